@@ -1,0 +1,154 @@
+//! What an engine must do for the host library.
+
+use std::fmt;
+use std::time::Duration;
+
+use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
+
+use crate::{BackendError, Image};
+
+/// Which kind of engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Host threads.
+    Cpu,
+    /// A resident cooperative grid on an NVIDIA GPU.
+    Cuda,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+/// How large an engine's rings and pools are. All sizes are fixed before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pools {
+    /// Slots of the submission ring (power of two).
+    pub submission_slots: u32,
+    /// Submissions in flight, which is also the size of the completion ring (power of two).
+    pub tokens: u32,
+    /// Tasks that batches in flight hold together (power of two).
+    pub arena_tasks: u32,
+    /// Tasks that wait in the engine, in chunks of 32.
+    pub tasks: u32,
+    /// Groups that are open at once.
+    pub groups: u32,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        Self { submission_slots: 4096, tokens: 16384, arena_tasks: 1 << 20, tasks: 4 << 20, groups: 2 << 20 }
+    }
+}
+
+/// Where the rings are. The addresses stay valid as long as the backend lives, parked or not.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    /// Control words.
+    pub words: *const DevWords,
+    /// Submission ring, `Pools::submission_slots` slots.
+    pub submissions: *mut DevTask,
+    /// Completion ring, `Pools::tokens` slots.
+    pub completions: *const DevCompletion,
+    /// Arena, `Pools::arena_tasks` tasks.
+    pub arena: *mut DevTask,
+}
+// SAFETY: plain addresses; the access rules are those of `everwarp_contract::ring`.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+/// How the pools fared so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Tasks the pool holds at most.
+    pub task_limit: u64,
+    /// How often a chunk of tasks was wanted and none was free.
+    pub task_refusals: u64,
+    /// Groups the pool holds at most.
+    pub group_limit: u64,
+    /// How often groups were wanted and none were free.
+    pub group_refusals: u64,
+}
+
+/// What an engine occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of device memory (host memory on the CPU engine), fixed at the start.
+    pub device_bytes: u64,
+    /// Bytes of pinned host memory.
+    pub host_bytes: u64,
+}
+
+/// An engine. All methods may be called from any thread.
+pub trait Backend: Send + Sync {
+    /// Which kind this is.
+    fn kind(&self) -> EngineKind;
+    /// The device's name, for example `NVIDIA H200` or `host, 2 threads`.
+    fn device_name(&self) -> String;
+    /// How many workers are resident: warps on a GPU, threads on a CPU.
+    fn worker_count(&self) -> u32;
+    /// The size of one epoch that `resume` takes: blocks on a GPU, threads on a CPU.
+    fn size(&self) -> u32;
+    /// The largest such size.
+    fn max_size(&self) -> u32;
+    /// The sizes of rings and pools.
+    fn pools(&self) -> Pools;
+    /// Where the rings are.
+    fn shared(&self) -> SharedMemory;
+    /// Called after submissions were published. Engines that poll ignore it.
+    fn doorbell(&self);
+    /// Called by a waiter that found no completion, with the number of times it has found none in a
+    /// row: spin, yield, or sleep for a moment; return at the latest after about a millisecond.
+    fn idle_wait(&self, round: u32);
+
+    /// Allocates zeroed memory that tasks can reach, aligned to 256 bytes; works while resident.
+    fn alloc(&self, bytes: u64) -> Result<u64, BackendError>;
+    /// Frees memory from [`alloc`](Self::alloc). `bytes` is the size it was allocated with.
+    ///
+    /// # Safety
+    /// - No task that is queued or running uses it, and it is freed once.
+    unsafe fn free(&self, address: u64, bytes: u64);
+    /// Copies to the device and waits until it is there.
+    ///
+    /// # Safety
+    /// - `address..address + data.len()` lies in one live allocation of this backend.
+    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError>;
+    /// Copies from the device. What a task wrote before its completion was seen is included.
+    ///
+    /// # Safety
+    /// - As for [`write`](Self::write).
+    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError>;
+    /// Fills with a byte and waits until it is done.
+    ///
+    /// # Safety
+    /// - As for [`write`](Self::write).
+    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError>;
+    /// Sets the parameter block of an instance, whose tasks must not run yet.
+    fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError>;
+
+    /// The counters of every worker, also while resident.
+    fn workers(&self) -> Result<Vec<DevWorker>, BackendError>;
+    /// How the pools fare.
+    fn pool_state(&self) -> Result<PoolState, BackendError>;
+    /// What it occupies.
+    fn footprint(&self) -> Footprint;
+    /// How long the start took: from an open device to the engine's first answer.
+    fn start_time(&self) -> Duration;
+
+    /// Stops at the next task boundary and saves all state. Parking a parked engine does nothing.
+    /// If a task does not end within `grace`, that is [`BackendError::Stuck`] and the engine is lost.
+    fn park(&self, grace: Duration) -> Result<(), BackendError>;
+    /// Goes on after [`park`](Self::park), with another size if one is given.
+    fn resume(&self, size: Option<u32>) -> Result<(), BackendError>;
+    /// Parks and goes on in one step, as fast as the engine can: from raising the stop flag to the
+    /// next epoch's first answer, which is the time returned.
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError>;
+    /// Replaces the image of a parked engine; see [`Image::programs`] for what may change.
+    fn set_image(&self, image: &Image) -> Result<(), BackendError>;
+}

@@ -1,0 +1,86 @@
+//! What can go wrong in an engine.
+
+use std::time::Duration;
+
+/// An engine's error. The message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The device has no memory left for the request.
+    #[error("out of {kind} memory: {bytes} bytes were asked for ({detail}); use smaller pools or buffers")]
+    OutOfMemory {
+        /// `device` or `pinned host`.
+        kind: &'static str,
+        /// How much was asked for.
+        bytes: u64,
+        /// The driver's own word.
+        detail: String,
+    },
+    /// Tasks did not end, so the engine could not park.
+    #[error("the engine did not park within {grace:?}: a task does not end; workers:\n{report}")]
+    Stuck {
+        /// How long was waited.
+        grace: Duration,
+        /// What each worker was doing.
+        report: String,
+    },
+    /// A size that the device cannot hold.
+    #[error("this engine can have a size of 1 to {max}, not {asked}")]
+    Size {
+        /// The size asked for.
+        asked: u32,
+        /// The largest possible.
+        max: u32,
+    },
+    /// A pool or ring size that cannot work.
+    #[error("{what} must be {rule}, not {value}")]
+    Pool {
+        /// Which pool or ring.
+        what: &'static str,
+        /// The rule it breaks.
+        rule: &'static str,
+        /// The value given.
+        value: u64,
+    },
+    /// The call needs a parked engine.
+    #[error("the engine is running: park it before {action}")]
+    NotParked {
+        /// What was attempted.
+        action: &'static str,
+    },
+    /// The image was changed in a way that queued tasks would not survive.
+    #[error("a new image must begin with the programs of the old one ({old}), but begins with {new}")]
+    ImageOrder {
+        /// The old list.
+        old: String,
+        /// The new list.
+        new: String,
+    },
+    /// A call into the driver failed.
+    #[error("{call} failed: {name} ({code})")]
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// Its error code.
+        code: i32,
+        /// The code's name.
+        name: String,
+    },
+    /// The image could not be compiled.
+    #[error("the image could not be compiled: {0}")]
+    Compile(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The engine was lost earlier, because it got stuck.
+    #[error("the engine was lost: {reason}")]
+    Lost {
+        /// What happened.
+        reason: String,
+    },
+    /// The operating system refused a thread or memory.
+    #[error("{what}: {source}")]
+    System {
+        /// What was attempted.
+        what: &'static str,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}

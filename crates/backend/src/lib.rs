@@ -1,0 +1,14 @@
+//! What a program is, and what an engine must do.
+//!
+//! This crate is **internal** to everwarp. The host library is written against [`Backend`] and the
+//! layouts of `everwarp-contract` alone; the CPU and the CUDA engine implement it.
+
+mod backend;
+mod context;
+mod error;
+mod program;
+
+pub use backend::{Backend, EngineKind, Footprint, PoolState, Pools, SharedMemory};
+pub use context::{TaskCx, TwinFn};
+pub use error::BackendError;
+pub use program::{Function, Image, Order, Program, Shape};

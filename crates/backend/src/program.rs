@@ -1,0 +1,92 @@
+//! Programs: named sets of task functions, each with device source and a CPU twin.
+
+use everwarp_contract::task::FN_FIRST;
+
+use crate::TwinFn;
+
+/// How many threads run one task together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One thread; a warp takes up to 32 tasks of one function at once.
+    Lane,
+    /// One warp of 32 threads.
+    Warp,
+    /// One block of 256 threads.
+    Block,
+}
+
+/// In which order a worker takes the tasks it has made itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Newest first: the memory that divide-and-conquer needs stays proportional to its depth.
+    DepthFirst,
+    /// Oldest first: traversals meet vertices in nearly breadth-first order.
+    BreadthFirst,
+}
+
+/// One task function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name: the device function, the CPU twin and the message in an error carry it.
+    pub name: &'static str,
+    /// How many threads run one task.
+    pub shape: Shape,
+    /// In which order its tasks are taken.
+    pub order: Order,
+    /// The most tasks that one call spawns, children of a fork included. The engine runs a call only
+    /// when there is room for that many, which is what makes overflow impossible rather than handled.
+    pub max_spawn: u16,
+    /// Whether a call may fork: open a group with a continuation.
+    pub forks: bool,
+    /// Whether a call may spawn into its own group. Roots of such functions get a counting group.
+    pub spawns: bool,
+    /// The CPU twin.
+    pub twin: TwinFn,
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name; device functions are called `name_function`.
+    pub name: &'static str,
+    /// Its functions; a function's number is its place here.
+    pub functions: &'static [Function],
+    /// Its device source: CUDA C++ that defines `name_function` for each function.
+    pub device_source: &'static str,
+    /// Writes the device struct of its parameters (a `dev_struct!`), as `Layout::write_struct` does.
+    pub write_params: fn(&mut dyn core::fmt::Write) -> core::fmt::Result,
+    /// The device name of that struct.
+    pub params_name: &'static str,
+}
+
+/// The programs an engine runs, in the order that numbers their functions.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// The programs. A later image of the same engine may append to the list, never reorder it,
+    /// because queued tasks name functions by number.
+    pub programs: Vec<&'static Program>,
+}
+
+impl Image {
+    /// All functions in the order of their ids: the first has id [`FN_FIRST`].
+    pub fn functions(&self) -> impl Iterator<Item = (u32, &'static Program, &'static Function)> + '_ {
+        let flat = self.programs.iter().flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
+        flat.zip(FN_FIRST..).map(|((program, function), id)| (id, program, function))
+    }
+    /// The id of a program's first function.
+    pub fn base(&self, program: &str) -> Option<u32> {
+        self.functions().find(|(_, p, _)| p.name == program).map(|(id, _, _)| id)
+    }
+    /// `program/function` of an id, for messages.
+    pub fn name(&self, id: u32) -> String {
+        match self.functions().find(|(i, _, _)| *i == id) {
+            Some((_, p, f)) => format!("{}/{}", p.name, f.name),
+            None => match id {
+                everwarp_contract::task::FN_NONE => "(none)".into(),
+                everwarp_contract::task::FN_FETCH => "(fetch)".into(),
+                everwarp_contract::task::FN_COMPLETE => "(complete)".into(),
+                other => format!("(unknown function {other})"),
+            },
+        }
+    }
+}

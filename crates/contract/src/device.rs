@@ -1,0 +1,216 @@
+//! Layouts that only a GPU engine uses: its queues and pools in device memory.
+//!
+//! A *queue* is one local queue in shared memory with its public deque: one per warp, and one per block
+//! for block-shaped tasks. With 8 warps a block, queue `block * 9 + warp` is a warp's and
+//! `block * 9 + 8` the block's.
+
+use crate::control::DevWords;
+use crate::group::DevGroup;
+use crate::layout::DevPtr;
+use crate::ring::DevCompletion;
+use crate::task::DevTask;
+use crate::telemetry::DevWorker;
+
+crate::dev_consts! {
+    /// Writes the engine's constants as CUDA C++.
+    pub fn write_consts;
+    /// Threads of a block.
+    pub const BLOCK_THREADS = 256;
+    /// Warps of a block.
+    pub const BLOCK_WARPS = 8;
+    /// Queues of a block: one per warp and one for block-shaped tasks.
+    pub const BLOCK_QUEUES = 9;
+    /// Resident blocks per multiprocessor that the kernel is bounded for.
+    pub const BLOCKS_PER_SM = 4;
+    /// Tasks in a chunk, the unit in which tasks move between warps.
+    pub const CHUNK_TASKS = 32;
+    /// Tasks a local queue holds.
+    pub const LOCAL_TASKS = 256;
+    /// Chunks a public deque holds per priority; more go to the overflow stack.
+    pub const DEQUE_CHUNKS = 64;
+    /// Group ids a warp keeps at hand.
+    pub const GROUP_CACHE = 96;
+    /// Group ids in one slab of free ids.
+    pub const SLAB_GROUPS = 32;
+    /// In a chunk reference: bits of the chunk's id; above them stands the number of tasks minus one.
+    pub const CHUNK_ID_BITS = 26;
+    /// Tasks that one fetch takes from the arena at most.
+    pub const FETCH_TASKS = 128;
+    /// In an inbox: stop bit of the epoch word is not set.
+    pub const NO_STOP = 0;
+}
+
+crate::dev_struct! {
+    /// Where an idle warp waits. Each has one sector of its own, so that polling it disturbs nobody.
+    pub struct DevInbox: align 32, size 32 {
+        /// A chunk reference plus one and, in the upper half, nothing; 0 when empty.
+        pub chunk: u64,
+        /// The epoch that shall stop.
+        pub stop: u32,
+        /// Spelled-out hole.
+        pub reserved: u32,
+        /// A chunk of block-shaped tasks (inbox of a block's first warp only).
+        pub block_chunk: u64,
+        /// Spelled-out hole.
+        pub reserved2: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// A public deque: the owner pushes and pops at the tail, thieves take from the head.
+    /// `word` = head (24) | tail (24) | tag (16, changed by each pop of the owner).
+    pub struct DevDeque: align 8, size 264 {
+        /// The indices; see above.
+        pub word: u64,
+        /// Chunk references.
+        pub slots: [u32; 64],
+    }
+}
+
+crate::dev_struct! {
+    /// Words that the whole grid shares, each group of them on a line of its own.
+    pub struct DevGrid: align 128, size 1408 {
+        /// The epoch that shall stop (a copy of the host's request, made by the ingress warp).
+        pub stop: u32,
+        /// Set by a fault: everything stops.
+        pub faulted: u32,
+        /// Chunks in public places, by priority; blocks' queues apart from warps'.
+        pub public_chunks: [u32; 4],
+        /// The same for block-shaped tasks.
+        pub public_block_chunks: [u32; 4],
+        /// Spelled-out hole.
+        pub hole0: [u32; 22],
+        /// Stack of idle warps: tag << 32 | index + 1.
+        pub idle_warps: u64,
+        /// Spelled-out hole.
+        pub hole1: [u64; 15],
+        /// Stack of blocks without block-shaped work.
+        pub idle_blocks: u64,
+        /// Spelled-out hole.
+        pub hole2: [u64; 15],
+        /// Stack of free chunks.
+        pub free_chunks: u64,
+        /// Spelled-out hole.
+        pub hole3: [u64; 15],
+        /// Chunks never used yet start here.
+        pub fresh_chunks: u32,
+        /// Group ids never used yet start here.
+        pub fresh_groups: u32,
+        /// Slabs never used yet start here.
+        pub fresh_slabs: u32,
+        /// How often a chunk was wanted and none was there.
+        pub chunk_refusals: u32,
+        /// The same for group ids.
+        pub group_refusals: u32,
+        /// Spelled-out hole.
+        pub hole4: [u32; 27],
+        /// Stack of slabs full of free group ids.
+        pub full_slabs: u64,
+        /// Spelled-out hole.
+        pub hole5: [u64; 15],
+        /// Stack of empty slabs.
+        pub empty_slabs: u64,
+        /// Spelled-out hole.
+        pub hole6: [u64; 15],
+        /// Stacks of overflowed chunks, by priority.
+        pub overflow: [u64; 4],
+        /// The same for block-shaped tasks.
+        pub overflow_block: [u64; 4],
+        /// Spelled-out hole.
+        pub hole7: [u64; 8],
+        /// Completions written; free-running.
+        pub completions: u32,
+        /// Spelled-out hole.
+        pub hole8: [u32; 31],
+        /// Warps that have left in this epoch.
+        pub departed: u32,
+        /// Queues of earlier, larger epochs that nobody has adopted yet: next and end.
+        pub orphan_next: u32,
+        /// End of the orphans.
+        pub orphan_end: u32,
+        /// Largest number of queues any epoch had.
+        pub queues_ever: u32,
+        /// Submissions taken; free-running; kept between epochs.
+        pub taken: u32,
+        /// Spelled-out hole.
+        pub hole9: [u32; 27],
+        /// The fault's code, claimed by compare-and-swap.
+        pub fault_claim: u32,
+        /// Spelled-out hole.
+        pub hole10: [u32; 31],
+    }
+}
+
+crate::dev_struct! {
+    /// What a kernel gets: where everything is. Passed by value; constant during an epoch.
+    pub struct DevEngine: align 8, size 256 {
+        /// Control words, in host memory.
+        pub words: DevPtr<DevWords>,
+        /// Submission ring, in host memory.
+        pub submissions: DevPtr<DevTask>,
+        /// Completion ring, in host memory.
+        pub completions: DevPtr<DevCompletion>,
+        /// Tasks of batches, in host memory.
+        pub arena: DevPtr<DevTask>,
+        /// The host-call ring; null until an engine serves it.
+        pub host_calls: DevPtr<u64>,
+        /// Grid-wide words.
+        pub grid: DevPtr<DevGrid>,
+        /// Groups.
+        pub groups: DevPtr<DevGroup>,
+        /// Slabs of free group ids: `SLAB_GROUPS` each.
+        pub slabs: DevPtr<u32>,
+        /// Links of stacks of slabs.
+        pub slab_next: DevPtr<u32>,
+        /// Chunks: `CHUNK_TASKS` tasks each.
+        pub chunks: DevPtr<DevTask>,
+        /// Links of stacks of chunks: the chunk reference below, see `grid/stack.cuh`.
+        pub chunk_next: DevPtr<u32>,
+        /// Number of tasks in a chunk while it lies on an overflow stack.
+        pub chunk_count: DevPtr<u32>,
+        /// Public deques: `[queue][priority]`.
+        pub deques: DevPtr<DevDeque>,
+        /// One bit per queue whose deque is not empty: `[priority][queue / 32]`, warps' queues.
+        pub warp_bits: DevPtr<u32>,
+        /// The same for blocks' queues.
+        pub block_bits: DevPtr<u32>,
+        /// Inboxes of warps, by warp.
+        pub inboxes: DevPtr<DevInbox>,
+        /// Links of the stack of idle warps.
+        pub idle_warp_next: DevPtr<u32>,
+        /// Links of the stack of idle blocks.
+        pub idle_block_next: DevPtr<u32>,
+        /// Local queues while the engine is parked: `[queue][LOCAL_TASKS]`.
+        pub saved: DevPtr<DevTask>,
+        /// How many tasks each saved queue holds.
+        pub saved_count: DevPtr<u32>,
+        /// Counters, by warp.
+        pub workers: DevPtr<DevWorker>,
+        /// Parameter blocks: `[instance][PARAM_BYTES]`.
+        pub params: DevPtr<u8>,
+        /// Saved group ids: `[warp][GROUP_CACHE]`, with the count in front.
+        pub saved_groups: DevPtr<u32>,
+        /// Spelled-out hole.
+        pub reserved: [u64; 3],
+        /// Capacity of the submission ring.
+        pub submission_slots: u32,
+        /// Capacity of the completion ring.
+        pub completion_slots: u32,
+        /// Capacity of the arena in tasks.
+        pub arena_tasks: u32,
+        /// Number of chunks.
+        pub chunk_limit: u32,
+        /// Number of groups.
+        pub group_limit: u32,
+        /// Number of slabs.
+        pub slab_limit: u32,
+        /// Blocks the tables are sized for.
+        pub max_blocks: u32,
+        /// Words of one priority's bits.
+        pub bit_words: u32,
+        /// The epoch of this launch, from 1.
+        pub epoch: u32,
+        /// Spelled-out hole.
+        pub reserved3: [u32; 3],
+    }
+}

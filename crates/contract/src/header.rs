@@ -1,0 +1,41 @@
+//! The device header: everything in this crate as CUDA C++, written from the declarations.
+
+use core::fmt;
+
+use crate::layout::Layout;
+use crate::{control, device, fault, group, host_call, ring, task, telemetry};
+
+/// Writes the header that device sources include as `everwarp/contract.cuh`.
+///
+/// It is generated each time an image is built and never checked in, so that it cannot be stale.
+pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
+    writeln!(out, "#pragma once")?;
+    writeln!(out, "// Generated from the crate everwarp-contract; do not edit.")?;
+    for (name, of) in [
+        ("u8", "unsigned char"),
+        ("u16", "unsigned short"),
+        ("u32", "unsigned int"),
+        ("u64", "unsigned long long"),
+        ("i32", "int"),
+        ("i64", "long long"),
+    ] {
+        writeln!(out, "using {name} = {of};")?;
+    }
+    task::write_consts(out)?;
+    fault::write_consts(out)?;
+    control::write_consts(out)?;
+    telemetry::write_consts(out)?;
+    ring::write_consts(out)?;
+    device::write_consts(out)?;
+    task::DevTask::write_struct(out)?;
+    group::DevGroup::write_struct(out)?;
+    fault::DevFault::write_struct(out)?;
+    control::DevWords::write_struct(out)?;
+    telemetry::DevWorker::write_struct(out)?;
+    ring::DevCompletion::write_struct(out)?;
+    host_call::DevHostCall::write_struct(out)?;
+    device::DevInbox::write_struct(out)?;
+    device::DevDeque::write_struct(out)?;
+    device::DevGrid::write_struct(out)?;
+    device::DevEngine::write_struct(out)
+}

@@ -1,0 +1,26 @@
+//! The contract between host and engine: every layout that both sides read or write.
+//!
+//! This crate is **internal** to everwarp; it promises nothing to code outside the project. Host and
+//! engine share nothing but memory, so each layout is declared here once, with [`dev_struct!`] or
+//! [`dev_consts!`], and that one declaration generates the Rust struct, its offset assertions, the
+//! CUDA C++ struct and the `static_assert`s of the device header ([`header::write_header`]).
+//! A layout that is written anywhere else is a defect.
+#![no_std]
+
+pub mod control;
+pub mod device;
+pub mod fault;
+pub mod group;
+pub mod header;
+pub mod host_call;
+pub mod layout;
+pub mod ring;
+pub mod task;
+pub mod telemetry;
+
+pub use control::DevWords;
+pub use group::DevGroup;
+pub use layout::{DevPtr, DevType, Field, Layout};
+pub use ring::{DevCompletion, DevSubmission};
+pub use task::DevTask;
+pub use telemetry::DevWorker;

@@ -1,0 +1,102 @@
+//! The task descriptor: 16 bytes that say what to run, whom to tell, and one 64-bit word of argument.
+//!
+//! Why 16 bytes? One aligned 128-bit load or store moves it, also across PCIe, and a warp's batch of 32
+//! is four full cache lines. Whatever does not fit in the argument lives in memory that it points to.
+//!
+//! `head`, from the lowest bit: function (10), instance (8), tag (8, free for the program), priority
+//! (2), flags (3), lap (1, used only while the descriptor lies in the submission ring).
+
+use core::fmt;
+
+crate::dev_struct! {
+    /// One call of one function.
+    pub struct DevTask: align 16, size 16 {
+        /// Function, instance, tag, priority, flags and lap; see the module's documentation.
+        pub head: u32,
+        /// The group that counts this task, or a host token under [`HOST_DIRECT`].
+        pub group: u32,
+        /// The argument.
+        pub arg: u64,
+    }
+}
+
+crate::dev_consts! {
+    /// Writes the task constants as CUDA C++.
+    pub fn write_consts;
+    /// Width of the function field.
+    pub const TASK_FN_BITS = 10;
+    /// First bit of the instance field.
+    pub const TASK_INSTANCE_SHIFT = 10;
+    /// First bit of the tag field.
+    pub const TASK_TAG_SHIFT = 18;
+    /// First bit of the priority field.
+    pub const TASK_PRIORITY_SHIFT = 26;
+    /// Submission only: the descriptor is a batch (`arg` = start in the arena | count << 32).
+    pub const TASK_BATCH = 1 << 28;
+    /// Submission only: the task may spawn into its own group, so the engine gives it a counting one.
+    pub const TASK_COUNTED = 1 << 29;
+    /// Continuation only: the argument is replaced by the group's value when the group fires.
+    pub const TASK_ARG_FROM_GROUP = 1 << 30;
+    /// Lap parity of the submission slot.
+    pub const TASK_LAP = 1 << 31;
+    /// Number of priority levels; 0 is served first.
+    pub const PRIORITIES = 4;
+    /// In `group`: the rest is a host token, and finishing the task completes it.
+    pub const HOST_DIRECT = 1 << 31;
+    /// Built-in function: does nothing; the continuation of a group that only counts.
+    pub const FN_NONE = 0;
+    /// Built-in function: fetches a range of the arena (warp-shaped).
+    pub const FN_FETCH = 1;
+    /// Built-in continuation: completes the host token in `group` with the group's value.
+    pub const FN_COMPLETE = 2;
+    /// The first function id that belongs to a program.
+    pub const FN_FIRST = 3;
+    /// How many function ids there are, built-in ones included.
+    pub const FN_LIMIT = 1 << 10;
+    /// How many program instances an engine holds at once.
+    pub const INSTANCES = 256;
+    /// Size in bytes of the parameter block of one instance.
+    pub const PARAM_BYTES = 256;
+}
+
+impl DevTask {
+    /// A descriptor with the given function, instance, tag and priority; no flags, no group.
+    pub const fn new(function: u32, instance: u8, tag: u8, priority: u8, arg: u64) -> Self {
+        let head = (function & (FN_LIMIT - 1))
+            | (instance as u32) << TASK_INSTANCE_SHIFT
+            | (tag as u32) << TASK_TAG_SHIFT
+            | ((priority as u32) & (PRIORITIES - 1)) << TASK_PRIORITY_SHIFT;
+        Self { head, group: 0, arg }
+    }
+    /// The function id.
+    pub const fn function(&self) -> u32 {
+        self.head & (FN_LIMIT - 1)
+    }
+    /// The program instance.
+    pub const fn instance(&self) -> u8 {
+        (self.head >> TASK_INSTANCE_SHIFT) as u8
+    }
+    /// The tag: eight bits that belong to the program.
+    pub const fn tag(&self) -> u8 {
+        (self.head >> TASK_TAG_SHIFT) as u8
+    }
+    /// The priority, 0 (served first) to 3.
+    pub const fn priority(&self) -> u8 {
+        ((self.head >> TASK_PRIORITY_SHIFT) & (PRIORITIES - 1)) as u8
+    }
+}
+
+impl fmt::Display for DevTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "fn {} instance {} tag {} priority {} group {:#x} arg {:#x}",
+            self.function(),
+            self.instance(),
+            self.tag(),
+            self.priority(),
+            self.group,
+            self.arg
+        )
+    }
+}
