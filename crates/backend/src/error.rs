@@ -48,6 +48,12 @@ pub enum BackendError {
         /// What was attempted.
         action: &'static str,
     },
+    /// The call needs a running engine.
+    #[error("the engine is parked: resume it before {action}")]
+    Parked {
+        /// What was attempted.
+        action: &'static str,
+    },
     /// The image was changed in a way that queued tasks would not survive.
     #[error("a new image must begin with the programs of the old one ({old}), but begins with {new}")]
     ImageOrder {

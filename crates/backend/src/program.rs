@@ -2,7 +2,7 @@
 
 use everwarp_contract::task::FN_FIRST;
 
-use crate::TwinFn;
+use crate::{BackendError, TwinFn};
 
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,15 @@ impl Image {
     /// The id of a program's first function.
     pub fn base(&self, program: &str) -> Option<u32> {
         self.functions().find(|(_, p, _)| p.name == program).map(|(id, _, _)| id)
+    }
+    /// Checks that `next` may follow this image: it begins with the same programs.
+    pub fn check_successor(&self, next: &Image) -> Result<(), BackendError> {
+        let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
+        let (old, new) = (names(self), names(next));
+        if new.starts_with(&old) {
+            return Ok(());
+        }
+        Err(BackendError::ImageOrder { old: old.join(", "), new: new.join(", ") })
     }
     /// `program/function` of an id, for messages.
     pub fn name(&self, id: u32) -> String {

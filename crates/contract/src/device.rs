@@ -5,6 +5,7 @@
 //! `block * 9 + 8` the block's.
 
 use crate::control::DevWords;
+use crate::fault::DevFault;
 use crate::group::DevGroup;
 use crate::layout::DevPtr;
 use crate::ring::DevCompletion;
@@ -21,7 +22,7 @@ crate::dev_consts! {
     /// Queues of a block: one per warp and one for block-shaped tasks.
     pub const BLOCK_QUEUES = 9;
     /// Resident blocks per multiprocessor that the kernel is bounded for.
-    pub const BLOCKS_PER_SM = 4;
+    pub const BLOCKS_PER_SM = 2;
     /// Tasks in a chunk, the unit in which tasks move between warps.
     pub const CHUNK_TASKS = 32;
     /// Tasks a local queue holds.
@@ -137,7 +138,11 @@ crate::dev_struct! {
         /// The fault's code, claimed by compare-and-swap.
         pub fault_claim: u32,
         /// Spelled-out hole.
-        pub hole10: [u32; 31],
+        pub hole10: [u32; 3],
+        /// The fault, valid once `faulted` is set.
+        pub fault: DevFault,
+        /// Spelled-out hole.
+        pub hole11: [u32; 24],
     }
 }
 

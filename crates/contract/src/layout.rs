@@ -103,7 +103,7 @@ pub trait Layout: DevType {
             let (field, offset) = (field.name, field.offset);
             writeln!(
                 out,
-                "static_assert(__builtin_offsetof({name}, {field}) == {offset}, \"{name}.{field}: offset\");"
+                "static_assert(__INTADDR__(&((({name}*)0)->{field})) == {offset}, \"{name}.{field}: offset\");"
             )?;
         }
         Ok(())
@@ -161,7 +161,7 @@ macro_rules! dev_consts {
         $($(#[$meta])* $vis const $name: u32 = $value;)*
         $(#[$wmeta])*
         $wvis fn $writer(out: &mut dyn ::core::fmt::Write) -> ::core::fmt::Result {
-            $(writeln!(out, "constexpr u32 {} = {:#x}u;", stringify!($name), $name)?;)*
+            $(writeln!(out, "[[maybe_unused]] constexpr u32 {} = {:#x}u;", stringify!($name), $name)?;)*
             Ok(())
         }
     };

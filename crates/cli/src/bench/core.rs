@@ -1,0 +1,216 @@
+//! The core rows: what the engine itself costs.
+
+use std::path::Path;
+use std::time::Instant;
+
+use everwarp::cuda::raw::Raw;
+use everwarp::{Device, Engine, EngineKind, Program};
+use everwarp_graph::{Csr, ReadOptions, Spec, generate, read_path};
+use everwarp_programs::{bfs, fib, noop, pingpong, tree};
+
+use super::stats::{Row, median};
+use crate::error::CliError;
+
+type Measure = fn(&Device, Option<&Path>) -> Result<Row, CliError>;
+
+pub(crate) const ROWS: [(&str, Measure); 10] = [
+    ("round_trip", round_trip),
+    ("host_tasks", host_tasks),
+    ("fib", fib_row),
+    ("tree", tree_row),
+    ("step", step),
+    ("fork_join", fork_join),
+    ("epoch_swap", epoch_swap),
+    ("start", start),
+    ("bfs_chain", bfs_chain),
+    ("bfs_roads", bfs_roads),
+];
+
+fn engine(device: &Device, program: &'static Program) -> Result<Engine, CliError> {
+    Ok(device.engine().program(program).start()?)
+}
+
+fn is_cuda(device: &Device) -> bool {
+    device.kind() == EngineKind::Cuda
+}
+
+/// Adds raw limits, measured before the engine is resident.
+fn raw<T>(device: &Device, measure: impl FnOnce(&Raw) -> Result<T, everwarp::BackendError>) -> Result<Option<T>, CliError> {
+    match device.cuda() {
+        Some(gpu) => Ok(Some(measure(&Raw::new(gpu)?)?)),
+        None => Ok(None),
+    }
+}
+
+/// Repeats something and answers the seconds that each repetition took.
+fn times(n: usize, mut once: impl FnMut() -> Result<(), CliError>) -> Result<Vec<f64>, CliError> {
+    let mut list = Vec::with_capacity(n);
+    for _ in 0..n {
+        let begin = Instant::now();
+        once()?;
+        list.push(begin.elapsed().as_secs_f64());
+    }
+    Ok(list)
+}
+
+fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let limits = raw(device, |raw| Ok((raw.round_trips(20_000, false)?, raw.round_trips(20_000, true)?, raw.launches(2000)?)))?;
+    let engine = engine(device, &noop::PROGRAM)?;
+    let instance = noop::instance(&engine)?;
+    let once = || Ok(engine.submit(instance.task(noop::NOTHING))?.wait().map(drop)?);
+    times(2000, once)?;
+    let list = times(20_000, once)?;
+    engine.park()?;
+    let right = engine.stats()?.executed == 22_000;
+    let mut row = Row::new(&engine, "submit, run, see the completion; engine idle", "trip", 1.0, list).verified(right);
+    if let Some((direct, relay, launches)) = limits {
+        row = row.raw("pinned_ping_pong_s", median(direct)).raw("three_hop_relay_s", median(relay));
+        row = row.raw("launch_and_synchronize_s", median(launches));
+    }
+    Ok(row)
+}
+
+fn host_tasks(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let engine = engine(device, &noop::PROGRAM)?;
+    let instance = noop::instance(&engine)?;
+    let n = if is_cuda(device) { 20_000_000 } else { 2_000_000 };
+    let tasks = vec![instance.task(noop::NOTHING).build(); n];
+    let repeats = 15;
+    let list = times(repeats, || Ok(engine.submit_all(&tasks)?))?;
+    engine.park()?;
+    let right = engine.stats()?.executed == (n * repeats) as u64;
+    // What one thread can write at all: the same tasks into ordinary memory.
+    let mut copy = vec![tasks[0]; n];
+    let copies = times(5, || {
+        copy.copy_from_slice(std::hint::black_box(&tasks));
+        std::hint::black_box(&mut copy);
+        Ok(())
+    })?;
+    let row = Row::new(&engine, "tiny tasks from one host thread", "task", n as f64, list).verified(right);
+    Ok(row.raw("copied_by_one_thread", n as f64 / median(copies)))
+}
+
+fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let limits = raw(device, |raw| raw.atomics(device.cuda().map_or(1, everwarp::cuda::CudaDevice::multiprocessors)))?;
+    let engine = engine(device, &fib::PROGRAM)?;
+    let instance = fib::instance(&engine)?;
+    let n = if is_cuda(device) { 40 } else { 30 };
+    let mut right = true;
+    fib::run(&engine, &instance, n - 5)?;
+    let list = times(if is_cuda(device) { 20 } else { 7 }, || {
+        right &= fib::run(&engine, &instance, n)? == fib::reference(n);
+        Ok(())
+    })?;
+    let calls = fib::calls(n) as f64;
+    let row = Row::new(&engine, &format!("fib({n}), every call a task with a join; additions not counted"), "task", calls, list);
+    let row = row.verified(right);
+    Ok(match limits {
+        Some(atomics) => row.raw("atomics_with_release_and_acquire", atomics),
+        None => row.raw("per_worker", calls / 1.0_f64.max(f64::from(engine.worker_count())) / 1.0),
+    })
+}
+
+fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let engine = engine(device, &tree::PROGRAM)?;
+    let tree = tree::Tree::new(&engine)?;
+    let depth = if is_cuda(device) { 22 } else { 14 };
+    let right = tree.run(&engine, 14)? == tree::reference(14);
+    let list = times(10, || Ok(tree.run_timed(&engine, depth)?))?;
+    let nodes = tree::nodes(depth) as f64;
+    let what = format!("a tree of depth {depth}, 256 loads and multiply-adds a task (checked at depth 14)");
+    Ok(Row::new(&engine, &what, "task", nodes, list).verified(right))
+}
+
+fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let limits = raw(device, |raw| raw.launches(2000))?;
+    let engine = engine(device, &pingpong::PROGRAM)?;
+    let instance = pingpong::instance(&engine)?;
+    let steps = 10_000;
+    let mut right = true;
+    let list = times(30, || {
+        right &= pingpong::run(&engine, &instance, steps)? == pingpong::reference(steps);
+        Ok(())
+    })?;
+    let row = Row::new(&engine, "10,000 dependent steps, each a task", "step", f64::from(steps), list).verified(right);
+    Ok(limits.into_iter().fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
+}
+
+fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let engine = engine(device, &pingpong::PROGRAM)?;
+    let instance = pingpong::instance(&engine)?;
+    let levels = 2000;
+    let mut right = true;
+    let list = times(30, || {
+        right &= pingpong::run_levels(&engine, &instance, levels)? == 1;
+        Ok(())
+    })?;
+    Ok(Row::new(&engine, "2,000 levels that fork 32 tasks and join", "level", f64::from(levels), list).verified(right))
+}
+
+fn epoch_swap(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let limits = raw(device, |raw| raw.launches(2000))?;
+    let engine = engine(device, &fib::PROGRAM)?;
+    let instance = fib::instance(&engine)?;
+    let mut list = Vec::new();
+    let mut right = true;
+    for _ in 0..500 {
+        list.push(engine.swap(None)?.as_secs_f64());
+        right &= fib::run(&engine, &instance, 8)? == fib::reference(8);
+    }
+    let row = Row::new(&engine, "stop flag to the next epoch's first answer", "swap", 1.0, list).verified(right);
+    Ok(limits.into_iter().fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
+}
+
+fn start(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let mut list = Vec::new();
+    let mut right = true;
+    // The first start may compile; it is not counted.
+    for i in 0..11 {
+        let begin = Instant::now();
+        let engine = engine(device, &fib::PROGRAM)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let instance = fib::instance(&engine)?;
+        right &= fib::run(&engine, &instance, 10)? == fib::reference(10);
+        if i > 0 {
+            list.push(seconds);
+        }
+    }
+    let engine = engine(device, &fib::PROGRAM)?;
+    let what = "from an open device to an engine that answers, image cached";
+    Ok(Row::new(&engine, what, "start", 1.0, list).verified(right))
+}
+
+/// Searches from vertex 0; the raw figure is a sequential search on this machine's CPU.
+fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Row, CliError> {
+    let engine = engine(device, &bfs::PROGRAM)?;
+    let search = bfs::Bfs::new(&engine, graph.rows(), graph.columns())?;
+    let expected = bfs::reference(graph.rows(), graph.columns(), 0);
+    let mut list = Vec::new();
+    let mut right = true;
+    for _ in 0..repeats {
+        search.reset(0)?;
+        let begin = Instant::now();
+        search.search(&engine, 0)?;
+        list.push(begin.elapsed().as_secs_f64());
+        right &= search.found()? == expected;
+    }
+    engine.park()?;
+    let tasks = engine.stats()?.executed as f64 / repeats as f64;
+    let plain = times(5, || {
+        std::hint::black_box(bfs::reference(graph.rows(), graph.columns(), 0));
+        Ok(())
+    })?;
+    let row = Row::new(&engine, what, "edge", graph.edges() as f64, list).verified(right);
+    Ok(row.raw("plain_sequential_search_s", median(plain)).raw("visits_per_vertex_reached", tasks / expected.reached() as f64))
+}
+
+fn bfs_chain(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
+    let graph = generate(&"chain:20000".parse::<Spec>()?)?;
+    search(device, &graph, "a path of 20,000 vertices from its end", 20)
+}
+
+fn bfs_roads(device: &Device, roads: Option<&Path>) -> Result<Row, CliError> {
+    let path = roads.unwrap_or(Path::new(""));
+    let graph = read_path(path, &ReadOptions::default(), &mut |_, _| {})?;
+    search(device, &graph, "the road network from vertex 0", 30)
+}

@@ -1,0 +1,51 @@
+//! The `everwarp` command.
+//!
+//! Exit codes: 0 success; 1 the work failed or its result is wrong; 2 the command line is wrong.
+
+mod bench;
+mod doctor;
+mod error;
+mod output;
+mod programs;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A GPU-resident task runtime: the GPU runs the program, the CPU is its I/O peripheral.
+#[derive(Debug, Parser)]
+#[command(name = "everwarp", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program.
+    Run(run::Args),
+    /// Say what this machine offers, and what to do about what is missing.
+    Doctor(doctor::Args),
+    /// List the programs and their parameters.
+    Programs(programs::Args),
+    /// Measure, beside the raw limits of the same machine.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Programs(args) => programs::main(&args),
+        Command::Bench(args) => bench::main(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = error.exit_code();
+            eprintln!("Error: {:?}", miette::Report::new(error));
+            ExitCode::from(code)
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The engine: threads over shared state, parked and resumed.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use everwarp_backend::{Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory};
+use everwarp_contract::task::PARAM_BYTES;
+use everwarp_contract::{DevTask, DevWorker};
+
+use crate::memory;
+use crate::shared::{Group, Shared};
+
+/// What changes from epoch to epoch.
+#[derive(Debug)]
+struct Epoch {
+    number: u32,
+    threads: u32,
+    running: bool,
+    lost: bool,
+    image: Image,
+}
+
+/// An engine on the host's cores.
+pub struct CpuEngine {
+    shared: Arc<Shared>,
+    epoch: Mutex<Epoch>,
+    allocated: AtomicU64,
+    /// Completions when a waiter last looked.
+    noticed: AtomicU32,
+    start_time: Duration,
+}
+
+impl std::fmt::Debug for CpuEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CpuEngine").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+/// The most threads one engine takes.
+const MAX_THREADS: u32 = 256;
+
+impl CpuEngine {
+    /// Starts an engine of `threads` threads, or one for each core.
+    ///
+    /// # Errors
+    /// A pool's size cannot work, memory is short, or the system refuses threads.
+    pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, BackendError> {
+        let begin = Instant::now();
+        for (what, value) in [
+            ("pools.submission_slots", pools.submission_slots),
+            ("pools.tokens", pools.tokens),
+            ("pools.arena_tasks", pools.arena_tasks),
+        ] {
+            if !value.is_power_of_two() || value > 1 << 28 {
+                return Err(BackendError::Pool { what, rule: "a power of two up to 2^28", value: value.into() });
+            }
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let threads = threads.unwrap_or(cores.min(MAX_THREADS));
+        check_size(threads)?;
+        if pools.tasks < 64 {
+            return Err(BackendError::Pool { what: "pools.tasks", rule: "at least 64", value: pools.tasks.into() });
+        }
+        if pools.groups < 16 {
+            return Err(BackendError::Pool { what: "pools.groups", rule: "at least 16", value: pools.groups.into() });
+        }
+        let shared = Shared::new(image, pools, threads.max(cores).min(MAX_THREADS) as usize)?;
+        let mut engine = Self {
+            shared: Arc::new(shared),
+            epoch: Mutex::new(Epoch { number: 0, threads, running: false, lost: false, image: image.clone() }),
+            allocated: AtomicU64::new(0),
+            noticed: AtomicU32::new(0),
+            start_time: Duration::ZERO,
+        };
+        engine.launch(&mut engine.lock(), threads)?;
+        engine.start_time = begin.elapsed();
+        Ok(engine)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Epoch> {
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launch(&self, epoch: &mut Epoch, threads: u32) -> Result<(), BackendError> {
+        let seats = self.shared.seats.len() as u32;
+        if threads == 0 || threads > seats {
+            return Err(BackendError::Size { asked: threads, max: seats });
+        }
+        // A faulted engine stays parked.
+        // SAFETY: see `Shared::word`.
+        if self.shared.word(|w| unsafe { &raw mut (*w).fault.code }).load(Ordering::Acquire) != 0 {
+            return Ok(());
+        }
+        self.shared.leave.store(false, Ordering::Release);
+        self.shared.quota.store(self.shared.pools.tasks / threads, Ordering::Relaxed);
+        for seat in 0..threads as usize {
+            let shared = self.shared.clone();
+            shared.active.fetch_add(1, Ordering::AcqRel);
+            let spawned = std::thread::Builder::new().name(format!("everwarp-{seat}")).spawn(move || {
+                crate::worker::work(&shared, seat);
+                shared.active.fetch_sub(1, Ordering::AcqRel);
+                shared.waiters.wake();
+            });
+            if let Err(source) = spawned {
+                self.shared.active.fetch_sub(1, Ordering::AcqRel);
+                self.shared.leave.store(true, Ordering::Release);
+                self.shared.idle.wake();
+                return Err(BackendError::System { what: "starting a worker thread", source });
+            }
+        }
+        epoch.number += 1;
+        epoch.threads = threads;
+        epoch.running = true;
+        // SAFETY: see `Shared::word`.
+        self.shared.word(|w| unsafe { &raw mut (*w).epoch }).store(epoch.number, Ordering::Release);
+        Ok(())
+    }
+
+    fn stop(&self, epoch: &mut Epoch, grace: Duration) -> Result<(), BackendError> {
+        if epoch.lost {
+            return Err(BackendError::Lost { reason: "a task did not end".into() });
+        }
+        if !epoch.running {
+            return Ok(());
+        }
+        self.shared.leave.store(true, Ordering::Release);
+        self.shared.idle.wake();
+        let begin = Instant::now();
+        let left = || self.shared.active.load(Ordering::Acquire) == 0;
+        while !left() {
+            if begin.elapsed() > grace {
+                epoch.lost = true;
+                let report = self.shared.seats.iter().enumerate().map(|(i, s)| {
+                    let w = s.counters.read();
+                    format!("  thread {i}: state {} in {}", w.state, epoch.image.name(w.function))
+                });
+                return Err(BackendError::Stuck { grace, report: report.collect::<Vec<_>>().join("\n") });
+            }
+            self.shared.waiters.sleep(Duration::from_millis(1), left);
+        }
+        epoch.running = false;
+        // SAFETY: see `Shared::word`.
+        self.shared.word(|w| unsafe { &raw mut (*w).parked }).store(epoch.number, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn check_size(threads: u32) -> Result<(), BackendError> {
+    if threads == 0 || threads > MAX_THREADS {
+        return Err(BackendError::Size { asked: threads, max: MAX_THREADS });
+    }
+    Ok(())
+}
+
+impl Backend for CpuEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Cpu
+    }
+    fn device_name(&self) -> String {
+        format!("host, {} threads", self.lock().threads)
+    }
+    fn worker_count(&self) -> u32 {
+        self.lock().threads
+    }
+    fn size(&self) -> u32 {
+        self.lock().threads
+    }
+    fn max_size(&self) -> u32 {
+        self.shared.seats.len() as u32
+    }
+    fn pools(&self) -> Pools {
+        self.shared.pools
+    }
+    fn shared(&self) -> SharedMemory {
+        SharedMemory {
+            words: self.shared.words.base(),
+            submissions: self.shared.submissions.base(),
+            completions: self.shared.completions.base(),
+            arena: self.shared.arena.base(),
+        }
+    }
+    fn doorbell(&self) {
+        self.shared.idle.wake();
+    }
+    fn idle_wait(&self, round: u32) {
+        // A waiting thread must not take a core from the workers for long.
+        if round < 100 {
+            std::hint::spin_loop();
+        } else {
+            // A completion since the last call may have come before the caller's own look.
+            let now = self.shared.completed.load(Ordering::Acquire);
+            if self.noticed.swap(now, Ordering::AcqRel) == now {
+                let completed = || self.shared.completed.load(Ordering::Acquire) != now;
+                self.shared.waiters.sleep(Duration::from_millis(1), completed);
+            }
+        }
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
+        let at = memory::alloc(bytes)? as u64;
+        self.allocated.fetch_add(bytes, Ordering::Relaxed);
+        Ok(at)
+    }
+    unsafe fn free(&self, address: u64, bytes: u64) {
+        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+        // SAFETY: the caller vouches: from `alloc`, freed once.
+        unsafe { memory::free(address as *mut u8, bytes) };
+    }
+    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), address as *mut u8, data.len()) };
+        Ok(())
+    }
+    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len()) };
+        Ok(())
+    }
+    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::ptr::write_bytes(address as *mut u8, value, bytes as usize) };
+        Ok(())
+    }
+    fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
+        assert!(params.len() <= PARAM_BYTES as usize, "checked by the host library");
+        let block = self.shared.params.at(instance.into()).cast::<u8>();
+        // SAFETY: the block is live and large enough; no task of the instance runs yet.
+        unsafe { std::ptr::copy_nonoverlapping(params.as_ptr(), block, params.len()) };
+        Ok(())
+    }
+
+    fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
+        Ok(self.shared.seats.iter().map(|s| s.counters.read()).collect())
+    }
+    fn pool_state(&self) -> Result<PoolState, BackendError> {
+        Ok(PoolState {
+            task_limit: self.shared.pools.tasks.into(),
+            task_refusals: self.shared.task_refusals.load(Ordering::Relaxed),
+            group_limit: self.shared.pools.groups.into(),
+            group_refusals: self.shared.group_refusals.load(Ordering::Relaxed),
+        })
+    }
+    fn footprint(&self) -> Footprint {
+        let s = &self.shared;
+        let rings = s.words.bytes() + s.submissions.bytes() + s.completions.bytes() + s.arena.bytes();
+        let groups = (s.groups.len() * size_of::<Group>()) as u64;
+        let queued = u64::from(s.pools.tasks) * size_of::<DevTask>() as u64;
+        Footprint { device_bytes: rings + groups + queued + s.params.bytes(), host_bytes: 0 }
+    }
+    fn start_time(&self) -> Duration {
+        self.start_time
+    }
+
+    fn park(&self, grace: Duration) -> Result<(), BackendError> {
+        self.stop(&mut self.lock(), grace)
+    }
+    fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
+        let mut epoch = self.lock();
+        if epoch.lost {
+            return Err(BackendError::Lost { reason: "a task did not end".into() });
+        }
+        if epoch.running {
+            return Ok(());
+        }
+        let threads = size.unwrap_or(epoch.threads);
+        self.launch(&mut epoch, threads)
+    }
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
+        let mut epoch = self.lock();
+        if !epoch.running {
+            return Err(BackendError::Parked { action: "swapping" });
+        }
+        let threads = size.unwrap_or(epoch.threads);
+        let max = self.shared.seats.len() as u32;
+        if threads == 0 || threads > max {
+            return Err(BackendError::Size { asked: threads, max });
+        }
+        let begin = Instant::now();
+        self.stop(&mut epoch, grace)?;
+        self.launch(&mut epoch, threads)?;
+        Ok(begin.elapsed())
+    }
+    fn set_image(&self, image: &Image) -> Result<(), BackendError> {
+        let mut epoch = self.lock();
+        if epoch.running {
+            return Err(BackendError::NotParked { action: "loading an image" });
+        }
+        epoch.image.check_successor(image)?;
+        self.shared.set_functions(image);
+        epoch.image = image.clone();
+        Ok(())
+    }
+}
+
+impl Drop for CpuEngine {
+    fn drop(&mut self) {
+        // Threads that do not leave keep what they share; nothing here waits for them for ever.
+        let _ = self.stop(&mut self.lock(), Duration::from_secs(2));
+    }
+}

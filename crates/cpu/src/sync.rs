@@ -1,0 +1,13 @@
+//! The one place where this crate's protocols take their atomics and locks from: loom's under
+//! `--cfg loom`, the standard library's otherwise.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};

@@ -1,0 +1,43 @@
+// What a block-shaped task function sees: all 256 threads, the same task.
+// fork() takes effect once, by thread 0; every thread may spawn, and the function's limit is the block's.
+#pragma once
+#include "everwarp/warp/warp.cuh"
+
+namespace ew {
+
+struct Block : Lane {
+  u32 thread;
+
+  __device__ __forceinline__ explicit Block(const Lane& base, u32 thread) : Lane(base), thread(thread) {
+    forked = s.block_fork;
+  }
+  __device__ __forceinline__ void fork(u32 fn, u32 tag, u64 arg) { open(head(fn, tag, priority_of(task.head)), arg); }
+  __device__ __forceinline__ void fork_collect(u32 fn, u32 tag) {
+    open(head(fn, tag, priority_of(task.head)) | TASK_ARG_FROM_GROUP, 0);
+  }
+  __device__ __forceinline__ void spawn(u32 fn, u32 tag, u64 arg) { spawn_at(priority_of(task.head), fn, tag, arg); }
+  __device__ __forceinline__ void spawn_at(u32 priority, u32 fn, u32 tag, u64 arg) {
+    delta++;
+    route(DevTask{head(fn, tag, priority), task.group, arg});
+  }
+  __device__ __forceinline__ void spawn_child(u32 fn, u32 tag, u64 arg) {
+    children++;
+    route(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
+  }
+
+ private:
+  __device__ __forceinline__ void open(u32 head, u64 arg) {
+    if (thread != 0) return;
+    if (forked == NONE || s.block_then.head != NONE) {
+      raise_fault(e, FAULT_FORK, fn_of(task.head), task.head);
+      return;
+    }
+    s.block_then = DevTask{head, task.group, arg};
+  }
+  // Block-shaped tasks stay with the block, others with the warp that made them.
+  __device__ __forceinline__ void route(const DevTask& t) {
+    push(s.queues[meta(fn_of(t.head)).shape == SHAPE_BLOCK ? BLOCK_WARPS : warp], t);
+  }
+};
+
+}  // namespace ew

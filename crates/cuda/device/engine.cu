@@ -1,0 +1,162 @@
+// The resident kernel. The image generator puts the programs and their dispatch before this file.
+#include "everwarp/system/ingress.cuh"
+
+namespace ew {
+
+// The warp: brings back what it held when the last epoch parked.
+EW_FN void restore(Worker& w, LocalQueue& q, u32 queue) {
+  u32 n = 0;
+  if (w.lane == 0) n = exchange(&w.e.saved_count[queue], 0, acq_rel, gpu);
+  n = __shfl_sync(ALL, n, 0);
+  for (u32 base = 0; base < n; base += WARP) {
+    DevTask task;
+    if (base + w.lane < n) task = load_task(&w.e.saved[queue * LOCAL_TASKS + base + w.lane], relaxed, gpu);
+    push_all(w, q, task, min(n - base, WARP));
+  }
+}
+
+EW_FN void save(Worker& w, LocalQueue& q, u32 queue) {
+  u32 n = local_count(q), head = q.head;
+  for (u32 i = w.lane; i < n; i += WARP) {
+    store_task(&w.e.saved[queue * LOCAL_TASKS + i], q.tasks[(head + i) % LOCAL_TASKS], relaxed, gpu);
+  }
+  __syncwarp();
+  if (w.lane == 0) store(&w.e.saved_count[queue], n, release, gpu);
+}
+
+EW_FN void arrive(Worker& w) {
+  u32* ids = &w.e.saved_groups[w.global * (GROUP_CACHE + 1)];
+  u32 n = load(&ids[0], relaxed, gpu);
+  for (u32 i = w.lane; i < n; i += WARP) w.s.group_ids[w.warp][i] = load(&ids[1 + i], relaxed, gpu);
+  if (w.lane < 4) ((DevTask*)&w.stats())[w.lane] = load_task((const DevTask*)&w.e.workers[w.global] + w.lane, relaxed, gpu);
+  __syncwarp();
+  if (w.lane == 0) w.s.group_count[w.warp] = n;
+  restore(w, w.local(), w.queue_id());
+  if (w.warp == 0) restore(w, w.block_local(), w.block_queue_id());
+  if (w.lane == 0) w.local().strays = 1;
+  __syncwarp();
+  // The inbox may have been filled after the last look of the last epoch.
+  check_inbox(w);
+  w.set(FLAG_IDLE, __shfl_sync(ALL, load(&w.inbox().chunk, relaxed, gpu), 0) != 0);
+  w.set(FLAG_BLOCK_IDLE, w.warp == 0 && __shfl_sync(ALL, load(&w.inbox().block_chunk, relaxed, gpu), 0) != 0);
+}
+
+EW_FN void depart(Worker& w) {
+  u32* ids = &w.e.saved_groups[w.global * (GROUP_CACHE + 1)];
+  u32 n = w.s.group_count[w.warp];
+  for (u32 i = w.lane; i < n; i += WARP) store(&ids[1 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
+  if (w.lane == 0) {
+    store(&ids[0], n, relaxed, gpu);
+    for (u32 i = w.s.chunk_count[w.warp]; i-- > 0;) stack_push(&w.e.grid->free_chunks, w.e.chunk_next, w.s.chunk_ids[w.warp][i]);
+    w.stats().queued = local_count(w.local());
+  }
+  save(w, w.local(), w.queue_id());
+  if (w.warp == 0) save(w, w.block_local(), w.block_queue_id());
+  set_state(w, WORKER_AWAY, 0);
+}
+
+// One batch of everything a warp does in warp mode; false when it shall stop.
+EW_FN bool turn(Worker& w, bool& turned) {
+  u32 best;
+  u64 idle;
+  bool block_chunks;
+  {
+    Signals signals = Signals::read(w.e);
+    if (__any_sync(ALL, signals.ends(w.e))) return false;
+    best = __shfl_sync(ALL, signals.best(), 0);
+    idle = signals.idle_warps;
+    block_chunks = signals.block_chunks != 0;
+  }
+  LocalQueue& q = w.local();
+  if (w.idle()) check_inbox(w);
+  if (q.strays) route_strays(w.e, w.s);
+  if (blockIdx.x != 0) {
+    if (w.warp == 0) {
+      bool call = local_count(w.block_local()) != 0 || block_chunks ||
+                  (w.block_idle() && load(&w.inbox().block_chunk, relaxed, gpu) != 0);
+      if (__any_sync(ALL, call)) {
+        if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
+        __syncwarp();
+      }
+    }
+    u32 call = __shfl_sync(ALL, load(&w.s.block_call, acquire, cta), 0);
+    if (call && (turned || local_count(q) == 0)) {
+      turned = false;
+      if (block_mode(w.e, w.s)) return false;
+      return true;
+    }
+  }
+  turned = true;
+  if (local_count(q) == 0) {
+    if (!refill(w.e, w.s, best)) wait(w.e, w.s);
+    return true;
+  }
+  if (best < best_priority(q)) {
+    if (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(w, q, Class::warps(w.e))) refill_at(w, best);
+  }
+  if (!batch(w)) {
+    if (w.lane == 0) __nanosleep(500);
+    __syncwarp();
+  }
+  if (local_count(q) > 1) share(w.e, w.s, idle);
+  return true;
+}
+
+}  // namespace ew
+
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
+    everwarp_engine(const __grid_constant__ DevEngine e) {
+  using namespace ew;
+  __shared__ Shared s;
+  Worker w = Worker::here(e, s);
+  if (threadIdx.x < BLOCK_QUEUES) {
+    LocalQueue& q = s.queues[threadIdx.x];
+    q.head = q.tail = q.priorities = q.strays = 0;
+  }
+  if (threadIdx.x < BLOCK_WARPS) {
+    s.chunk_count[threadIdx.x] = 0;
+    s.ready[threadIdx.x] = READY_BUSY;
+    s.flags[threadIdx.x] = 0;
+  }
+  if (threadIdx.x == 0) s.block_lock = s.block_call = s.block_go = 0;
+  __syncthreads();
+  arrive(w);
+  __syncthreads();
+  if (blockIdx.x == 0 && w.warp == 0) {
+    // What an earlier, larger epoch left behind is there for whoever finds nothing else.
+    if (w.lane == 0) {
+      u32 queues = gridDim.x * BLOCK_QUEUES, ever = load(&e.grid->queues_ever, relaxed, gpu);
+      store(&e.grid->orphan_end, ever, relaxed, gpu);
+      store(&e.grid->orphan_next, queues, release, gpu);
+      if (queues > ever) store(&e.grid->queues_ever, queues, relaxed, gpu);
+    }
+    __syncwarp();
+    ingress(e, s);
+  } else {
+    bool turned = false;
+    while (turn(w, turned)) {}
+    if (blockIdx.x != 0 && load(&s.block_go, relaxed, cta) != GO_LEAVE) {
+      // Whoever saw the stop in warp mode leaves from block mode, with the whole block.
+      while (true) {
+        if (w.warp == 0 && w.lane == 0) store(&s.block_call, 1, release, cta);
+        __syncwarp();
+        bool call = load(&s.block_call, acquire, cta) != 0;
+        if (!__any_sync(ALL, call)) continue;
+        if (block_mode(w.e, w.s)) break;
+      }
+    }
+  }
+  depart(w);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    fence(acq_rel, gpu);
+    if (fetch_add(&e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1) {
+      // The last block out: nobody is idle in an empty house.
+      store(&e.grid->departed, 0, relaxed, gpu);
+      store(&e.grid->idle_warps, 0, relaxed, gpu);
+      store(&e.grid->idle_blocks, 0, relaxed, gpu);
+      fence(acq_rel, sys);
+      store(&e.words->parked, e.epoch, release, sys);
+    }
+  }
+}

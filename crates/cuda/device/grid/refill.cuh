@@ -1,0 +1,150 @@
+// Where a warp with nothing to do finds work, and how it waits.
+#pragma once
+#include "everwarp/block/mode.cuh"
+
+namespace ew {
+
+// The warp, its queue empty: takes over a queue that an earlier, larger epoch left behind.
+EW_FN bool adopt(Worker& w) {
+  DevGrid* g = w.e.grid;
+  u32 queue = NONE;
+  if (w.lane == 0 && load(&g->orphan_next, relaxed, gpu) < load(&g->orphan_end, relaxed, gpu)) {
+    queue = fetch_add(&g->orphan_next, 1, relaxed, gpu);
+    if (queue >= load(&g->orphan_end, relaxed, gpu)) queue = NONE;
+  }
+  queue = __shfl_sync(ALL, queue, 0);
+  if (queue == NONE) return false;
+  u32 n = 0;
+  if (w.lane == 0) n = exchange(&w.e.saved_count[queue], 0, acq_rel, gpu);
+  n = __shfl_sync(ALL, n, 0);
+  for (u32 base = 0; base < n; base += WARP) {
+    DevTask task;
+    if (base + w.lane < n) task = load_task(&w.e.saved[queue * LOCAL_TASKS + base + w.lane], relaxed, gpu);
+    push_all(w, w.local(), task, min(n - base, WARP));
+  }
+  if (w.lane == 0) w.local().strays = 1;
+  u32 member = queue % BLOCK_QUEUES;
+  if (member < BLOCK_WARPS) {
+    DevInbox& inbox = w.e.inboxes[queue / BLOCK_QUEUES * BLOCK_WARPS + member];
+    block_lock(w);
+    if (w.lane == 0) {
+      u64 chunk = exchange(&inbox.chunk, 0, acq_rel, gpu);
+      u64 block_chunk = exchange(&inbox.block_chunk, 0, acq_rel, gpu);
+      // The chunk's priority is that of its tasks.
+      if (chunk != 0) {
+        u32 ref = (u32)(chunk - 1);
+        publish(w, Class::warps(w.e), priority_of(w.e.chunks[chunk_id(ref) * CHUNK_TASKS].head), ref);
+      }
+      if (block_chunk != 0) {
+        u32 ref = (u32)(block_chunk - 1);
+        publish(w, Class::of_blocks(w.e), priority_of(w.e.chunks[chunk_id(ref) * CHUNK_TASKS].head), ref);
+      }
+    }
+    block_unlock(w);
+  }
+  __syncwarp();
+  return true;
+}
+
+// The warp: takes what somebody put into its inbox.
+EW_FN bool check_inbox(Worker& w) {
+  if (local_count(w.local()) > LOCAL_TASKS - CHUNK_TASKS) return false;
+  u64 chunk = 0;
+  if (w.lane == 0) {
+    chunk = load(&w.inbox().chunk, acquire, gpu);
+    if (chunk != 0) store(&w.inbox().chunk, 0, relaxed, gpu);
+  }
+  chunk = __shfl_sync(ALL, chunk, 0);
+  if (chunk == 0) return false;
+  w.set(FLAG_IDLE, false);
+  unload(w, w.local(), (u32)(chunk - 1));
+  return true;
+}
+
+// The warp: brings a chunk of exactly this priority into its queue, its own first.
+EW_FN bool refill_at(Worker& w, u32 priority) {
+  Class c = Class::warps(w.e);
+  u32 ref = NONE;
+  if (w.lane == 0) ref = w.fifo() ? take_oldest(w, c, priority, w.global) : take_newest(w, c, priority);
+  ref = __shfl_sync(ALL, ref, 0);
+  if (ref == NONE) ref = find_public(w, c, priority);
+  if (ref == NONE) return false;
+  unload(w, w.local(), ref);
+  return true;
+}
+
+// The warp, its queue empty.
+EW_FN bool refill(const DevEngine& e, Shared& s, u32 best) {
+  Worker w = Worker::here(e, s);
+  for (u32 priority = best; priority < PRIORITIES; priority++) {
+    if (refill_at(w, priority)) return true;
+  }
+  return adopt(w);
+}
+
+EW_FN bool anything(const Signals& s, bool blocks) {
+  return (s.chunks[0] | s.chunks[1] | s.chunks[2] | s.chunks[3]) != 0 || (blocks && s.block_chunks != 0);
+}
+
+// The warp: announces that it is idle and waits until there is a reason to look again.
+EW_FN void wait(const DevEngine& e, Shared& s) {
+  Worker w = Worker::here(e, s);
+  const bool leads = w.warp == 0 && blockIdx.x != 0;
+  const bool beside_ingress = blockIdx.x == 0;
+  set_state(w, WORKER_IDLE, 0);
+  if (!w.idle() || (leads && !w.block_idle())) {
+    if (w.lane == 0) {
+      if (!w.idle()) stack_push(&w.e.grid->idle_warps, w.e.idle_warp_next, w.global);
+      if (leads && !w.block_idle()) stack_push(&w.e.grid->idle_blocks, w.e.idle_block_next, blockIdx.x);
+      // Pairs with the fence of a publisher: see the top of grid/idle.cuh.
+      fence(sc, gpu);
+    }
+    // Where group ids are short, an idle warp does not keep what others starve for.
+    bool scarce = __any_sync(ALL, load(&w.e.grid->group_refusals, relaxed, gpu) != 0);
+    while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return(w);
+    w.set(FLAG_IDLE, true);
+    if (leads) w.set(FLAG_BLOCK_IDLE, true);
+    __syncwarp();
+    Signals again = Signals::read(w.e);
+    if (__any_sync(ALL, anything(again, leads))) return;
+  }
+  if (w.lane == 0 && beside_ingress) atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
+  const DevInbox& inbox = w.inbox();
+  for (u32 polls = 1;; polls++) {
+    bool wake = false;
+    if (w.lane == 0) {
+      u64 chunk, stop;
+      load_pair(&inbox.chunk, chunk, stop, relaxed, gpu);
+      wake = chunk != 0 || (u32)stop == w.e.epoch;
+      wake |= load(&w.s.block_call, relaxed, cta) != 0;
+      // Its own block's warps may queue block-shaped tasks, other blocks may send some.
+      if (leads) wake |= local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0;
+      if (beside_ingress) wake |= load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL;
+      if (polls % 64 == 0) {
+        Signals again = Signals::read(w.e);
+        wake |= anything(again, leads) || again.ends(w.e);
+      }
+      if (!wake && polls > 256) __nanosleep(100);
+    }
+    if (__any_sync(ALL, wake)) break;
+  }
+  if (beside_ingress) {
+    u32 ready = 0;
+    if (w.lane == 0) {
+      ready = atomicCAS_block(&w.s.ready[w.warp], READY_WAITING, READY_BUSY);
+      while (ready == READY_CLAIMED) ready = load(&w.s.ready[w.warp], acquire, cta);
+    }
+    ready = __shfl_sync(ALL, ready, 0);
+    if (ready >= READY_FULL) {
+      __threadfence_block();
+      DevTask task;
+      u32 n = ready - READY_FULL;
+      if (w.lane < n) task = w.s.staging[w.warp][w.lane];
+      __syncwarp();
+      if (w.lane == 0) atomicExch_block(&w.s.ready[w.warp], READY_BUSY);
+      push_all(w, w.local(), task, n);
+    }
+  }
+}
+
+}  // namespace ew

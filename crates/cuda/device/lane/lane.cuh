@@ -1,0 +1,81 @@
+// What a task function sees. The CPU twins' TaskCx has the same methods with the same meaning.
+#pragma once
+#include "everwarp/system/egress.cuh"
+
+namespace ew {
+
+// The running task of one lane; for warp-shaped tasks all 32 lanes hold the same task.
+struct Lane {
+  const DevEngine& e;
+  Shared& s;
+  DevTask task;
+  u32 warp;
+  u32 delta;     // tasks spawned into the own group
+  u32 forked;    // the group this call opened, or NONE
+  u32 children;  // tasks spawned into it
+  u64 value;     // what a task reports that the host counts directly
+  u32 then_head;
+  u64 then_arg;
+
+  __device__ __forceinline__ u64 arg() const { return task.arg; }
+  __device__ __forceinline__ u32 lo() const { return (u32)task.arg; }
+  __device__ __forceinline__ u32 hi() const { return (u32)(task.arg >> 32); }
+  __device__ __forceinline__ u32 tag() const { return tag_of(task.head); }
+  __device__ __forceinline__ const u8* params() const { return e.params + instance_of(task.head) * PARAM_BYTES; }
+  static __device__ __forceinline__ u64 pack(u32 lo, u32 hi) { return (u64)hi << 32 | lo; }
+
+  // The head of a task of this instance.
+  __device__ __forceinline__ u32 head(u32 fn, u32 tag, u32 priority) const {
+    return fn | (task.head & 0xffu << TASK_INSTANCE_SHIFT) | (tag & 0xff) << TASK_TAG_SHIFT |
+           priority << TASK_PRIORITY_SHIFT;
+  }
+  __device__ __forceinline__ void put(const DevTask& t) {
+    LocalQueue& q = s.queues[warp];
+    push(q, t);
+    if (meta(fn_of(t.head)).shape == SHAPE_BLOCK) q.strays = 1;
+  }
+  __device__ __forceinline__ void spawn(u32 fn, u32 tag, u64 arg) { spawn_at(priority_of(task.head), fn, tag, arg); }
+  __device__ __forceinline__ void spawn_at(u32 priority, u32 fn, u32 tag, u64 arg) {
+    if (delta + children >= meta(fn_of(task.head)).max_spawn) return over();
+    delta++;
+    put(DevTask{head(fn, tag, priority), task.group, arg});
+  }
+  __device__ __forceinline__ void fork(u32 fn, u32 tag, u64 arg) { open(head(fn, tag, priority_of(task.head)), arg); }
+  __device__ __forceinline__ void fork_collect(u32 fn, u32 tag) {
+    open(head(fn, tag, priority_of(task.head)) | TASK_ARG_FROM_GROUP, 0);
+  }
+  __device__ __forceinline__ void spawn_child(u32 fn, u32 tag, u64 arg) {
+    if (delta + children >= meta(fn_of(task.head)).max_spawn) return over();
+    children++;
+    put(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
+  }
+  __device__ __forceinline__ void report_slot(u32 slot, u32 v) {
+    if (task.group & HOST_DIRECT) {
+      value = slot == 0 ? (value & ~0xffffffffull) | v : (value & 0xffffffffull) | (u64)v << 32;
+    } else {
+      store((u32*)&e.groups[task.group].value + slot, v, relaxed, gpu);
+    }
+  }
+  __device__ __forceinline__ void report_add(u64 v) {
+    if (task.group & HOST_DIRECT) value += v;
+    else add(&e.groups[task.group].value, v, relaxed, gpu);
+  }
+  __device__ __forceinline__ void fault(u64 detail) { raise_fault(e, FAULT_PROGRAM, fn_of(task.head), detail); }
+
+ private:
+  __device__ __forceinline__ void open(u32 head, u64 arg) {
+    if (forked != NONE || meta(fn_of(task.head)).forks == 0) {
+      raise_fault(e, FAULT_FORK, fn_of(task.head), task.head);
+      return;
+    }
+    forked = group_alloc(s, warp);
+    then_head = head;
+    then_arg = arg;
+  }
+  __device__ __forceinline__ void over() { raise_fault(e, FAULT_SPAWN_LIMIT, fn_of(task.head), delta + children + 1); }
+
+ public:
+  EW_FN Lane begin(Worker& w, const DevTask& t) { return Lane{w.e, w.s, t, w.warp, 0, NONE, 0, 0, 0, 0}; }
+};
+
+}  // namespace ew

@@ -1,0 +1,166 @@
+// The way in: the first warp of block 0 polls the host's submission ring and nothing else does.
+#pragma once
+#include "everwarp/grid/refill.cuh"
+
+namespace ew {
+
+// The warp: delivers the lanes' tasks that are `mine` (all of one priority) to warps beside it or
+// anywhere. False when there was no chunk: nothing was delivered.
+EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
+  u32 mask = __ballot_sync(ALL, mine);
+  u32 n = __popc(mask), rank = __popc(mask & w.lt());
+  if (n == 0) return true;
+  if (!blocks) {
+    u32 ready = w.lane > 0 && w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
+    u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
+    while (candidates != 0) {
+      u32 who = __ffs(candidates) - 1;
+      candidates &= candidates - 1;
+      bool claimed = w.lane == 0 && atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING;
+      if (!__any_sync(ALL, claimed)) continue;
+      if (mine) w.s.staging[who][rank] = task;
+      __syncwarp();
+      if (w.lane == 0) store(&w.s.ready[who], READY_FULL + n, release, cta);
+      return true;
+    }
+  }
+  u32 id = NONE;
+  if (w.lane == 0) id = chunk_alloc(w);
+  id = __shfl_sync(ALL, id, 0);
+  if (id == NONE) return false;
+  if (mine) store_task(&w.e.chunks[id * CHUNK_TASKS + rank], task, relaxed, gpu);
+  u32 priority = __shfl_sync(ALL, priority_of(task.head), __ffs(mask) - 1);
+  __syncwarp();
+  if (blocks) block_lock(w);
+  if (w.lane == 0) {
+    u32 ref = chunk_ref(id, n);
+    if (blocks) give_block(w, priority, ref);
+    else give(w, priority, ref, load(&w.e.grid->idle_warps, acquire, gpu));
+    // Pairs with the fence of a warp that goes idle.
+    fence(sc, gpu);
+  }
+  __syncwarp();
+  if (blocks) block_unlock(w);
+  // Somebody may have gone idle in between without seeing the chunk's count.
+  return true;
+}
+
+// The warp: stops every warp of the grid.
+EW_FN void stop_all(Worker& w) {
+  if (w.lane == 0) store(&w.e.grid->stop, w.e.epoch, release, gpu);
+  __syncwarp();
+  for (u32 i = w.lane; i < gridDim.x * BLOCK_WARPS; i += WARP) store(&w.e.inboxes[i].stop, w.e.epoch, relaxed, gpu);
+  __syncwarp();
+}
+
+// The warp, until the engine stops.
+EW_FN void ingress(const DevEngine& e, Shared& s) {
+  Worker w = Worker::here(e, s);
+  DevGrid* g = w.e.grid;
+  DevWords* words = w.e.words;
+  u32 taken = load(&g->taken, relaxed, gpu);
+  set_state(w, WORKER_INGRESS, 0);
+  if (w.lane == 0) store(&words->epoch, w.e.epoch, release, sys);
+  u32 width = 8, polls = 0;
+  while (true) {
+    // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request.
+    u32 index = taken + w.lane;
+    DevTask task{0, 0, 0};
+    bool valid = false;
+    if (w.lane < width) {
+      task = load_task(&w.e.submissions[index & (w.e.submission_slots - 1)], relaxed, sys);
+      valid = ((task.head & TASK_LAP) != 0) == ((index & w.e.submission_slots) == 0);
+    }
+    u64 request = 0;
+    if (w.lane == WARP - 1) request = load((const u64*)&words->request, relaxed, sys);
+    u32 ready = __ballot_sync(ALL, valid);
+    request = __shfl_sync(ALL, request, WARP - 1);
+    if (request == ((u64)w.e.epoch << 32 | REQUEST_PARK)) break;
+    if (++polls % 16 == 0) {
+      if (__any_sync(ALL, load(&g->faulted, acquire, gpu) != 0)) break;
+      // What an earlier epoch could not deliver: others take it through public places.
+      if (local_count(w.local()) != 0) spill(w, w.local(), Class::warps(w.e));
+    }
+    u32 n = __ffs(~ready) - 1;
+    if (n == 0) {
+      width = 8;
+      continue;
+    }
+    // What the host wrote before the slots (arena, parameters) happens before what follows.
+    fence(acq_rel, sys);
+    width = n == width ? WARP - 1 : 8;
+    bool mine = w.lane < n;
+    bool batch = mine && (task.head & TASK_BATCH) != 0;
+    u32 fn = fn_of(task.head);
+    bool known = batch ? (task.arg >> 32) != 0 && (task.arg >> 32) <= w.e.arena_tasks
+                       : fn >= FN_FIRST && fn < FN_COUNT;
+    if (mine && !known) raise_fault(w.e, FAULT_BAD_SUBMISSION, fn, task.head);
+    if (__any_sync(ALL, mine && !known)) continue;
+    bool counted = batch || (task.head & TASK_COUNTED) != 0;
+    // Without enough group ids only the first entries are taken; the rest waits in the ring.
+    u32 wants = __popc(__ballot_sync(ALL, mine && counted));
+    if (wants > 0) {
+      groups_at_hand(w, wants);
+      u32 have = w.s.group_count[w.warp];
+      u32 before = __popc(__ballot_sync(ALL, mine && counted) & w.lt());
+      u32 cut = __ballot_sync(ALL, mine && counted && before >= have);
+      if (cut != 0) n = __ffs(cut) - 1;
+      mine = w.lane < n;
+      if (n == 0) continue;
+    }
+    DevTask run = task;
+    u32 id = NONE;
+    run.head &= TASK_BATCH - 1;
+    run.group = task.group | HOST_DIRECT;
+    if (mine && counted) {
+      id = group_alloc(w.s, w.warp);
+      group_open(w.e, id, batch ? (u32)(task.arg >> 32) : 1, DevTask{FN_COMPLETE, task.group, 0});
+      run.group = id;
+      if (batch) run.head = FN_FETCH | (task.head & (PRIORITIES - 1) << TASK_PRIORITY_SHIFT);
+    }
+    __syncwarp();
+    bool blocks = mine && !batch && meta(fn).shape == SHAPE_BLOCK;
+    u32 left = __ballot_sync(ALL, mine);
+    while (left != 0) {
+      u32 first = __ffs(left) - 1;
+      u32 priority = __shfl_sync(ALL, priority_of(run.head), first);
+      u32 kind = __shfl_sync(ALL, (u32)blocks | (u32)batch << 1, first);
+      bool same = mine && priority_of(run.head) == priority && ((u32)blocks | (u32)batch << 1) == kind;
+      if (kind & 2) same = w.lane == first;  // a batch each to a warp of its own
+      u32 chosen = __ballot_sync(ALL, same && (left >> w.lane & 1));
+      bool delivered = deliver(w, run, chosen >> w.lane & 1, kind & 1);
+      if (!delivered) {
+        // An exhausted pool: try again until a chunk comes free or the engine stops.
+        u64 again = load((const u64*)&words->request, relaxed, sys);
+        bool stop = __any_sync(ALL, again == ((u64)w.e.epoch << 32 | REQUEST_PARK) || load(&g->faulted, relaxed, gpu) != 0);
+        if (!stop) {
+          __nanosleep(1000);
+          continue;
+        }
+        // Keeps what it could not deliver in its own queue, which the park saves.
+        while (chosen != 0) {
+          u32 who = __ffs(chosen) - 1;
+          DevTask t{__shfl_sync(ALL, run.head, who), __shfl_sync(ALL, run.group, who), __shfl_sync(ALL, run.arg, who)};
+          push_all(w, w.local(), t, 1);
+          left &= ~(1u << who);
+          chosen &= chosen - 1;
+        }
+        continue;
+      }
+      left &= ~chosen;
+    }
+    taken += n;
+    if (w.lane == 0) store(&words->taken, taken, relaxed, sys);
+  }
+  if (w.lane == 0) {
+    store(&g->taken, taken, relaxed, gpu);
+    if (load(&g->faulted, acquire, gpu) != 0) {
+      words->fault.function = g->fault.function;
+      words->fault.detail = g->fault.detail;
+      store(&words->fault.code, g->fault.code, release, sys);
+    }
+  }
+  stop_all(w);
+}
+
+}  // namespace ew

@@ -1,0 +1,158 @@
+// One batch: pick a priority and a function, make sure of room, run up to 32 tasks, finish them.
+#pragma once
+#include "everwarp/warp/finish.cuh"
+
+namespace ew {
+
+EW_FN void dispatch_lane(u32 fn, Lane& t);    // generated with the image
+EW_FN void dispatch_warp(u32 fn, Warp& t);    // generated with the image
+EW_FN void dispatch_block(u32 fn, Block& t);  // generated with the image
+
+EW_FN void set_state(Worker& w, u32 state, u32 fn) {
+  if (w.lane == 0) {
+    w.stats().state = state;
+    w.stats().function = fn;
+  }
+  __syncwarp();
+  // The counters go out in one 64-byte store; only this warp writes them.
+  if (w.lane < 4) store_task((DevTask*)&w.e.workers[w.global] + w.lane, ((const DevTask*)&w.stats())[w.lane], relaxed, gpu);
+}
+
+// The warp: the function of the first task of this priority from one end; NONE when there is none.
+EW_FN u32 peek(Worker& w, LocalQueue& q, bool newest, u32 priority) {
+  const u32 head = q.head, tail = q.tail, n = tail - head;
+  for (u32 base = 0; base < n; base += WARP) {
+    u32 i = base + w.lane;
+    u32 task = q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS].head;
+    u32 matching = __ballot_sync(ALL, i < n && priority_of(task) == priority);
+    if (matching != 0) return __shfl_sync(ALL, fn_of(task), __ffs(matching) - 1);
+  }
+  return NONE;
+}
+
+// The warp: moves block-shaped tasks to where a block finds them.
+EW_FN void route_strays(const DevEngine& e, Shared& s);
+
+// The warp: takes a range of the arena and queues its tasks; larger ranges are halved for others.
+EW_FN void fetch(const DevEngine& e, Shared& s, u32 head, u32 group, u64 arg) {
+  Worker w = Worker::here(e, s);
+  const DevTask task{head, group, arg};
+  LocalQueue& q = w.local();
+  u32 start = (u32)task.arg, count = (u32)(task.arg >> 32);
+  while (count > FETCH_TASKS) {
+    u32 keep = (count / 2 + FETCH_TASKS - 1) / FETCH_TASKS * FETCH_TASKS;
+    DevTask rest{task.head, task.group, (u64)(count - keep) << 32 | (start + keep)};
+    push_all(w, q, rest, 1);
+    count = keep;
+  }
+  DevTask got[FETCH_TASKS / WARP];
+#pragma unroll
+  for (u32 i = 0; i < FETCH_TASKS / WARP; i++) {
+    u32 at = i * WARP + w.lane;
+    if (at < count) got[i] = load_task(&w.e.arena[(start + at) & (w.e.arena_tasks - 1)], relaxed, sys);
+  }
+#pragma unroll
+  for (u32 i = 0; i < FETCH_TASKS / WARP; i++) {
+    u32 n = count > i * WARP ? min(count - i * WARP, WARP) : 0;
+    if (n == 0) break;
+    DevTask t = got[i];
+    t.head &= TASK_BATCH - 1;  // the flags of a submission mean nothing here
+    t.group = task.group;
+    if (w.lane < n && (fn_of(t.head) < FN_FIRST || fn_of(t.head) >= FN_COUNT)) {
+      raise_fault(w.e, FAULT_BAD_SUBMISSION, fn_of(t.head), t.head);
+      t.head = FN_NONE;
+    }
+    if (w.lane < n && meta(fn_of(t.head)).shape == SHAPE_BLOCK) q.strays = 1;
+    push_all(w, q, t, n);
+  }
+}
+
+// The warp: how many of `want` tasks of this function may run now. Spills until all may, or the pool
+// has nothing left: then fewer run, which is how an exhausted pool pushes back.
+EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
+  u32 k;
+  while (true) {
+    u32 n = local_count(q);
+    u32 room = LOCAL_TASKS - n;
+    if (m.shape == SHAPE_LANE) {
+      k = m.max_spawn == 0 ? want : min(want, room / m.max_spawn);
+    } else {
+      k = room >= m.max_spawn ? 1 : 0;
+    }
+    if (k >= want || n <= WARP || !spill(w, q, Class::warps(w.e))) break;
+  }
+  // With the pool of ids used up, each batch takes only a part of what is at hand: the fewer are left,
+  // the narrower the warp goes, so that it reaches the leaves, where ids come back.
+  if (m.forks && k > 0 && !groups_at_hand(w, k)) k = min(k, (w.s.group_count[w.warp] + 7) / 8);
+  return k;
+}
+
+// The warp: runs one batch from its queue, which is not empty. False when nothing could run.
+EW_FN bool batch(Worker& w) {
+  LocalQueue& q = w.local();
+  u32 priority = best_priority(q), fn = NONE;
+  while (priority < PRIORITIES) {
+    fn = peek(w, q, !w.fifo(), priority);
+    if (fn != NONE) break;
+    __syncwarp();
+    if (w.lane == 0) q.priorities &= ~(1u << priority);
+    __syncwarp();
+    priority = best_priority(q);
+  }
+  if (fn == NONE) return true;
+  const bool newest = !w.fifo();
+  const FnMeta m = meta(fn);
+  if (m.shape == SHAPE_BLOCK) {
+    if (w.lane == 0) q.strays = 1;
+    __syncwarp();
+    return false;
+  }
+  u32 got = 0;
+  u32 want = m.shape == SHAPE_LANE ? min(local_count(q), WARP) : 1;
+  u32 k = admit(w, q, m, want);
+  if (k == 0) {
+    if (w.lane == 0) w.stats().starved++;
+    set_state(w, WORKER_STARVED, fn);
+    return false;
+  }
+  w.set(FLAG_FIFO, m.fifo);
+  DevTask task = take(w, q, newest, priority, fn, k, got);
+  if (got == 0) return true;
+  if (fn == FN_FETCH) {
+    task.head = __shfl_sync(ALL, task.head, 0);
+    task.group = __shfl_sync(ALL, task.group, 0);
+    task.arg = __shfl_sync(ALL, task.arg, 0);
+    fetch(w.e, w.s, task.head, task.group, task.arg);
+    return true;
+  }
+  set_state(w, WORKER_RUNNING, fn);
+  Outcome o;
+  if (m.shape == SHAPE_LANE) {
+    Lane t = Lane::begin(w, task);
+    if (w.lane < got) dispatch_lane(fn, t);
+    __syncwarp();
+    o = Outcome{w.lane < got, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value};
+  } else {
+    task.head = __shfl_sync(ALL, task.head, 0);
+    task.group = __shfl_sync(ALL, task.group, 0);
+    task.arg = __shfl_sync(ALL, task.arg, 0);
+    Warp t(Lane::begin(w, task), w.lane);
+    dispatch_warp(fn, t);
+    __syncwarp();
+    u32 delta = __reduce_add_sync(ALL, t.delta);
+    u32 children = __reduce_add_sync(ALL, t.children);
+    u64 value = t.value;
+    for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
+    if (delta + children > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
+    o = Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value};
+  }
+  finish(w, q, o);
+  if (w.lane == 0) {
+    w.stats().executed += fn == FN_NONE ? 0 : got;
+    w.stats().batches++;
+    w.stats().queued = local_count(q);
+  }
+  return true;
+}
+
+}  // namespace ew

@@ -1,0 +1,159 @@
+// The local queue: 256 tasks in shared memory, taken from either end, by priority and function.
+#pragma once
+#include "everwarp/grid/deque.cuh"
+
+namespace ew {
+
+constexpr u32 TAKEN = 0xffffffffu;  // head of a task that `take` has removed, until it compacts
+constexpr u32 ANY_FN = NONE;
+
+EW_FN u32 local_count(const LocalQueue& q) { return q.tail - q.head; }
+
+// Any set of active lanes: appends one task each. There is room: it was made sure of before the batch.
+EW_FN void push(LocalQueue& q, const DevTask& task) {
+  u32 active = __activemask();
+  u32 leader = __ffs(active) - 1;
+  u32 me;
+  asm("mov.u32 %0, %%laneid;" : "=r"(me));
+  u32 base = 0;
+  if (me == leader) base = atomicAdd_block(&q.tail, __popc(active));
+  base = __shfl_sync(active, base, leader);
+  u32 at = base + __popc(active & ((1u << me) - 1));
+  q.tasks[at % LOCAL_TASKS] = task;
+  u32 bit = 1u << priority_of(task.head);
+  if ((q.priorities & bit) == 0) atomicOr_block(&q.priorities, bit);
+}
+
+// The warp: appends the first n lanes' tasks in order.
+EW_FN void push_all(Worker& w, LocalQueue& q, const DevTask& task, u32 n) {
+  u32 base = q.tail;
+  __syncwarp();
+  if (w.lane < n) {
+    q.tasks[(base + w.lane) % LOCAL_TASKS] = task;
+    u32 bit = 1u << priority_of(task.head);
+    if ((q.priorities & bit) == 0) atomicOr_block(&q.priorities, bit);
+  }
+  if (w.lane == 0) q.tail = base + n;
+  __syncwarp();
+}
+
+// The highest priority that the queue may hold; PRIORITIES when it is empty.
+EW_FN u32 best_priority(const LocalQueue& q) {
+  return local_count(q) == 0 ? PRIORITIES : min(__ffs(q.priorities) - 1, (int)PRIORITIES);
+}
+EW_FN u32 worst_priority(const LocalQueue& q) {
+  return local_count(q) == 0 ? PRIORITIES : 31 - __clz(q.priorities);
+}
+
+// The warp: removes up to `limit` tasks of one priority and, unless `fn` is ANY_FN, one function, looking
+// from the newest or from the oldest end; with fn == FIRST_FN the function is that of the first match.
+// Lane r < got receives the r-th. Clears the priority's bit when it meets none.
+constexpr u32 FIRST_FN = NONE - 1;
+EW_FN DevTask take(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {
+  const u32 head = q.head, tail = q.tail, n = tail - head;
+  DevTask task{TAKEN, 0, 0};
+  got = 0;
+  u32 scanned = 0;
+  bool clean = true;  // all of the first window match: no staging, no compaction
+  DevTask (&staging)[WARP] = w.s.staging[w.warp];
+  for (u32 base = 0; base < n && got < limit; base += WARP) {
+    u32 i = base + w.lane;
+    u32 at = (newest ? tail - 1 - i : head + i) % LOCAL_TASKS;
+    if (i < n) task = q.tasks[at];
+    bool match = i < n && priority_of(task.head) == priority;
+    u32 matching = __ballot_sync(ALL, match);
+    if (matching != 0 && fn == FIRST_FN) {
+      fn = __shfl_sync(ALL, fn_of(task.head), __ffs(matching) - 1);
+    }
+    if (fn < FIRST_FN) {
+      match = match && fn_of(task.head) == fn;
+      matching = __ballot_sync(ALL, match);
+    }
+    u32 window = min(n - base, WARP);
+    u32 wanted = min(window, limit);
+    u32 low = wanted == WARP ? ALL : (1u << wanted) - 1;
+    if (base == 0 && (matching & low) == low) {
+      got = wanted;
+      break;
+    }
+    clean = false;
+    u32 rank = got + __popc(matching & w.lt());
+    if (match && rank < limit) {
+      staging[rank] = task;
+      q.tasks[at].head = TAKEN;
+    }
+    got = min(limit, got + __popc(matching));
+    scanned = min(base + WARP, n);
+  }
+  __syncwarp();
+  if (!clean) {
+    if (got == 0) {
+      if (w.lane == 0) q.priorities &= ~(1u << priority);
+      __syncwarp();
+      return task;
+    }
+    // Moves what was passed over away from the end, keeping its order; positions count from the end.
+    u32 write = scanned;
+    for (u32 step = (scanned - 1) / WARP + 1; step-- > 0;) {
+      u32 i = step * WARP + w.lane;
+      bool there = i < scanned;
+      DevTask kept{TAKEN, 0, 0};
+      if (there) kept = q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS];
+      bool keep = there && kept.head != TAKEN;
+      u32 keeping = __ballot_sync(ALL, keep);
+      u32 to = write - __popc(keeping >> w.lane);
+      if (keep && to != i) q.tasks[(newest ? tail - 1 - to : head + to) % LOCAL_TASKS] = kept;
+      write -= __popc(keeping);
+      __syncwarp();
+    }
+    if (w.lane < got) task = staging[w.lane];
+  }
+  if (w.lane == 0) {
+    if (newest) q.tail = tail - got;
+    else q.head = head + got;
+  }
+  __syncwarp();
+  return task;
+}
+
+// The warp: moves up to 32 tasks of the lowest priority from the far end to the owner's deque.
+// False when the pool has no chunk.
+EW_FN bool spill(Worker& w, LocalQueue& q, const Class& c) {
+  u32 got = 0, priority = 0;
+  DevTask task;
+  while (got == 0) {
+    priority = worst_priority(q);
+    if (priority >= PRIORITIES) return true;
+    // A chunk first: tasks must not leave the queue without a place to go.
+    u32 id = NONE;
+    if (w.lane == 0) id = chunk_alloc(w);
+    id = __shfl_sync(ALL, id, 0);
+    if (id == NONE) return false;
+    task = take(w, q, w.fifo(), priority, ANY_FN, WARP, got);
+    if (got == 0) {
+      if (w.lane == 0) chunk_free(w, id);
+      continue;
+    }
+    if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], task, relaxed, gpu);
+    __syncwarp();
+    if (w.lane == 0) publish(w, c, priority, chunk_ref(id, got));
+    __syncwarp();
+  }
+  return true;
+}
+
+// The warp: loads a chunk into the queue, which has room for it, and frees the chunk.
+EW_FN void unload(Worker& w, LocalQueue& q, u32 ref) {
+  u32 n = chunk_tasks(ref), id = chunk_id(ref);
+  DevTask task;
+  if (w.lane < n) task = load_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], relaxed, gpu);
+  if (w.lane < n && meta(fn_of(task.head)).shape == SHAPE_BLOCK) q.strays = 1;
+  push_all(w, q, task, n);
+  if (w.lane == 0) {
+    chunk_free(w, id);
+    w.stats().received += n;
+  }
+  __syncwarp();
+}
+
+}  // namespace ew

@@ -1,0 +1,22 @@
+// What a warp-shaped task function sees: a lane's view, the same task in all 32 lanes.
+// fork() is called by all lanes together; every lane may spawn, and the function's limit is the warp's.
+#pragma once
+#include "everwarp/lane/lane.cuh"
+
+namespace ew {
+
+struct Warp : Lane {
+  u32 lane;
+
+  __device__ __forceinline__ explicit Warp(const Lane& base, u32 lane) : Lane(base), lane(lane) {}
+  __device__ __forceinline__ void fork(u32 fn, u32 tag, u64 arg) {
+    if (lane == 0) Lane::fork(fn, tag, arg);
+    forked = __shfl_sync(0xffffffffu, forked, 0);
+  }
+  __device__ __forceinline__ void fork_collect(u32 fn, u32 tag) {
+    if (lane == 0) Lane::fork_collect(fn, tag);
+    forked = __shfl_sync(0xffffffffu, forked, 0);
+  }
+};
+
+}  // namespace ew

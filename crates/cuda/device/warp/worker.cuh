@@ -1,0 +1,120 @@
+// What a block shares and what a warp knows about itself.
+#pragma once
+#include "everwarp/atomic.cuh"
+
+namespace ew {
+
+constexpr u32 NONE = 0xffffffffu;
+constexpr u32 ALL = 0xffffffffu;
+constexpr u32 WARP = 32;
+
+// Answers of Shared::ready, the hand-over of tasks from the ingress warp to a warp of its own block.
+constexpr u32 READY_BUSY = 0;     // the warp is not waiting
+constexpr u32 READY_WAITING = 1;  // the warp waits; the ingress warp may claim it
+constexpr u32 READY_CLAIMED = 2;  // the ingress warp is filling the warp's staging area
+constexpr u32 READY_FULL = 0x100; // | count: the staging area holds tasks
+
+// A queue of tasks in shared memory; indices are free-running.
+struct LocalQueue {
+  DevTask tasks[LOCAL_TASKS];
+  u32 head;
+  u32 tail;
+  u32 priorities;  // bit p set: may hold tasks of priority p; never clear while it does
+  u32 strays;      // not 0: holds block-shaped tasks that belong into the block's queue
+};
+
+struct Shared {
+  LocalQueue queues[BLOCK_QUEUES];
+  DevTask staging[BLOCK_WARPS][WARP];
+  u32 group_ids[BLOCK_WARPS][GROUP_CACHE];
+  DevWorker stats[BLOCK_WARPS];
+  u32 group_count[BLOCK_WARPS];
+  u32 chunk_ids[BLOCK_WARPS][4];
+  u32 chunk_count[BLOCK_WARPS];
+  u32 ready[BLOCK_WARPS];
+  u32 flags[BLOCK_WARPS];
+  // Block mode; see block/mode.cuh.
+  u32 block_lock;
+  u32 block_call;
+  u32 block_go;
+  u32 block_delta;
+  u32 block_fork;
+  u32 block_children;
+  DevTask block_task;
+  DevTask block_then;
+  u64 block_value;
+};
+
+// Shape, order and limits of a function, from the generated table.
+struct FnMeta {
+  u32 shape;  // SHAPE_…
+  u32 fifo;
+  u32 max_spawn;
+  u32 forks;
+};
+constexpr u32 SHAPE_LANE = 0;
+constexpr u32 SHAPE_WARP = 1;
+constexpr u32 SHAPE_BLOCK = 2;
+
+EW_FN FnMeta meta(u32 function);  // generated with the image
+
+EW_FN u32 fn_of(u32 head) { return head & ((1u << TASK_FN_BITS) - 1); }
+EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITIES - 1); }
+EW_FN u32 tag_of(u32 head) { return head >> TASK_TAG_SHIFT & 0xff; }
+EW_FN u32 instance_of(u32 head) { return head >> TASK_INSTANCE_SHIFT & 0xff; }
+
+// Shared::flags.
+constexpr u32 FLAG_FIFO = 1;
+constexpr u32 FLAG_IDLE = 2;
+constexpr u32 FLAG_BLOCK_IDLE = 4;
+
+// One warp. All members are the same in every lane, but `lane`; all can be derived anew at any place,
+// so that functions off the hot path need not be inlined.
+struct Worker {
+  const DevEngine& e;
+  Shared& s;
+  u32 lane;
+  u32 warp;    // in the block
+  u32 global;  // in the grid
+
+  // The calling warp.
+  EW_FN Worker here(const DevEngine& e, Shared& s) {
+    return {e, s, threadIdx.x % WARP, threadIdx.x / WARP, blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP};
+  }
+  // Order of the last batch.
+  __device__ __forceinline__ bool fifo() const { return s.flags[warp] & FLAG_FIFO; }
+  // On the stack of idle warps: somebody may fill the inbox.
+  __device__ __forceinline__ bool idle() const { return s.flags[warp] & FLAG_IDLE; }
+  // The same for block-shaped work (first warp of a block).
+  __device__ __forceinline__ bool block_idle() const { return s.flags[warp] & FLAG_BLOCK_IDLE; }
+  // The warp.
+  __device__ __forceinline__ void set(u32 flag, bool value) {
+    __syncwarp();
+    if (lane == 0) s.flags[warp] = value ? s.flags[warp] | flag : s.flags[warp] & ~flag;
+    __syncwarp();
+  }
+  __device__ __forceinline__ u32 lt() const { return (1u << lane) - 1; }
+  __device__ __forceinline__ LocalQueue& local() const { return s.queues[warp]; }
+  __device__ __forceinline__ LocalQueue& block_local() const { return s.queues[BLOCK_WARPS]; }
+  __device__ __forceinline__ u32 queue_id() const { return blockIdx.x * BLOCK_QUEUES + warp; }
+  __device__ __forceinline__ u32 block_queue_id() const { return blockIdx.x * BLOCK_QUEUES + BLOCK_WARPS; }
+  __device__ __forceinline__ DevInbox& inbox() const { return e.inboxes[global]; }
+  __device__ __forceinline__ DevWorker& stats() const { return s.stats[warp]; }
+  __device__ __forceinline__ u32 random() const {
+    u32 clock;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(clock));
+    return (clock * 1664525u + global * 2654435761u) >> 8;
+  }
+};
+
+// Records the first fault; the ingress warp tells the host and stops the grid.
+EW_FN void raise_fault(const DevEngine& e, u32 code, u32 function, u64 detail) {
+  if (compare_exchange(&e.grid->fault_claim, 0, code, acq_rel, gpu) == 0) {
+    e.grid->fault.function = function;
+    e.grid->fault.detail = detail;
+    e.grid->fault.code = code;
+    store(&e.grid->faulted, 1, release, gpu);
+  }
+}
+
+}  // namespace ew

@@ -1,0 +1,19 @@
+//! The CUDA engine: one cooperative grid, resident on all multiprocessors.
+//!
+//! This crate is **internal** to everwarp. The device sources are under `device/`, by scope: lane, warp,
+//! block, grid, system. [`image`] joins them with the programs, [`nvrtc`] compiles the result, [`cache`]
+//! keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
+
+pub mod cache;
+mod copy;
+mod device;
+mod driver;
+mod engine;
+mod heap;
+pub mod image;
+pub mod nvrtc;
+pub mod raw;
+mod tables;
+
+pub use device::{CudaDevice, CudaUnavailable};
+pub use engine::CudaEngine;

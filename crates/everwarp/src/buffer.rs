@@ -1,0 +1,119 @@
+//! Buffers: typed memory that tasks reach.
+//!
+//! There is one copy of the data, the device's: the host reads and writes it by copying, so there is
+//! no second view that could be stale.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use everwarp_contract::{DevPtr, DevType};
+
+use crate::core::Core;
+use crate::error::Error;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a buffer can hold: plain numbers, for which every bit pattern is valid.
+pub trait Element: DevType + Default + sealed::Sealed + Send + Sync + 'static {}
+
+macro_rules! elements {
+    ($($t:ty),*) => {$(
+        impl sealed::Sealed for $t {}
+        impl Element for $t {}
+    )*};
+}
+elements!(u8, u16, u32, u64, i32, i64, f32, f64);
+
+/// A buffer of `len` elements in the engine's memory.
+///
+/// Dropped while tasks are in flight, its memory is kept until nothing is. Reading what a running task
+/// writes gives some mixture of old and new; wait for the task first.
+#[derive(Debug)]
+pub struct Buffer<T: Element> {
+    core: Arc<Core>,
+    address: u64,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> Buffer<T> {
+    pub(crate) fn new(core: &Arc<Core>, len: usize) -> Result<Self, Error> {
+        let address = core.backend.alloc((len * size_of::<T>()) as u64)?;
+        Ok(Self { core: core.clone(), address, len, element: PhantomData })
+    }
+    /// Its length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Its address, for parameters.
+    pub fn ptr(&self) -> DevPtr<T> {
+        DevPtr::new(self.address)
+    }
+
+    fn range(&self, offset: usize, len: usize) -> Result<u64, Error> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(Error::OutOfBounds { offset, len, capacity: self.len });
+        }
+        Ok(self.address + (offset * size_of::<T>()) as u64)
+    }
+    /// Copies to the beginning of the buffer.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], or the copy fails.
+    pub fn write(&self, data: &[T]) -> Result<(), Error> {
+        self.write_at(0, data)
+    }
+    /// Copies to the buffer, from element `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], or the copy fails.
+    pub fn write_at(&self, offset: usize, data: &[T]) -> Result<(), Error> {
+        let at = self.range(offset, data.len())?;
+        // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data));
+            Ok(self.core.backend.write(at, bytes)?)
+        }
+    }
+    /// Copies all of it to the host.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn read(&self) -> Result<Vec<T>, Error> {
+        let mut data = vec![T::default(); self.len];
+        self.read_at(0, &mut data)?;
+        Ok(data)
+    }
+    /// Copies from the buffer, from element `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], or the copy fails.
+    pub fn read_at(&self, offset: usize, data: &mut [T]) -> Result<(), Error> {
+        let at = self.range(offset, data.len())?;
+        // SAFETY: every bit pattern is a valid element; the range was checked.
+        unsafe {
+            let bytes = std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(data));
+            Ok(self.core.backend.read(at, bytes)?)
+        }
+    }
+    /// Fills all of it with one byte value.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn fill_bytes(&self, value: u8) -> Result<(), Error> {
+        // SAFETY: the whole buffer is one live allocation.
+        Ok(unsafe { self.core.backend.fill(self.address, (self.len * size_of::<T>()) as u64, value) }?)
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        self.core.bury(self.address, (self.len * size_of::<T>()) as u64);
+    }
+}

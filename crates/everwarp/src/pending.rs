@@ -1,0 +1,141 @@
+//! What was submitted and has not been waited for.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::core::{Core, lock};
+use crate::error::Error;
+use crate::token::Dropped;
+use crate::watch::Watch;
+
+/// What a submission ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The value that the task, or the last of its group, reported; 0 if none did.
+    pub value: u64,
+}
+
+/// A submission in flight. It is also a [`Future`] that any executor can drive.
+///
+/// Dropping it is fine: the task runs all the same.
+#[derive(Debug)]
+#[must_use = "wait for it, or drop it explicitly"]
+pub struct Pending {
+    core: Arc<Core>,
+    token: u32,
+    taken: bool,
+    /// Whether a waker may be registered.
+    polled: bool,
+}
+
+impl Pending {
+    pub(crate) fn new(core: Arc<Core>, token: u32) -> Self {
+        Self { core, token, taken: false, polled: false }
+    }
+
+    fn take(&mut self) -> Option<Completion> {
+        let token = &self.core.tokens[self.token as usize];
+        let value = token.take()?;
+        self.taken = true;
+        self.forget_waker();
+        lock(&self.core.recycled).push(self.token);
+        Some(Completion { value })
+    }
+
+    /// The token may have another owner as soon as it is recycled: its waker goes first.
+    fn forget_waker(&self) {
+        if self.polled && self.core.tokens[self.token as usize].forget_waker() {
+            self.core.wakers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the result is there.
+    pub fn is_done(&self) -> bool {
+        self.core.reap();
+        !self.taken && self.core.tokens[self.token as usize].is_done()
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyTaken`] the second time; [`Error::Fault`], [`Error::PoolExhausted`] or
+    /// [`Error::Stuck`] if the engine ends or nothing moves for as long as its watchdog waits;
+    /// [`Error::Parked`] and [`Error::Stopped`] where nothing will complete.
+    pub fn wait(&mut self) -> Result<Completion, Error> {
+        self.wait_until(None)
+    }
+
+    /// Waits for the result for a limited time; [`Error::Timeout`] leaves the submission in flight.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Completion, Error> {
+        self.wait_until(Some(timeout))
+    }
+
+    fn wait_until(&mut self, timeout: Option<Duration>) -> Result<Completion, Error> {
+        if self.taken {
+            return Err(Error::AlreadyTaken);
+        }
+        let begin = timeout.map(|_| Instant::now());
+        let mut watch = Watch::default();
+        let mut round = 0u32;
+        loop {
+            self.core.reap();
+            if let Some(completion) = self.take() {
+                return Ok(completion);
+            }
+            round = round.saturating_add(1);
+            watch.look(&self.core, round)?;
+            if let (Some(begin), Some(timeout)) = (begin, timeout)
+                && begin.elapsed() >= timeout
+            {
+                return Err(Error::Timeout { after: timeout });
+            }
+            self.core.backend.idle_wait(round);
+        }
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Completion, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.taken {
+            return Poll::Ready(Err(Error::AlreadyTaken));
+        }
+        self.core.reap();
+        if let Some(completion) = self.take() {
+            return Poll::Ready(Ok(completion));
+        }
+        if let Err(error) = self.core.check() {
+            return Poll::Ready(Err(error));
+        }
+        self.forget_waker();
+        self.polled = true;
+        self.core.wakers.fetch_add(1, Ordering::AcqRel);
+        self.core.tokens[self.token as usize].set_waker(cx.waker().clone());
+        self.core.ensure_reaper();
+        // The completion may have come before the waker was there.
+        match self.take() {
+            Some(completion) => Poll::Ready(Ok(completion)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        self.forget_waker();
+        if self.core.tokens[self.token as usize].abandon() == Dropped::Recycle {
+            lock(&self.core.recycled).push(self.token);
+        }
+    }
+}

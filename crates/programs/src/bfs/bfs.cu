@@ -1,0 +1,56 @@
+constexpr u32 BFS_LANE_EDGES = 6;
+constexpr u32 BFS_PART_EDGES = 96;
+
+__device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
+  u32 v = t.lo();
+  u64 mine = ew::load(&p.best[v], ew::relaxed, ew::gpu);
+  u32 first = p.rows[v], end = p.rows[v + 1];
+  u32 level = mine >> 32;
+  if ((level & 0xff) != t.tag()) return;  // lowered since: whoever did so has spawned another visit
+  u32 edges = end - first;
+  if (edges > BFS_LANE_EDGES) {
+    u32 parts = (edges + BFS_PART_EDGES - 1) / BFS_PART_EDGES;
+    t.spawn(FN_bfs_hub, level, t.pack(v, (parts > 1 ? 32 - __clz(parts - 1) : 0) << 26));
+    return;
+  }
+  // All loads are in flight before the first answer is needed, then all exchanges.
+  u64 offer = (u64)(level + 1) << 32 | v;
+  u32 u[BFS_LANE_EDGES];
+  u64 old[BFS_LANE_EDGES];
+#pragma unroll
+  for (u32 i = 0; i < BFS_LANE_EDGES; i++) u[i] = i < edges ? p.columns[first + i] : 0;
+#pragma unroll
+  for (u32 i = 0; i < BFS_LANE_EDGES; i++) {
+    old[i] = 0;
+    if (i < edges) old[i] = ew::fetch_min(&p.best[u[i]], offer, ew::relaxed, ew::gpu);
+  }
+#pragma unroll
+  for (u32 i = 0; i < BFS_LANE_EDGES; i++) {
+    if (old[i] >> 32 > level + 1) t.spawn(FN_bfs_visit, level + 1, u[i]);
+  }
+}
+
+__device__ void bfs_hub(ew::Warp& t, const DevBfs& p) {
+  u32 v = t.lo(), part = t.hi() & ((1 << 26) - 1), parts = t.hi() >> 26;
+  u64 mine = ew::load(&p.best[v], ew::relaxed, ew::gpu);
+  u32 level = __shfl_sync(0xffffffffu, (u32)(mine >> 32), 0);
+  u64 begin = p.rows[v] + (u64)part * BFS_PART_EDGES;
+  u32 end = p.rows[v + 1];
+  if ((level & 0xff) != t.tag() || begin >= end) return;
+  if (parts > 0) {
+    u32 half = part + (t.lane << (parts - 1));
+    if (t.lane < 2) t.spawn(FN_bfs_hub, level, t.pack(v, (parts - 1) << 26 | half));
+    return;
+  }
+  u64 offer = (u64)(level + 1) << 32 | v;
+#pragma unroll
+  for (u32 i = 0; i < BFS_PART_EDGES / 32; i++) {
+    u32 at = (u32)begin + i * 32 + t.lane;
+    if (at >= end) continue;
+    u32 u = p.columns[at];
+    // Hubs lead mostly to vertices that were reached before: a look is cheaper than an exchange.
+    if (ew::load(&p.best[u], ew::relaxed, ew::gpu) <= offer) continue;
+    u64 old = ew::fetch_min(&p.best[u], offer, ew::relaxed, ew::gpu);
+    if (old >> 32 > level + 1) t.spawn(FN_bfs_visit, level + 1, u);
+  }
+}

@@ -1,0 +1,45 @@
+//! The standard native programs, each one folder: device source, CPU twin under the same names, plain
+//! reference, tests.
+//!
+//! This crate is **internal** to everwarp; read it to learn how a program is written.
+
+pub mod bfs;
+pub mod fib;
+pub mod noop;
+pub mod pagerank;
+pub mod pingpong;
+pub mod probe;
+pub mod tree;
+
+use everwarp::{DevPtr, Function, Order, Program, Shape, TwinFn, dev_struct};
+
+dev_struct! {
+    /// The parameters of a program that has none.
+    pub struct DevNone: align 16, size 16 {
+        /// Spelled-out hole.
+        pub nothing: [u64; 2],
+    }
+}
+
+impl DevNone {
+    /// No parameters.
+    pub const NEW: Self = Self { nothing: [0; 2] };
+}
+
+/// A lane-shaped, depth-first function that spawns nothing; the tables below name what differs.
+const fn lane(name: &'static str, twin: TwinFn) -> Function {
+    Function { name, shape: Shape::Lane, order: Order::DepthFirst, max_spawn: 0, forks: false, spawns: false, twin }
+}
+
+/// All programs, in the order in which `everwarp programs` lists them. `probe` serves the tests.
+pub const ALL: [&Program; 6] =
+    [&bfs::PROGRAM, &pagerank::PROGRAM, &fib::PROGRAM, &tree::PROGRAM, &pingpong::PROGRAM, &noop::PROGRAM];
+
+/// An element of an array in the CPU engine's memory, for twins.
+///
+/// # Safety
+/// - `at` points to at least `index + 1` live elements, aligned for `T`.
+unsafe fn element<'a, T>(at: DevPtr<T>, index: u64) -> &'a T {
+    // SAFETY: the caller vouches.
+    unsafe { &*(at.address() as *const T).add(index as usize) }
+}

@@ -1,0 +1,75 @@
+//! The conformance suite: the same tests for every engine, each in a process of its own with a watchdog.
+//!
+//! `cargo test -p everwarp-programs --test conformance -- cuda` runs one engine's; where there is no GPU,
+//! the GPU's tests are listed as ignored.
+
+#[path = "conformance/cases.rs"]
+mod cases;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use everwarp::Select;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// What makes a child of this process run one case.
+const CHILD: &str = "EVERWARP_CONFORMANCE_CASE";
+/// A case that takes longer has hung; `EVERWARP_CASE_LIMIT_S` sets another limit.
+fn limit() -> Duration {
+    let seconds = std::env::var("EVERWARP_CASE_LIMIT_S").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(120))
+}
+
+fn main() {
+    if let Ok(name) = std::env::var(CHILD) {
+        let (engine, case) = name.split_once("::").expect("engine::case");
+        let select = engine.parse().expect("an engine");
+        let case = cases::ALL.iter().find(|c| c.0 == case).expect("a case");
+        case.1(select);
+        return;
+    }
+    let cuda = everwarp::Device::open(Select::Cuda);
+    if let Err(reason) = &cuda {
+        eprintln!("the GPU's tests are ignored: {reason}");
+    }
+    let mut trials = Vec::new();
+    for (engine, there) in [("cpu", true), ("cuda", cuda.is_ok())] {
+        for (case, _) in cases::ALL {
+            let name = format!("{engine}::{case}");
+            let child = name.clone();
+            trials.push(Trial::test(name, move || run_child(&child)).with_ignored_flag(!there));
+        }
+    }
+    let mut args = Arguments::from_args();
+    // One at a time: a GPU holds one resident engine, and the CPU's use all cores.
+    args.test_threads = Some(1);
+    libtest_mimic::run(&args, trials).exit();
+}
+
+fn run_child(name: &str) -> Result<(), Failed> {
+    let program = std::env::current_exe()?;
+    let mut child = Command::new(program)
+        .env(CHILD, name)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (begin, limit) = (Instant::now(), limit());
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begin.elapsed() > limit {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("still running after {limit:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{status}\n{text}").into())
+}
