@@ -37,8 +37,20 @@ crate::dev_consts! {
     pub const CHUNK_ID_BITS = 26;
     /// Tasks that one fetch takes from the arena at most.
     pub const FETCH_TASKS = 128;
-    /// In an inbox: stop bit of the epoch word is not set.
-    pub const NO_STOP = 0;
+    /// In `DevGrid::stop`: a fault stops every epoch.
+    pub const STOP_FAULT = 0xffff_ffff;
+    /// Stacks that free ids are spread over, so that warps do not contend for one head.
+    pub const SHARDS = 64;
+    /// Words from one shard's head to the next: a sector each.
+    pub const SHARD_STRIDE = 4;
+    /// Shards of free chunks begin here (times `SHARDS`); then those of full and of empty slabs.
+    pub const SHARDS_CHUNKS = 0;
+    /// Shards of full slabs.
+    pub const SHARDS_FULL = 1;
+    /// Shards of empty slabs.
+    pub const SHARDS_EMPTY = 2;
+    /// Block-shaped tasks that a block runs between two barriers at most.
+    pub const BLOCK_BATCH = 8;
 }
 
 crate::dev_struct! {
@@ -70,29 +82,26 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// Words that the whole grid shares, each group of them on a line of its own.
-    pub struct DevGrid: align 128, size 1408 {
-        /// The epoch that shall stop (a copy of the host's request, made by the ingress warp).
+    pub struct DevGrid: align 128, size 896 {
+        /// The epoch that shall stop (a copy of the host's request, made by the ingress warp), or
+        /// [`STOP_FAULT`].
         pub stop: u32,
-        /// Set by a fault: everything stops.
-        pub faulted: u32,
-        /// Chunks in public places, by priority; blocks' queues apart from warps'.
-        pub public_chunks: [u32; 4],
-        /// The same for block-shaped tasks.
-        pub public_block_chunks: [u32; 4],
+        /// How many warps are idle.
+        pub idle_warps: u32,
+        /// Chunks in public places.
+        pub public_chunks: u32,
+        /// The same of block-shaped tasks.
+        pub public_block_chunks: u32,
+        /// How many blocks have no block-shaped work.
+        pub idle_blocks: u32,
         /// Spelled-out hole.
-        pub hole0: [u32; 22],
-        /// Stack of idle warps: tag << 32 | index + 1.
-        pub idle_warps: u64,
+        pub hole0: [u32; 27],
+        /// Chunks in public places by priority.
+        pub chunks_at: [u32; 4],
+        /// The same of block-shaped tasks.
+        pub block_chunks_at: [u32; 4],
         /// Spelled-out hole.
-        pub hole1: [u64; 15],
-        /// Stack of blocks without block-shaped work.
-        pub idle_blocks: u64,
-        /// Spelled-out hole.
-        pub hole2: [u64; 15],
-        /// Stack of free chunks.
-        pub free_chunks: u64,
-        /// Spelled-out hole.
-        pub hole3: [u64; 15],
+        pub hole1: [u32; 24],
         /// Chunks never used yet start here.
         pub fresh_chunks: u32,
         /// Group ids never used yet start here.
@@ -104,26 +113,18 @@ crate::dev_struct! {
         /// The same for group ids.
         pub group_refusals: u32,
         /// Spelled-out hole.
-        pub hole4: [u32; 27],
-        /// Stack of slabs full of free group ids.
-        pub full_slabs: u64,
-        /// Spelled-out hole.
-        pub hole5: [u64; 15],
-        /// Stack of empty slabs.
-        pub empty_slabs: u64,
-        /// Spelled-out hole.
-        pub hole6: [u64; 15],
+        pub hole2: [u32; 27],
         /// Stacks of overflowed chunks, by priority.
         pub overflow: [u64; 4],
         /// The same for block-shaped tasks.
         pub overflow_block: [u64; 4],
         /// Spelled-out hole.
-        pub hole7: [u64; 8],
+        pub hole3: [u64; 8],
         /// Completions written; free-running.
         pub completions: u32,
         /// Spelled-out hole.
-        pub hole8: [u32; 31],
-        /// Warps that have left in this epoch.
+        pub hole4: [u32; 31],
+        /// Blocks that have left in this epoch.
         pub departed: u32,
         /// Queues of earlier, larger epochs that nobody has adopted yet: next and end.
         pub orphan_next: u32,
@@ -134,15 +135,15 @@ crate::dev_struct! {
         /// Submissions taken; free-running; kept between epochs.
         pub taken: u32,
         /// Spelled-out hole.
-        pub hole9: [u32; 27],
+        pub hole5: [u32; 27],
         /// The fault's code, claimed by compare-and-swap.
         pub fault_claim: u32,
         /// Spelled-out hole.
-        pub hole10: [u32; 3],
-        /// The fault, valid once `faulted` is set.
+        pub hole6: [u32; 3],
+        /// The fault, valid once `stop` says so.
         pub fault: DevFault,
         /// Spelled-out hole.
-        pub hole11: [u32; 24],
+        pub hole7: [u32; 24],
     }
 }
 
@@ -181,10 +182,12 @@ crate::dev_struct! {
         pub block_bits: DevPtr<u32>,
         /// Inboxes of warps, by warp.
         pub inboxes: DevPtr<DevInbox>,
-        /// Links of the stack of idle warps.
-        pub idle_warp_next: DevPtr<u32>,
-        /// Links of the stack of idle blocks.
-        pub idle_block_next: DevPtr<u32>,
+        /// One bit per idle warp.
+        pub idle_warp_bits: DevPtr<u32>,
+        /// One bit per block without block-shaped work.
+        pub idle_block_bits: DevPtr<u32>,
+        /// Heads of the sharded stacks of free ids.
+        pub shards: DevPtr<u64>,
         /// Local queues while the engine is parked: `[queue][LOCAL_TASKS]`.
         pub saved: DevPtr<DevTask>,
         /// How many tasks each saved queue holds.
@@ -196,7 +199,7 @@ crate::dev_struct! {
         /// Saved group ids: `[warp][GROUP_CACHE]`, with the count in front.
         pub saved_groups: DevPtr<u32>,
         /// Spelled-out hole.
-        pub reserved: [u64; 3],
+        pub reserved: [u64; 2],
         /// Capacity of the submission ring.
         pub submission_slots: u32,
         /// Capacity of the completion ring.

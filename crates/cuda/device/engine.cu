@@ -47,7 +47,7 @@ EW_FN void depart(Worker& w) {
   for (u32 i = w.lane; i < n; i += WARP) store(&ids[1 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
   if (w.lane == 0) {
     store(&ids[0], n, relaxed, gpu);
-    for (u32 i = w.s.chunk_count[w.warp]; i-- > 0;) stack_push(&w.e.grid->free_chunks, w.e.chunk_next, w.s.chunk_ids[w.warp][i]);
+    for (u32 i = w.s.chunk_count[w.warp]; i-- > 0;) shard_push(w.e, SHARDS_CHUNKS, w.e.chunk_next, w.s.chunk_ids[w.warp][i]);
     w.stats().queued = local_count(w.local());
   }
   save(w, w.local(), w.queue_id());
@@ -55,24 +55,22 @@ EW_FN void depart(Worker& w) {
   set_state(w, WORKER_AWAY, 0);
 }
 
-// One batch of everything a warp does in warp mode; false when it shall stop.
+// Batches between two looks at what the rest of the grid does, while there is a batch's worth at hand.
+constexpr u32 LOOK_EVERY = 8;
+
+// What a warp does in warp mode until it looks round again; false when it shall stop.
 EW_FN bool turn(Worker& w, bool& turned) {
-  u32 best;
-  u64 idle;
-  bool block_chunks;
-  {
-    Signals signals = Signals::read(w.e);
-    if (__any_sync(ALL, signals.ends(w.e))) return false;
-    best = __shfl_sync(ALL, signals.best(), 0);
-    idle = signals.idle_warps;
-    block_chunks = signals.block_chunks != 0;
-  }
+  u64 a, b;
+  load_pair((const u64*)&w.e.grid->stop, a, b, relaxed, gpu);
+  a = __shfl_sync(ALL, a, 0);
+  b = __shfl_sync(ALL, b, 0);
+  if (ends(w.e, (u32)a)) return false;
   LocalQueue& q = w.local();
   if (w.idle()) check_inbox(w);
   if (q.strays) route_strays(w.e, w.s);
   if (blockIdx.x != 0) {
     if (w.warp == 0) {
-      bool call = local_count(w.block_local()) != 0 || block_chunks ||
+      bool call = local_count(w.block_local()) != 0 || (b >> 32) != 0 ||
                   (w.block_idle() && load(&w.inbox().block_chunk, relaxed, gpu) != 0);
       if (__any_sync(ALL, call)) {
         if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
@@ -82,23 +80,29 @@ EW_FN bool turn(Worker& w, bool& turned) {
     u32 call = __shfl_sync(ALL, load(&w.s.block_call, acquire, cta), 0);
     if (call && (turned || local_count(q) == 0)) {
       turned = false;
-      if (block_mode(w.e, w.s)) return false;
-      return true;
+      return !block_mode(w.e, w.s);
     }
   }
   turned = true;
-  if (local_count(q) == 0) {
-    if (!refill(w.e, w.s, best)) wait(w.e, w.s);
-    return true;
+  if (local_count(q) == 0 && !((u32)b != 0 && refill(w)) && !adopt(w)) wait(w);
+  if ((u32)b != 0 && best_priority(q) > 0 && local_count(q) != 0) {
+    // More urgent work in public places comes first.
+    u32 count = w.lane < PRIORITIES ? load(&w.e.grid->chunks_at[w.lane], relaxed, gpu) : 0;
+    u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;
+    if (best < best_priority(q) && (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(w, q, Class::warps(w.e)))) {
+      refill_at(w, best);
+    }
   }
-  if (best < best_priority(q)) {
-    if (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(w, q, Class::warps(w.e))) refill_at(w, best);
+  for (u32 i = 0; i < LOOK_EVERY && local_count(q) != 0; i++) {
+    if (!batch(w)) {
+      if (w.lane == 0 && !q.strays) __nanosleep(500);
+      __syncwarp();
+      break;
+    }
+    // More than a batch: others may want some, and know it from the next look.
+    if (local_count(q) > WARP && i > 0) break;
   }
-  if (!batch(w)) {
-    if (w.lane == 0) __nanosleep(500);
-    __syncwarp();
-  }
-  if (local_count(q) > 1) share(w.e, w.s, idle);
+  if (local_count(q) > 1 && (a >> 32) != 0) share(w);
   return true;
 }
 
@@ -150,13 +154,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
   __syncthreads();
   if (threadIdx.x == 0) {
     fence(acq_rel, gpu);
-    if (fetch_add(&e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1) {
-      // The last block out: nobody is idle in an empty house.
-      store(&e.grid->departed, 0, relaxed, gpu);
-      store(&e.grid->idle_warps, 0, relaxed, gpu);
-      store(&e.grid->idle_blocks, 0, relaxed, gpu);
-      fence(acq_rel, sys);
-      store(&e.words->parked, e.epoch, release, sys);
-    }
+    s.block_go = fetch_add(&e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (s.block_go == 0) return;
+  // The last block out: nobody is idle in an empty house.
+  for (u32 i = threadIdx.x; i < e.bit_words; i += BLOCK_THREADS) {
+    store(&e.idle_warp_bits[i], 0, relaxed, gpu);
+    store(&e.idle_block_bits[i], 0, relaxed, gpu);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store(&e.grid->departed, 0, relaxed, gpu);
+    store(&e.grid->idle_warps, 0, relaxed, gpu);
+    store(&e.grid->idle_blocks, 0, relaxed, gpu);
+    fence(acq_rel, sys);
+    store(&e.words->parked, e.epoch, release, sys);
   }
 }

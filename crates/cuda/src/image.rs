@@ -96,7 +96,7 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
 fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     // A fetch queues what it fetches, and one halved range for each time its own was halved.
     let fetch = FETCH_TASKS + 32;
-    writeln!(out, "static __device__ constexpr FnMeta META[FN_COUNT] = {{")?;
+    writeln!(out, "static __constant__ FnMeta META[FN_COUNT] = {{")?;
     for id in 0..FN_FIRST {
         match id {
             FN_FETCH => writeln!(out, "  {{SHAPE_WARP, 0, {fetch}, 0}},")?,
@@ -112,5 +112,11 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
         let fifo = u32::from(f.order == Order::BreadthFirst);
         writeln!(out, "  {{{shape}, {fifo}, {}, {}}},", f.max_spawn, u32::from(f.forks))?;
     }
-    writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")
+    writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;
+    // Spelled out, so that it folds where a task names the function it spawns.
+    write!(out, "EW_FN bool is_block(u32 fn) {{ return false")?;
+    for (id, _, _) in image.functions().filter(|(_, _, f)| f.shape == Shape::Block) {
+        write!(out, " || fn == {id}")?;
+    }
+    writeln!(out, "; }}")
 }

@@ -3,7 +3,7 @@
 use everwarp_backend::{BackendError, Footprint, Pools, SharedMemory};
 use everwarp_contract::device::{
     BLOCK_QUEUES, BLOCK_WARPS, CHUNK_ID_BITS, CHUNK_TASKS, DevDeque, DevEngine, DevGrid, DevInbox, GROUP_CACHE,
-    LOCAL_TASKS, SLAB_GROUPS,
+    LOCAL_TASKS, SHARD_STRIDE, SHARDS, SLAB_GROUPS,
 };
 use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
 use everwarp_contract::{DevCompletion, DevGroup, DevPtr, DevTask, DevWords, DevWorker};
@@ -71,14 +71,15 @@ impl Tables {
             warp_bits: DevPtr::new(at.take::<u32>(words * priorities)),
             block_bits: DevPtr::new(at.take::<u32>(words * priorities)),
             inboxes: DevPtr::new(at.take::<DevInbox>(warps)),
-            idle_warp_next: DevPtr::new(at.take::<u32>(warps)),
-            idle_block_next: DevPtr::new(at.take::<u32>(blocks)),
+            idle_warp_bits: DevPtr::new(at.take::<u32>(words)),
+            idle_block_bits: DevPtr::new(at.take::<u32>(words)),
+            shards: DevPtr::new(at.take::<u64>(u64::from(3 * SHARDS * SHARD_STRIDE))),
             saved: DevPtr::new(at.take::<DevTask>(queues * u64::from(LOCAL_TASKS))),
             saved_count: DevPtr::new(at.take::<u32>(queues)),
             workers: DevPtr::new(at.take::<DevWorker>(warps)),
             params: DevPtr::new(at.take::<u8>(u64::from(INSTANCES * PARAM_BYTES))),
             saved_groups: DevPtr::new(at.take::<u32>(warps * u64::from(GROUP_CACHE + 1))),
-            reserved: [0; 3],
+            reserved: [0; 2],
             submission_slots: pools.submission_slots,
             completion_slots: pools.tokens,
             arena_tasks: pools.arena_tasks,
@@ -107,7 +108,7 @@ impl Tables {
         }
         relocate!(
             grid, groups, slabs, slab_next, chunks, chunk_next, chunk_count, deques, warp_bits, block_bits, inboxes,
-            idle_warp_next, idle_block_next, saved, saved_count, workers, params, saved_groups
+            idle_warp_bits, idle_block_bits, shards, saved, saved_count, workers, params, saved_groups
         );
         // SAFETY: all four offsets lie inside the pinned allocation.
         let shared = unsafe {

@@ -40,7 +40,7 @@ EW_FN void route_strays(const DevEngine& e, Shared& s) {
     for (u32 base = 0; base < n && found == 0; base += WARP) {
       u32 i = base + w.lane;
       task = q.tasks[(head + i) % LOCAL_TASKS].head;
-      found = __ballot_sync(ALL, i < n && meta(fn_of(task)).shape == SHAPE_BLOCK);
+      found = __ballot_sync(ALL, i < n && is_block(fn_of(task)));
     }
     if (found == 0) break;
     task = __shfl_sync(ALL, task, __ffs(found) - 1);
@@ -53,7 +53,7 @@ EW_FN void route_strays(const DevEngine& e, Shared& s) {
       DevTask t = take(w, q, false, priority_of(task), fn_of(task), WARP, got);
       if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], t, relaxed, gpu);
       __syncwarp();
-      if (w.lane == 0) give_block(w, priority_of(task), chunk_ref(id, got));
+      give_block(w, priority_of(task), chunk_ref(id, got));
     } else {
       u32 room = LOCAL_TASKS - local_count(target);
       if (room == 0) {
@@ -72,11 +72,8 @@ EW_FN void route_strays(const DevEngine& e, Shared& s) {
 // The first warp: hands block-shaped tasks to blocks that have none.
 EW_FN void share_blocks(Worker& w) {
   LocalQueue& q = w.block_local();
-  u32 n = local_count(q);
+  u32 n = local_count(q), id = NONE, got;
   if (n < 2) return;
-  u32 waiting = (u32)load(&w.e.grid->idle_blocks, relaxed, gpu);
-  if (__shfl_sync(ALL, waiting, 0) == 0) return;
-  u32 id = NONE, got;
   if (w.lane == 0) id = chunk_alloc(w);
   id = __shfl_sync(ALL, id, 0);
   if (id == NONE) return;
@@ -84,15 +81,16 @@ EW_FN void share_blocks(Worker& w) {
   DevTask task = take(w, q, w.fifo(), priority, ANY_FN, min(n / 2, WARP), got);
   if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], task, relaxed, gpu);
   __syncwarp();
-  if (w.lane == 0) {
-    if (got == 0) chunk_free(w, id);
-    else give_block(w, priority, chunk_ref(id, got));
+  if (got == 0) {
+    if (w.lane == 0) chunk_free(w, id);
+  } else {
+    give_block(w, priority, chunk_ref(id, got));
   }
   __syncwarp();
 }
 
 // The first warp: brings block-shaped tasks into the block's queue; false when there are none.
-EW_FN bool refill_block(Worker& w, const Signals& signals) {
+EW_FN bool refill_block(Worker& w) {
   Class c = Class::of_blocks(w.e);
   u32 ref = NONE;
   if (w.lane == 0 && w.block_idle()) {
@@ -104,7 +102,8 @@ EW_FN bool refill_block(Worker& w, const Signals& signals) {
   }
   ref = __shfl_sync(ALL, ref, 0);
   if (ref != NONE) w.set(FLAG_BLOCK_IDLE, false);
-  for (u32 priority = 0; ref == NONE && signals.block_chunks != 0 && priority < PRIORITIES; priority++) {
+  for (u32 priority = 0; ref == NONE && priority < PRIORITIES; priority++) {
+    if (!__any_sync(ALL, load(&c.count[priority], relaxed, gpu) != 0)) continue;
     if (w.lane == 0) ref = take_newest(w, c, priority);
     ref = __shfl_sync(ALL, ref, 0);
     if (ref == NONE) ref = find_public(w, c, priority);
@@ -114,21 +113,23 @@ EW_FN bool refill_block(Worker& w, const Signals& signals) {
   return true;
 }
 
-// The first warp: finishes the task that ran.
+// The first warp: finishes the tasks that ran, one a lane.
 EW_FN void finish_block(Worker& w) {
   Shared& s = w.s;
-  const DevTask task = s.block_task;
-  const FnMeta m = meta(fn_of(task.head));
-  bool forked = s.block_then.head != NONE;
-  u32 spawned = s.block_delta + s.block_children;
-  if (spawned > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn_of(task.head), spawned);
-  groups_free(w, s.block_fork, w.lane == 0 && s.block_fork != NONE && !forked);
-  Outcome o{w.lane == 0, task, s.block_delta, forked ? s.block_fork : NONE, s.block_children, s.block_then, s.block_value};
-  // Continuations go to the block's queue when block-shaped; finish() puts them into the warp's.
+  const u32 i = w.lane % BLOCK_BATCH;
+  const bool mine = w.lane < s.block_count;
+  const DevTask task = s.block_task[i];
+  const u32 limit = meta(fn_of(s.block_task[0].head)).max_spawn;
+  const u32 spawned = s.block_delta[i] + s.block_children[i];
+  if (mine && spawned > limit) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn_of(task.head), spawned);
+  bool forked = s.block_then[i].head != NONE;
+  groups_free(w, s.block_fork[i], mine && s.block_fork[i] != NONE && !forked);
+  Outcome o{mine, task, s.block_delta[i], forked ? s.block_fork[i] : NONE, s.block_children[i], s.block_then[i], s.block_value[i]};
+  // Continuations go to the warp's queue; block-shaped ones are then routed to the block's.
   finish(w, w.local(), o);
   if (w.local().strays) route_strays(w.e, w.s);
   if (w.lane == 0) {
-    w.stats().executed++;
+    w.stats().executed += s.block_count;
     w.stats().batches++;
   }
   __syncwarp();
@@ -139,11 +140,10 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   Shared& s = w.s;
   LocalQueue& q = w.block_local();
   bool empty = local_count(q) == 0;
-  if (ran % 8 == 0 || empty) {
-    Signals signals = Signals::read(w.e);
-    if (signals.ends(w.e)) return GO_LEAVE;
-    if (empty && !refill_block(w, signals)) return GO_ON;
-    share_blocks(w);
+  if (ran % 4 == 0 || empty) {
+    if (__any_sync(ALL, ends(w.e, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
+    if (empty && !refill_block(w)) return GO_ON;
+    if (__any_sync(ALL, load(&w.e.grid->idle_blocks, relaxed, gpu) != 0)) share_blocks(w);
   }
   // After a while, warps with work of their own get a turn.
   u32 others = w.lane < BLOCK_WARPS ? local_count(s.queues[w.lane]) : 0;
@@ -159,30 +159,38 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   }
   if (fn == NONE) return GO_ON;
   const FnMeta m = meta(fn);
-  while (LOCAL_TASKS - local_count(q) < m.max_spawn && local_count(q) > 1) {
-    if (!spill(w, q, Class::of_blocks(w.e))) break;
+  const u32 n = local_count(q);
+  // Several at once, but not all that there is while it is little: others may want some.
+  u32 want = n <= BLOCK_BATCH ? (n + 1) / 2 : BLOCK_BATCH;
+  if (m.max_spawn != 0) {
+    while (LOCAL_TASKS - local_count(q) < want * m.max_spawn && local_count(q) > CHUNK_TASKS) {
+      if (!spill(w, q, Class::of_blocks(w.e))) break;
+    }
+    want = min(want, (LOCAL_TASKS - local_count(q)) / m.max_spawn);
+    want = min(want, __reduce_min_sync(ALL, (LOCAL_TASKS - 1 - others) / m.max_spawn));
   }
-  bool fits = LOCAL_TASKS - local_count(q) >= m.max_spawn && LOCAL_TASKS - others > m.max_spawn;
-  if (!__all_sync(ALL, fits || w.lane >= BLOCK_WARPS) || (m.forks && !groups_at_hand(w, 1))) {
+  if (m.forks && want > 0 && !groups_at_hand(w, want)) want = min(want, s.group_count[w.warp]);
+  if (want == 0) {
     if (w.lane == 0) w.stats().starved++;
     set_state(w, WORKER_STARVED, fn);
     return GO_ON;
   }
   u32 got;
-  DevTask task = take(w, q, !w.fifo(), priority, fn, 1, got);
-  w.set(FLAG_FIFO, m.fifo);
+  DevTask task = take(w, q, !w.fifo(), priority, fn, want, got);
+  if (w.fifo() != (m.fifo != 0)) w.set(FLAG_FIFO, m.fifo);
   if (got == 0) return GO_ON;
-  u32 fork = NONE;
-  if (m.forks && w.lane == 0) fork = group_alloc(s, w.warp);
-  if (w.lane == 0) {
-    s.block_task = task;
-    s.block_then = DevTask{NONE, 0, 0};
-    s.block_fork = fork;
-    s.block_delta = 0;
-    s.block_children = 0;
-    s.block_value = 0;
+  if (w.lane < got) {
+    u32 fork = NONE;
+    if (m.forks) fork = group_alloc(s, w.warp);
+    s.block_task[w.lane] = task;
+    s.block_then[w.lane] = DevTask{NONE, 0, 0};
+    s.block_fork[w.lane] = fork;
+    s.block_delta[w.lane] = 0;
+    s.block_children[w.lane] = 0;
+    s.block_value[w.lane] = 0;
   }
-  set_state(w, WORKER_RUNNING, fn);
+  if (w.lane == 0) s.block_count = got;
+  show(w, WORKER_RUNNING, fn);
   return GO_RUN;
 }
 
@@ -202,17 +210,20 @@ EW_FN bool block_mode(const DevEngine& e, Shared& s) {
     block_barrier();
     u32 go = s.block_go;
     if (go != GO_RUN) return go == GO_LEAVE;
-    const DevTask task = s.block_task;
-    Block t(Lane{w.e, s, task, w.warp, 0, NONE, 0, 0, 0, 0}, threadIdx.x);
-    dispatch_block(fn_of(task.head), t);
-    __syncwarp();
-    u32 delta = __reduce_add_sync(ALL, t.delta);
-    u32 children = __reduce_add_sync(ALL, t.children);
-    if (w.lane == 0) {
-      if (delta) atomicAdd_block(&s.block_delta, delta);
-      if (children) atomicAdd_block(&s.block_children, children);
+    const u32 count = s.block_count;
+    for (u32 i = 0; i < count; i++) {
+      const DevTask task = s.block_task[i];
+      Block t(Lane{w.e, s, task, w.warp, 0, 0, 0, NONE, 0, 0, 0, 0}, threadIdx.x, i);
+      dispatch_block(fn_of(task.head), t);
+      __syncwarp();
+      u32 delta = __reduce_add_sync(ALL, t.delta);
+      u32 children = __reduce_add_sync(ALL, t.children);
+      if (w.lane == 0) {
+        if (delta) atomicAdd_block(&s.block_delta[i], delta);
+        if (children) atomicAdd_block(&s.block_children[i], children);
+      }
+      if (t.value) atomicAdd_block(&s.block_value[i], t.value);
     }
-    if (t.value) atomicAdd_block(&s.block_value, t.value);
     block_barrier();
   }
 }

@@ -9,13 +9,6 @@ EW_FN u32 chunk_id(u32 ref) { return ref & ((1u << CHUNK_ID_BITS) - 1); }
 EW_FN u32 chunk_tasks(u32 ref) { return (ref >> CHUNK_ID_BITS) + 1; }
 EW_FN u32 chunk_ref(u32 id, u32 tasks) { return id | (tasks - 1) << CHUNK_ID_BITS; }
 
-// Takes an id that was never used, while there are any.
-EW_FN u32 fresh(u32* counter, u32 limit, u32 step) {
-  if (load(counter, relaxed, gpu) >= limit) return NONE;
-  u32 id = fetch_add(counter, step, relaxed, gpu);
-  return id + step <= limit ? id : NONE;
-}
-
 // One lane. NONE when the pool is exhausted; the refusal is counted.
 EW_FN u32 chunk_alloc(Worker& w) {
   u32 n = w.s.chunk_count[w.warp];
@@ -24,8 +17,7 @@ EW_FN u32 chunk_alloc(Worker& w) {
     return w.s.chunk_ids[w.warp][n - 1];
   }
   DevGrid* g = w.e.grid;
-  u32 id = stack_pop(&g->free_chunks, w.e.chunk_next);
-  if (id == NONE) id = fresh(&g->fresh_chunks, w.e.chunk_limit, 1);
+  u32 id = shard_pop(w.e, SHARDS_CHUNKS, w.e.chunk_next, &g->fresh_chunks, w.e.chunk_limit);
   if (id == NONE) add(&g->chunk_refusals, 1, relaxed, gpu);
   return id;
 }
@@ -37,7 +29,7 @@ EW_FN void chunk_free(Worker& w, u32 id) {
     w.s.chunk_ids[w.warp][n] = id;
     w.s.chunk_count[w.warp] = n + 1;
   } else {
-    stack_push(&w.e.grid->free_chunks, w.e.chunk_next, id);
+    shard_push(w.e, SHARDS_CHUNKS, w.e.chunk_next, id);
   }
 }
 

@@ -19,20 +19,26 @@ EW_FN u32 deque_length(u64 word) { return (deque_tail(word) - deque_head(word)) 
 // Which queues: the warps' or, for block-shaped tasks, the blocks'.
 struct Class {
   u32* bits;       // [priority][bit_words]
+  u32* total;      // chunks of all priorities
   u32* count;      // [priority]
   u64* overflow;   // [priority]
   u32 members;     // how many queues there can be
   bool blocks;
 
   EW_FN Class warps(const DevEngine& e) {
-    return {e.warp_bits, e.grid->public_chunks, e.grid->overflow, e.max_blocks * BLOCK_WARPS, false};
+    return {e.warp_bits, &e.grid->public_chunks, e.grid->chunks_at, e.grid->overflow, e.max_blocks * BLOCK_WARPS, false};
   }
   EW_FN Class of_blocks(const DevEngine& e) {
-    return {e.block_bits, e.grid->public_block_chunks, e.grid->overflow_block, e.max_blocks, true};
+    return {e.block_bits, &e.grid->public_block_chunks, e.grid->block_chunks_at, e.grid->overflow_block, e.max_blocks, true};
   }
   __device__ __forceinline__ u32 queue(u32 member) const {
     return blocks ? member * BLOCK_QUEUES + BLOCK_WARPS
                   : member / BLOCK_WARPS * BLOCK_QUEUES + member % BLOCK_WARPS;
+  }
+  // Counts chunks that came into public places, or left them.
+  __device__ __forceinline__ void counted(u32 priority, u32 change) const {
+    add(&count[priority], change, relaxed, gpu);
+    add(total, change, relaxed, gpu);
   }
   // The calling warp's, or its block's, place among the members.
   __device__ __forceinline__ u32 self(const Worker& w) const { return blocks ? blockIdx.x : w.global; }
@@ -58,7 +64,7 @@ EW_FN void publish(Worker& w, const Class& c, u32 priority, u32 ref) {
     fetch_add(&d.word, (u64)1 << 24, release, gpu);
     fetch_or(&c.bits[priority * w.e.bit_words + member / 32], 1u << member % 32, acq_rel, gpu);
   }
-  fetch_add(&c.count[priority], 1, relaxed, gpu);
+  c.counted(priority, 1);
   w.stats().published += chunk_tasks(ref);
 }
 
@@ -73,7 +79,7 @@ EW_FN u32 take_oldest(Worker& w, const Class& c, u32 priority, u32 member) {
     u64 taken = (word & ~DEQUE_INDEX) | ((head + 1) & DEQUE_INDEX);
     u64 seen = compare_exchange(&d.word, word, taken, acq_rel, gpu);
     if (seen == word) {
-      fetch_add(&c.count[priority], ~0u, relaxed, gpu);
+      c.counted(priority, ~0u);
       if (deque_length(taken) == 0) deque_emptied(w.e, d, c, member, priority);
       return ref;
     }
@@ -93,7 +99,7 @@ EW_FN u32 take_newest(Worker& w, const Class& c, u32 priority) {
     u64 taken = ((word >> 48) + 1) << 48 | (u64)tail << 24 | deque_head(word);
     u64 seen = compare_exchange(&d.word, word, taken, acq_rel, gpu);
     if (seen == word) {
-      fetch_add(&c.count[priority], ~0u, relaxed, gpu);
+      c.counted(priority, ~0u);
       if (deque_length(taken) == 0) deque_emptied(w.e, d, c, member, priority);
       return ref;
     }
@@ -105,11 +111,12 @@ EW_FN u32 take_newest(Worker& w, const Class& c, u32 priority) {
 // The warp: finds a chunk of this priority anywhere; NONE when none was found.
 EW_FN u32 find_public(Worker& w, const Class& c, u32 priority) {
   u32 ref = NONE;
+  if (!__any_sync(ALL, load(&c.count[priority], relaxed, gpu) != 0)) return NONE;
   if (w.lane == 0) {
     u32 id = stack_pop(&c.overflow[priority], w.e.chunk_next);
     if (id != NONE) {
       ref = chunk_ref(id, load(&w.e.chunk_count[id], relaxed, gpu));
-      fetch_add(&c.count[priority], ~0u, relaxed, gpu);
+      c.counted(priority, ~0u);
     }
   }
   ref = __shfl_sync(ALL, ref, 0);

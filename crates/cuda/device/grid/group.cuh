@@ -11,8 +11,14 @@ EW_FN bool groups_at_hand(Worker& w, u32 want) {
   DevGrid* g = w.e.grid;
   u32 first = NONE, slab = NONE;
   if (w.lane == 0) {
-    slab = stack_pop(&g->full_slabs, w.e.slab_next);
-    if (slab == NONE) first = fresh(&g->fresh_groups, w.e.group_limit, SLAB_GROUPS);
+    slab = stack_pop(shard(w.e, SHARDS_FULL, blockIdx.x), w.e.slab_next);
+    if (slab == NONE && load(&g->fresh_groups, relaxed, gpu) < w.e.group_limit) {
+      first = fetch_add(&g->fresh_groups, SLAB_GROUPS, relaxed, gpu);
+      if (first + SLAB_GROUPS > w.e.group_limit) first = NONE;
+    }
+    for (u32 i = 1; slab == NONE && first == NONE && i < SHARDS; i++) {
+      slab = stack_pop(shard(w.e, SHARDS_FULL, blockIdx.x + i), w.e.slab_next);
+    }
     if (slab == NONE && first == NONE) add(&g->group_refusals, 1, relaxed, gpu);
   }
   slab = __shfl_sync(ALL, slab, 0);
@@ -22,7 +28,7 @@ EW_FN bool groups_at_hand(Worker& w, u32 want) {
   if (slab != NONE) {
     id = load(&w.e.slabs[slab * SLAB_GROUPS + w.lane], relaxed, gpu);
     __syncwarp();
-    if (w.lane == 0) stack_push(&g->empty_slabs, w.e.slab_next, slab);
+    if (w.lane == 0) shard_push(w.e, SHARDS_EMPTY, w.e.slab_next, slab);
   }
   w.s.group_ids[w.warp][have + w.lane] = id;
   __syncwarp();
@@ -45,11 +51,9 @@ EW_FN u32 group_alloc(Shared& s, u32 warp) {
 
 // The warp: gives a slab of the ids at hand back to the pool; it has that many.
 EW_FN void groups_return(Worker& w) {
-  DevGrid* g = w.e.grid;
   u32 left = w.s.group_count[w.warp] - SLAB_GROUPS, slab = NONE;
   if (w.lane == 0) {
-    slab = stack_pop(&g->empty_slabs, w.e.slab_next);
-    if (slab == NONE) slab = fresh(&g->fresh_slabs, w.e.slab_limit, 1);
+    slab = shard_pop(w.e, SHARDS_EMPTY, w.e.slab_next, &w.e.grid->fresh_slabs, w.e.slab_limit);
   }
   slab = __shfl_sync(ALL, slab, 0);
   // There is always one: slabs are as many as groups / 32, and one more for each warp.
@@ -58,7 +62,7 @@ EW_FN void groups_return(Worker& w) {
   } else {
     store(&w.e.slabs[slab * SLAB_GROUPS + w.lane], w.s.group_ids[w.warp][left + w.lane], relaxed, gpu);
     __syncwarp();
-    if (w.lane == 0) stack_push(&g->full_slabs, w.e.slab_next, slab);
+    if (w.lane == 0) shard_push(w.e, SHARDS_FULL, w.e.slab_next, slab);
   }
   __syncwarp();
   if (w.lane == 0) w.s.group_count[w.warp] = left;

@@ -74,28 +74,30 @@ EW_FN bool refill_at(Worker& w, u32 priority) {
 }
 
 // The warp, its queue empty.
-EW_FN bool refill(const DevEngine& e, Shared& s, u32 best) {
-  Worker w = Worker::here(e, s);
-  for (u32 priority = best; priority < PRIORITIES; priority++) {
+EW_FN bool refill(Worker& w) {
+  for (u32 priority = 0; priority < PRIORITIES; priority++) {
+    if (!__any_sync(ALL, load(&w.e.grid->chunks_at[priority], relaxed, gpu) != 0)) continue;
     if (refill_at(w, priority)) return true;
   }
   return adopt(w);
 }
 
-EW_FN bool anything(const Signals& s, bool blocks) {
-  return (s.chunks[0] | s.chunks[1] | s.chunks[2] | s.chunks[3]) != 0 || (blocks && s.block_chunks != 0);
+// One lane: whether there is a reason not to wait.
+EW_FN bool anything(const DevEngine& e, bool leads) {
+  u64 a, b;
+  load_pair((const u64*)&e.grid->stop, a, b, relaxed, gpu);
+  return (u32)b != 0 || (leads && (b >> 32) != 0) || ends(e, (u32)a);
 }
 
 // The warp: announces that it is idle and waits until there is a reason to look again.
-EW_FN void wait(const DevEngine& e, Shared& s) {
-  Worker w = Worker::here(e, s);
+EW_FN void wait(Worker& w) {
   const bool leads = w.warp == 0 && blockIdx.x != 0;
   const bool beside_ingress = blockIdx.x == 0;
   set_state(w, WORKER_IDLE, 0);
   if (!w.idle() || (leads && !w.block_idle())) {
     if (w.lane == 0) {
-      if (!w.idle()) stack_push(&w.e.grid->idle_warps, w.e.idle_warp_next, w.global);
-      if (leads && !w.block_idle()) stack_push(&w.e.grid->idle_blocks, w.e.idle_block_next, blockIdx.x);
+      if (!w.idle()) go_idle(w.e.idle_warp_bits, &w.e.grid->idle_warps, w.global);
+      if (leads && !w.block_idle()) go_idle(w.e.idle_block_bits, &w.e.grid->idle_blocks, blockIdx.x);
       // Pairs with the fence of a publisher: see the top of grid/idle.cuh.
       fence(sc, gpu);
     }
@@ -104,30 +106,29 @@ EW_FN void wait(const DevEngine& e, Shared& s) {
     while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return(w);
     w.set(FLAG_IDLE, true);
     if (leads) w.set(FLAG_BLOCK_IDLE, true);
-    __syncwarp();
-    Signals again = Signals::read(w.e);
-    if (__any_sync(ALL, anything(again, leads))) return;
+    if (__any_sync(ALL, w.lane == 0 && anything(w.e, leads))) return;
   }
   if (w.lane == 0 && beside_ingress) atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
   const DevInbox& inbox = w.inbox();
-  for (u32 polls = 1;; polls++) {
-    bool wake = false;
-    if (w.lane == 0) {
+  if (w.lane == 0) {
+    for (u32 polls = 1;; polls++) {
+      if (load(&w.s.block_call, relaxed, cta) != 0) break;
+      if (beside_ingress) {
+        // The ingress warp hands over through shared memory: that is looked at far more often.
+        bool full = false;
+        for (u32 i = 0; i < 32 && !full; i++) full = load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL;
+        if (full) break;
+      }
       u64 chunk, stop;
       load_pair(&inbox.chunk, chunk, stop, relaxed, gpu);
-      wake = chunk != 0 || (u32)stop == w.e.epoch;
-      wake |= load(&w.s.block_call, relaxed, cta) != 0;
+      if (chunk != 0 || (u32)stop == w.e.epoch) break;
       // Its own block's warps may queue block-shaped tasks, other blocks may send some.
-      if (leads) wake |= local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0;
-      if (beside_ingress) wake |= load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL;
-      if (polls % 64 == 0) {
-        Signals again = Signals::read(w.e);
-        wake |= anything(again, leads) || again.ends(w.e);
-      }
-      if (!wake && polls > 256) __nanosleep(100);
+      if (leads && (local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
+      if (polls % 64 == 0 && anything(w.e, leads)) break;
+      if (polls > 256) __nanosleep(100);
     }
-    if (__any_sync(ALL, wake)) break;
   }
+  __syncwarp();
   if (beside_ingress) {
     u32 ready = 0;
     if (w.lane == 0) {

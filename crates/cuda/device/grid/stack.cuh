@@ -29,4 +29,26 @@ EW_FN u32 stack_pop_from(u64* head, u32* next, u64 h) {
 // NONE when empty.
 EW_FN u32 stack_pop(u64* head, u32* next) { return stack_pop_from(head, next, load(head, acquire, gpu)); }
 
+// Free ids are spread over shards: one head would serve a few million operations a second, whoever
+// asks. A warp pushes to its block's shard and looks there first.
+EW_FN u64* shard(const DevEngine& e, u32 kind, u32 index) {
+  return &e.shards[(kind * SHARDS + index % SHARDS) * SHARD_STRIDE];
+}
+EW_FN void shard_push(const DevEngine& e, u32 kind, u32* next, u32 id) { stack_push(shard(e, kind, blockIdx.x), next, id); }
+
+// One lane: an id from the own shard, one never used, or one from any shard.
+EW_FN u32 shard_pop(const DevEngine& e, u32 kind, u32* next, u32* fresh, u32 limit) {
+  u32 id = stack_pop(shard(e, kind, blockIdx.x), next);
+  if (id != NONE) return id;
+  if (load(fresh, relaxed, gpu) < limit) {
+    id = fetch_add(fresh, 1, relaxed, gpu);
+    if (id < limit) return id;
+  }
+  for (u32 i = 1; i < SHARDS; i++) {
+    id = stack_pop(shard(e, kind, blockIdx.x + i), next);
+    if (id != NONE) return id;
+  }
+  return NONE;
+}
+
 }  // namespace ew

@@ -10,6 +10,8 @@ struct Lane {
   Shared& s;
   DevTask task;
   u32 warp;
+  u32 limit;     // tasks it may spawn
+  u32 forks;     // whether it may fork
   u32 delta;     // tasks spawned into the own group
   u32 forked;    // the group this call opened, or NONE
   u32 children;  // tasks spawned into it
@@ -32,11 +34,11 @@ struct Lane {
   __device__ __forceinline__ void put(const DevTask& t) {
     LocalQueue& q = s.queues[warp];
     push(q, t);
-    if (meta(fn_of(t.head)).shape == SHAPE_BLOCK) q.strays = 1;
+    if (is_block(fn_of(t.head))) q.strays = 1;
   }
   __device__ __forceinline__ void spawn(u32 fn, u32 tag, u64 arg) { spawn_at(priority_of(task.head), fn, tag, arg); }
   __device__ __forceinline__ void spawn_at(u32 priority, u32 fn, u32 tag, u64 arg) {
-    if (delta + children >= meta(fn_of(task.head)).max_spawn) return over();
+    if (delta + children >= limit) return over();
     delta++;
     put(DevTask{head(fn, tag, priority), task.group, arg});
   }
@@ -45,7 +47,7 @@ struct Lane {
     open(head(fn, tag, priority_of(task.head)) | TASK_ARG_FROM_GROUP, 0);
   }
   __device__ __forceinline__ void spawn_child(u32 fn, u32 tag, u64 arg) {
-    if (delta + children >= meta(fn_of(task.head)).max_spawn) return over();
+    if (delta + children >= limit) return over();
     children++;
     put(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
   }
@@ -64,7 +66,7 @@ struct Lane {
 
  private:
   __device__ __forceinline__ void open(u32 head, u64 arg) {
-    if (forked != NONE || meta(fn_of(task.head)).forks == 0) {
+    if (forked != NONE || forks == 0) {
       raise_fault(e, FAULT_FORK, fn_of(task.head), task.head);
       return;
     }
@@ -75,7 +77,9 @@ struct Lane {
   __device__ __forceinline__ void over() { raise_fault(e, FAULT_SPAWN_LIMIT, fn_of(task.head), delta + children + 1); }
 
  public:
-  EW_FN Lane begin(Worker& w, const DevTask& t) { return Lane{w.e, w.s, t, w.warp, 0, NONE, 0, 0, 0, 0}; }
+  EW_FN Lane begin(Worker& w, const DevTask& t, const FnMeta& m) {
+    return Lane{w.e, w.s, t, w.warp, m.max_spawn, m.forks, 0, NONE, 0, 0, 0, 0};
+  }
 };
 
 }  // namespace ew

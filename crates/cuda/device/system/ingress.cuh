@@ -32,22 +32,16 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   u32 priority = __shfl_sync(ALL, priority_of(task.head), __ffs(mask) - 1);
   __syncwarp();
   if (blocks) block_lock(w);
-  if (w.lane == 0) {
-    u32 ref = chunk_ref(id, n);
-    if (blocks) give_block(w, priority, ref);
-    else give(w, priority, ref, load(&w.e.grid->idle_warps, acquire, gpu));
-    // Pairs with the fence of a warp that goes idle.
-    fence(sc, gpu);
-  }
+  if (blocks) give_block(w, priority, chunk_ref(id, n));
+  else give(w, priority, chunk_ref(id, n));
   __syncwarp();
   if (blocks) block_unlock(w);
-  // Somebody may have gone idle in between without seeing the chunk's count.
   return true;
 }
 
 // The warp: stops every warp of the grid.
 EW_FN void stop_all(Worker& w) {
-  if (w.lane == 0) store(&w.e.grid->stop, w.e.epoch, release, gpu);
+  if (w.lane == 0 && load(&w.e.grid->stop, relaxed, gpu) != STOP_FAULT) store(&w.e.grid->stop, w.e.epoch, release, gpu);
   __syncwarp();
   for (u32 i = w.lane; i < gridDim.x * BLOCK_WARPS; i += WARP) store(&w.e.inboxes[i].stop, w.e.epoch, relaxed, gpu);
   __syncwarp();
@@ -77,7 +71,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
     request = __shfl_sync(ALL, request, WARP - 1);
     if (request == ((u64)w.e.epoch << 32 | REQUEST_PARK)) break;
     if (++polls % 16 == 0) {
-      if (__any_sync(ALL, load(&g->faulted, acquire, gpu) != 0)) break;
+      if (__any_sync(ALL, load(&g->stop, acquire, gpu) == STOP_FAULT)) break;
       // What an earlier epoch could not deliver: others take it through public places.
       if (local_count(w.local()) != 0) spill(w, w.local(), Class::warps(w.e));
     }
@@ -119,7 +113,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
       if (batch) run.head = FN_FETCH | (task.head & (PRIORITIES - 1) << TASK_PRIORITY_SHIFT);
     }
     __syncwarp();
-    bool blocks = mine && !batch && meta(fn).shape == SHAPE_BLOCK;
+    bool blocks = mine && !batch && is_block(fn);
     u32 left = __ballot_sync(ALL, mine);
     while (left != 0) {
       u32 first = __ffs(left) - 1;
@@ -132,7 +126,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
       if (!delivered) {
         // An exhausted pool: try again until a chunk comes free or the engine stops.
         u64 again = load((const u64*)&words->request, relaxed, sys);
-        bool stop = __any_sync(ALL, again == ((u64)w.e.epoch << 32 | REQUEST_PARK) || load(&g->faulted, relaxed, gpu) != 0);
+        bool stop = __any_sync(ALL, again == ((u64)w.e.epoch << 32 | REQUEST_PARK) || load(&g->stop, relaxed, gpu) == STOP_FAULT);
         if (!stop) {
           __nanosleep(1000);
           continue;
@@ -154,7 +148,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
   }
   if (w.lane == 0) {
     store(&g->taken, taken, relaxed, gpu);
-    if (load(&g->faulted, acquire, gpu) != 0) {
+    if (load(&g->stop, acquire, gpu) == STOP_FAULT) {
       words->fault.function = g->fault.function;
       words->fault.detail = g->fault.detail;
       store(&words->fault.code, g->fault.code, release, sys);

@@ -18,6 +18,12 @@ EW_FN void set_state(Worker& w, u32 state, u32 fn) {
   if (w.lane < 4) store_task((DevTask*)&w.e.workers[w.global] + w.lane, ((const DevTask*)&w.stats())[w.lane], relaxed, gpu);
 }
 
+// The same, but the counters go out only now and then while nothing else changes.
+EW_FN void show(Worker& w, u32 state, u32 fn) {
+  const DevWorker& now = w.stats();
+  if (now.state != state || now.function != fn || now.batches % 16 == 0) set_state(w, state, fn);
+}
+
 // The warp: the function of the first task of this priority from one end; NONE when there is none.
 EW_FN u32 peek(Worker& w, LocalQueue& q, bool newest, u32 priority) {
   const u32 head = q.head, tail = q.tail, n = tail - head;
@@ -62,7 +68,7 @@ EW_FN void fetch(const DevEngine& e, Shared& s, u32 head, u32 group, u64 arg) {
       raise_fault(w.e, FAULT_BAD_SUBMISSION, fn_of(t.head), t.head);
       t.head = FN_NONE;
     }
-    if (w.lane < n && meta(fn_of(t.head)).shape == SHAPE_BLOCK) q.strays = 1;
+    if (w.lane < n && is_block(fn_of(t.head))) q.strays = 1;
     push_all(w, q, t, n);
   }
 }
@@ -90,34 +96,61 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
 // The warp: runs one batch from its queue, which is not empty. False when nothing could run.
 EW_FN bool batch(Worker& w) {
   LocalQueue& q = w.local();
-  u32 priority = best_priority(q), fn = NONE;
-  while (priority < PRIORITIES) {
-    fn = peek(w, q, !w.fifo(), priority);
-    if (fn != NONE) break;
-    __syncwarp();
-    if (w.lane == 0) q.priorities &= ~(1u << priority);
-    __syncwarp();
-    priority = best_priority(q);
-  }
-  if (fn == NONE) return true;
   const bool newest = !w.fifo();
+  u32 priority = best_priority(q);
+  if (priority >= PRIORITIES) return true;
+  // One look at the near end decides what runs; mostly it is also all that runs.
+  const u32 n = local_count(q), window = min(n, WARP);
+  DevTask task = q.tasks[(newest ? q.tail - 1 - w.lane : q.head + w.lane) % LOCAL_TASKS];
+  u32 matching = __ballot_sync(ALL, w.lane < window && priority_of(task.head) == priority);
+  u32 fn;
+  if (matching != 0) {
+    fn = __shfl_sync(ALL, fn_of(task.head), __ffs(matching) - 1);
+    matching = __ballot_sync(ALL, w.lane < window && priority_of(task.head) == priority && fn_of(task.head) == fn);
+  } else {
+    fn = peek(w, q, newest, priority);
+    if (fn == NONE) {
+      __syncwarp();
+      if (w.lane == 0) q.priorities &= ~(1u << priority);
+      __syncwarp();
+      return true;
+    }
+  }
   const FnMeta m = meta(fn);
   if (m.shape == SHAPE_BLOCK) {
     if (w.lane == 0) q.strays = 1;
     __syncwarp();
     return false;
   }
-  u32 got = 0;
-  u32 want = m.shape == SHAPE_LANE ? min(local_count(q), WARP) : 1;
-  u32 k = admit(w, q, m, want);
-  if (k == 0) {
+  u32 got = admit(w, q, m, m.shape == SHAPE_LANE ? window : 1);
+  if (got == 0) {
     if (w.lane == 0) w.stats().starved++;
     set_state(w, WORKER_STARVED, fn);
     return false;
   }
-  w.set(FLAG_FIFO, m.fifo);
-  DevTask task = take(w, q, newest, priority, fn, k, got);
-  if (got == 0) return true;
+  u32 low = got == WARP ? ALL : (1u << got) - 1;
+  if (m.shape == SHAPE_LANE && matching != ALL && (matching & low) != low && __popc(matching) * 2 >= got &&
+      (matching & 1) != 0) {
+    // Half of the window or more matches without a gap at its beginning: a smaller batch costs less than
+    // gathering a full one.
+    u32 run = __ffs(~matching) - 1;
+    if (run * 2 >= got) {
+      got = run;
+      low = (1u << run) - 1;
+    }
+  }
+  if ((matching & low) == low) {
+    __syncwarp();
+    if (w.lane == 0) {
+      if (newest) q.tail -= got;
+      else q.head += got;
+    }
+    __syncwarp();
+  } else {
+    task = take(w, q, newest, priority, fn, got, got);
+    if (got == 0) return true;
+  }
+  if (newest == (m.fifo != 0)) w.set(FLAG_FIFO, m.fifo);
   if (fn == FN_FETCH) {
     task.head = __shfl_sync(ALL, task.head, 0);
     task.group = __shfl_sync(ALL, task.group, 0);
@@ -125,10 +158,10 @@ EW_FN bool batch(Worker& w) {
     fetch(w.e, w.s, task.head, task.group, task.arg);
     return true;
   }
-  set_state(w, WORKER_RUNNING, fn);
+  show(w, WORKER_RUNNING, fn);
   Outcome o;
   if (m.shape == SHAPE_LANE) {
-    Lane t = Lane::begin(w, task);
+    Lane t = Lane::begin(w, task, m);
     if (w.lane < got) dispatch_lane(fn, t);
     __syncwarp();
     o = Outcome{w.lane < got, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value};
@@ -136,7 +169,7 @@ EW_FN bool batch(Worker& w) {
     task.head = __shfl_sync(ALL, task.head, 0);
     task.group = __shfl_sync(ALL, task.group, 0);
     task.arg = __shfl_sync(ALL, task.arg, 0);
-    Warp t(Lane::begin(w, task), w.lane);
+    Warp t(Lane::begin(w, task, m), w.lane);
     dispatch_warp(fn, t);
     __syncwarp();
     u32 delta = __reduce_add_sync(ALL, t.delta);

@@ -32,7 +32,7 @@ EW_FN void fire(Worker& w, LocalQueue& q, bool fired, u32 id) {
     if (then.head & TASK_ARG_FROM_GROUP) then.arg = value;
     then.head &= ~TASK_ARG_FROM_GROUP;
     push(q, then);
-    if (meta(fn_of(then.head)).shape == SHAPE_BLOCK) q.strays = 1;
+    if (is_block(fn_of(then.head))) q.strays = 1;
   }
   __syncwarp();
   if (w.lane == 0) w.stats().fired += __popc(firing);
@@ -50,7 +50,7 @@ EW_FN void finish(Worker& w, LocalQueue& q, const Outcome& o) {
       if (then.head & TASK_ARG_FROM_GROUP) then.arg = 0;
       then.head &= ~TASK_ARG_FROM_GROUP;
       push(q, then);
-      if (meta(fn_of(then.head)).shape == SHAPE_BLOCK) q.strays = 1;
+      if (is_block(fn_of(then.head))) q.strays = 1;
     } else {
       group_open(w.e, o.forked, o.children, then);
     }

@@ -147,7 +147,7 @@ EW_FN void unload(Worker& w, LocalQueue& q, u32 ref) {
   u32 n = chunk_tasks(ref), id = chunk_id(ref);
   DevTask task;
   if (w.lane < n) task = load_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], relaxed, gpu);
-  if (w.lane < n && meta(fn_of(task.head)).shape == SHAPE_BLOCK) q.strays = 1;
+  if (w.lane < n && is_block(fn_of(task.head))) q.strays = 1;
   push_all(w, q, task, n);
   if (w.lane == 0) {
     chunk_free(w, id);

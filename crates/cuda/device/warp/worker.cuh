@@ -37,12 +37,13 @@ struct Shared {
   u32 block_lock;
   u32 block_call;
   u32 block_go;
-  u32 block_delta;
-  u32 block_fork;
-  u32 block_children;
-  DevTask block_task;
-  DevTask block_then;
-  u64 block_value;
+  u32 block_count;
+  DevTask block_task[BLOCK_BATCH];
+  DevTask block_then[BLOCK_BATCH];
+  u64 block_value[BLOCK_BATCH];
+  u32 block_fork[BLOCK_BATCH];
+  u32 block_delta[BLOCK_BATCH];
+  u32 block_children[BLOCK_BATCH];
 };
 
 // Shape, order and limits of a function, from the generated table.
@@ -56,7 +57,8 @@ constexpr u32 SHAPE_LANE = 0;
 constexpr u32 SHAPE_WARP = 1;
 constexpr u32 SHAPE_BLOCK = 2;
 
-EW_FN FnMeta meta(u32 function);  // generated with the image
+EW_FN FnMeta meta(u32 function);    // generated with the image
+EW_FN bool is_block(u32 function);  // the same: whether its shape is a block's
 
 EW_FN u32 fn_of(u32 head) { return head & ((1u << TASK_FN_BITS) - 1); }
 EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITIES - 1); }
@@ -113,7 +115,7 @@ EW_FN void raise_fault(const DevEngine& e, u32 code, u32 function, u64 detail) {
     e.grid->fault.function = function;
     e.grid->fault.detail = detail;
     e.grid->fault.code = code;
-    store(&e.grid->faulted, 1, release, gpu);
+    store(&e.grid->stop, STOP_FAULT, release, gpu);
   }
 }
 

@@ -2,11 +2,10 @@ constexpr u32 BFS_LANE_EDGES = 6;
 constexpr u32 BFS_PART_EDGES = 96;
 
 __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
-  u32 v = t.lo();
-  u64 mine = ew::load(&p.best[v], ew::relaxed, ew::gpu);
+  // The level is the task's, not the vertex's: if it was lowered since, another visit is on its way, and
+  // what this one offers is refused. Waiting for a look at it would cost more than the refusals.
+  u32 v = t.lo(), level = t.hi();
   u32 first = p.rows[v], end = p.rows[v + 1];
-  u32 level = mine >> 32;
-  if ((level & 0xff) != t.tag()) return;  // lowered since: whoever did so has spawned another visit
   u32 edges = end - first;
   if (edges > BFS_LANE_EDGES) {
     u32 parts = (edges + BFS_PART_EDGES - 1) / BFS_PART_EDGES;
@@ -26,7 +25,7 @@ __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
   }
 #pragma unroll
   for (u32 i = 0; i < BFS_LANE_EDGES; i++) {
-    if (old[i] >> 32 > level + 1) t.spawn(FN_bfs_visit, level + 1, u[i]);
+    if (old[i] >> 32 > level + 1) t.spawn(FN_bfs_visit, 0, t.pack(u[i], level + 1));
   }
 }
 
@@ -51,6 +50,6 @@ __device__ void bfs_hub(ew::Warp& t, const DevBfs& p) {
     // Hubs lead mostly to vertices that were reached before: a look is cheaper than an exchange.
     if (ew::load(&p.best[u], ew::relaxed, ew::gpu) <= offer) continue;
     u64 old = ew::fetch_min(&p.best[u], offer, ew::relaxed, ew::gpu);
-    if (old >> 32 > level + 1) t.spawn(FN_bfs_visit, level + 1, u);
+    if (old >> 32 > level + 1) t.spawn(FN_bfs_visit, 0, t.pack(u, level + 1));
   }
 }

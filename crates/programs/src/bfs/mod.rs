@@ -15,10 +15,10 @@ use crate::lane;
 
 pub use reference::reference;
 
-/// Function number of a visit: argument = vertex; tag = its level's low byte when spawned.
+/// Function number of a visit: argument = vertex | its level << 32.
 pub const VISIT: u32 = 0;
 /// Function number of a visit to many edges by a whole warp: argument = vertex | first part << 32 |
-/// logarithm of the number of parts << 58.
+/// logarithm of the number of parts << 58; tag = the level's low byte.
 pub const HUB: u32 = 1;
 /// Edges that one lane follows; vertices with more are hubs.
 const LANE_EDGES: u32 = 6;

@@ -25,7 +25,7 @@ fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u3
         let mine = (level + 1) << 32 | u64::from(v);
         // Most neighbours were reached before: a look is cheaper than an exchange.
         if word.load(Ordering::Relaxed) > mine && word.fetch_min(mine, Ordering::Relaxed) >> 32 > level + 1 {
-            t.spawn(VISIT, (level + 1) as u8, u.into());
+            t.spawn(VISIT, 0, (level + 1) << 32 | u64::from(u));
         }
     }
 }
@@ -33,20 +33,18 @@ fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u3
 pub(super) fn visit(t: &mut dyn TaskCx) {
     // SAFETY: the instance was made with these parameters.
     let p = *unsafe { t.params::<DevBfs>() };
-    let v = t.lo();
+    let (v, level) = (t.lo(), u64::from(t.hi()));
     // SAFETY: tasks name vertices.
     let (word, first, end) =
         unsafe { (best(&p, v), *element(p.rows, v.into()), *element(p.rows, u64::from(v) + 1)) };
-    let level = word.load(Ordering::Relaxed) >> 32;
-    if level as u8 != t.tag() {
+    if word.load(Ordering::Relaxed) >> 32 != level {
         return; // lowered since: whoever did so has spawned another visit
     }
     if end - first <= LANE_EDGES {
         return offer(t, &p, v, level, first, end);
     }
     let parts = (end - first).div_ceil(PART_EDGES).next_power_of_two().trailing_zeros();
-    let tag = t.tag();
-    t.spawn(HUB, tag, u64::from(parts << 26) << 32 | u64::from(v));
+    t.spawn(HUB, level as u8, u64::from(parts << 26) << 32 | u64::from(v));
 }
 
 pub(super) fn hub(t: &mut dyn TaskCx) {
