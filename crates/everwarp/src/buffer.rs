@@ -28,20 +28,24 @@ elements!(u8, u16, u32, u64, i32, i64, f32, f64);
 
 /// A buffer of `len` elements in the engine's memory.
 ///
-/// Dropped while tasks are in flight, its memory is kept until nothing is. Reading what a running task
+/// Dropped while tasks are in flight, its memory is kept until everything submitted before is done. Reading what a running task
 /// writes gives some mixture of old and new; wait for the task first.
 #[derive(Debug)]
 pub struct Buffer<T: Element> {
     core: Arc<Core>,
     address: u64,
     len: usize,
+    /// As allocated.
+    bytes: u64,
     element: PhantomData<T>,
 }
 
 impl<T: Element> Buffer<T> {
     pub(crate) fn new(core: &Arc<Core>, len: usize) -> Result<Self, Error> {
-        let address = core.backend.alloc((len * size_of::<T>()) as u64)?;
-        Ok(Self { core: core.clone(), address, len, element: PhantomData })
+        // An empty buffer has an address of its own all the same.
+        let bytes = len.max(1).checked_mul(size_of::<T>()).ok_or(Error::BufferTooLarge { len })? as u64;
+        let address = core.backend.alloc(bytes)?;
+        Ok(Self { core: core.clone(), address, len, bytes, element: PhantomData })
     }
     /// Its length in elements.
     pub fn len(&self) -> usize {
@@ -102,18 +106,28 @@ impl<T: Element> Buffer<T> {
             Ok(self.core.backend.read(at, bytes)?)
         }
     }
+    /// Copies all of it into a slice of the same length.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] if the slice is longer than the buffer or shorter, or the copy fails.
+    pub fn read_into(&self, data: &mut [T]) -> Result<(), Error> {
+        if data.len() != self.len {
+            return Err(Error::OutOfBounds { offset: 0, len: data.len(), capacity: self.len });
+        }
+        self.read_at(0, data)
+    }
     /// Fills all of it with one byte value.
     ///
     /// # Errors
     /// The copy fails.
     pub fn fill_bytes(&self, value: u8) -> Result<(), Error> {
         // SAFETY: the whole buffer is one live allocation.
-        Ok(unsafe { self.core.backend.fill(self.address, (self.len * size_of::<T>()) as u64, value) }?)
+        Ok(unsafe { self.core.backend.fill(self.address, self.bytes, value) }?)
     }
 }
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
-        self.core.bury(self.address, (self.len * size_of::<T>()) as u64);
+        self.core.bury(self.address, self.bytes);
     }
 }

@@ -9,12 +9,13 @@ use crate::core::Core;
 use crate::device::{Device, Opened};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::instance::append;
 
 /// What an engine starts with. Made by [`Device::engine`].
 #[derive(Debug)]
 pub struct EngineBuilder<'d> {
     device: &'d Device,
-    image: Image,
+    programs: Vec<&'static Program>,
     pools: Pools,
     size: Option<u32>,
     watchdog: Duration,
@@ -22,14 +23,12 @@ pub struct EngineBuilder<'d> {
 
 impl<'d> EngineBuilder<'d> {
     pub(crate) fn new(device: &'d Device) -> Self {
-        let (image, pools) = (Image::default(), Pools::default());
-        Self { device, image, pools, size: None, watchdog: Duration::from_secs(10) }
+        let (programs, pools) = (Vec::new(), Pools::default());
+        Self { device, programs, pools, size: None, watchdog: Duration::from_secs(10) }
     }
     /// Adds a program. Naming one twice does nothing.
     pub fn program(mut self, program: &'static Program) -> Self {
-        if self.image.base(program.name).is_none() {
-            self.image.programs.push(program);
-        }
+        self.programs.push(program);
         self
     }
     /// Sets the sizes of rings and pools.
@@ -43,6 +42,8 @@ impl<'d> EngineBuilder<'d> {
         self
     }
     /// Sets how long nothing may move before a wait ends with an error; 10 s by default.
+    /// A single task that runs longer than this while nothing else moves looks stuck, so let it be longer
+    /// than the longest task.
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;
         self
@@ -50,12 +51,17 @@ impl<'d> EngineBuilder<'d> {
     /// Starts the engine. On a GPU this compiles the image, unless it is in the cache.
     ///
     /// # Errors
-    /// The image does not compile, memory is short, or a size is impossible.
+    /// The image does not compile, memory is short, a size is impossible, two programs share a name
+    /// ([`Error::DuplicateProgram`]), or they have too many functions ([`Error::TooManyFunctions`]).
     pub fn start(self) -> Result<Engine, Error> {
+        let mut image = Image::default();
+        for program in self.programs {
+            append(&mut image, program)?;
+        }
         let backend: Box<dyn Backend> = match &self.device.opened {
-            Opened::Cpu => Box::new(CpuEngine::start(&self.image, self.size, self.pools)?),
-            Opened::Cuda(device) => Box::new(device.start(&self.image, self.size, self.pools)?),
+            Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, self.pools)?),
+            Opened::Cuda(device) => Box::new(device.start(&image, self.size, self.pools)?),
         };
-        Ok(Engine { core: Core::new(backend, self.image, self.watchdog) })
+        Ok(Engine { core: Core::new(backend, image, self.watchdog) })
     }
 }

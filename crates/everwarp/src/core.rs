@@ -1,51 +1,47 @@
 //! What every handle of one engine shares.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everwarp_backend::{Backend, Image};
+use everwarp_backend::{Backend, Image, SharedMemory};
 use everwarp_contract::DevWords;
+use everwarp_contract::ring::Slots;
 use everwarp_contract::task::INSTANCES;
 
 use crate::error::Error;
+use crate::grave::Graveyard;
 use crate::reap::Consumer;
+use crate::slot::Slot;
 use crate::submit::Producer;
+use crate::sync::Mutex;
 use crate::token::Token;
 
-/// A slot of the instance table.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    /// Submissions in flight.
-    pub(crate) in_flight: AtomicU32,
-    /// 0 free, 1 held by an `Instance`, 2 dropped but still in flight.
-    pub(crate) held: AtomicU32,
-}
-
+/// The locks are taken in the order consumer, graves, producer, recycled.
 pub(crate) struct Core {
     pub(crate) backend: Box<dyn Backend>,
+    pub(crate) shared: SharedMemory,
+    /// The completion ring.
+    pub(crate) ring: Slots,
     pub(crate) producer: Mutex<Producer>,
     pub(crate) consumer: Mutex<Consumer>,
+    /// Where the consumer stands, for a look without its lock.
+    pub(crate) head: AtomicU32,
     pub(crate) tokens: Box<[Token]>,
     /// Tokens that came free since the producer last looked.
     pub(crate) recycled: Mutex<Vec<u32>>,
     pub(crate) slots: Box<[Slot]>,
-    /// Freed buffers that tasks in flight may still reach: address and bytes.
-    pub(crate) graveyard: Mutex<Vec<(u64, u64)>>,
-    pub(crate) in_flight: AtomicUsize,
+    pub(crate) graveyard: Graveyard,
     pub(crate) image: Mutex<Image>,
     pub(crate) watchdog: Duration,
-    pub(crate) parked: AtomicBool,
+    /// How often the engine was parked or resumed; odd while it is parked.
+    pub(crate) parked: AtomicU32,
     pub(crate) stopped: AtomicBool,
     /// The error that ended the engine, as words.
     pub(crate) failure: OnceLock<String>,
     /// Futures that wait to be woken, and the thread that does it.
     pub(crate) wakers: AtomicUsize,
-    pub(crate) reaper: OnceLock<std::thread::Thread>,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) reaper: Mutex<Option<std::thread::Thread>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -59,26 +55,28 @@ impl Core {
         let pools = backend.pools();
         let shared = backend.shared();
         Arc::new(Self {
+            shared,
+            ring: Slots::new(pools.tokens),
             producer: Mutex::new(Producer::new(shared, pools)),
             consumer: Mutex::new(Consumer::new(shared, pools)),
-            tokens: (0..pools.tokens).map(|_| Token::default()).collect(),
+            head: AtomicU32::new(0),
+            tokens: (0..pools.tokens).map(|_| Token::new()).collect(),
             recycled: Mutex::new(Vec::new()),
-            slots: (0..INSTANCES).map(|_| Slot::default()).collect(),
-            graveyard: Mutex::new(Vec::new()),
-            in_flight: AtomicUsize::new(0),
+            slots: (0..INSTANCES).map(|_| Slot::new()).collect(),
+            graveyard: Graveyard::new(),
             image: Mutex::new(image),
             watchdog,
-            parked: AtomicBool::new(false),
+            parked: AtomicU32::new(0),
             stopped: AtomicBool::new(false),
             failure: OnceLock::new(),
             wakers: AtomicUsize::new(0),
-            reaper: OnceLock::new(),
+            reaper: Mutex::new(None),
             backend,
         })
     }
 
     pub(crate) fn words(&self) -> *const DevWords {
-        self.backend.shared().words
+        self.shared.words
     }
 
     /// Whether new work may come.
@@ -95,28 +93,21 @@ impl Core {
     /// Remembers why the engine ended and wakes everybody who would wait for ever.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let _ = self.failure.set(error.to_string());
-        for token in &self.tokens {
-            if token.wake() {
-                self.wakers.fetch_sub(1, Ordering::AcqRel);
-            }
-        }
+        self.wake_all();
         error
     }
 
-    /// Frees a buffer, at once or when nothing is in flight.
-    pub(crate) fn bury(&self, address: u64, bytes: u64) {
-        lock(&self.graveyard).push((address, bytes));
-        self.dig();
+    /// Wakes every future, to find out that the engine has ended.
+    pub(crate) fn wake_all(&self) {
+        for token in &self.tokens {
+            self.woke(token.wake());
+        }
     }
 
-    /// Frees what was buried, if nothing is in flight.
-    pub(crate) fn dig(&self) {
-        let mut graveyard = lock(&self.graveyard);
-        if self.in_flight.load(Ordering::Acquire) == 0 && self.failure.get().is_none() {
-            for (address, bytes) in graveyard.drain(..) {
-                // SAFETY: allocated by this backend, buried once, and no task is queued or running.
-                unsafe { self.backend.free(address, bytes) };
-            }
+    /// Counts a waker that is no longer registered.
+    pub(crate) fn woke(&self, was_there: bool) {
+        if was_there {
+            self.wakers.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, who is to blame, and what to do.
 
+use std::fmt;
 use std::time::Duration;
 
 use everwarp_backend::BackendError;
@@ -38,6 +39,15 @@ pub enum Error {
     /// A batch without tasks.
     #[error("a batch needs at least one task")]
     BatchEmpty,
+    /// A descriptor in a batch that its instance cannot have made.
+    #[error(
+        "task {index} of the batch names a function that its instance does not have, or sets flags: build tasks with \
+         Instance::task, and keep the instance until they are submitted"
+    )]
+    BadTask {
+        /// Its place in the batch.
+        index: usize,
+    },
     /// A batch whose tasks belong to several instances.
     #[error("the tasks of one batch belong to one instance; make a batch for each")]
     BatchMixed,
@@ -65,6 +75,20 @@ pub enum Error {
         /// The program.
         program: String,
     },
+    /// Two different programs with one name.
+    #[error("two different programs are called `{program}`, which would hide one of them: rename one")]
+    DuplicateProgram {
+        /// The name.
+        program: String,
+    },
+    /// More functions than a descriptor can number.
+    #[error("the programs have {functions} functions together, but an image holds {limit}: use fewer programs")]
+    TooManyFunctions {
+        /// Functions of all programs.
+        functions: usize,
+        /// The most there can be.
+        limit: usize,
+    },
     /// Parameters of another type than the program declares.
     #[error("program `{program}` takes {expected}, not {given}")]
     WrongParams {
@@ -88,6 +112,12 @@ pub enum Error {
         /// Elements of the buffer.
         capacity: usize,
     },
+    /// A length that overflows the address space.
+    #[error("a buffer of {len} elements is larger than any memory: check the length")]
+    BufferTooLarge {
+        /// Elements asked for.
+        len: usize,
+    },
     /// A task broke a rule, and the engine ended.
     #[error("the engine ended: {what} in {function} (detail {detail:#x}); {fix}")]
     Fault {
@@ -103,7 +133,8 @@ pub enum Error {
     /// The pools are exhausted and nothing moves any more.
     #[error(
         "the pools are exhausted: room for {tasks} waiting tasks (refused {task_refusals} times) and {groups} groups \
-         (refused {group_refusals} times), and nothing can go on; if the program ends at all, start it with larger pools"
+         (refused {group_refusals} times), and nothing can go on; if the program ends at all, start the engine with \
+         larger {}", pools_to_raise(*task_refusals, *group_refusals)
     )]
     PoolExhausted {
         /// Tasks the pool holds.
@@ -116,10 +147,12 @@ pub enum Error {
         group_refusals: u64,
     },
     /// Nothing moved for as long as the watchdog waits.
-    #[error("nothing moved for {after:?}; the workers:\n{report}")]
+    #[error("nothing moved for {after:?}: {reason}; the workers:\n{report}")]
     Stuck {
         /// How long.
         after: Duration,
+        /// What that means.
+        reason: StuckReason,
         /// What they were doing.
         report: String,
     },
@@ -129,4 +162,33 @@ pub enum Error {
         /// The earlier error.
         reason: String,
     },
+}
+
+/// What it means that nothing moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StuckReason {
+    /// A task runs and does not end.
+    Running,
+    /// Nothing runs, although submissions are in flight.
+    Deadlock,
+}
+
+impl fmt::Display for StuckReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "a task does not end; fix it, split it, or give the engine a longer watchdog",
+            Self::Deadlock => {
+                "a deadlock: nothing runs although submissions are in flight; this is a bug in everwarp: please report it"
+            }
+        })
+    }
+}
+
+fn pools_to_raise(task_refusals: u64, group_refusals: u64) -> &'static str {
+    match (task_refusals, group_refusals) {
+        (_, 0) => "Pools::tasks",
+        (0, _) => "Pools::groups",
+        _ => "Pools::tasks and Pools::groups",
+    }
 }

@@ -1,13 +1,15 @@
 //! Instances: programs with parameters, and the tasks made from them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use everwarp_backend::Program;
+use everwarp_backend::{Image, Program};
 use everwarp_contract::DevTask;
+use everwarp_contract::task::{FN_LIMIT, INSTANCES, TASK_BATCH, TASK_INSTANCE_SHIFT};
 
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::error::Error;
+use crate::slot::Slot;
+use crate::sync::lock;
 
 /// A task's priority; spawned tasks inherit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,14 +43,13 @@ pub struct Instance {
 impl Instance {
     pub(crate) fn new(core: &Arc<Core>, program: &'static Program, params: &[u8]) -> Result<Self, Error> {
         core.check()?;
-        let base = lock(&core.image).base(program.name);
+        let base = place(&lock(&core.image), program)?;
         let base = base.ok_or_else(|| Error::UnknownProgram { program: program.name.to_owned() })?;
-        let free = |held: &std::sync::atomic::AtomicU32| {
-            held.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
-        let slot = core.slots.iter().position(|s| free(&s.held)).ok_or(Error::TooManyInstances)? as u8;
+        let slot = core.slots.iter().position(Slot::hold).ok_or(Error::TooManyInstances)? as u8;
+        // From here on the slot is released when this is dropped.
         let instance = Self { core: core.clone(), program, base, slot };
         core.backend.set_params(slot, params)?;
+        core.slots[usize::from(slot)].set_functions(base, program.functions.len() as u32);
         Ok(instance)
     }
     /// The program.
@@ -68,11 +69,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        let slot = &self.core.slots[usize::from(self.slot)];
-        slot.held.store(2, Ordering::Release);
-        if slot.in_flight.load(Ordering::Acquire) == 0 {
-            let _ = slot.held.compare_exchange(2, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        self.core.slots[usize::from(self.slot)].release();
     }
 }
 
@@ -121,4 +118,55 @@ impl TaskBuilder<'_> {
         }
         Err(Error::OtherEngine)
     }
+}
+
+/// The id of the program's first function in the image, if it is there.
+///
+/// # Errors
+/// [`Error::DuplicateProgram`] if another program has its name.
+pub(crate) fn place(image: &Image, program: &'static Program) -> Result<Option<u32>, Error> {
+    let Some(held) = image.programs.iter().find(|p| p.name == program.name) else { return Ok(None) };
+    // Not by address alone: a `const` program has one address for each use.
+    let same = held.device_source == program.device_source
+        && held.params_name == program.params_name
+        && held.functions.iter().map(|f| f.name).eq(program.functions.iter().map(|f| f.name));
+    if !same {
+        return Err(Error::DuplicateProgram { program: program.name.to_owned() });
+    }
+    Ok(image.base(program.name))
+}
+
+/// Adds a program to an image, unless it is there; answers whether it was added.
+///
+/// # Errors
+/// [`Error::DuplicateProgram`], [`Error::TooManyFunctions`].
+pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<bool, Error> {
+    if image.programs.iter().any(|p| p.name == program.name) {
+        return place(image, program).map(|_| false);
+    }
+    let limit = (FN_LIMIT - everwarp_contract::task::FN_FIRST) as usize;
+    let functions = image.functions().count() + program.functions.len();
+    if functions > limit {
+        return Err(Error::TooManyFunctions { functions, limit });
+    }
+    image.programs.push(program);
+    Ok(true)
+}
+
+/// Checks the descriptors of a batch: one instance, functions of its own, no flags. Built-in functions
+/// reach the engine's own memory, so no descriptor may name them.
+pub(crate) fn check_batch(core: &Core, tasks: &[DevTask]) -> Result<(), Error> {
+    const INSTANCE: u32 = (INSTANCES - 1) << TASK_INSTANCE_SHIFT;
+    let first = tasks.first().ok_or(Error::BatchEmpty)?;
+    let (base, number) = core.slots[usize::from(first.instance())].functions();
+    let mixed = |t: &DevTask| (t.head ^ first.head) & INSTANCE != 0;
+    let bad = |t: &DevTask| t.function().wrapping_sub(base) >= number || t.head >= TASK_BATCH;
+    // Without early exits, so that it runs at the speed of memory.
+    if !tasks.iter().fold(false, |any, t| any | mixed(t) | bad(t)) {
+        return Ok(());
+    }
+    if tasks.iter().any(mixed) {
+        return Err(Error::BatchMixed);
+    }
+    Err(Error::BadTask { index: tasks.iter().position(bad).unwrap_or(0) })
 }

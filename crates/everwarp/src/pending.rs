@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::error::Error;
-use crate::token::Dropped;
-use crate::watch::Watch;
+use crate::sync::lock;
+use crate::token::{Dropped, Registered};
+use crate::watch::Wait;
 
 /// What a submission ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub struct Completion {
 
 /// A submission in flight. It is also a [`Future`] that any executor can drive.
 ///
-/// Dropping it is fine: the task runs all the same.
+/// Dropping it is fine: the task runs all the same. As a future it needs no timer and no particular
+/// executor; a thread of the engine, started when the first one is polled, wakes it.
 #[derive(Debug)]
 #[must_use = "wait for it, or drop it explicitly"]
 pub struct Pending {
@@ -39,17 +41,20 @@ impl Pending {
 
     fn take(&mut self) -> Option<Completion> {
         let token = &self.core.tokens[self.token as usize];
+        if !token.is_done() {
+            return None;
+        }
+        self.forget_waker();
         let value = token.take()?;
         self.taken = true;
-        self.forget_waker();
         lock(&self.core.recycled).push(self.token);
         Some(Completion { value })
     }
 
     /// The token may have another owner as soon as it is recycled: its waker goes first.
     fn forget_waker(&self) {
-        if self.polled && self.core.tokens[self.token as usize].forget_waker() {
-            self.core.wakers.fetch_sub(1, Ordering::AcqRel);
+        if self.polled {
+            self.core.woke(self.core.tokens[self.token as usize].forget_waker());
         }
     }
 
@@ -64,7 +69,8 @@ impl Pending {
     /// # Errors
     /// [`Error::AlreadyTaken`] the second time; [`Error::Fault`], [`Error::PoolExhausted`] or
     /// [`Error::Stuck`] if the engine ends or nothing moves for as long as its watchdog waits;
-    /// [`Error::Parked`] and [`Error::Stopped`] where nothing will complete.
+    /// [`Error::Parked`] if the engine is parked and stays so; [`Error::Stopped`] after its stop. Where an
+    /// error leaves the engine alive (`Parked`), it can be waited for again.
     pub fn wait(&mut self) -> Result<Completion, Error> {
         self.wait_until(None)
     }
@@ -72,7 +78,7 @@ impl Pending {
     /// Waits for the result for a limited time; [`Error::Timeout`] leaves the submission in flight.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// As [`wait`](Self::wait), but for [`Error::Parked`]: the engine may be resumed meanwhile.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Completion, Error> {
         self.wait_until(Some(timeout))
     }
@@ -81,22 +87,13 @@ impl Pending {
         if self.taken {
             return Err(Error::AlreadyTaken);
         }
-        let begin = timeout.map(|_| Instant::now());
-        let mut watch = Watch::default();
-        let mut round = 0u32;
+        let mut wait = Wait::default();
         loop {
             self.core.reap();
             if let Some(completion) = self.take() {
                 return Ok(completion);
             }
-            round = round.saturating_add(1);
-            watch.look(&self.core, round)?;
-            if let (Some(begin), Some(timeout)) = (begin, timeout)
-                && begin.elapsed() >= timeout
-            {
-                return Err(Error::Timeout { after: timeout });
-            }
-            self.core.backend.idle_wait(round);
+            wait.pause(&self.core, timeout)?;
         }
     }
 }
@@ -112,19 +109,21 @@ impl Future for Pending {
         if let Some(completion) = self.take() {
             return Poll::Ready(Ok(completion));
         }
-        if let Err(error) = self.core.check() {
-            return Poll::Ready(Err(error));
-        }
         self.forget_waker();
         self.polled = true;
         self.core.wakers.fetch_add(1, Ordering::AcqRel);
-        self.core.tokens[self.token as usize].set_waker(cx.waker().clone());
-        self.core.ensure_reaper();
-        // The completion may have come before the waker was there.
-        match self.take() {
-            Some(completion) => Poll::Ready(Ok(completion)),
-            None => Poll::Pending,
+        let registered = self.core.tokens[self.token as usize].register(cx.waker().clone());
+        if registered == Registered::AlreadyDone
+            && let Some(completion) = self.take()
+        {
+            return Poll::Ready(Ok(completion));
         }
+        // After the waker is in place: an engine that ends from here on wakes it.
+        if let Err(error) = self.core.check().and_then(|()| self.core.ensure_reaper()) {
+            self.forget_waker();
+            return Poll::Ready(Err(error));
+        }
+        Poll::Pending
     }
 }
 

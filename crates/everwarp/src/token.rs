@@ -1,36 +1,67 @@
 //! Tokens: what identifies a submission in flight.
 //!
-//! The state of a token, and who may change it:
+//! `state` is one word of four bits:
 //!
-//! | state | meaning | next |
-//! |---|---|---|
-//! | `FREE` | on the free list | `PENDING`, by the submitter that took it off the list |
-//! | `PENDING` | in flight, owned by a `Pending` | `DONE` by the reaper, `DROPPED` by the owner |
-//! | `DROPPED` | in flight, nobody asks for it | `FREE` by the reaper |
-//! | `DONE` | completed; `value` is valid | `FREE` by the owner |
+//! | bit | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | `PENDING` | the token is off the free list | submitter (`begin`) | whoever frees it |
+//! | `DONE` | completed, `value` is valid | reaper (`complete`) | whoever frees it |
+//! | `DROPPED` | its `Pending` is gone | owner (`abandon`) | whoever frees it |
+//! | `WAKER` | a waker may lie in `waker` | owner (`register`) | whoever frees it |
 //!
-//! 1. `value` is written before `DONE` is stored with release, and read after it was loaded with acquire.
-//! 2. Reaper and owner race only for `PENDING`: both use compare-and-swap, and the loser follows the winner.
+//! 1. Only the submitter that took the token off the free list makes it `PENDING`, and until it is
+//!    freed only one `Pending` owns it.
+//! 2. Of `DONE` and `DROPPED`, whoever sets the **second** frees the token and puts it on the free
+//!    list: the two are set by read-modify-writes of one word, so exactly one side comes second.
+//! 3. `value` is written before `DONE` is set with release, and read after it was seen with acquire.
+//! 4. The waker is put in place before `WAKER` is set. A reaper that sets `DONE` and sees `WAKER` wakes;
+//!    an owner that sets `WAKER` and sees `DONE` need not wait. One of them sees the other's bit.
+//! 5. A freed token may have a new owner before the reaper gets to wake the old one. The new owner's
+//!    waker is then woken for nothing, and polling puts it back: spurious, never lost.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
+
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 const FREE: u32 = 0;
 const PENDING: u32 = 1;
-const DROPPED: u32 = 2;
-const DONE: u32 = 3;
+const DONE: u32 = 2;
+const DROPPED: u32 = 4;
+const WAKER: u32 = 8;
+
+/// What a submission is, for the reaper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Info {
+    /// The instance that it runs in.
+    pub(crate) instance: u8,
+    /// The phase in which it counts as in flight; see `grave.rs`.
+    pub(crate) phase: bool,
+    /// The batch's sequence number, if it is one.
+    pub(crate) batch: Option<u32>,
+}
+
+impl Info {
+    fn pack(self) -> u64 {
+        let batch = self.batch.map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
+        u64::from(self.instance) | u64::from(self.phase) << 8 | batch
+    }
+    fn unpack(word: u64) -> Self {
+        let batch = (word >> 32 & 1 == 1).then_some((word >> 33) as u32);
+        Self { instance: word as u8, phase: word >> 8 & 1 == 1, batch }
+    }
+}
 
 /// What the reaper's transition led to.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Completed {
     /// Somebody owns the result.
-    ForOwner,
+    ForOwner {
+        /// Whether there may be a waker to wake.
+        wake: bool,
+    },
     /// Nobody does: the token is free again and goes to the free list.
     Recycle,
-    /// The token was not in flight: the engine completed it twice, or never was given it.
-    NotInFlight,
 }
 
 /// What dropping the owner led to.
@@ -43,96 +74,135 @@ pub(crate) enum Dropped {
     Recycle,
 }
 
-#[derive(Debug, Default)]
+/// What leaving a waker led to.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    /// It will be woken.
+    Waits,
+    /// The completion came first; the waker may or may not be woken.
+    AlreadyDone,
+}
+
+#[derive(Debug)]
 pub(crate) struct Token {
     state: AtomicU32,
-    /// The instance that the submission runs in.
-    instance: AtomicU32,
+    info: AtomicU64,
     value: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Token {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            info: AtomicU64::new(0),
+            value: AtomicU64::new(0),
+            waker: Mutex::new(None),
+        }
+    }
     /// The submitter, having taken the token off the free list.
-    pub(crate) fn begin(&self, instance: u8) {
-        self.instance.store(instance.into(), Ordering::Relaxed);
+    pub(crate) fn begin(&self, info: Info) {
+        self.info.store(info.pack(), Ordering::Relaxed);
         self.state.store(PENDING, Ordering::Release);
     }
-    pub(crate) fn instance(&self) -> u8 {
-        self.instance.load(Ordering::Relaxed) as u8
+    /// The reaper, before anything else: what completes, unless the token is not in flight, which means
+    /// that the engine completed it twice or was never given it.
+    pub(crate) fn in_flight(&self) -> Option<Info> {
+        let pending = self.state.load(Ordering::Acquire) & (PENDING | DONE) == PENDING;
+        pending.then(|| Info::unpack(self.info.load(Ordering::Relaxed)))
     }
-    /// The reaper.
+    /// The reaper, for a token that is in flight; as only it sets `DONE`, that cannot change meanwhile.
     pub(crate) fn complete(&self, value: u64) -> Completed {
         self.value.store(value, Ordering::Relaxed);
-        match self.state.compare_exchange(PENDING, DONE, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => Completed::ForOwner,
-            Err(DROPPED) => {
-                self.state.store(FREE, Ordering::Release);
-                Completed::Recycle
-            }
-            Err(_) => Completed::NotInFlight,
+        let before = self.state.fetch_or(DONE, Ordering::AcqRel);
+        if before & DROPPED != 0 {
+            self.state.store(FREE, Ordering::Release);
+            return Completed::Recycle;
         }
+        Completed::ForOwner { wake: before & WAKER != 0 }
     }
     /// The owner: the value, once; the token is then free and goes to the free list.
     pub(crate) fn take(&self) -> Option<u64> {
-        if self.state.load(Ordering::Acquire) != DONE {
+        if !self.is_done() {
             return None;
         }
         let value = self.value.load(Ordering::Relaxed);
         self.state.store(FREE, Ordering::Release);
         Some(value)
     }
+    /// The owner: whether there is something to take.
     pub(crate) fn is_done(&self) -> bool {
-        self.state.load(Ordering::Acquire) == DONE
+        self.state.load(Ordering::Acquire) & DONE != 0
     }
     /// The owner goes away without having taken the value.
     pub(crate) fn abandon(&self) -> Dropped {
-        match self.state.compare_exchange(PENDING, DROPPED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Dropped::InFlight,
-            Err(_) => {
-                self.state.store(FREE, Ordering::Release);
-                Dropped::Recycle
-            }
+        let before = self.state.fetch_or(DROPPED, Ordering::AcqRel);
+        if before & DONE != 0 {
+            self.state.store(FREE, Ordering::Release);
+            return Dropped::Recycle;
+        }
+        Dropped::InFlight
+    }
+    /// The owner leaves a waker, having forgotten the one before.
+    pub(crate) fn register(&self, waker: Waker) -> Registered {
+        *lock(&self.waker) = Some(waker);
+        match self.state.fetch_or(WAKER, Ordering::AcqRel) & DONE {
+            0 => Registered::Waits,
+            _ => Registered::AlreadyDone,
         }
     }
-    pub(crate) fn set_waker(&self, waker: Waker) {
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
-    }
-    /// Forgets the waker; whether there was one.
+    /// The owner forgets its waker; whether it was still there.
     pub(crate) fn forget_waker(&self) -> bool {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        lock(&self.waker).take().is_some()
     }
-    /// Wakes the waiting future; whether there was one.
+    /// Wakes whoever waits; whether anybody did.
     pub(crate) fn wake(&self) -> bool {
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = lock(&self.waker).take();
         waker.map(Waker::wake).is_some()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
+    const INFO: Info = Info { instance: 255, phase: true, batch: Some(u32::MAX >> 1) };
+
     #[test]
     fn complete_then_take() {
-        let token = Token::default();
-        token.begin(3);
+        let token = Token::new();
+        assert_eq!(token.in_flight(), None);
+        token.begin(INFO);
+        assert_eq!(token.in_flight(), Some(INFO));
         assert_eq!(token.take(), None);
-        assert_eq!(token.complete(7), Completed::ForOwner);
-        assert_eq!(token.complete(8), Completed::NotInFlight);
-        assert!(token.is_done());
-        assert_eq!(token.instance(), 3);
+        assert_eq!(token.complete(7), Completed::ForOwner { wake: false });
+        assert_eq!(token.in_flight(), None, "a second completion is not one");
+        assert_eq!(token.take(), Some(7));
+        assert_eq!(token.take(), None);
     }
 
     #[test]
     fn abandoned_tokens_are_recycled_once() {
-        let token = Token::default();
-        token.begin(0);
+        let token = Token::new();
+        token.begin(INFO);
         assert_eq!(token.abandon(), Dropped::InFlight);
         assert_eq!(token.complete(1), Completed::Recycle);
-        token.begin(0);
-        assert_eq!(token.complete(1), Completed::ForOwner);
+        token.begin(Info { batch: None, ..INFO });
+        assert_eq!(token.in_flight().and_then(|i| i.batch), None);
+        assert_eq!(token.complete(1), Completed::ForOwner { wake: false });
         assert_eq!(token.abandon(), Dropped::Recycle);
         assert_eq!(token.take(), None);
+    }
+
+    #[test]
+    fn wakers() {
+        let token = Token::new();
+        token.begin(INFO);
+        assert_eq!(token.register(Waker::noop().clone()), Registered::Waits);
+        assert_eq!(token.complete(1), Completed::ForOwner { wake: true });
+        assert!(token.wake());
+        assert!(!token.wake() && !token.forget_waker());
+        assert_eq!(token.register(Waker::noop().clone()), Registered::AlreadyDone);
     }
 }

@@ -29,7 +29,12 @@ pub(crate) fn section_names(file: &[u8]) -> Option<Vec<&str>> {
 /// The unsigned number of `size` bytes at `at`.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(size)?)?;
-    Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+    Some(
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |value, &byte| value << 8 | u64::from(byte)),
+    )
 }
 
 #[cfg(test)]

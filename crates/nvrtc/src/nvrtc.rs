@@ -24,7 +24,10 @@ pub struct Nvrtc {
 
 impl fmt::Debug for Nvrtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nvrtc").field("version", &self.version).field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Nvrtc")
+            .field("version", &self.version)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,7 +49,9 @@ impl Nvrtc {
     /// Says what is wrong with the file.
     pub fn open_at(path: &Path) -> Result<Self, NvrtcError> {
         // An absolute path, as the loader would search its own folders for a bare name.
-        let path = std::path::absolute(path).map_err(|_| NvrtcError::NoFile { path: path.to_owned() })?;
+        let path = std::path::absolute(path).map_err(|_| NvrtcError::NoFile {
+            path: path.to_owned(),
+        })?;
         if !path.is_file() {
             return Err(NvrtcError::NoFile { path });
         }
@@ -64,7 +69,13 @@ impl Nvrtc {
         // SAFETY: the names are NVRTC's own; the library is leaked as soon as they are all there.
         let raw = match unsafe { Raw::load(&library) } {
             Ok(raw) => raw,
-            Err(Missing(symbol, source)) => return Err(NvrtcError::Symbol { path, symbol, source }),
+            Err(Missing(symbol, source)) => {
+                return Err(NvrtcError::Symbol {
+                    path,
+                    symbol,
+                    source,
+                });
+            }
         };
         std::mem::forget(library);
         let version = result::version(&raw)?;
@@ -101,32 +112,60 @@ impl Nvrtc {
     pub fn compile(&self, unit: &Unit<'_>, arch: Arch) -> Result<Cubin, NvrtcError> {
         let supported = self.supported_archs()?;
         if !supported.contains(&arch.0) {
-            return Err(NvrtcError::Architecture { arch, version: self.version, supported });
+            return Err(NvrtcError::Architecture {
+                arch,
+                version: self.version,
+                supported,
+            });
         }
         let c = |text: &str, part| {
-            CString::new(text).map_err(|_| NvrtcError::Nul { unit: unit.name.to_owned(), part })
+            CString::new(text).map_err(|_| NvrtcError::Nul {
+                unit: unit.name.to_owned(),
+                part,
+            })
         };
         let (name, source) = (c(unit.name, Part::Name)?, c(unit.source, Part::Source)?);
         let header = |(i, &(name, text)): (usize, &(&str, &str))| {
             Ok((c(name, Part::HeaderName(i))?, c(text, Part::HeaderText(i))?))
         };
-        let headers = unit.headers.iter().enumerate().map(header).collect::<Result<Vec<_>, NvrtcError>>()?;
+        let headers = unit
+            .headers
+            .iter()
+            .enumerate()
+            .map(header)
+            .collect::<Result<Vec<_>, NvrtcError>>()?;
         let option = |(i, option): (usize, &String)| c(option, Part::Option(i));
         let options = unit.all_options(arch);
-        let options = options.iter().enumerate().map(option).collect::<Result<Vec<_>, _>>()?;
+        let options = options
+            .iter()
+            .enumerate()
+            .map(option)
+            .collect::<Result<Vec<_>, _>>()?;
         let count = headers.len().max(options.len());
         if c_int::try_from(count).is_err() {
-            return Err(NvrtcError::TooMany { unit: unit.name.to_owned(), count });
+            return Err(NvrtcError::TooMany {
+                unit: unit.name.to_owned(),
+                count,
+            });
         }
 
         let program = Program::create(&self.raw, &name, &source, &headers)?;
         let compiled = program.compile(&options);
         let log = program.log()?;
         match compiled {
-            Ok(()) => Ok(Cubin { image: program.cubin()?, log }),
-            Err(CallError { call: Call::CompileProgram, code }) => {
-                Err(NvrtcError::Compile { unit: unit.name.to_owned(), arch, code, log })
-            }
+            Ok(()) => Ok(Cubin {
+                image: program.cubin()?,
+                log,
+            }),
+            Err(CallError {
+                call: Call::CompileProgram,
+                code,
+            }) => Err(NvrtcError::Compile {
+                unit: unit.name.to_owned(),
+                arch,
+                code,
+                log,
+            }),
             Err(other) => Err(other.into()),
         }
     }
@@ -146,11 +185,21 @@ fn load_builtins(nvrtc: &Path, version: (u32, u32)) -> Result<(), NvrtcError> {
         format!("libnvrtc-builtins.so.{}.{}", version.0, version.1)
     };
     let beside = nvrtc.with_file_name(&name);
-    let target = if beside.is_file() { beside.into_os_string() } else { name.clone().into() };
+    let target = if beside.is_file() {
+        beside.into_os_string()
+    } else {
+        name.clone().into()
+    };
     // SAFETY: a library of tables, whose initialisers have no requirements.
     match unsafe { Library::new(target) } {
         Ok(library) => std::mem::forget(library),
-        Err(source) => return Err(NvrtcError::Builtins { path: nvrtc.to_owned(), name, source }),
+        Err(source) => {
+            return Err(NvrtcError::Builtins {
+                path: nvrtc.to_owned(),
+                name,
+                source,
+            });
+        }
     }
     Ok(())
 }

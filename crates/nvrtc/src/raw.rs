@@ -86,8 +86,13 @@ pub(crate) fn file_of(address: *const c_void) -> Option<std::path::PathBuf> {
     let this: Library = libloading::os::unix::Library::this().into();
     // SAFETY: `dladdr` has this signature in the C libraries of Linux, macOS and the BSDs.
     let dladdr = unsafe { this.get::<DlAddr>("dladdr") }.ok()?;
-    let null = std::ptr::null_mut();
-    let mut info = Info { file: null.cast(), base: null, symbol: null.cast(), symbol_address: null };
+    let null: *mut c_void = std::ptr::null_mut();
+    let mut info = Info {
+        file: null.cast(),
+        base: null,
+        symbol: null.cast(),
+        symbol_address: null,
+    };
     // SAFETY: `info` is writable; any address may be asked about.
     if unsafe { dladdr(address, &raw mut info) } == 0 || info.file.is_null() {
         return None;

@@ -53,14 +53,22 @@ fn check(raw: &Raw, call: Call, number: c_int) -> Result<(), CallError> {
     }
     // SAFETY: any number is allowed; the answer is a terminated string of the library, which stays loaded.
     let name = unsafe { CStr::from_ptr((raw.error_string)(number)) };
-    Err(CallError { call, code: Code { number, name: name.to_str().unwrap_or("unnamed") } })
+    Err(CallError {
+        call,
+        code: Code {
+            number,
+            name: name.to_str().unwrap_or("unnamed"),
+        },
+    })
 }
 
 /// Major, minor.
 pub(crate) fn version(raw: &Raw) -> Result<(u32, u32), CallError> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both are writable.
-    check(raw, Call::Version, unsafe { (raw.version)(&raw mut major, &raw mut minor) })?;
+    check(raw, Call::Version, unsafe {
+        (raw.version)(&raw mut major, &raw mut minor)
+    })?;
     Ok((major.unsigned_abs(), minor.unsigned_abs()))
 }
 
@@ -68,10 +76,14 @@ pub(crate) fn version(raw: &Raw) -> Result<(u32, u32), CallError> {
 pub(crate) fn supported_archs(raw: &Raw) -> Result<Vec<u32>, CallError> {
     let mut count = 0;
     // SAFETY: `count` is writable.
-    check(raw, Call::GetNumSupportedArchs, unsafe { (raw.num_archs)(&raw mut count) })?;
+    check(raw, Call::GetNumSupportedArchs, unsafe {
+        (raw.num_archs)(&raw mut count)
+    })?;
     let mut archs: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
     // SAFETY: NVRTC writes as many as it has just said.
-    check(raw, Call::GetSupportedArchs, unsafe { (raw.archs)(archs.as_mut_ptr()) })?;
+    check(raw, Call::GetSupportedArchs, unsafe {
+        (raw.archs)(archs.as_mut_ptr())
+    })?;
     Ok(archs.into_iter().map(c_int::unsigned_abs).collect())
 }
 
@@ -95,7 +107,14 @@ impl<'a> Program<'a> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: both arrays have at least `count` terminated strings that outlive the call, which copies them.
         let number = unsafe {
-            (raw.create)(&raw mut handle, source.as_ptr(), name.as_ptr(), count, texts.as_ptr(), names.as_ptr())
+            (raw.create)(
+                &raw mut handle,
+                source.as_ptr(),
+                name.as_ptr(),
+                count,
+                texts.as_ptr(),
+                names.as_ptr(),
+            )
         };
         check(raw, Call::CreateProgram, number)?;
         Ok(Self { raw, handle })
@@ -106,19 +125,29 @@ impl<'a> Program<'a> {
         let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
         let count = c_int::try_from(options.len()).unwrap_or(c_int::MAX);
         // SAFETY: the handle is live; `options` has at least `count` terminated strings that outlive the call.
-        check(self.raw, Call::CompileProgram, unsafe { (self.raw.compile)(self.handle, count, options.as_ptr()) })
+        check(self.raw, Call::CompileProgram, unsafe {
+            (self.raw.compile)(self.handle, count, options.as_ptr())
+        })
     }
 
     /// What compiler and assembler said.
     pub(crate) fn log(&self) -> Result<String, CallError> {
         let (size, fill) = (self.raw.log_size, self.raw.log);
         let bytes = self.sized(Call::GetProgramLogSize, size, Call::GetProgramLog, fill)?;
-        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim_end().to_owned())
+        Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches('\0')
+            .trim_end()
+            .to_owned())
     }
 
     /// The machine code; only after a successful [`Self::compile`].
     pub(crate) fn cubin(&self) -> Result<Vec<u8>, CallError> {
-        self.sized(Call::GetCUBINSize, self.raw.cubin_size, Call::GetCUBIN, self.raw.cubin)
+        self.sized(
+            Call::GetCUBINSize,
+            self.raw.cubin_size,
+            Call::GetCUBIN,
+            self.raw.cubin,
+        )
     }
 
     /// A result that is fetched in two steps: its size, then its bytes. `size` and `fill` are such a pair.
@@ -131,10 +160,14 @@ impl<'a> Program<'a> {
     ) -> Result<Vec<u8>, CallError> {
         let mut count = 0;
         // SAFETY: the handle is live and `count` writable.
-        check(self.raw, size_call, unsafe { size(self.handle, &raw mut count) })?;
+        check(self.raw, size_call, unsafe {
+            size(self.handle, &raw mut count)
+        })?;
         let mut bytes = vec![0u8; count];
         // SAFETY: the handle is live, and `fill` writes as many bytes as its partner has just said.
-        check(self.raw, fill_call, unsafe { fill(self.handle, bytes.as_mut_ptr().cast()) })?;
+        check(self.raw, fill_call, unsafe {
+            fill(self.handle, bytes.as_mut_ptr().cast())
+        })?;
         Ok(bytes)
     }
 }

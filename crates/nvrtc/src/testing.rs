@@ -16,7 +16,8 @@ pub fn open_for_tests() -> Option<Nvrtc> {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     let named = std::env::var_os("EVERWARP_NVRTC").is_some();
     let installed = find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nvrtc"));
-    let must = named || installed.is_some() || is("CI", "true") || is("EVERWARP_REQUIRE_NVRTC", "1");
+    let must =
+        named || installed.is_some() || is("CI", "true") || is("EVERWARP_REQUIRE_NVRTC", "1");
     let opened = match installed {
         Some(path) if !named => Nvrtc::open_at(&path),
         _ => Nvrtc::open(),
@@ -34,5 +35,10 @@ pub fn open_for_tests() -> Option<Nvrtc> {
 /// The first NVRTC below a folder.
 fn find(folder: &Path) -> Option<PathBuf> {
     let here = libraries(folder).into_iter().next();
-    here.or_else(|| children(folder, |_| true).iter().filter(|p| p.is_dir()).find_map(|p| find(p)))
+    here.or_else(|| {
+        children(folder, |_| true)
+            .iter()
+            .filter(|p| p.is_dir())
+            .find_map(|p| find(p))
+    })
 }

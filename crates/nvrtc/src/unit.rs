@@ -28,7 +28,10 @@ impl Unit<'_> {
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),
         ];
-        fixed.into_iter().chain(self.options.iter().map(|&o| o.to_owned())).collect()
+        fixed
+            .into_iter()
+            .chain(self.options.iter().map(|&o| o.to_owned()))
+            .collect()
     }
 }
 
@@ -53,7 +56,10 @@ pub struct Cubin {
 
 impl fmt::Debug for Cubin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cubin").field("image_bytes", &self.image.len()).field("log", &self.log).finish()
+        f.debug_struct("Cubin")
+            .field("image_bytes", &self.image.len())
+            .field("log", &self.log)
+            .finish()
     }
 }
 

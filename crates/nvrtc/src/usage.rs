@@ -34,7 +34,9 @@ pub enum UsageError {
     #[error("the image is not a complete 64-bit ELF file, so it is no cubin")]
     NotElf,
     /// A line of the report has another form than expected.
-    #[error("the assembler's report has a line that this version of everwarp cannot read: `{line}`")]
+    #[error(
+        "the assembler's report has a line that this version of everwarp cannot read: `{line}`"
+    )]
     Line {
         /// The line.
         line: String,
@@ -67,7 +69,9 @@ pub fn usage(cubin: &Cubin) -> Result<Vec<KernelUsage>, UsageError> {
     let sections = elf::section_names(&cubin.image).ok_or(UsageError::NotElf)?;
     for function in sections.iter().filter_map(|s| s.strip_prefix(".nv.info.")) {
         if !kernels.iter().any(|k| k.kernel == function) {
-            return Err(UsageError::Unreported { function: function.to_owned() });
+            return Err(UsageError::Unreported {
+                function: function.to_owned(),
+            });
         }
     }
     Ok(kernels)
@@ -90,7 +94,11 @@ impl Entry {
             spill_load_bytes: 0,
             shared_bytes: 0,
         };
-        Self { usage, framed: false, used: false }
+        Self {
+            usage,
+            framed: false,
+            used: false,
+        }
     }
 
     fn finish(self) -> Result<KernelUsage, UsageError> {
@@ -99,7 +107,10 @@ impl Entry {
             (false, _) => "stack frame",
             (true, false) => "registers",
         };
-        Err(UsageError::Incomplete { kernel: self.usage.kernel, part })
+        Err(UsageError::Incomplete {
+            kernel: self.usage.kernel,
+            part,
+        })
     }
 }
 
@@ -111,7 +122,9 @@ fn parse(log: &str) -> Result<Vec<KernelUsage>, UsageError> {
     let mut done = Vec::new();
     let mut open: Option<Entry> = None;
     for line in log.lines().filter(|l| l.starts_with("ptxas")) {
-        let unreadable = || UsageError::Line { line: line.to_owned() };
+        let unreadable = || UsageError::Line {
+            line: line.to_owned(),
+        };
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
             let (kernel, _) = rest.split_once('\'').ok_or_else(unreadable)?;
             if let Some(entry) = open.replace(Entry::new(kernel)) {
@@ -144,7 +157,11 @@ fn frame(line: &str) -> Option<[u32; 3]> {
         let text = parts.next()?.trim_end().strip_suffix(suffix)?;
         text.split_whitespace().next_back()?.parse().ok()
     };
-    Some([part(" bytes stack frame")?, part(" bytes spill stores")?, part(" bytes spill loads")?])
+    Some([
+        part(" bytes stack frame")?,
+        part(" bytes spill stores")?,
+        part(" bytes spill loads")?,
+    ])
 }
 
 /// The parts of `8 registers, used 0 barriers, 512 bytes smem, 16 bytes cumulative stack size`; the first is

@@ -49,9 +49,18 @@ fn called_functions_count_for_their_kernel() {
 
 #[test]
 fn a_report_that_stops_halfway_is_an_error() {
-    let cut = REPORT.split("ptxas info    : Used 10").next().expect("split yields one part");
+    let cut = REPORT
+        .split("ptxas info    : Used 10")
+        .next()
+        .expect("split yields one part");
     let error = parse(cut).expect_err("the registers are missing");
-    assert_eq!(error, UsageError::Incomplete { kernel: "plain".to_owned(), part: "registers" });
+    assert_eq!(
+        error,
+        UsageError::Incomplete {
+            kernel: "plain".to_owned(),
+            part: "registers"
+        }
+    );
 }
 
 #[test]
