@@ -26,11 +26,15 @@ crate::dev_consts! {
     /// Tasks in a chunk, the unit in which tasks move between warps.
     pub const CHUNK_TASKS = 32;
     /// Tasks a local queue holds.
-    pub const LOCAL_TASKS = 256;
+    pub const LOCAL_TASKS = 512;
     /// Chunks a public deque holds per priority; more go to the overflow stack.
     pub const DEQUE_CHUNKS = 64;
     /// Group ids a warp keeps at hand.
-    pub const GROUP_CACHE = 96;
+    pub const GROUP_CACHE = 512;
+    /// Free chunks a warp keeps at hand.
+    pub const CHUNK_CACHE = 4;
+    /// Words in which a parked warp keeps what it has at hand: two counts, group ids, chunk ids.
+    pub const SAVED_HANDS = 2 + 512 + 4;
     /// Group ids in one slab of free ids.
     pub const SLAB_GROUPS = 32;
     /// In a chunk reference: bits of the chunk's id; above them stands the number of tasks minus one.
@@ -196,8 +200,8 @@ crate::dev_struct! {
         pub workers: DevPtr<DevWorker>,
         /// Parameter blocks: `[instance][PARAM_BYTES]`.
         pub params: DevPtr<u8>,
-        /// Saved group ids: `[warp][GROUP_CACHE]`, with the count in front.
-        pub saved_groups: DevPtr<u32>,
+        /// What each warp has at hand while the engine is parked: `[warp][SAVED_HANDS]`.
+        pub saved_hands: DevPtr<u32>,
         /// Spelled-out hole.
         pub reserved: [u64; 2],
         /// Capacity of the submission ring.

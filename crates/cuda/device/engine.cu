@@ -3,11 +3,8 @@
 
 namespace ew {
 
-// The warp: brings back what it held when the last epoch parked.
-EW_FN void restore(Worker& w, LocalQueue& q, u32 queue) {
-  u32 n = 0;
-  if (w.lane == 0) n = exchange(&w.e.saved_count[queue], 0, acq_rel, gpu);
-  n = __shfl_sync(ALL, n, 0);
+// The warp: brings back n tasks that a queue held when the last epoch parked.
+EW_FN void restore(Worker& w, LocalQueue& q, u32 queue, u32 n) {
   for (u32 base = 0; base < n; base += WARP) {
     DevTask task;
     if (base + w.lane < n) task = load_task(&w.e.saved[queue * LOCAL_TASKS + base + w.lane], relaxed, gpu);
@@ -25,38 +22,49 @@ EW_FN void save(Worker& w, LocalQueue& q, u32 queue) {
 }
 
 EW_FN void arrive(Worker& w) {
-  u32* ids = &w.e.saved_groups[w.global * (GROUP_CACHE + 1)];
-  u32 n = load(&ids[0], relaxed, gpu);
-  for (u32 i = w.lane; i < n; i += WARP) w.s.group_ids[w.warp][i] = load(&ids[1 + i], relaxed, gpu);
+  // One round trip for all that may have been left: each lane looks at another word. An epoch claims the
+  // saved queues of its own warps by an exchange, since who adopts orphans does so too.
+  const u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
+  u64 found = 0;
+  if (w.lane < 2) found = load(&hands[w.lane], relaxed, gpu);
+  if (w.lane == 2) found = exchange(&w.e.saved_count[w.queue_id()], 0, acq_rel, gpu);
+  if (w.lane == 3 && w.warp == 0) found = exchange(&w.e.saved_count[w.block_queue_id()], 0, acq_rel, gpu);
+  if (w.lane == 4) found = load(&w.inbox().chunk, acquire, gpu);
+  if (w.lane == 5) found = load(&w.inbox().block_chunk, acquire, gpu);
+  const u32 groups = __shfl_sync(ALL, found, 0), chunks = __shfl_sync(ALL, found, 1);
+  const u32 tasks = __shfl_sync(ALL, found, 2), block_tasks = __shfl_sync(ALL, found, 3);
+  const bool chunk = __shfl_sync(ALL, found, 4) != 0, block_chunk = __shfl_sync(ALL, found, 5) != 0;
+  for (u32 i = w.lane; i < groups; i += WARP) w.s.group_ids[w.warp][i] = load(&hands[2 + i], relaxed, gpu);
+  if (w.lane < chunks) w.s.chunk_ids[w.warp][w.lane] = load(&hands[2 + GROUP_CACHE + w.lane], relaxed, gpu);
   if (w.lane < 4) ((DevTask*)&w.stats())[w.lane] = load_task((const DevTask*)&w.e.workers[w.global] + w.lane, relaxed, gpu);
   __syncwarp();
-  if (w.lane == 0) w.s.group_count[w.warp] = n;
-  restore(w, w.local(), w.queue_id());
-  if (w.warp == 0) restore(w, w.block_local(), w.block_queue_id());
-  if (w.lane == 0) w.local().strays = 1;
+  if (w.lane == 0) {
+    w.s.group_count[w.warp] = groups;
+    w.s.chunk_count[w.warp] = chunks;
+    w.local().strays = tasks != 0;
+  }
   __syncwarp();
-  // The inbox may have been filled after the last look of the last epoch.
-  check_inbox(w);
-  w.set(FLAG_IDLE, __shfl_sync(ALL, load(&w.inbox().chunk, relaxed, gpu), 0) != 0);
-  w.set(FLAG_BLOCK_IDLE, w.warp == 0 && __shfl_sync(ALL, load(&w.inbox().block_chunk, relaxed, gpu), 0) != 0);
+  restore(w, w.local(), w.queue_id(), tasks);
+  restore(w, w.block_local(), w.block_queue_id(), block_tasks);
+  // An inbox may have been filled after the last look of the last epoch.
+  w.set(FLAG_IDLE, chunk);
+  w.set(FLAG_BLOCK_IDLE, w.warp == 0 && block_chunk);
 }
 
 EW_FN void depart(Worker& w) {
-  u32* ids = &w.e.saved_groups[w.global * (GROUP_CACHE + 1)];
-  u32 n = w.s.group_count[w.warp];
-  for (u32 i = w.lane; i < n; i += WARP) store(&ids[1 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
+  u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
+  u32 groups = w.s.group_count[w.warp], chunks = w.s.chunk_count[w.warp];
+  for (u32 i = w.lane; i < groups; i += WARP) store(&hands[2 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
+  if (w.lane < chunks) store(&hands[2 + GROUP_CACHE + w.lane], w.s.chunk_ids[w.warp][w.lane], relaxed, gpu);
   if (w.lane == 0) {
-    store(&ids[0], n, relaxed, gpu);
-    for (u32 i = w.s.chunk_count[w.warp]; i-- > 0;) shard_push(w.e, SHARDS_CHUNKS, w.e.chunk_next, w.s.chunk_ids[w.warp][i]);
+    store(&hands[0], groups, relaxed, gpu);
+    store(&hands[1], chunks, relaxed, gpu);
     w.stats().queued = local_count(w.local());
   }
   save(w, w.local(), w.queue_id());
   if (w.warp == 0) save(w, w.block_local(), w.block_queue_id());
   set_state(w, WORKER_AWAY, 0);
 }
-
-// Batches between two looks at what the rest of the grid does, while there is a batch's worth at hand.
-constexpr u32 LOOK_EVERY = 8;
 
 // What a warp does in warp mode until it looks round again; false when it shall stop.
 EW_FN bool turn(Worker& w, bool& turned) {
@@ -93,7 +101,7 @@ EW_FN bool turn(Worker& w, bool& turned) {
       refill_at(w, best);
     }
   }
-  for (u32 i = 0; i < LOOK_EVERY && local_count(q) != 0; i++) {
+  for (u32 i = 0; i < 4 && local_count(q) != 0; i++) {
     if (!batch(w)) {
       if (w.lane == 0 && !q.strays) __nanosleep(500);
       __syncwarp();
@@ -108,10 +116,14 @@ EW_FN bool turn(Worker& w, bool& turned) {
 
 }  // namespace ew
 
+// How much shared memory the kernel wants; the host reads it.
+extern "C" __device__ u32 everwarp_shared_bytes = sizeof(ew::Shared);
+
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
     everwarp_engine(const __grid_constant__ DevEngine e) {
   using namespace ew;
-  __shared__ Shared s;
+  extern __shared__ __align__(128) u8 memory[];
+  Shared& s = *(Shared*)memory;
   Worker w = Worker::here(e, s);
   if (threadIdx.x < BLOCK_QUEUES) {
     LocalQueue& q = s.queues[threadIdx.x];
@@ -124,6 +136,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
   }
   if (threadIdx.x == 0) s.block_lock = s.block_call = s.block_go = 0;
   __syncthreads();
+  // The ingress warp answers the host before it looks at what the last epoch left.
+  if (blockIdx.x == 0 && threadIdx.x == 0) store(&e.words->epoch, e.epoch, release, sys);
   arrive(w);
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {

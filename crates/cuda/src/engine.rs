@@ -18,11 +18,20 @@ use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
 use crate::heap::Heap;
-use crate::image::{KERNEL, source};
+use crate::image::{KERNEL, SHARED_BYTES, source};
 use crate::tables::Tables;
 
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
+
+/// A loaded kernel and the dynamic shared memory of each of its blocks.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    raw: sys::CUfunction,
+    shared_bytes: u32,
+}
+// SAFETY: a function handle may be used from any thread.
+unsafe impl Send for Kernel {}
 
 /// What changes from epoch to epoch.
 #[derive(Debug)]
@@ -30,11 +39,9 @@ struct Epoch {
     number: u32,
     blocks: u32,
     resident: bool,
-    kernel: sys::CUfunction,
+    kernel: Kernel,
     image: Image,
 }
-// SAFETY: a function handle may be used from any thread.
-unsafe impl Send for Epoch {}
 
 /// An engine on an NVIDIA GPU.
 #[derive(Debug)]
@@ -58,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Compiles and loads an image. Nothing may be resident.
-fn load(image: &Image, arch: u32) -> Result<sys::CUfunction, BackendError> {
+fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
     let cubin = Cache::user().compile(&source(image), arch).map_err(|e| BackendError::Compile(Box::new(e)))?;
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
@@ -66,15 +73,21 @@ fn load(image: &Image, arch: u32) -> Result<sys::CUfunction, BackendError> {
     unsafe {
         call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))?;
         call!(cuModuleGetFunction(&raw mut kernel, module, KERNEL.as_ptr()))?;
+        let (mut at, mut size, mut shared_bytes) = (0, 0, 0u32);
+        call!(cuModuleGetGlobal_v2(&raw mut at, &raw mut size, module, SHARED_BYTES.as_ptr()))?;
+        assert_eq!(size, size_of::<u32>(), "the kernel's own word on its shared memory");
+        call!(cuMemcpyDtoH_v2((&raw mut shared_bytes).cast(), at, size))?;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
+        Ok(Kernel { raw: kernel, shared_bytes })
     }
-    Ok(kernel)
 }
 
-fn occupancy(kernel: sys::CUfunction, multiprocessors: u32) -> Result<u32, BackendError> {
+fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, BackendError> {
     let mut per_sm = 0;
     // SAFETY: `kernel` is loaded; the out-pointer is valid.
     unsafe {
-        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel, BLOCK_THREADS as i32, 0))?;
+        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel.raw, BLOCK_THREADS as i32, kernel.shared_bytes as usize))?;
     }
     Ok(per_sm as u32 * multiprocessors)
 }
@@ -134,14 +147,14 @@ impl CudaEngine {
         // than the occupancy query allows.
         unsafe {
             call!(cuLaunchCooperativeKernel(
-                epoch.kernel,
+                epoch.kernel.raw,
                 blocks,
                 1,
                 1,
                 BLOCK_THREADS,
                 1,
                 1,
-                0,
+                epoch.kernel.shared_bytes,
                 self.stream.0,
                 params.as_mut_ptr()
             ))?;
@@ -242,11 +255,11 @@ fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendE
     let warps = blocks * BLOCK_WARPS;
     if pools.groups < warps * GROUP_CACHE {
         let value = u64::from(pools.groups);
-        return Err(BackendError::Pool { what: "pools.groups", rule: "at least 96 for each resident warp", value });
+        return Err(BackendError::Pool { what: "pools.groups", rule: "at least 512 for each resident warp", value });
     }
-    if pools.tasks < warps * 4 * CHUNK_TASKS {
+    if pools.tasks < warps * 16 * CHUNK_TASKS {
         let value = u64::from(pools.tasks);
-        return Err(BackendError::Pool { what: "pools.tasks", rule: "at least 128 for each resident warp", value });
+        return Err(BackendError::Pool { what: "pools.tasks", rule: "at least 512 for each resident warp", value });
     }
     const { assert!(LOCAL_TASKS >= 2 * CHUNK_TASKS) };
     Ok(())

@@ -32,6 +32,8 @@ const SOURCES: &[(&str, &str)] = &[
 
 /// The kernel's name in every image.
 pub const KERNEL: &std::ffi::CStr = c"everwarp_engine";
+/// The word in which an image says how much shared memory a block of its kernel needs.
+pub const SHARED_BYTES: &std::ffi::CStr = c"everwarp_shared_bytes";
 
 /// A compilation unit and the headers it includes.
 #[derive(Debug)]

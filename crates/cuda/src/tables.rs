@@ -2,8 +2,8 @@
 
 use everwarp_backend::{BackendError, Footprint, Pools, SharedMemory};
 use everwarp_contract::device::{
-    BLOCK_QUEUES, BLOCK_WARPS, CHUNK_ID_BITS, CHUNK_TASKS, DevDeque, DevEngine, DevGrid, DevInbox, GROUP_CACHE,
-    LOCAL_TASKS, SHARD_STRIDE, SHARDS, SLAB_GROUPS,
+    BLOCK_QUEUES, BLOCK_WARPS, CHUNK_ID_BITS, CHUNK_TASKS, DevDeque, DevEngine, DevGrid, DevInbox,
+    LOCAL_TASKS, SAVED_HANDS, SHARD_STRIDE, SHARDS, SLAB_GROUPS,
 };
 use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
 use everwarp_contract::{DevCompletion, DevGroup, DevPtr, DevTask, DevWords, DevWorker};
@@ -78,7 +78,7 @@ impl Tables {
             saved_count: DevPtr::new(at.take::<u32>(queues)),
             workers: DevPtr::new(at.take::<DevWorker>(warps)),
             params: DevPtr::new(at.take::<u8>(u64::from(INSTANCES * PARAM_BYTES))),
-            saved_groups: DevPtr::new(at.take::<u32>(warps * u64::from(GROUP_CACHE + 1))),
+            saved_hands: DevPtr::new(at.take::<u32>(warps * u64::from(SAVED_HANDS))),
             reserved: [0; 2],
             submission_slots: pools.submission_slots,
             completion_slots: pools.tokens,
@@ -108,7 +108,7 @@ impl Tables {
         }
         relocate!(
             grid, groups, slabs, slab_next, chunks, chunk_next, chunk_count, deques, warp_bits, block_bits, inboxes,
-            idle_warp_bits, idle_block_bits, shards, saved, saved_count, workers, params, saved_groups
+            idle_warp_bits, idle_block_bits, shards, saved, saved_count, workers, params, saved_hands
         );
         // SAFETY: all four offsets lie inside the pinned allocation.
         let shared = unsafe {

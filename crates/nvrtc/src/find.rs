@@ -117,8 +117,8 @@ fn folders(world: &Surroundings<'_>) -> Vec<(String, Vec<PathBuf>)> {
     list
 }
 
-/// The NVRTCs of a folder, newest first. The wheel's `.alt.` twin is left out; nothing
-/// here needs it.
+/// The NVRTCs of a folder, newest first. The wheel's `.alt.` twin is left out;
+/// nothing here needs it.
 pub(crate) fn libraries(folder: &Path) -> Vec<PathBuf> {
     newest_first(children(folder, |name| {
         name == "libnvrtc.so" || name.starts_with("libnvrtc.so.")

@@ -103,11 +103,10 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     })?;
     let calls = fib::calls(n) as f64;
     let row = Row::new(&engine, &format!("fib({n}), every call a task with a join; additions not counted"), "task", calls, list);
-    let row = row.verified(right);
-    Ok(match limits {
-        Some(atomics) => row.raw("atomics_with_release_and_acquire", atomics),
-        None => row.raw("per_worker", calls / 1.0_f64.max(f64::from(engine.worker_count())) / 1.0),
-    })
+    engine.park()?;
+    let stats = engine.stats()?;
+    let row = row.verified(right).raw("tasks_per_batch", stats.executed as f64 / stats.batches as f64);
+    Ok(limits.into_iter().fold(row, |row, l| row.raw("atomics_with_release_and_acquire", l)))
 }
 
 fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {

@@ -25,7 +25,7 @@ EW_FN u32 chunk_alloc(Worker& w) {
 // One lane.
 EW_FN void chunk_free(Worker& w, u32 id) {
   u32 n = w.s.chunk_count[w.warp];
-  if (n < 4) {
+  if (n < CHUNK_CACHE) {
     w.s.chunk_ids[w.warp][n] = id;
     w.s.chunk_count[w.warp] = n + 1;
   } else {

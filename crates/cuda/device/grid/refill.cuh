@@ -116,7 +116,9 @@ EW_FN void wait(Worker& w) {
       if (beside_ingress) {
         // The ingress warp hands over through shared memory: that is looked at far more often.
         bool full = false;
-        for (u32 i = 0; i < 32 && !full; i++) full = load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL;
+        for (u32 i = 0; i < 256 && !full; i++) {
+          full = load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL || load(&w.s.block_call, relaxed, cta) != 0;
+        }
         if (full) break;
       }
       u64 chunk, stop;

@@ -18,6 +18,7 @@ struct Lane {
   u64 value;     // what a task reports that the host counts directly
   u32 then_head;
   u64 then_arg;
+  DevTask next;  // the first task it spawned, which the lane may go on with; head NONE: none yet
 
   __device__ __forceinline__ u64 arg() const { return task.arg; }
   __device__ __forceinline__ u32 lo() const { return (u32)task.arg; }
@@ -32,6 +33,10 @@ struct Lane {
            priority << TASK_PRIORITY_SHIFT;
   }
   __device__ __forceinline__ void put(const DevTask& t) {
+    if (next.head == NONE && !is_block(fn_of(t.head)) && priority_of(t.head) == priority_of(task.head)) {
+      next = t;
+      return;
+    }
     LocalQueue& q = s.queues[warp];
     push(q, t);
     if (is_block(fn_of(t.head))) q.strays = 1;
@@ -78,7 +83,7 @@ struct Lane {
 
  public:
   EW_FN Lane begin(Worker& w, const DevTask& t, const FnMeta& m) {
-    return Lane{w.e, w.s, t, w.warp, m.max_spawn, m.forks, 0, NONE, 0, 0, 0, 0};
+    return Lane{w.e, w.s, t, w.warp, m.max_spawn, m.forks, 0, NONE, 0, 0, 0, 0, DevTask{NONE, 0, 0}};
   }
 };
 

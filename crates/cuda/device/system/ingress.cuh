@@ -41,6 +41,8 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
 
 // The warp: stops every warp of the grid.
 EW_FN void stop_all(Worker& w) {
+  // The warps beside it look at shared memory more often than at their inboxes.
+  if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
   if (w.lane == 0 && load(&w.e.grid->stop, relaxed, gpu) != STOP_FAULT) store(&w.e.grid->stop, w.e.epoch, release, gpu);
   __syncwarp();
   for (u32 i = w.lane; i < gridDim.x * BLOCK_WARPS; i += WARP) store(&w.e.inboxes[i].stop, w.e.epoch, relaxed, gpu);
@@ -54,7 +56,6 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
   DevWords* words = w.e.words;
   u32 taken = load(&g->taken, relaxed, gpu);
   set_state(w, WORKER_INGRESS, 0);
-  if (w.lane == 0) store(&words->epoch, w.e.epoch, release, sys);
   u32 width = 8, polls = 0;
   while (true) {
     // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request.

@@ -93,6 +93,56 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   return k;
 }
 
+EW_FN void count_batch(Worker& w, const LocalQueue& q, u32 fn, u32 tasks) {
+  if (w.lane == 0) {
+    w.stats().executed += fn == FN_NONE ? 0 : tasks;
+    w.stats().batches++;
+    w.stats().queued = local_count(q);
+  }
+}
+
+// The warp: runs a batch of lane-shaped tasks in lanes 0..got-1. Lanes then go on with the first task that
+// theirs spawned, without a way through the queue, as long as that is one function's, keeps the warp full
+// or leaves nobody waiting, and there is room.
+EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u32 got) {
+  u32 active = got == WARP ? ALL : (1u << got) - 1;
+  for (u32 streak = 1;; streak++) {
+    const bool mine = active >> w.lane & 1;
+    Lane t = Lane::begin(w, task, m);
+    if (mine) dispatch_lane(fn, t);
+    __syncwarp();
+    // A task that was replaced by one other in its group leaves nothing to be counted.
+    bool plain = !mine || (t.forked == NONE && t.delta == 1 && !(task.group & HOST_DIRECT));
+    if (!__all_sync(ALL, plain)) {
+      finish(w, q, Outcome{mine, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
+    }
+    count_batch(w, q, fn, __popc(active));
+    const bool holds = mine && t.next.head != NONE;
+    const u32 held = __ballot_sync(ALL, holds);
+    if (held == 0) return;
+    const u32 next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
+    const FnMeta after = meta(next);
+    bool go = streak < LOOK_EVERY && after.shape == SHAPE_LANE && after.fifo == m.fifo &&
+              (local_count(q) == 0 || (!m.fifo && __popc(held) >= 24)) &&
+              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn + 1) &&
+              __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+    if (go && after.forks) go = groups_at_hand(w, WARP);
+    if (!go) {
+      if (holds) push(q, t.next);
+      __syncwarp();
+      return;
+    }
+    task = t.next;
+    active = held;
+    if (next != fn && w.lane == 0) {
+      w.stats().function = next;
+      store(&w.e.workers[w.global].function, next, relaxed, gpu);
+    }
+    fn = next;
+    m = after;
+  }
+}
+
 // The warp: runs one batch from its queue, which is not empty. False when nothing could run.
 EW_FN bool batch(Worker& w) {
   LocalQueue& q = w.local();
@@ -159,32 +209,23 @@ EW_FN bool batch(Worker& w) {
     return true;
   }
   show(w, WORKER_RUNNING, fn);
-  Outcome o;
   if (m.shape == SHAPE_LANE) {
-    Lane t = Lane::begin(w, task, m);
-    if (w.lane < got) dispatch_lane(fn, t);
-    __syncwarp();
-    o = Outcome{w.lane < got, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value};
-  } else {
-    task.head = __shfl_sync(ALL, task.head, 0);
-    task.group = __shfl_sync(ALL, task.group, 0);
-    task.arg = __shfl_sync(ALL, task.arg, 0);
-    Warp t(Lane::begin(w, task, m), w.lane);
-    dispatch_warp(fn, t);
-    __syncwarp();
-    u32 delta = __reduce_add_sync(ALL, t.delta);
-    u32 children = __reduce_add_sync(ALL, t.children);
-    u64 value = t.value;
-    for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
-    if (delta + children > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
-    o = Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value};
+    run_lanes(w, q, fn, m, task, got);
+    return true;
   }
-  finish(w, q, o);
-  if (w.lane == 0) {
-    w.stats().executed += fn == FN_NONE ? 0 : got;
-    w.stats().batches++;
-    w.stats().queued = local_count(q);
-  }
+  task.head = __shfl_sync(ALL, task.head, 0);
+  task.group = __shfl_sync(ALL, task.group, 0);
+  task.arg = __shfl_sync(ALL, task.arg, 0);
+  Warp t(Lane::begin(w, task, m), w.lane);
+  dispatch_warp(fn, t);
+  __syncwarp();
+  u32 delta = __reduce_add_sync(ALL, t.delta);
+  u32 children = __reduce_add_sync(ALL, t.children);
+  u64 value = t.value;
+  for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
+  if (delta + children > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
+  finish(w, q, Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
+  count_batch(w, q, fn, 1);
   return true;
 }
 

@@ -8,7 +8,9 @@ namespace ew {
 struct Warp : Lane {
   u32 lane;
 
-  __device__ __forceinline__ explicit Warp(const Lane& base, u32 lane) : Lane(base), lane(lane) {}
+  __device__ __forceinline__ explicit Warp(const Lane& base, u32 lane) : Lane(base), lane(lane) {
+    next.head = 0;  // nothing is held back: all that is spawned is queued
+  }
   __device__ __forceinline__ void fork(u32 fn, u32 tag, u64 arg) {
     if (lane == 0) Lane::fork(fn, tag, arg);
     forked = __shfl_sync(0xffffffffu, forked, 0);

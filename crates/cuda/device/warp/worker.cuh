@@ -29,7 +29,7 @@ struct Shared {
   u32 group_ids[BLOCK_WARPS][GROUP_CACHE];
   DevWorker stats[BLOCK_WARPS];
   u32 group_count[BLOCK_WARPS];
-  u32 chunk_ids[BLOCK_WARPS][4];
+  u32 chunk_ids[BLOCK_WARPS][CHUNK_CACHE];
   u32 chunk_count[BLOCK_WARPS];
   u32 ready[BLOCK_WARPS];
   u32 flags[BLOCK_WARPS];
@@ -64,6 +64,9 @@ EW_FN u32 fn_of(u32 head) { return head & ((1u << TASK_FN_BITS) - 1); }
 EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITIES - 1); }
 EW_FN u32 tag_of(u32 head) { return head >> TASK_TAG_SHIFT & 0xff; }
 EW_FN u32 instance_of(u32 head) { return head >> TASK_INSTANCE_SHIFT & 0xff; }
+
+// Batches between two looks at what the rest of the grid does, while there is work at hand.
+constexpr u32 LOOK_EVERY = 8;
 
 // Shared::flags.
 constexpr u32 FLAG_FIFO = 1;

@@ -1,7 +1,7 @@
 //! `pingpong`: two functions that spawn each other, and levels that fork and join: the latency of one
 //! dependent step and of one join.
 
-use everwarp::{Engine, Error, Function, Instance, Layout, Program, TaskCx};
+use everwarp::{Engine, Error, Function, Instance, Layout, Program, Shape, TaskCx};
 
 use crate::{DevNone, lane};
 
@@ -9,7 +9,7 @@ use crate::{DevNone, lane};
 pub const PING: u32 = 0;
 /// Function number of a pong.
 pub const PONG: u32 = 1;
-/// Function number of a level: forks over [`WIDTH`] leaves and goes on with the next level when all are
+/// Function number of a level: a warp that forks over [`WIDTH`] leaves and goes on with the next level when all are
 /// done; argument: how many levels follow.
 pub const LEVEL: u32 = 2;
 /// Function number of a leaf of a level.
@@ -23,7 +23,7 @@ pub static PROGRAM: Program = Program {
     functions: &[
         Function { max_spawn: 1, spawns: true, ..lane("ping", ping) },
         Function { max_spawn: 1, spawns: true, ..lane("pong", pong) },
-        Function { max_spawn: WIDTH as u16, forks: true, ..lane("level", level) },
+        Function { shape: Shape::Warp, max_spawn: WIDTH as u16, forks: true, ..lane("level", level) },
         lane("leaf", |_| {}),
     ],
     device_source: include_str!("pingpong.cu"),

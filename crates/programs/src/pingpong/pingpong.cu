@@ -8,10 +8,13 @@ __device__ void pingpong_pong(ew::Lane& t, const DevNone&) {
   else t.spawn(FN_pingpong_ping, 0, t.lo() - 1);
 }
 
-__device__ void pingpong_level(ew::Lane& t, const DevNone&) {
-  if (t.lo() == 0) return t.report_slot(0, 1);
+__device__ void pingpong_level(ew::Warp& t, const DevNone&) {
+  if (t.lo() == 0) {
+    if (t.lane == 0) t.report_slot(0, 1);
+    return;
+  }
   t.fork(FN_pingpong_level, 0, t.lo() - 1);
-  for (u32 i = 0; i < 32; i++) t.spawn_child(FN_pingpong_leaf, 0, 0);
+  t.spawn_child(FN_pingpong_leaf, 0, 0);
 }
 
 __device__ void pingpong_leaf(ew::Lane&, const DevNone&) {}

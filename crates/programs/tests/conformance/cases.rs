@@ -289,7 +289,7 @@ fn small(select: Select, device: &Device) -> EngineBuilder<'_> {
         EngineKind::Cuda => {
             assert_eq!(select, Select::Cuda);
             // The least that two blocks of eight warps may have.
-            with(device).size(2).pools(Pools { tasks: 16 * 128, groups: 16 * 96, ..Pools::default() })
+            with(device).size(2).pools(Pools { tasks: 16 * 512, groups: 16 * 512, ..Pools::default() })
         }
     }
 }
