@@ -53,7 +53,7 @@ fn compile(nvrtc: &Nvrtc, image: &Image, arch: u32) {
     assert!(!frames.is_empty(), "the assembler reports on the kernel:\n{log}");
     for line in frames {
         let numbers: Vec<_> = line.split_whitespace().filter_map(|w| w.parse::<u32>().ok()).collect();
-        assert_eq!(numbers, [0, 0, 0], "sm_{arch}, {names:?}: stack frame, spill stores, spill loads:\n{line}");
+        assert_eq!(numbers, [0, 0, 0], "sm_{arch}, {names:?}: stack frame, spill stores, spill loads:\n{line}\n{log}");
     }
     let used = log.lines().find(|l| l.contains("Used")).unwrap_or_default();
     eprintln!("sm_{arch} {names:?}: {used}");

@@ -11,12 +11,13 @@ EW_FN void complete(Worker& w, bool done, u32 token, u64 value) {
   if (completing == 0) return;
   u32 leader = __ffs(completing) - 1, base = 0;
   if (w.lane == leader) base = fetch_add(&w.e.grid->completions, __popc(completing), relaxed, gpu);
+  // Pairs with the host's acquire of `status`: what the task wrote is there before its completion. It
+  // comes before the first use of `base`, so that both round trips overlap.
+  if (done) fence(acq_rel, sys);
   base = __shfl_sync(ALL, base, leader);
   if (done) {
     u32 index = base + __popc(completing & w.lt());
     u32 lap = (index & w.e.completion_slots) == 0 ? COMPLETION_LAP : 0;
-    // Pairs with the host's acquire of `status`: what the task wrote is there before its completion.
-    fence(acq_rel, sys);
     store_task((DevTask*)&w.e.completions[index & (w.e.completion_slots - 1)],
                DevTask{token & ~HOST_DIRECT, lap, value}, relaxed, sys);
   }

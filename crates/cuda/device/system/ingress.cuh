@@ -39,6 +39,24 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   return true;
 }
 
+// The warp: the shortest way for one plain task in lane 0: to a warp that waits beside this one.
+EW_FN bool hand_over(Worker& w, DevTask task) {
+  u32 ready = w.lane > 0 && w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
+  u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
+  u32 fn = fn_of(task.head);
+  bool plain = (task.head & (TASK_BATCH | TASK_COUNTED)) == 0 && fn >= FN_FIRST && fn < FN_COUNT && !is_block(fn);
+  bool done = false;
+  if (w.lane == 0 && plain && candidates != 0) {
+    u32 who = __ffs(candidates) - 1;
+    if (atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING) {
+      w.s.staging[who][0] = DevTask{task.head & (TASK_BATCH - 1), task.group | HOST_DIRECT, task.arg};
+      store(&w.s.ready[who], READY_FULL + 1, release, cta);
+      done = true;
+    }
+  }
+  return __any_sync(ALL, done);
+}
+
 // The warp: stops every warp of the grid.
 EW_FN void stop_all(Worker& w) {
   // The warps beside it look at shared memory more often than at their inboxes.
@@ -83,6 +101,12 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
     }
     // What the host wrote before the slots (arena, parameters) happens before what follows.
     fence(acq_rel, sys);
+    __syncwarp();
+    if (n == 1 && width == 8 && hand_over(w, task)) {
+      taken++;
+      if (w.lane == 0) store(&words->taken, taken, relaxed, sys);
+      continue;
+    }
     width = n == width ? WARP - 1 : 8;
     bool mine = w.lane < n;
     bool batch = mine && (task.head & TASK_BATCH) != 0;
@@ -147,6 +171,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
     taken += n;
     if (w.lane == 0) store(&words->taken, taken, relaxed, sys);
   }
+  stop_all(w);
   if (w.lane == 0) {
     store(&g->taken, taken, relaxed, gpu);
     if (load(&g->stop, acquire, gpu) == STOP_FAULT) {
@@ -155,7 +180,6 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
       store(&words->fault.code, g->fault.code, release, sys);
     }
   }
-  stop_all(w);
 }
 
 }  // namespace ew

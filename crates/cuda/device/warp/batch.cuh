@@ -79,7 +79,8 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   u32 k;
   while (true) {
     u32 n = local_count(q);
-    u32 room = LOCAL_TASKS - n;
+    // Two places stay free for continuations that settling fires.
+    u32 room = LOCAL_TASKS - 2 - min(n, LOCAL_TASKS - 2);
     if (m.shape == SHAPE_LANE) {
       k = m.max_spawn == 0 ? want : min(want, room / m.max_spawn);
     } else {
@@ -93,10 +94,10 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   return k;
 }
 
-EW_FN void count_batch(Worker& w, const LocalQueue& q, u32 fn, u32 tasks) {
+EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks) {
   if (w.lane == 0) {
-    w.stats().executed += fn == FN_NONE ? 0 : tasks;
-    w.stats().batches++;
+    w.stats().executed += tasks;
+    w.stats().batches += batches;
     w.stats().queued = local_count(q);
   }
 }
@@ -105,7 +106,7 @@ EW_FN void count_batch(Worker& w, const LocalQueue& q, u32 fn, u32 tasks) {
 // theirs spawned, without a way through the queue, as long as that is one function's, keeps the warp full
 // or leaves nobody waiting, and there is room.
 EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u32 got) {
-  u32 active = got == WARP ? ALL : (1u << got) - 1;
+  u32 active = got == WARP ? ALL : (1u << got) - 1, ran = 0;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
     Lane t = Lane::begin(w, task, m);
@@ -116,21 +117,21 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u
     if (!__all_sync(ALL, plain)) {
       finish(w, q, Outcome{mine, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
     }
-    count_batch(w, q, fn, __popc(active));
+    ran += fn == FN_NONE ? 0 : __popc(active);
     const bool holds = mine && t.next.head != NONE;
     const u32 held = __ballot_sync(ALL, holds);
-    if (held == 0) return;
+    if (held == 0) return count_batches(w, q, streak, ran);
     const u32 next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
     const FnMeta after = meta(next);
-    bool go = streak < LOOK_EVERY && after.shape == SHAPE_LANE && after.fifo == m.fifo &&
+    bool go = streak < (local_count(q) == 0 ? 4 * LOOK_EVERY : LOOK_EVERY) && after.shape == SHAPE_LANE && after.fifo == m.fifo &&
               (local_count(q) == 0 || (!m.fifo && __popc(held) >= 24)) &&
-              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn + 1) &&
+              LOCAL_TASKS - 2 - local_count(q) >= WARP * (after.max_spawn + 1) &&
               __all_sync(ALL, !holds || fn_of(t.next.head) == next);
     if (go && after.forks) go = groups_at_hand(w, WARP);
     if (!go) {
       if (holds) push(q, t.next);
       __syncwarp();
-      return;
+      return count_batches(w, q, streak, ran);
     }
     task = t.next;
     active = held;
@@ -225,7 +226,7 @@ EW_FN bool batch(Worker& w) {
   for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
   if (delta + children > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
   finish(w, q, Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
-  count_batch(w, q, fn, 1);
+  count_batches(w, q, 1, 1);
   return true;
 }
 
