@@ -52,7 +52,6 @@ EW_FN void arrive(Worker& w) {
 }
 
 EW_FN void depart(Worker& w) {
-  settle(w, w.local());
   u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
   u32 groups = w.s.group_count[w.warp], chunks = w.s.chunk_count[w.warp];
   for (u32 i = w.lane; i < groups; i += WARP) store(&hands[2 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
@@ -93,7 +92,6 @@ EW_FN bool turn(Worker& w, bool& turned) {
     }
   }
   turned = true;
-  if (local_count(q) == 0) settle(w, q);
   if (local_count(q) == 0 && !((u32)b != 0 && refill(w)) && !adopt(w)) wait(w);
   if ((u32)b != 0 && best_priority(q) > 0 && local_count(q) != 0) {
     // More urgent work in public places comes first.
@@ -105,17 +103,13 @@ EW_FN bool turn(Worker& w, bool& turned) {
   }
   for (u32 i = 0; i < 4 && local_count(q) != 0; i++) {
     if (!batch(w)) {
-      settle(w, q);
       if (w.lane == 0 && !q.strays) __nanosleep(500);
       __syncwarp();
       break;
     }
-    // What the last tasks at hand owe may fire a continuation, which then is the next.
-    if (local_count(q) == 0) settle(w, q);
     // More than a batch: others may want some, and know it from the next look.
     if (local_count(q) > WARP && i > 0) break;
   }
-  if (w.s.debt[w.warp] != 0 && __shfl_sync(ALL, w.random(), 0) % 8 == 0) settle(w, q);
   if (local_count(q) > 1 && (a >> 32) != 0) share(w);
   return true;
 }
@@ -139,8 +133,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
     s.chunk_count[threadIdx.x] = 0;
     s.ready[threadIdx.x] = READY_BUSY;
     s.flags[threadIdx.x] = 0;
-    s.debt[threadIdx.x] = 0;
-    s.debt_group[threadIdx.x] = NONE;
   }
   if (threadIdx.x == 0) s.block_lock = s.block_call = s.block_go = 0;
   __syncthreads();

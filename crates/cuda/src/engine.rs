@@ -119,7 +119,7 @@ impl CudaEngine {
             max_blocks,
             tables,
             copier: Copier::new(device.context)?,
-            heap: Mutex::new(Heap::new()?),
+            heap: Mutex::new(Heap::new(&device.context)?),
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch { number: 0, blocks, resident: false, kernel, image: image.clone() }),
             lost: AtomicBool::new(false),
@@ -351,6 +351,7 @@ impl Backend for CudaEngine {
     fn footprint(&self) -> Footprint {
         let mut footprint = self.tables.footprint();
         footprint.host_bytes += self.copier.host_bytes();
+        footprint.device_bytes += crate::heap::FIRST;
         footprint
     }
     fn start_time(&self) -> Duration {

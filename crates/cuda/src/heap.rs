@@ -12,6 +12,8 @@ use crate::driver::{Context, call};
 const RESERVED: u64 = 1 << 40;
 /// Physical memory is mapped in multiples of this.
 const STEP: u64 = 64 << 20;
+/// Mapped from the start.
+pub(crate) const FIRST: u64 = 32 << 20;
 /// Allocations are aligned to this.
 const ALIGN: u64 = 256;
 
@@ -25,11 +27,14 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    pub(crate) fn new() -> Result<Self, BackendError> {
+    /// Reserves the range and maps a first part, so that small buffers need no mapping beside the engine.
+    pub(crate) fn new(context: &Context) -> Result<Self, BackendError> {
         let mut base = 0;
         // SAFETY: `base` is a valid out-pointer.
         unsafe { call!(cuMemAddressReserve(&raw mut base, RESERVED as usize, STEP as usize, 0, 0)) }?;
-        Ok(Self { base, mapped: 0, parts: Vec::new(), free: BTreeMap::new() })
+        let mut heap = Self { base, mapped: 0, parts: Vec::new(), free: BTreeMap::new() };
+        heap.grow(context, FIRST)?;
+        Ok(heap)
     }
 
     pub(crate) fn alloc(&mut self, context: &Context, bytes: u64) -> Result<u64, BackendError> {

@@ -31,7 +31,6 @@ EW_FN void route_strays(const DevEngine& e, Shared& s) {
   Worker w = Worker::here(e, s);
   LocalQueue& q = w.local();
   LocalQueue& target = w.block_local();
-  settle_growth(w);
   block_lock(w);
   bool all = true;
   while (true) {
@@ -75,7 +74,6 @@ EW_FN void share_blocks(Worker& w) {
   LocalQueue& q = w.block_local();
   u32 n = local_count(q), id = NONE, got;
   if (n < 2) return;
-  settle_growth(w);
   if (w.lane == 0) id = chunk_alloc(w);
   id = __shfl_sync(ALL, id, 0);
   if (id == NONE) return;
@@ -129,8 +127,6 @@ EW_FN void finish_block(Worker& w) {
   Outcome o{mine, task, s.block_delta[i], forked ? s.block_fork[i] : NONE, s.block_children[i], s.block_then[i], s.block_value[i]};
   // Continuations go to the warp's queue; block-shaped ones are then routed to the block's.
   finish(w, w.local(), o);
-  // Other warps may have got tasks of the block's: what these are counted in must know of them.
-  settle_growth(w);
   if (w.local().strays) route_strays(w.e, w.s);
   if (w.lane == 0) {
     w.stats().executed += s.block_count;
@@ -146,11 +142,7 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   bool empty = local_count(q) == 0;
   if (ran % 4 == 0 || empty) {
     if (__any_sync(ALL, ends(w.e, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
-    if (empty) {
-      settle(w, w.local());
-      if (w.local().strays) route_strays(w.e, w.s);
-      if (local_count(q) == 0 && !refill_block(w)) return GO_ON;
-    }
+    if (empty && !refill_block(w)) return GO_ON;
     if (__any_sync(ALL, load(&w.e.grid->idle_blocks, relaxed, gpu) != 0)) share_blocks(w);
   }
   // After a while, warps with work of their own get a turn.

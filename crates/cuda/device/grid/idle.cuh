@@ -93,7 +93,6 @@ EW_FN void share(Worker& w) {
       __syncwarp();
       return;
     }
-    settle_growth(w);
     give(w, priority, chunk_ref(id, got));
     __syncwarp();
     if (!__any_sync(ALL, load(&w.e.grid->idle_warps, relaxed, gpu) != 0)) return;

@@ -21,7 +21,11 @@ EW_FN void set_state(Worker& w, u32 state, u32 fn) {
 // The same, but the counters go out only now and then while nothing else changes.
 EW_FN void show(Worker& w, u32 state, u32 fn) {
   const DevWorker& now = w.stats();
-  if (now.state != state || now.function != fn || now.batches % 16 == 0) set_state(w, state, fn);
+  // All lanes see what the first one counted last, before it writes again: they decide alike.
+  __syncwarp();
+  bool changes = now.state != state || now.function != fn || now.batches % 16 == 0;
+  __syncwarp();
+  if (changes) set_state(w, state, fn);
 }
 
 // The warp: the function of the first task of this priority from one end; NONE when there is none.
@@ -79,8 +83,7 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   u32 k;
   while (true) {
     u32 n = local_count(q);
-    // Two places stay free for continuations that settling fires.
-    u32 room = LOCAL_TASKS - 2 - min(n, LOCAL_TASKS - 2);
+    u32 room = LOCAL_TASKS - n;
     if (m.shape == SHAPE_LANE) {
       k = m.max_spawn == 0 ? want : min(want, room / m.max_spawn);
     } else {
@@ -125,7 +128,7 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u
     const FnMeta after = meta(next);
     bool go = streak < (local_count(q) == 0 ? 4 * LOOK_EVERY : LOOK_EVERY) && after.shape == SHAPE_LANE && after.fifo == m.fifo &&
               (local_count(q) == 0 || (!m.fifo && __popc(held) >= 24)) &&
-              LOCAL_TASKS - 2 - local_count(q) >= WARP * (after.max_spawn + 1) &&
+              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn + 1) &&
               __all_sync(ALL, !holds || fn_of(t.next.head) == next);
     if (go && after.forks) go = groups_at_hand(w, WARP);
     if (!go) {

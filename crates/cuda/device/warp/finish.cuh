@@ -38,27 +38,6 @@ EW_FN void fire(Worker& w, LocalQueue& q, bool fired, u32 id) {
   if (w.lane == 0) w.stats().fired += __popc(firing);
 }
 
-// The warp: settles what it owes to a group's count.
-//
-// A warp that runs many tasks of one group does not count each batch: it notes the difference and
-// settles it before any of its tasks can be seen by others, when it has nothing else to do, and every so
-// often. Meanwhile the count still holds the tasks that the warp had when it last settled, of which the
-// running ones descend: it cannot reach zero while any of them is left, so the group cannot fire early.
-EW_FN void settle(Worker& w, LocalQueue& q) {
-  const u32 debt = w.s.debt[w.warp], group = w.s.debt_group[w.warp];
-  if (debt == 0) return;
-  // Orders every lane's reports before the count.
-  __syncwarp();
-  bool fired = false;
-  if ((int)debt > 0) return settle_growth(w);
-  if (w.lane == 0) {
-    w.s.debt[w.warp] = 0;
-    fired = fetch_add(&w.e.groups[group].pending, debt, acq_rel, gpu) + debt == 0;
-  }
-  __syncwarp();
-  fire(w, q, fired, group);
-}
-
 // The warp: finishes up to 32 tasks. Everything they spawned is still in this warp's hands.
 EW_FN void finish(Worker& w, LocalQueue& q, const Outcome& o) {
   bool opened = o.present && o.forked != NONE;
@@ -84,35 +63,20 @@ EW_FN void finish(Worker& w, LocalQueue& q, const Outcome& o) {
   u32 change = o.delta - (opened ? 0 : 1);
   bool counts = o.present && !direct && change != 0;
   u32 counting = __ballot_sync(ALL, counts);
-  if (counting == 0) return complete(w, o.present && direct && !opened, o.task.group, o.value);
-  bool fired = false;
-  u32 id = __shfl_sync(ALL, o.task.group, __ffs(counting) - 1);
-  if (__all_sync(ALL, !counts || o.task.group == id)) {
-    // One group for all: noted, not counted.
-    if (w.s.debt_group[w.warp] != id) settle(w, q);
-    u32 sum = __reduce_add_sync(ALL, counts ? change : 0);
-    __syncwarp();
-    if (w.lane == 0) {
-      w.s.debt_group[w.warp] = id;
-      w.s.debt[w.warp] += sum;
+  if (counting != 0) {
+    bool fired = false;
+    if (counts) {
+      u32 peers = __match_any_sync(counting, o.task.group);
+      u32 sum = __reduce_add_sync(peers, change);
+      if (w.lane == __ffs(peers) - 1) {
+        // Release: our reports happen before the continuation. Acquire: so do everybody else's.
+        u32 old = fetch_add(&w.e.groups[o.task.group].pending, sum, acq_rel, gpu);
+        fired = old + sum == 0;
+      }
     }
     __syncwarp();
-    return complete(w, o.present && direct && !opened, o.task.group, o.value);
+    fire(w, q, fired, o.task.group);
   }
-  // Several groups: counted one by one. One of them may be the one that is owed growth.
-  settle_growth(w);
-  if (counts) {
-    u32 peers = __match_any_sync(counting, o.task.group);
-    u32 sum = __reduce_add_sync(peers, change);
-    if (w.lane == __ffs(peers) - 1) {
-      // Release: our reports happen before the continuation. Acquire: so do everybody else's.
-      u32 old = fetch_add(&w.e.groups[o.task.group].pending, sum, acq_rel, gpu);
-      fired = old + sum == 0;
-      id = o.task.group;
-    }
-  }
-  __syncwarp();
-  fire(w, q, fired, id);
   complete(w, o.present && direct && !opened, o.task.group, o.value);
 }
 

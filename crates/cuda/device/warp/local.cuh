@@ -116,24 +116,9 @@ EW_FN DevTask take(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, 
   return task;
 }
 
-// Adds to a group's count what the warp's tasks have spawned and it does not know of yet; see settle()
-// in warp/finish.cuh. Its own tasks are still counted, so this cannot be the last word: nobody waits for
-// the answer. The release with which tasks are passed on orders it before their finish.
-EW_FN void settle_growth(Worker& w) {
-  if ((int)w.s.debt[w.warp] <= 0) return;
-  __syncwarp();
-  if (w.lane == 0) {
-    add(&w.e.groups[w.s.debt_group[w.warp]].pending, w.s.debt[w.warp], relaxed, gpu);
-    w.s.debt[w.warp] = 0;
-  }
-  __syncwarp();
-}
-
 // The warp: moves up to 32 tasks of the lowest priority from the far end to the owner's deque.
 // False when the pool has no chunk.
 EW_FN bool spill(Worker& w, LocalQueue& q, const Class& c) {
-  // Tasks are about to be seen by others: what they are counted in must know of them.
-  settle_growth(w);
   u32 got = 0, priority = 0;
   DevTask task;
   while (got == 0) {

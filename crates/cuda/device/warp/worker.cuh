@@ -33,8 +33,6 @@ struct Shared {
   u32 chunk_count[BLOCK_WARPS];
   u32 ready[BLOCK_WARPS];
   u32 flags[BLOCK_WARPS];
-  u32 debt_group[BLOCK_WARPS];  // see warp/finish.cuh
-  u32 debt[BLOCK_WARPS];
   // Block mode; see block/mode.cuh.
   u32 block_lock;
   u32 block_call;
