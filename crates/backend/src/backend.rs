@@ -42,7 +42,13 @@ pub struct Pools {
 
 impl Default for Pools {
     fn default() -> Self {
-        Self { submission_slots: 4096, tokens: 16384, arena_tasks: 1 << 20, tasks: 4 << 20, groups: 2 << 20 }
+        Self {
+            submission_slots: 4096,
+            tokens: 16384,
+            arena_tasks: 1 << 20,
+            tasks: 4 << 20,
+            groups: 2 << 20,
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum BackendError {
     /// The device has no memory left for the request.
-    #[error("out of {kind} memory: {bytes} bytes were asked for ({detail}); use smaller pools or buffers")]
+    #[error(
+        "out of {kind} memory: {bytes} bytes were asked for ({detail}); use smaller pools or buffers"
+    )]
     OutOfMemory {
         /// `device` or `pinned host`.
         kind: &'static str,
@@ -55,7 +57,9 @@ pub enum BackendError {
         action: &'static str,
     },
     /// The image was changed in a way that queued tasks would not survive.
-    #[error("a new image must begin with the programs of the old one ({old}), but begins with {new}")]
+    #[error(
+        "a new image must begin with the programs of the old one ({old}), but begins with {new}"
+    )]
     ImageOrder {
         /// The old list.
         old: String,

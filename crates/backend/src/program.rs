@@ -69,13 +69,21 @@ pub struct Image {
 
 impl Image {
     /// All functions in the order of their ids: the first has id [`FN_FIRST`].
-    pub fn functions(&self) -> impl Iterator<Item = (u32, &'static Program, &'static Function)> + '_ {
-        let flat = self.programs.iter().flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
-        flat.zip(FN_FIRST..).map(|((program, function), id)| (id, program, function))
+    pub fn functions(
+        &self,
+    ) -> impl Iterator<Item = (u32, &'static Program, &'static Function)> + '_ {
+        let flat = self
+            .programs
+            .iter()
+            .flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
+        flat.zip(FN_FIRST..)
+            .map(|((program, function), id)| (id, program, function))
     }
     /// The id of a program's first function.
     pub fn base(&self, program: &str) -> Option<u32> {
-        self.functions().find(|(_, p, _)| p.name == program).map(|(id, _, _)| id)
+        self.functions()
+            .find(|(_, p, _)| p.name == program)
+            .map(|(id, _, _)| id)
     }
     /// Checks that `next` may follow this image: it begins with the same programs.
     pub fn check_successor(&self, next: &Image) -> Result<(), BackendError> {
@@ -84,7 +92,10 @@ impl Image {
         if new.starts_with(&old) {
             return Ok(());
         }
-        Err(BackendError::ImageOrder { old: old.join(", "), new: new.join(", ") })
+        Err(BackendError::ImageOrder {
+            old: old.join(", "),
+            new: new.join(", "),
+        })
     }
     /// `program/function` of an id, for messages.
     pub fn name(&self, id: u32) -> String {

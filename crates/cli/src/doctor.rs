@@ -26,16 +26,30 @@ struct Finding {
 }
 
 fn good(what: &'static str, found: String) -> Finding {
-    Finding { what, ok: true, found, fix: None }
+    Finding {
+        what,
+        ok: true,
+        found,
+        fix: None,
+    }
 }
 fn missing(what: &'static str, found: impl ToString, fix: &str) -> Finding {
-    Finding { what, ok: false, found: found.to_string(), fix: Some(fix.to_owned()) }
+    Finding {
+        what,
+        ok: false,
+        found: found.to_string(),
+        fix: Some(fix.to_owned()),
+    }
 }
 
 /// What an engine of default size occupies.
 fn footprint(device: &Device) -> Finding {
     const WHAT: &str = "engine memory";
-    match device.engine().program(&everwarp_programs::noop::PROGRAM).start() {
+    match device
+        .engine()
+        .program(&everwarp_programs::noop::PROGRAM)
+        .start()
+    {
         Ok(engine) => {
             let f = engine.footprint();
             let mib = |b: u64| b as f64 / f64::from(1 << 20);
@@ -59,15 +73,26 @@ fn findings() -> Vec<Finding> {
     list.push(good("cores", format!("{cores}; the cpu engine runs here")));
     match everwarp::cuda_device_count() {
         Ok(count) => list.push(good("driver", format!("it works and shows {count} GPUs"))),
-        Err(e) => list.push(missing("driver", e, "nothing is needed for the cpu engine; for cuda, install NVIDIA's driver")),
+        Err(e) => list.push(missing(
+            "driver",
+            e,
+            "nothing is needed for the cpu engine; for cuda, install NVIDIA's driver",
+        )),
     }
     match Device::open(Select::Cuda) {
         Ok(device) => {
             let gpu = device.cuda().expect("it was selected");
             let (name, sms, arch) = (gpu.name(), gpu.multiprocessors(), gpu.arch());
-            list.push(good("GPU", format!("{name}, {sms} multiprocessors, sm_{arch}, cooperative launches")));
+            list.push(good(
+                "GPU",
+                format!("{name}, {sms} multiprocessors, sm_{arch}, cooperative launches"),
+            ));
         }
-        Err(e) => list.push(missing("GPU", e, "use --engine cpu, or a machine with an NVIDIA GPU (Ampere or later)")),
+        Err(e) => list.push(missing(
+            "GPU",
+            e,
+            "use --engine cpu, or a machine with an NVIDIA GPU (Ampere or later)",
+        )),
     }
     match Nvrtc::open().and_then(|n| Ok((n.version()?, n.path().display().to_string()))) {
         Ok(((major, minor), path)) => list.push(good("NVRTC", format!("{major}.{minor} ({path})"))),
@@ -80,7 +105,11 @@ fn findings() -> Vec<Finding> {
     let cache = Cache::user();
     match cache.folder() {
         Some(folder) => list.push(good("image cache", folder.display().to_string())),
-        None => list.push(missing("image cache", "no folder for it", "set EVERWARP_CACHE_DIR")),
+        None => list.push(missing(
+            "image cache",
+            "no folder for it",
+            "set EVERWARP_CACHE_DIR",
+        )),
     }
     list.push(io_uring());
     let device = Device::open(Select::Auto).expect("the cpu engine is always there");
@@ -92,9 +121,16 @@ fn findings() -> Vec<Finding> {
 fn io_uring() -> Finding {
     const WHAT: &str = "io_uring";
     const FIX: &str = "nothing is needed: host calls, which will use it, come with processes";
-    match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").as_deref().map(str::trim) {
+    match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled")
+        .as_deref()
+        .map(str::trim)
+    {
         Ok("0") => good(WHAT, "the kernel offers it".to_owned()),
-        Ok(other) => missing(WHAT, format!("disabled by the kernel's setting io_uring_disabled = {other}"), FIX),
+        Ok(other) => missing(
+            WHAT,
+            format!("disabled by the kernel's setting io_uring_disabled = {other}"),
+            FIX,
+        ),
         Err(_) => missing(WHAT, "the kernel does not say whether it offers it", FIX),
     }
 }
@@ -105,7 +141,12 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         return print_json(&list);
     }
     for f in list {
-        print(&format!("{} {:<14}{}", if f.ok { "ok     " } else { "missing" }, f.what, f.found))?;
+        print(&format!(
+            "{} {:<14}{}",
+            if f.ok { "ok     " } else { "missing" },
+            f.what,
+            f.found
+        ))?;
         if let Some(fix) = f.fix {
             print(&format!("{:<22}-> {fix}", ""))?;
         }

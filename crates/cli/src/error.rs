@@ -10,20 +10,32 @@ pub(crate) enum CliError {
     UnknownProgram { name: String, known: String },
     #[error("`{option}` does not apply to the program `{program}`")]
     #[diagnostic(help("see `everwarp programs` for what it takes"))]
-    NotApplicable { option: &'static str, program: &'static str },
+    NotApplicable {
+        option: &'static str,
+        program: &'static str,
+    },
     #[error("the program `{program}` needs a graph")]
-    #[diagnostic(help("give one with --graph FILE or --generate SPEC, for example --graph data/karate.txt"))]
+    #[diagnostic(help(
+        "give one with --graph FILE or --generate SPEC, for example --graph data/karate.txt"
+    ))]
     NeedsGraph { program: &'static str },
     #[error("vertex {source_vertex} is not in the graph, which has vertices 0 to {largest}")]
     #[diagnostic(help("choose another --source"))]
     SourceOutOfRange { source_vertex: u32, largest: u32 },
     #[error("`{option}` must be {rule}, not {value}")]
-    Value { option: &'static str, rule: &'static str, value: u64 },
+    Value {
+        option: &'static str,
+        rule: &'static str,
+        value: u64,
+    },
     #[error("the result differs from the plain reference: {what}")]
     #[diagnostic(help("this is a bug in everwarp: please report it with the command line"))]
     Wrong { what: String },
     #[error("{path}: {source}")]
-    Output { path: PathBuf, source: std::io::Error },
+    Output {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]

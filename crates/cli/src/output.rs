@@ -6,21 +6,37 @@ use std::path::Path;
 use crate::error::CliError;
 
 /// Writes a file through a temporary one beside it, so that it is never half-written.
-pub(crate) fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), CliError> {
-    let failed = |source| CliError::Output { path: path.to_owned(), source };
+pub(crate) fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), CliError> {
+    let failed = |source| CliError::Output {
+        path: path.to_owned(),
+        source,
+    };
     if path.is_dir() {
-        return Err(failed(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
+        return Err(failed(std::io::Error::from(
+            std::io::ErrorKind::IsADirectory,
+        )));
     }
     // A device or a pipe cannot be replaced by a rename: it is written as it is.
     if path.exists() && !path.is_file() {
-        let mut file = std::fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
         return fill(&mut file).map_err(failed);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     {
         let mut buffered = std::io::BufWriter::new(&mut file);
-        fill(&mut buffered).and_then(|()| buffered.flush()).map_err(failed)?;
+        fill(&mut buffered)
+            .and_then(|()| buffered.flush())
+            .map_err(failed)?;
     }
     file.persist(path).map(drop).map_err(|e| failed(e.error))
 }

@@ -31,10 +31,26 @@ pub(crate) const ENTRIES: [Entry; 6] = [
         about: "the power iteration; every iteration forks and joins",
         takes: "--graph FILE | --generate SPEC, --iterations N (20), --output FILE (vertex, rank)",
     },
-    Entry { name: "fib", about: "Fibonacci numbers; every call is a task", takes: "--n N (25, at most 47)" },
-    Entry { name: "tree", about: "a full binary tree of block-shaped tasks", takes: "--n LEVELS (12, at most 28)" },
-    Entry { name: "pingpong", about: "two tasks that spawn each other in turn", takes: "--n STEPS (10000)" },
-    Entry { name: "noop", about: "tasks that do nothing, from the host", takes: "--n TASKS (10000)" },
+    Entry {
+        name: "fib",
+        about: "Fibonacci numbers; every call is a task",
+        takes: "--n N (25, at most 47)",
+    },
+    Entry {
+        name: "tree",
+        about: "a full binary tree of block-shaped tasks",
+        takes: "--n LEVELS (12, at most 28)",
+    },
+    Entry {
+        name: "pingpong",
+        about: "two tasks that spawn each other in turn",
+        takes: "--n STEPS (10000)",
+    },
+    Entry {
+        name: "noop",
+        about: "tasks that do nothing, from the host",
+        takes: "--n TASKS (10000)",
+    },
 ];
 
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {

@@ -89,7 +89,11 @@ fn check_options(args: &Args, program: &'static str) -> Result<(), CliError> {
         ("--generate", args.generate.is_some(), graph),
         ("--output", args.output.is_some(), graph),
         ("--source", args.source.is_some(), program == "bfs"),
-        ("--iterations", args.iterations.is_some(), program == "pagerank"),
+        (
+            "--iterations",
+            args.iterations.is_some(),
+            program == "pagerank",
+        ),
         ("--n", args.n.is_some(), !graph),
         ("--directed", args.directed, graph),
         ("--undirected", args.undirected, graph),
@@ -102,8 +106,14 @@ fn check_options(args: &Args, program: &'static str) -> Result<(), CliError> {
 
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let known = || ENTRIES.map(|e| e.name).join(", ");
-    let program = ENTRIES.iter().find(|e| e.name == args.program).map(|e| e.name);
-    let program = program.ok_or_else(|| CliError::UnknownProgram { name: args.program.clone(), known: known() })?;
+    let program = ENTRIES
+        .iter()
+        .find(|e| e.name == args.program)
+        .map(|e| e.name);
+    let program = program.ok_or_else(|| CliError::UnknownProgram {
+        name: args.program.clone(),
+        known: known(),
+    })?;
     check_options(args, program)?;
     let select = args.engine.parse()?;
     let begin = Instant::now();
@@ -114,16 +124,24 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     if let (Some(graph), Some(source)) = (&graph, args.source)
         && source >= graph.vertices()
     {
-        return Err(CliError::SourceOutOfRange { source_vertex: source, largest: graph.vertices() - 1 });
+        return Err(CliError::SourceOutOfRange {
+            source_vertex: source,
+            largest: graph.vertices() - 1,
+        });
     }
     let input_s = begin.elapsed().as_secs_f64();
     let device = Device::open(select)?;
-    let entry = everwarp_programs::ALL.into_iter().find(|p| p.name == program).expect("every entry is a program");
+    let entry = everwarp_programs::ALL
+        .into_iter()
+        .find(|p| p.name == program)
+        .expect("every entry is a program");
     let mut builder = device.engine().program(entry);
     if let Some(size) = args.size {
         builder = builder.size(size);
     }
-    let engine = spin(&format!("starting the {} engine", device.kind()), || builder.start())?;
+    let engine = spin(&format!("starting the {} engine", device.kind()), || {
+        builder.start()
+    })?;
     let mut report = Report {
         program,
         engine: engine.kind().to_string(),
@@ -146,7 +164,11 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     result?;
     engine.park()?;
     report.tasks = engine.stats()?.executed;
-    if args.json { print_json(&report) } else { print(&describe(&report)) }
+    if args.json {
+        print_json(&report)
+    } else {
+        print(&describe(&report))
+    }
 }
 
 /// Shows a spinner on a terminal while something takes long.
@@ -167,18 +189,31 @@ fn load_graph(args: &Args, program: &'static str) -> Result<Csr, CliError> {
         let spec: Spec = spec.parse()?;
         return Ok(spin(&format!("generating {spec}"), || generate(&spec))?);
     }
-    let path = args.graph.as_ref().ok_or(CliError::NeedsGraph { program })?;
+    let path = args
+        .graph
+        .as_ref()
+        .ok_or(CliError::NeedsGraph { program })?;
     let direction = match (args.directed, args.undirected) {
         (true, _) => Some(Direction::Directed),
         (_, true) => Some(Direction::Undirected),
         _ => None,
     };
-    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {eta}").expect("a valid template");
-    let bar = ProgressBar::new(0).with_style(style).with_message(format!("reading {}", path.display()));
-    let graph = read_path(path, &ReadOptions { direction, ..ReadOptions::default() }, &mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
+    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {eta}")
+        .expect("a valid template");
+    let bar = ProgressBar::new(0)
+        .with_style(style)
+        .with_message(format!("reading {}", path.display()));
+    let graph = read_path(
+        path,
+        &ReadOptions {
+            direction,
+            ..ReadOptions::default()
+        },
+        &mut |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        },
+    );
     bar.finish_and_clear();
     Ok(graph?)
 }
@@ -199,52 +234,90 @@ fn run_bfs(args: &Args, engine: &Engine, graph: &Csr, report: &mut Report) -> Re
         let same = found == bfs::reference(graph.rows(), graph.columns(), source);
         report.verified = Some(same);
         if !same {
-            return Err(CliError::Wrong { what: "levels or parents".to_owned() });
+            return Err(CliError::Wrong {
+                what: "levels or parents".to_owned(),
+            });
         }
     }
     match &args.output {
         Some(path) => write_file(path, |out| {
             let lines = found.levels.iter().zip(&found.parents).enumerate();
-            lines.into_iter().try_for_each(|(v, (level, parent))| writeln!(out, "{v}\t{level}\t{parent}"))
+            lines
+                .into_iter()
+                .try_for_each(|(v, (level, parent))| writeln!(out, "{v}\t{level}\t{parent}"))
         }),
         None => Ok(()),
     }
 }
 
-fn run_pagerank(args: &Args, engine: &Engine, graph: &Csr, report: &mut Report) -> Result<(), CliError> {
+fn run_pagerank(
+    args: &Args,
+    engine: &Engine,
+    graph: &Csr,
+    report: &mut Report,
+) -> Result<(), CliError> {
     let iterations = args.iterations.unwrap_or(20);
     if iterations > pagerank::MAX_ITERATIONS {
-        return Err(CliError::Value { option: "--iterations", rule: "at most 255", value: iterations.into() });
+        return Err(CliError::Value {
+            option: "--iterations",
+            rule: "at most 255",
+            value: iterations.into(),
+        });
     }
     report.vertices = Some(graph.vertices());
     report.edges = Some(graph.edges());
     let incoming = graph.transpose();
     let degrees: Vec<u32> = graph.rows().windows(2).map(|w| w[1] - w[0]).collect();
-    let program = pagerank::PageRank::new(engine, incoming.rows(), incoming.columns(), &degrees, iterations)?;
+    let program = pagerank::PageRank::new(
+        engine,
+        incoming.rows(),
+        incoming.columns(),
+        &degrees,
+        iterations,
+    )?;
     let begin = Instant::now();
     let ranks = spin("iterating", || program.run(engine))?;
     report.elapsed_s = begin.elapsed().as_secs_f64();
     if args.verify {
-        let expected = pagerank::reference(incoming.rows(), incoming.columns(), &degrees, iterations);
-        let worst = ranks.iter().zip(&expected).map(|(a, b)| (a - b).abs() / b).fold(0.0, f64::max);
+        let expected =
+            pagerank::reference(incoming.rows(), incoming.columns(), &degrees, iterations);
+        let worst = ranks
+            .iter()
+            .zip(&expected)
+            .map(|(a, b)| (a - b).abs() / b)
+            .fold(0.0, f64::max);
         report.verified = Some(worst < 1e-9);
         if worst >= 1e-9 {
-            return Err(CliError::Wrong { what: format!("a rank is off by {worst:e} of its value") });
+            return Err(CliError::Wrong {
+                what: format!("a rank is off by {worst:e} of its value"),
+            });
         }
     }
     match &args.output {
         Some(path) => write_file(path, |out| {
-            ranks.iter().enumerate().try_for_each(|(v, rank)| writeln!(out, "{v}\t{rank:e}"))
+            ranks
+                .iter()
+                .enumerate()
+                .try_for_each(|(v, rank)| writeln!(out, "{v}\t{rank:e}"))
         }),
         None => Ok(()),
     }
 }
 
 /// The programs without a graph: the result and what it should be.
-fn run_sized(args: &Args, engine: &Engine, program: &'static str, report: &mut Report) -> Result<(), CliError> {
+fn run_sized(
+    args: &Args,
+    engine: &Engine,
+    program: &'static str,
+    report: &mut Report,
+) -> Result<(), CliError> {
     let limit = |n: u32, most: u32, rule| match n <= most {
         true => Ok(n),
-        false => Err(CliError::Value { option: "--n", rule, value: n.into() }),
+        false => Err(CliError::Value {
+            option: "--n",
+            rule,
+            value: n.into(),
+        }),
     };
     let begin;
     let (result, expected): (u64, Box<dyn Fn() -> u64>) = match program {
@@ -252,19 +325,28 @@ fn run_sized(args: &Args, engine: &Engine, program: &'static str, report: &mut R
             let n = limit(args.n.unwrap_or(25), fib::MAX_N, "at most 47")?;
             let instance = fib::instance(engine)?;
             begin = Instant::now();
-            (spin("computing", || fib::run(engine, &instance, n))?, Box::new(move || fib::reference(n)))
+            (
+                spin("computing", || fib::run(engine, &instance, n))?,
+                Box::new(move || fib::reference(n)),
+            )
         }
         "tree" => {
             let depth = limit(args.n.unwrap_or(12), 28, "at most 28")?;
             let tree = tree::Tree::new(engine)?;
             begin = Instant::now();
-            (spin("computing", || tree.run(engine, depth))?, Box::new(move || tree::reference(depth)))
+            (
+                spin("computing", || tree.run(engine, depth))?,
+                Box::new(move || tree::reference(depth)),
+            )
         }
         "pingpong" => {
             let steps = args.n.unwrap_or(10_000);
             let instance = pingpong::instance(engine)?;
             begin = Instant::now();
-            (spin("running", || pingpong::run(engine, &instance, steps))?, Box::new(move || pingpong::reference(steps)))
+            (
+                spin("running", || pingpong::run(engine, &instance, steps))?,
+                Box::new(move || pingpong::reference(steps)),
+            )
         }
         _ => {
             let n = args.n.unwrap_or(10_000);
@@ -285,7 +367,9 @@ fn run_sized(args: &Args, engine: &Engine, program: &'static str, report: &mut R
         let expected = expected();
         report.verified = Some(result == expected);
         if result != expected {
-            return Err(CliError::Wrong { what: format!("{result} instead of {expected}") });
+            return Err(CliError::Wrong {
+                what: format!("{result} instead of {expected}"),
+            });
         }
     }
     Ok(())
@@ -294,7 +378,10 @@ fn run_sized(args: &Args, engine: &Engine, program: &'static str, report: &mut R
 fn describe(r: &Report) -> String {
     let mut text = format!("{} on {} ({})\n", r.program, r.engine, r.device);
     if let (Some(v), Some(e)) = (r.vertices, r.edges) {
-        text += &format!("graph: {v} vertices, {e} directed edges, read in {:.3} s\n", r.input_s);
+        text += &format!(
+            "graph: {v} vertices, {e} directed edges, read in {:.3} s\n",
+            r.input_s
+        );
     }
     if let (Some(reached), Some(levels)) = (r.reached, r.levels) {
         text += &format!("reached: {reached} vertices in {levels} levels\n");

@@ -10,7 +10,10 @@ use crate::{control, device, fault, group, host_call, ring, task, telemetry};
 /// It is generated each time an image is built and never checked in, so that it cannot be stale.
 pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     writeln!(out, "#pragma once")?;
-    writeln!(out, "// Generated from the crate everwarp-contract; do not edit.")?;
+    writeln!(
+        out,
+        "// Generated from the crate everwarp-contract; do not edit."
+    )?;
     for (name, of) in [
         ("u8", "unsigned char"),
         ("u16", "unsigned short"),

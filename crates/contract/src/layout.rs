@@ -98,7 +98,10 @@ pub trait Layout: DevType {
             writeln!(out, ";")?;
         }
         writeln!(out, "}};")?;
-        writeln!(out, "static_assert(sizeof({name}) == {size}, \"{name}: size\");")?;
+        writeln!(
+            out,
+            "static_assert(sizeof({name}) == {size}, \"{name}: size\");"
+        )?;
         for field in Self::FIELDS {
             let (field, offset) = (field.name, field.offset);
             writeln!(

@@ -49,7 +49,10 @@ impl Slots {
     /// # Panics
     /// If `capacity` is not a power of two.
     pub const fn new(capacity: u32) -> Self {
-        assert!(capacity.is_power_of_two(), "a ring's capacity is a power of two");
+        assert!(
+            capacity.is_power_of_two(),
+            "a ring's capacity is a power of two"
+        );
         Self { mask: capacity - 1 }
     }
     /// The number of slots.
@@ -62,7 +65,11 @@ impl Slots {
     }
     /// The lap bit (bit 31) that a valid entry of `index` carries.
     pub const fn lap(self, index: u32) -> u32 {
-        if index & (self.mask + 1) == 0 { TASK_LAP } else { 0 }
+        if index & (self.mask + 1) == 0 {
+            TASK_LAP
+        } else {
+            0
+        }
     }
     /// Whether a word read from the slot of `index` belongs to that lap.
     pub const fn is_valid(self, index: u32, word: u32) -> bool {

@@ -66,7 +66,11 @@ impl DevTask {
             | (instance as u32) << TASK_INSTANCE_SHIFT
             | (tag as u32) << TASK_TAG_SHIFT
             | ((priority as u32) & (PRIORITIES - 1)) << TASK_PRIORITY_SHIFT;
-        Self { head, group: 0, arg }
+        Self {
+            head,
+            group: 0,
+            arg,
+        }
     }
     /// The function id.
     pub const fn function(&self) -> u32 {

@@ -33,7 +33,11 @@ impl Deques {
     }
     /// How many tasks wait here.
     pub(crate) fn len(&self) -> usize {
-        self.depth.iter().chain(&self.breadth).map(Worker::len).sum()
+        self.depth
+            .iter()
+            .chain(&self.breadth)
+            .map(Worker::len)
+            .sum()
     }
 }
 

@@ -1,10 +1,14 @@
 //! The engine: threads over shared state, parked and resumed.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use everwarp_backend::{Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory};
+use everwarp_backend::{
+    Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory,
+};
+use everwarp_contract::DevWords;
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevTask, DevWorker};
 
@@ -33,7 +37,9 @@ pub struct CpuEngine {
 
 impl std::fmt::Debug for CpuEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CpuEngine").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("CpuEngine")
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,22 +59,40 @@ impl CpuEngine {
             ("pools.arena_tasks", pools.arena_tasks),
         ] {
             if !value.is_power_of_two() || value > 1 << 28 {
-                return Err(BackendError::Pool { what, rule: "a power of two up to 2^28", value: value.into() });
+                return Err(BackendError::Pool {
+                    what,
+                    rule: "a power of two up to 2^28",
+                    value: value.into(),
+                });
             }
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let threads = threads.unwrap_or(cores.min(MAX_THREADS));
         check_size(threads)?;
         if pools.tasks < 64 {
-            return Err(BackendError::Pool { what: "pools.tasks", rule: "at least 64", value: pools.tasks.into() });
+            return Err(BackendError::Pool {
+                what: "pools.tasks",
+                rule: "at least 64",
+                value: pools.tasks.into(),
+            });
         }
         if pools.groups < 16 {
-            return Err(BackendError::Pool { what: "pools.groups", rule: "at least 16", value: pools.groups.into() });
+            return Err(BackendError::Pool {
+                what: "pools.groups",
+                rule: "at least 16",
+                value: pools.groups.into(),
+            });
         }
         let shared = Shared::new(image, pools, threads.max(cores).min(MAX_THREADS) as usize)?;
         let mut engine = Self {
             shared: Arc::new(shared),
-            epoch: Mutex::new(Epoch { number: 0, threads, running: false, lost: false, image: image.clone() }),
+            epoch: Mutex::new(Epoch {
+                number: 0,
+                threads,
+                running: false,
+                lost: false,
+                image: image.clone(),
+            }),
             allocated: AtomicU64::new(0),
             noticed: AtomicU32::new(0),
             start_time: Duration::ZERO,
@@ -85,41 +109,58 @@ impl CpuEngine {
     fn launch(&self, epoch: &mut Epoch, threads: u32) -> Result<(), BackendError> {
         let seats = self.shared.seats.len() as u32;
         if threads == 0 || threads > seats {
-            return Err(BackendError::Size { asked: threads, max: seats });
+            return Err(BackendError::Size {
+                asked: threads,
+                max: seats,
+            });
         }
         // A faulted engine stays parked.
-        // SAFETY: see `Shared::word`.
-        if self.shared.word(|w| unsafe { &raw mut (*w).fault.code }).load(Ordering::Acquire) != 0 {
+        if self
+            .shared
+            .word(offset_of!(DevWords, fault.code))
+            .load(Ordering::Acquire)
+            != 0
+        {
             return Ok(());
         }
         self.shared.leave.store(false, Ordering::Release);
-        self.shared.quota.store(self.shared.pools.tasks / threads, Ordering::Relaxed);
+        self.shared
+            .quota
+            .store(self.shared.pools.tasks / threads, Ordering::Relaxed);
         for seat in 0..threads as usize {
             let shared = self.shared.clone();
             shared.active.fetch_add(1, Ordering::AcqRel);
-            let spawned = std::thread::Builder::new().name(format!("everwarp-{seat}")).spawn(move || {
-                crate::worker::work(&shared, seat);
-                shared.active.fetch_sub(1, Ordering::AcqRel);
-                shared.waiters.wake();
-            });
+            let spawned = std::thread::Builder::new()
+                .name(format!("everwarp-{seat}"))
+                .spawn(move || {
+                    crate::worker::work(&shared, seat);
+                    shared.active.fetch_sub(1, Ordering::AcqRel);
+                    shared.waiters.wake();
+                });
             if let Err(source) = spawned {
                 self.shared.active.fetch_sub(1, Ordering::AcqRel);
                 self.shared.leave.store(true, Ordering::Release);
                 self.shared.idle.wake();
-                return Err(BackendError::System { what: "starting a worker thread", source });
+                return Err(BackendError::System {
+                    what: "starting a worker thread",
+                    source,
+                });
             }
         }
         epoch.number += 1;
         epoch.threads = threads;
         epoch.running = true;
-        // SAFETY: see `Shared::word`.
-        self.shared.word(|w| unsafe { &raw mut (*w).epoch }).store(epoch.number, Ordering::Release);
+        self.shared
+            .word(offset_of!(DevWords, epoch))
+            .store(epoch.number, Ordering::Release);
         Ok(())
     }
 
     fn stop(&self, epoch: &mut Epoch, grace: Duration) -> Result<(), BackendError> {
         if epoch.lost {
-            return Err(BackendError::Lost { reason: "a task did not end".into() });
+            return Err(BackendError::Lost {
+                reason: "a task did not end".into(),
+            });
         }
         if !epoch.running {
             return Ok(());
@@ -133,22 +174,33 @@ impl CpuEngine {
                 epoch.lost = true;
                 let report = self.shared.seats.iter().enumerate().map(|(i, s)| {
                     let w = s.counters.read();
-                    format!("  thread {i}: state {} in {}", w.state, epoch.image.name(w.function))
+                    format!(
+                        "  thread {i}: state {} in {}",
+                        w.state,
+                        epoch.image.name(w.function)
+                    )
                 });
-                return Err(BackendError::Stuck { grace, report: report.collect::<Vec<_>>().join("\n") });
+                return Err(BackendError::Stuck {
+                    grace,
+                    report: report.collect::<Vec<_>>().join("\n"),
+                });
             }
             self.shared.waiters.sleep(Duration::from_millis(1), left);
         }
         epoch.running = false;
-        // SAFETY: see `Shared::word`.
-        self.shared.word(|w| unsafe { &raw mut (*w).parked }).store(epoch.number, Ordering::Release);
+        self.shared
+            .word(offset_of!(DevWords, parked))
+            .store(epoch.number, Ordering::Release);
         Ok(())
     }
 }
 
 fn check_size(threads: u32) -> Result<(), BackendError> {
     if threads == 0 || threads > MAX_THREADS {
-        return Err(BackendError::Size { asked: threads, max: MAX_THREADS });
+        return Err(BackendError::Size {
+            asked: threads,
+            max: MAX_THREADS,
+        });
     }
     Ok(())
 }
@@ -192,7 +244,9 @@ impl Backend for CpuEngine {
             let now = self.shared.completed.load(Ordering::Acquire);
             if self.noticed.swap(now, Ordering::AcqRel) == now {
                 let completed = || self.shared.completed.load(Ordering::Acquire) != now;
-                self.shared.waiters.sleep(Duration::from_millis(1), completed);
+                self.shared
+                    .waiters
+                    .sleep(Duration::from_millis(1), completed);
             }
         }
     }
@@ -214,7 +268,9 @@ impl Backend for CpuEngine {
     }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len())
+        };
         Ok(())
     }
     unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
@@ -223,7 +279,10 @@ impl Backend for CpuEngine {
         Ok(())
     }
     fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
-        assert!(params.len() <= PARAM_BYTES as usize, "checked by the host library");
+        assert!(
+            params.len() <= PARAM_BYTES as usize,
+            "checked by the host library"
+        );
         let block = self.shared.params.at(instance.into()).cast::<u8>();
         // SAFETY: the block is live and large enough; no task of the instance runs yet.
         unsafe { std::ptr::copy_nonoverlapping(params.as_ptr(), block, params.len()) };
@@ -231,7 +290,12 @@ impl Backend for CpuEngine {
     }
 
     fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
-        Ok(self.shared.seats.iter().map(|s| s.counters.read()).collect())
+        Ok(self
+            .shared
+            .seats
+            .iter()
+            .map(|s| s.counters.read())
+            .collect())
     }
     fn pool_state(&self) -> Result<PoolState, BackendError> {
         Ok(PoolState {
@@ -243,10 +307,14 @@ impl Backend for CpuEngine {
     }
     fn footprint(&self) -> Footprint {
         let s = &self.shared;
-        let rings = s.words.bytes() + s.submissions.bytes() + s.completions.bytes() + s.arena.bytes();
+        let rings =
+            s.words.bytes() + s.submissions.bytes() + s.completions.bytes() + s.arena.bytes();
         let groups = (s.groups.len() * size_of::<Group>()) as u64;
         let queued = u64::from(s.pools.tasks) * size_of::<DevTask>() as u64;
-        Footprint { device_bytes: rings + groups + queued + s.params.bytes(), host_bytes: 0 }
+        Footprint {
+            device_bytes: rings + groups + queued + s.params.bytes(),
+            host_bytes: 0,
+        }
     }
     fn start_time(&self) -> Duration {
         self.start_time
@@ -258,7 +326,9 @@ impl Backend for CpuEngine {
     fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
         let mut epoch = self.lock();
         if epoch.lost {
-            return Err(BackendError::Lost { reason: "a task did not end".into() });
+            return Err(BackendError::Lost {
+                reason: "a task did not end".into(),
+            });
         }
         if epoch.running {
             return Ok(());
@@ -274,7 +344,10 @@ impl Backend for CpuEngine {
         let threads = size.unwrap_or(epoch.threads);
         let max = self.shared.seats.len() as u32;
         if threads == 0 || threads > max {
-            return Err(BackendError::Size { asked: threads, max });
+            return Err(BackendError::Size {
+                asked: threads,
+                max,
+            });
         }
         let begin = Instant::now();
         self.stop(&mut epoch, grace)?;
@@ -284,7 +357,9 @@ impl Backend for CpuEngine {
     fn set_image(&self, image: &Image) -> Result<(), BackendError> {
         let mut epoch = self.lock();
         if epoch.running {
-            return Err(BackendError::NotParked { action: "loading an image" });
+            return Err(BackendError::NotParked {
+                action: "loading an image",
+            });
         }
         epoch.image.check_successor(image)?;
         self.shared.set_functions(image);

@@ -35,7 +35,11 @@ impl Count {
     pub(crate) fn change(&self, change: u32) -> Counted {
         // Release: our reports happen before the continuation. Acquire: so do everybody else's.
         let old = self.pending.fetch_add(change, Ordering::AcqRel);
-        if old.wrapping_add(change) == 0 { Counted::Fired } else { Counted::Open }
+        if old.wrapping_add(change) == 0 {
+            Counted::Fired
+        } else {
+            Counted::Open
+        }
     }
     /// Adds to the value; a task of the group.
     pub(crate) fn add(&self, value: u64) {
@@ -47,7 +51,10 @@ impl Count {
         let mut seen = self.value.load(Ordering::Relaxed);
         loop {
             let next = seen & !(0xffff_ffff << shift) | u64::from(value) << shift;
-            match self.value.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+            match self
+                .value
+                .compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }

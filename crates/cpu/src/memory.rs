@@ -12,7 +12,11 @@ fn layout(bytes: u64) -> Option<Layout> {
 
 /// Allocates zeroed memory, aligned to 256 bytes.
 pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, BackendError> {
-    let oom = || BackendError::OutOfMemory { kind: "host", bytes, detail: "the system's allocator refused".into() };
+    let oom = || BackendError::OutOfMemory {
+        kind: "host",
+        bytes,
+        detail: "the system's allocator refused".into(),
+    };
     let layout = layout(bytes).ok_or_else(oom)?;
     // SAFETY: the size is not zero.
     let at = unsafe { alloc_zeroed(layout) };
@@ -23,7 +27,12 @@ pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, BackendError> {
 /// - `at` came from [`alloc`] with the same size and is freed once.
 pub(crate) unsafe fn free(at: *mut u8, bytes: u64) {
     // SAFETY: the caller vouches; the layout is the one it was allocated with.
-    unsafe { dealloc(at, layout(bytes).expect("it was allocated with this layout")) };
+    unsafe {
+        dealloc(
+            at,
+            layout(bytes).expect("it was allocated with this layout"),
+        )
+    };
 }
 
 /// A zeroed table of plain values, shared by raw address.
@@ -40,7 +49,10 @@ unsafe impl<T> Sync for Table<T> {}
 impl<T> Table<T> {
     /// `T` must be valid when all zero, as every `dev_struct!` of numbers is.
     pub(crate) fn new(len: usize) -> Result<Self, BackendError> {
-        Ok(Self { at: alloc((len * size_of::<T>()) as u64)?.cast(), len })
+        Ok(Self {
+            at: alloc((len * size_of::<T>()) as u64)?.cast(),
+            len,
+        })
     }
     pub(crate) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.len, "index {index} of a table of {}", self.len);

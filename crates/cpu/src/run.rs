@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use everwarp_backend::{Function, Order, TaskCx};
 use everwarp_contract::DevTask;
 use everwarp_contract::fault::{FAULT_FORK, FAULT_NOT_COUNTED, FAULT_PROGRAM, FAULT_SPAWN_LIMIT};
-use everwarp_contract::task::{FN_COMPLETE, FN_FETCH, FN_LIMIT, FN_NONE, HOST_DIRECT, TASK_ARG_FROM_GROUP};
+use everwarp_contract::task::{
+    FN_COMPLETE, FN_FETCH, FN_LIMIT, FN_NONE, HOST_DIRECT, TASK_ARG_FROM_GROUP,
+};
 
 use crate::deques::Deques;
 use crate::group::Counted;
@@ -21,7 +23,10 @@ const FETCH_TASKS: u32 = 256;
 pub(crate) fn group_alloc(shared: &Shared, own: &mut Vec<u32>) -> Option<u32> {
     if own.is_empty() {
         {
-            let mut list = shared.free_groups.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut list = shared
+                .free_groups
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let keep = list.len().saturating_sub(GROUP_BATCH);
             own.extend(list.drain(keep..));
         }
@@ -43,7 +48,11 @@ fn group_free(shared: &Shared, own: &mut Vec<u32>, id: u32) {
     own.push(id);
     if own.len() >= 2 * GROUP_BATCH || own.len() > shared.pools.groups as usize / 16 {
         let keep = own.len() / 2;
-        shared.free_groups.lock().unwrap_or_else(PoisonError::into_inner).extend(own.drain(keep..));
+        shared
+            .free_groups
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(own.drain(keep..));
     }
 }
 
@@ -76,18 +85,33 @@ impl Running<'_, '_> {
     fn hold(&mut self, task: DevTask) {
         if self.spawned + self.children > u32::from(self.function.max_spawn) {
             let count = u64::from(self.spawned + self.children);
-            self.hands.shared.fault(FAULT_SPAWN_LIMIT, self.task.function(), count);
+            self.hands
+                .shared
+                .fault(FAULT_SPAWN_LIMIT, self.task.function(), count);
         } else {
             self.held.push(task);
         }
     }
     fn open(&mut self, head: u32, arg: u64) {
         if self.fork.is_some() || !self.function.forks {
-            self.hands.shared.fault(FAULT_FORK, self.task.function(), self.task.head.into());
+            self.hands
+                .shared
+                .fault(FAULT_FORK, self.task.function(), self.task.head.into());
             return;
         }
-        let id = self.hands.groups.pop().expect("an id was made sure of before the task ran");
-        self.fork = Some((id, DevTask { head, group: self.task.group, arg }));
+        let id = self
+            .hands
+            .groups
+            .pop()
+            .expect("an id was made sure of before the task ran");
+        self.fork = Some((
+            id,
+            DevTask {
+                head,
+                group: self.task.group,
+                arg,
+            },
+        ));
     }
 }
 
@@ -96,43 +120,66 @@ impl TaskCx for Running<'_, '_> {
         self.task
     }
     fn params_block(&self) -> *const u8 {
-        self.hands.shared.params.at(self.task.instance().into()).cast()
+        self.hands
+            .shared
+            .params
+            .at(self.task.instance().into())
+            .cast()
     }
     fn spawn_at(&mut self, priority: u8, function: u32, tag: u8, arg: u64) {
         self.spawned += 1;
-        self.hold(DevTask { head: self.head(function, tag, priority), group: self.task.group, arg });
+        self.hold(DevTask {
+            head: self.head(function, tag, priority),
+            group: self.task.group,
+            arg,
+        });
     }
     fn fork(&mut self, function: u32, tag: u8, arg: u64) {
         self.open(self.head(function, tag, self.task.priority()), arg);
     }
     fn fork_collect(&mut self, function: u32, tag: u8) {
-        self.open(self.head(function, tag, self.task.priority()) | TASK_ARG_FROM_GROUP, 0);
+        self.open(
+            self.head(function, tag, self.task.priority()) | TASK_ARG_FROM_GROUP,
+            0,
+        );
     }
     fn spawn_child(&mut self, function: u32, tag: u8, arg: u64) {
         let Some((group, _)) = self.fork else {
-            self.hands.shared.fault(FAULT_FORK, self.task.function(), self.task.head.into());
+            self.hands
+                .shared
+                .fault(FAULT_FORK, self.task.function(), self.task.head.into());
             return;
         };
         self.children += 1;
-        self.hold(DevTask { head: self.head(function, tag, self.task.priority()), group, arg });
+        self.hold(DevTask {
+            head: self.head(function, tag, self.task.priority()),
+            group,
+            arg,
+        });
     }
     fn report_slot(&mut self, slot: u32, value: u32) {
         if self.task.group & HOST_DIRECT != 0 {
             let shift = 32 * (slot & 1);
             self.value = self.value & !(0xffff_ffff << shift) | u64::from(value) << shift;
         } else {
-            self.hands.shared.groups[self.task.group as usize].count.slot(slot, value);
+            self.hands.shared.groups[self.task.group as usize]
+                .count
+                .slot(slot, value);
         }
     }
     fn report_add(&mut self, value: u64) {
         if self.task.group & HOST_DIRECT != 0 {
             self.value = self.value.wrapping_add(value);
         } else {
-            self.hands.shared.groups[self.task.group as usize].count.add(value);
+            self.hands.shared.groups[self.task.group as usize]
+                .count
+                .add(value);
         }
     }
     fn fault(&mut self, detail: u64) {
-        self.hands.shared.fault(FAULT_PROGRAM, self.task.function(), detail);
+        self.hands
+            .shared
+            .fault(FAULT_PROGRAM, self.task.function(), detail);
     }
 }
 
@@ -144,8 +191,16 @@ impl Hands<'_> {
         if self.shared.priorities.load(Ordering::Relaxed) & bit == 0 {
             self.shared.priorities.fetch_or(bit, Ordering::Relaxed);
         }
-        let breadth = self.shared.function(task.function()).is_some_and(|(_, f)| f.order == Order::BreadthFirst);
-        if breadth { &self.deques.breadth[priority] } else { &self.deques.depth[priority] }.push(task);
+        let breadth = self
+            .shared
+            .function(task.function())
+            .is_some_and(|(_, f)| f.order == Order::BreadthFirst);
+        if breadth {
+            &self.deques.breadth[priority]
+        } else {
+            &self.deques.depth[priority]
+        }
+        .push(task);
     }
 
     /// Whether there is room for what the task may leave behind; makes sure of a group if it forks.
@@ -183,7 +238,9 @@ impl Hands<'_> {
             let code = everwarp_contract::fault::FAULT_UNKNOWN_FUNCTION;
             return self.shared.fault(code, task.function(), task.head.into());
         };
-        self.counters.function.store(task.function(), Ordering::Relaxed);
+        self.counters
+            .function
+            .store(task.function(), Ordering::Relaxed);
         let mut running = Running {
             hands: self,
             task,
@@ -196,11 +253,19 @@ impl Hands<'_> {
             held: std::mem::take(scratch),
         };
         (function.twin)(&mut running);
-        let Running { spawned, children, fork, value, mut held, .. } = running;
+        let Running {
+            spawned,
+            children,
+            fork,
+            value,
+            mut held,
+            ..
+        } = running;
         bump(&self.counters.executed, 1);
         let direct = task.group & HOST_DIRECT != 0;
         if direct && spawned != 0 {
-            self.shared.fault(FAULT_NOT_COUNTED, task.function(), task.head.into());
+            self.shared
+                .fault(FAULT_NOT_COUNTED, task.function(), task.head.into());
         }
         let mut change = spawned.wrapping_sub(1);
         let mut follow = None;
@@ -214,7 +279,7 @@ impl Hands<'_> {
                 let group = &self.shared.groups[id as usize];
                 group.count.open(children);
                 // SAFETY: the id is fresh from the pool, and its tasks are still held.
-                *unsafe { group.then() } = Some(then);
+                unsafe { group.set_then(then) };
             }
         }
         if !direct && change != 0 {
@@ -244,7 +309,7 @@ impl Hands<'_> {
             bump(&self.counters.fired, 1);
             let value = record.count.value();
             // SAFETY: the group fired for us.
-            let then = unsafe { record.then() }.take().expect("an open group has a continuation");
+            let then = unsafe { record.take_then() }.expect("an open group has a continuation");
             group_free(self.shared, &mut self.groups, id);
             match then.function() {
                 FN_COMPLETE => return self.shared.complete(then.group, value),
@@ -253,8 +318,16 @@ impl Hands<'_> {
                 }
                 FN_NONE => next = (then.group, u32::MAX),
                 _ => {
-                    let arg = if then.head & TASK_ARG_FROM_GROUP != 0 { value } else { then.arg };
-                    return self.push(DevTask { head: then.head & !TASK_ARG_FROM_GROUP, arg, ..then });
+                    let arg = if then.head & TASK_ARG_FROM_GROUP != 0 {
+                        value
+                    } else {
+                        then.arg
+                    };
+                    return self.push(DevTask {
+                        head: then.head & !TASK_ARG_FROM_GROUP,
+                        arg,
+                        ..then
+                    });
                 }
             }
         }
@@ -279,13 +352,23 @@ impl Hands<'_> {
         for i in 0..count {
             // SAFETY: the slot is inside the arena; the host wrote it before it submitted the batch, and
             // reuses it only after the batch has completed.
-            let fetched = unsafe { self.shared.arena.at(arena.slot(start.wrapping_add(i))).read() };
+            let fetched = unsafe {
+                self.shared
+                    .arena
+                    .at(arena.slot(start.wrapping_add(i)))
+                    .read()
+            };
             let known = self.shared.function(fetched.function()).is_some();
             if !known || fetched.head >= FN_LIMIT << 18 {
                 let code = everwarp_contract::fault::FAULT_BAD_SUBMISSION;
-                return self.shared.fault(code, fetched.function(), fetched.head.into());
+                return self
+                    .shared
+                    .fault(code, fetched.function(), fetched.head.into());
             }
-            self.push(DevTask { group: task.group, ..fetched });
+            self.push(DevTask {
+                group: task.group,
+                ..fetched
+            });
         }
         self.shared.idle.wake();
     }

@@ -1,6 +1,7 @@
 //! What all workers and the host share.
 
 use std::cell::UnsafeCell;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,10 +30,16 @@ unsafe impl Sync for Group {}
 
 impl Group {
     /// # Safety
-    /// - The caller owns the id: it is fresh from the pool, or the group has fired for it.
-    pub(crate) unsafe fn then(&self) -> &mut Option<DevTask> {
+    /// - The caller owns the id: it is fresh from the pool, and no task of the group can be seen.
+    pub(crate) unsafe fn set_then(&self, then: DevTask) {
         // SAFETY: exclusive by the caller's word.
-        unsafe { &mut *self.then.get() }
+        unsafe { *self.then.get() = Some(then) };
+    }
+    /// # Safety
+    /// - The group has fired for the caller.
+    pub(crate) unsafe fn take_then(&self) -> Option<DevTask> {
+        // SAFETY: exclusive by the caller's word.
+        unsafe { (*self.then.get()).take() }
     }
 }
 
@@ -115,7 +122,11 @@ impl Shared {
         let seats = (0..seats).map(|_| {
             let deques = Deques::new();
             let stealers = deques.stealers();
-            Seat { deques: Mutex::new(Some(deques)), stealers, counters: CachePadded::default() }
+            Seat {
+                deques: Mutex::new(Some(deques)),
+                stealers,
+                counters: CachePadded::default(),
+            }
         });
         let shared = Self {
             pools,
@@ -148,8 +159,12 @@ impl Shared {
     /// No thread runs.
     pub(crate) fn set_functions(&self, image: &Image) {
         let base = |name| image.base(name).expect("the program is in the image");
-        let table: Vec<_> = image.functions().map(|(_, p, f)| (base(p.name), f)).collect();
-        self.functions.store(Box::into_raw(Box::new(table)), Ordering::Release);
+        let table: Vec<_> = image
+            .functions()
+            .map(|(_, p, f)| (base(p.name), f))
+            .collect();
+        self.functions
+            .store(Box::into_raw(Box::new(table)), Ordering::Release);
     }
     /// The function of an id, with the id of its program's first, if the image has it.
     pub(crate) fn function(&self, id: u32) -> Option<(u32, &'static Function)> {
@@ -158,9 +173,12 @@ impl Shared {
         table.get(id.wrapping_sub(FN_FIRST) as usize).copied()
     }
 
-    pub(crate) fn word(&self, field: impl Fn(*mut DevWords) -> *mut u32) -> &AtomicU32 {
-        // SAFETY: a field of the words, which live as long as `self` and are only accessed atomically.
-        unsafe { AtomicU32::from_ptr(field(self.words.base())) }
+    /// The control word at a byte offset: `offset_of!(DevWords, …)` of a `u32`.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset < size_of::<DevWords>());
+        // SAFETY: an aligned word inside the control words, which live as long as `self` and are only
+        // accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.words.base().byte_add(offset).cast()) }
     }
 
     /// Ends the engine with a fault; the first one counts.
@@ -172,7 +190,8 @@ impl Shared {
             if (&raw const (*at).fault.code).read() == fault::FAULT_NONE {
                 (&raw mut (*at).fault.function).write(function);
                 (&raw mut (*at).fault.detail).write(detail);
-                self.word(|w| &raw mut (*w).fault.code).store(code, Ordering::Release);
+                self.word(offset_of!(DevWords, fault.code))
+                    .store(code, Ordering::Release);
             }
         }
         drop(ingress);

@@ -18,7 +18,10 @@ pub(crate) struct Sleep {
 impl Sleep {
     /// Waits until woken, or at most `limit`; not at all if `work` finds something.
     pub(crate) fn sleep(&self, limit: Duration, work: impl Fn() -> bool) {
-        let guard = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let guard = self
+            .lock
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence in `wake`.
         fence(Ordering::SeqCst);
@@ -38,7 +41,11 @@ impl Sleep {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) != 0 {
-            drop(self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            drop(
+                self.lock
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner),
+            );
             self.bell.notify_all();
         }
     }
@@ -58,7 +65,9 @@ mod loom_tests {
             let other = shared.clone();
             let thread = loom::thread::spawn(move || {
                 while other.1.load(Ordering::Acquire) == 0 {
-                    other.0.sleep(Duration::MAX, || other.1.load(Ordering::Acquire) != 0);
+                    other
+                        .0
+                        .sleep(Duration::MAX, || other.1.load(Ordering::Acquire) != 0);
                 }
             });
             shared.1.store(1, Ordering::Release);

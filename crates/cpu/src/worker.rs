@@ -21,9 +21,18 @@ const SPINS: u32 = 200;
 /// Runs tasks in seat `seat` until told to leave.
 pub(crate) fn work(shared: &Shared, seat: usize) {
     let place = &shared.seats[seat];
-    let deques = place.deques.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let deques = place
+        .deques
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
     let deques = deques.expect("one thread a seat");
-    let mut hands = Hands { shared, counters: &place.counters, deques, groups: Vec::new() };
+    let mut hands = Hands {
+        shared,
+        counters: &place.counters,
+        deques,
+        groups: Vec::new(),
+    };
     let mut scratch = Vec::new();
     let (mut turns, mut fruitless) = (0u32, 0u32);
     while !shared.leave.load(Ordering::Acquire) {
@@ -38,7 +47,9 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
             if fruitless < SPINS {
                 std::hint::spin_loop();
             } else {
-                shared.idle.sleep(Duration::from_secs(3600), || shared.has_work());
+                shared
+                    .idle
+                    .sleep(Duration::from_secs(3600), || shared.has_work());
             }
             continue;
         };
@@ -47,24 +58,43 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
             // Back where it was; somebody else may steal it, or room may come.
             hands.push(task);
             bump(&hands.counters.starved, 1);
-            hands.counters.state.store(WORKER_STARVED, Ordering::Relaxed);
-            hands.counters.queued.store(queued as u32 + 1, Ordering::Relaxed);
+            hands
+                .counters
+                .state
+                .store(WORKER_STARVED, Ordering::Relaxed);
+            hands
+                .counters
+                .queued
+                .store(queued as u32 + 1, Ordering::Relaxed);
             shared.idle.wake();
             std::thread::yield_now();
             continue;
         }
         if fruitless > 0 || turns.is_multiple_of(VISIT_EVERY) {
-            hands.counters.queued.store(queued as u32, Ordering::Relaxed);
+            hands
+                .counters
+                .queued
+                .store(queued as u32, Ordering::Relaxed);
         }
         fruitless = 0;
-        hands.counters.state.store(WORKER_RUNNING, Ordering::Relaxed);
+        hands
+            .counters
+            .state
+            .store(WORKER_RUNNING, Ordering::Relaxed);
         hands.run(task, &mut scratch);
         bump(&hands.counters.batches, 1);
     }
     hands.counters.state.store(WORKER_AWAY, Ordering::Relaxed);
-    hands.counters.queued.store(hands.deques.len() as u32, Ordering::Relaxed);
+    hands
+        .counters
+        .queued
+        .store(hands.deques.len() as u32, Ordering::Relaxed);
     let Hands { deques, groups, .. } = hands;
-    shared.free_groups.lock().unwrap_or_else(PoisonError::into_inner).extend(groups);
+    shared
+        .free_groups
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(groups);
     *place.deques.lock().unwrap_or_else(PoisonError::into_inner) = Some(deques);
 }
 
@@ -73,7 +103,9 @@ fn next(hands: &Hands<'_>, seat: usize) -> Option<DevTask> {
     let shared = hands.shared;
     let used = shared.priorities.load(Ordering::Relaxed);
     for priority in (0..PRIORITIES as usize).filter(|p| used & 1 << p != 0) {
-        let own = hands.deques.depth[priority].pop().or_else(|| hands.deques.breadth[priority].pop());
+        let own = hands.deques.depth[priority]
+            .pop()
+            .or_else(|| hands.deques.breadth[priority].pop());
         if own.is_some() {
             return own;
         }
@@ -91,8 +123,14 @@ fn next(hands: &Hands<'_>, seat: usize) -> Option<DevTask> {
                 continue;
             }
             for (from, to) in [
-                (&victim.stealers.depth[priority], &hands.deques.depth[priority]),
-                (&victim.stealers.breadth[priority], &hands.deques.breadth[priority]),
+                (
+                    &victim.stealers.depth[priority],
+                    &hands.deques.depth[priority],
+                ),
+                (
+                    &victim.stealers.breadth[priority],
+                    &hands.deques.breadth[priority],
+                ),
             ] {
                 loop {
                     match from.steal_batch_with_limit_and_pop(to, 32) {

@@ -22,12 +22,17 @@ impl Cache {
     pub fn user() -> Self {
         let folder = std::env::var_os("EVERWARP_CACHE_DIR")
             .map(PathBuf::from)
-            .or_else(|| directories::ProjectDirs::from("", "", "everwarp").map(|d| d.cache_dir().join("images")));
+            .or_else(|| {
+                directories::ProjectDirs::from("", "", "everwarp")
+                    .map(|d| d.cache_dir().join("images"))
+            });
         Self { folder }
     }
     /// A cache in this folder, which is created when first needed.
     pub fn at(folder: &Path) -> Self {
-        Self { folder: Some(folder.to_owned()) }
+        Self {
+            folder: Some(folder.to_owned()),
+        }
     }
     /// Where entries lie.
     pub fn folder(&self) -> Option<&Path> {
@@ -37,11 +42,16 @@ impl Cache {
     /// The machine code of a source: from the cache, or compiled and then kept. A folder that cannot be
     /// written is no error: the image is compiled each time.
     pub fn compile(&self, source: &Source, arch: u32) -> Result<Vec<u8>, NvrtcError> {
-        let entry = self.folder.as_ref().map(|f| f.join(format!("{}.cubin", key(source, arch))));
+        let entry = self
+            .folder
+            .as_ref()
+            .map(|f| f.join(format!("{}.cubin", key(source, arch))));
         if let Some(image) = entry.as_deref().and_then(read) {
             return Ok(image);
         }
-        let image = Nvrtc::open()?.compile(&source.unit, &source.headers, arch)?.image;
+        let image = Nvrtc::open()?
+            .compile(&source.unit, &source.headers, arch)?
+            .image;
         if let Some(entry) = entry {
             let _ = write(&entry, &image);
         }
@@ -109,7 +119,10 @@ mod tests {
 
     #[test]
     fn the_key_depends_on_everything_that_is_compiled() {
-        let source = |unit: &str, header: &str| Source { unit: unit.into(), headers: vec![("h".into(), header.into())] };
+        let source = |unit: &str, header: &str| Source {
+            unit: unit.into(),
+            headers: vec![("h".into(), header.into())],
+        };
         let base = key(&source("a", "b"), 90);
         assert_ne!(base, key(&source("a", "c"), 90));
         assert_ne!(base, key(&source("b", "b"), 90));

@@ -19,7 +19,10 @@ pub(crate) struct Copier {
 
 impl Copier {
     pub(crate) fn new(context: Context) -> Result<Self, BackendError> {
-        Ok(Self { context, lane: Mutex::new((Stream::new()?, Pinned::new(STAGING)?)) })
+        Ok(Self {
+            context,
+            lane: Mutex::new((Stream::new()?, Pinned::new(STAGING)?)),
+        })
     }
     pub(crate) fn host_bytes(&self) -> u64 {
         STAGING as u64
@@ -39,7 +42,12 @@ impl Copier {
             unsafe {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), staging.host, part.len());
                 let to = to + (i * STAGING) as u64;
-                call!(cuMemcpyHtoDAsync_v2(to, staging.host.cast(), part.len(), stream.0))?;
+                call!(cuMemcpyHtoDAsync_v2(
+                    to,
+                    staging.host.cast(),
+                    part.len(),
+                    stream.0
+                ))?;
             }
             stream.synchronize()?;
         }
@@ -54,7 +62,14 @@ impl Copier {
         for (i, part) in data.chunks_mut(STAGING).enumerate() {
             let from = from + (i * STAGING) as u64;
             // SAFETY: the staging area is ours while the lock is held and as long as `part`.
-            unsafe { call!(cuMemcpyDtoHAsync_v2(staging.host.cast(), from, part.len(), stream.0)) }?;
+            unsafe {
+                call!(cuMemcpyDtoHAsync_v2(
+                    staging.host.cast(),
+                    from,
+                    part.len(),
+                    stream.0
+                ))
+            }?;
             stream.synchronize()?;
             // SAFETY: as above; the copy has ended.
             unsafe { std::ptr::copy_nonoverlapping(staging.host, part.as_mut_ptr(), part.len()) };
@@ -74,7 +89,14 @@ impl Copier {
         while done < bytes {
             let part = (bytes - done).min(STAGING as u64);
             // SAFETY: as above; the caller vouches for the destination.
-            unsafe { call!(cuMemcpyHtoDAsync_v2(to + done, staging.host.cast(), part as usize, stream.0)) }?;
+            unsafe {
+                call!(cuMemcpyHtoDAsync_v2(
+                    to + done,
+                    staging.host.cast(),
+                    part as usize,
+                    stream.0
+                ))
+            }?;
             done += part;
         }
         stream.synchronize()

@@ -11,13 +11,17 @@ use crate::engine::CudaEngine;
 #[non_exhaustive]
 pub enum CudaUnavailable {
     /// The driver's library is not installed.
-    #[error("the NVIDIA driver is not installed (libcuda.so.1 was not found): install it, or use --engine cpu")]
+    #[error(
+        "the NVIDIA driver is not installed (libcuda.so.1 was not found): install it, or use --engine cpu"
+    )]
     NoDriver,
     /// The driver does not work.
     #[error("the NVIDIA driver does not start: {0}; check nvidia-smi, or use --engine cpu")]
     DriverFailed(#[source] BackendError),
     /// There is no GPU, or not so many.
-    #[error("there is no GPU number {ordinal}: the driver shows {count}; check CUDA_VISIBLE_DEVICES, or use --engine cpu")]
+    #[error(
+        "there is no GPU number {ordinal}: the driver shows {count}; check CUDA_VISIBLE_DEVICES, or use --engine cpu"
+    )]
     NoDevice {
         /// The one asked for.
         ordinal: u32,
@@ -25,7 +29,9 @@ pub enum CudaUnavailable {
         count: u32,
     },
     /// The GPU is too old for the engine.
-    #[error("{name} has compute capability {major}.{minor}, but the engine needs 8.0 (Ampere): use --engine cpu")]
+    #[error(
+        "{name} has compute capability {major}.{minor}, but the engine needs 8.0 (Ampere): use --engine cpu"
+    )]
     TooOld {
         /// The GPU's name.
         name: String,
@@ -35,7 +41,9 @@ pub enum CudaUnavailable {
         minor: i32,
     },
     /// The GPU cannot run a resident grid.
-    #[error("{name} does not support cooperative launches (is it under MPS or vGPU?): use --engine cpu")]
+    #[error(
+        "{name} does not support cooperative launches (is it under MPS or vGPU?): use --engine cpu"
+    )]
     NotCooperative {
         /// The GPU's name.
         name: String,
@@ -72,7 +80,11 @@ impl CudaDevice {
             return Err(CudaUnavailable::NoDevice { ordinal, count });
         }
         let (context, name) = Self::context(ordinal).map_err(CudaUnavailable::DriverFailed)?;
-        let attribute = |what| context.attribute(what).map_err(CudaUnavailable::DriverFailed);
+        let attribute = |what| {
+            context
+                .attribute(what)
+                .map_err(CudaUnavailable::DriverFailed)
+        };
         use sys::CUdevice_attribute as A;
         let major = attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
@@ -83,7 +95,12 @@ impl CudaDevice {
             return Err(CudaUnavailable::NotCooperative { name });
         }
         let multiprocessors = attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
-        Ok(Self { context, name, arch: (major * 10 + minor) as u32, multiprocessors })
+        Ok(Self {
+            context,
+            name,
+            arch: (major * 10 + minor) as u32,
+            multiprocessors,
+        })
     }
 
     fn context(ordinal: u32) -> Result<(Context, String), BackendError> {
@@ -92,10 +109,17 @@ impl CudaDevice {
         // SAFETY: valid out-pointers with their true lengths.
         unsafe {
             call!(cuDeviceGet(&raw mut device, ordinal as i32))?;
-            call!(cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device))?;
+            call!(cuDeviceGetName(
+                name.as_mut_ptr().cast(),
+                name.len() as i32,
+                device
+            ))?;
         }
         let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
-        Ok((Context::retain(device)?, String::from_utf8_lossy(&name[..end]).into_owned()))
+        Ok((
+            Context::retain(device)?,
+            String::from_utf8_lossy(&name[..end]).into_owned(),
+        ))
     }
 
     /// The GPU's name, for example `NVIDIA H200`.
@@ -111,7 +135,12 @@ impl CudaDevice {
         self.multiprocessors
     }
     /// Starts an engine of `blocks` blocks, or as many as can be resident.
-    pub fn start(&self, image: &Image, blocks: Option<u32>, pools: Pools) -> Result<CudaEngine, BackendError> {
+    pub fn start(
+        &self,
+        image: &Image,
+        blocks: Option<u32>,
+        pools: Pools,
+    ) -> Result<CudaEngine, BackendError> {
         CudaEngine::start(self, image, blocks, pools)
     }
 }

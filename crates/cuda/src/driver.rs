@@ -17,9 +17,15 @@ pub(crate) fn check(call: &'static str, result: sys::CUresult) -> Result<(), Bac
         "unknown error".to_owned()
     } else {
         // SAFETY: not null, so it is the driver's static, terminated string.
-        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(name) }
+            .to_string_lossy()
+            .into_owned()
     };
-    Err(BackendError::Driver { call, code: result as i32, name })
+    Err(BackendError::Driver {
+        call,
+        code: result as i32,
+        name,
+    })
 }
 
 /// Calls a driver function and checks its result: `call!(cuFunction(args…))`.
@@ -115,15 +121,21 @@ impl Pinned {
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: valid out-pointers; a context is current; the memory is at least `bytes` long.
         unsafe {
-            call!(cuMemHostAlloc(&raw mut host, bytes, flags)).map_err(|e| BackendError::OutOfMemory {
-                kind: "pinned host",
-                bytes: bytes as u64,
-                detail: e.to_string(),
+            call!(cuMemHostAlloc(&raw mut host, bytes, flags)).map_err(|e| {
+                BackendError::OutOfMemory {
+                    kind: "pinned host",
+                    bytes: bytes as u64,
+                    detail: e.to_string(),
+                }
             })?;
             std::ptr::write_bytes(host.cast::<u8>(), 0, bytes);
             let mut device = 0;
             call!(cuMemHostGetDevicePointer_v2(&raw mut device, host, 0))?;
-            Ok(Self { host: host.cast(), device, bytes })
+            Ok(Self {
+                host: host.cast(),
+                device,
+                bytes,
+            })
         }
     }
     /// # Safety

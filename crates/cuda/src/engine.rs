@@ -6,11 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
-use everwarp_backend::{Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory};
+use everwarp_backend::{
+    Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory,
+};
 use everwarp_contract::control::REQUEST_PARK;
-use everwarp_contract::device::{BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS};
+use everwarp_contract::device::{
+    BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
+};
 use everwarp_contract::task::PARAM_BYTES;
-use everwarp_contract::telemetry::{WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED};
+use everwarp_contract::telemetry::{
+    WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
+};
 use everwarp_contract::{DevWords, DevWorker};
 
 use crate::cache::Cache;
@@ -66,20 +72,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Compiles and loads an image. Nothing may be resident.
 fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
-    let cubin = Cache::user().compile(&source(image), arch).map_err(|e| BackendError::Compile(Box::new(e)))?;
+    let cubin = Cache::user()
+        .compile(&source(image), arch)
+        .map_err(|e| BackendError::Compile(Box::new(e)))?;
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
     // unloaded: that would wait for the device.
     unsafe {
         call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))?;
-        call!(cuModuleGetFunction(&raw mut kernel, module, KERNEL.as_ptr()))?;
+        call!(cuModuleGetFunction(
+            &raw mut kernel,
+            module,
+            KERNEL.as_ptr()
+        ))?;
         let (mut at, mut size, mut shared_bytes) = (0, 0, 0u32);
-        call!(cuModuleGetGlobal_v2(&raw mut at, &raw mut size, module, SHARED_BYTES.as_ptr()))?;
-        assert_eq!(size, size_of::<u32>(), "the kernel's own word on its shared memory");
+        call!(cuModuleGetGlobal_v2(
+            &raw mut at,
+            &raw mut size,
+            module,
+            SHARED_BYTES.as_ptr()
+        ))?;
+        assert_eq!(
+            size,
+            size_of::<u32>(),
+            "the kernel's own word on its shared memory"
+        );
         call!(cuMemcpyDtoH_v2((&raw mut shared_bytes).cast(), at, size))?;
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
-        Ok(Kernel { raw: kernel, shared_bytes })
+        Ok(Kernel {
+            raw: kernel,
+            shared_bytes,
+        })
     }
 }
 
@@ -87,14 +111,24 @@ fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, BackendError> 
     let mut per_sm = 0;
     // SAFETY: `kernel` is loaded; the out-pointer is valid.
     unsafe {
-        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel.raw, BLOCK_THREADS as i32, kernel.shared_bytes as usize))?;
+        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &raw mut per_sm,
+            kernel.raw,
+            BLOCK_THREADS as i32,
+            kernel.shared_bytes as usize
+        ))?;
     }
     Ok(per_sm as u32 * multiprocessors)
 }
 
 impl CudaEngine {
     /// Starts an engine of `blocks` blocks, or as many as can be resident.
-    pub fn start(device: &CudaDevice, image: &Image, blocks: Option<u32>, pools: Pools) -> Result<Self, BackendError> {
+    pub fn start(
+        device: &CudaDevice,
+        image: &Image,
+        blocks: Option<u32>,
+        pools: Pools,
+    ) -> Result<Self, BackendError> {
         device.context.enter()?;
         for (what, value) in [
             ("pools.submission_slots", pools.submission_slots),
@@ -102,7 +136,11 @@ impl CudaEngine {
             ("pools.arena_tasks", pools.arena_tasks),
         ] {
             if !value.is_power_of_two() || value > 1 << 28 {
-                return Err(BackendError::Pool { what, rule: "a power of two up to 2^28", value: value.into() });
+                return Err(BackendError::Pool {
+                    what,
+                    rule: "a power of two up to 2^28",
+                    value: value.into(),
+                });
             }
         }
         let kernel = load(image, device.arch())?;
@@ -121,7 +159,13 @@ impl CudaEngine {
             copier: Copier::new(device.context)?,
             heap: Mutex::new(Heap::new(&device.context)?),
             stream: Stream::new()?,
-            epoch: Mutex::new(Epoch { number: 0, blocks, resident: false, kernel, image: image.clone() }),
+            epoch: Mutex::new(Epoch {
+                number: 0,
+                blocks,
+                resident: false,
+                kernel,
+                image: image.clone(),
+            }),
             lost: AtomicBool::new(false),
             start_time: Duration::ZERO,
         };
@@ -174,7 +218,8 @@ impl CudaEngine {
     fn request_park(&self, number: u32) {
         let request = u64::from(number) << 32 | u64::from(REQUEST_PARK);
         // SAFETY: `request` and `request_epoch` are one aligned 8-byte word of which the host is the only writer.
-        unsafe { std::sync::atomic::AtomicU64::from_ptr(self.words().cast()) }.store(request, Ordering::Release);
+        unsafe { std::sync::atomic::AtomicU64::from_ptr(self.words().cast()) }
+            .store(request, Ordering::Release);
     }
 
     /// Waits until a word shows the epoch's number; `image` names the functions in a report.
@@ -196,10 +241,15 @@ impl CudaEngine {
             }
             if spins.is_multiple_of(1 << 12) {
                 if self.stream.is_done().map_err(lose)? && word(&self.read_words()) != number {
-                    return Err(lose(BackendError::Lost { reason: format!("epoch {number} ended without an answer") }));
+                    return Err(lose(BackendError::Lost {
+                        reason: format!("epoch {number} ended without an answer"),
+                    }));
                 }
                 if begin.elapsed() > grace {
-                    return Err(lose(BackendError::Stuck { grace, report: self.report(image) }));
+                    return Err(lose(BackendError::Stuck {
+                        grace,
+                        report: self.report(image),
+                    }));
                 }
             }
             std::hint::spin_loop();
@@ -210,14 +260,18 @@ impl CudaEngine {
 
     fn check_lost(&self) -> Result<(), BackendError> {
         if self.lost.load(Ordering::Relaxed) {
-            return Err(BackendError::Lost { reason: "a task did not end or the kernel crashed; start a new process".into() });
+            return Err(BackendError::Lost {
+                reason: "a task did not end or the kernel crashed; start a new process".into(),
+            });
         }
         Ok(())
     }
 
     /// What the workers were doing, by state and function.
     fn report(&self, image: &Image) -> String {
-        let Ok(workers) = self.workers() else { return "(the workers' counters cannot be read)".into() };
+        let Ok(workers) = self.workers() else {
+            return "(the workers' counters cannot be read)".into();
+        };
         let mut groups = std::collections::BTreeMap::new();
         for (i, w) in workers.iter().enumerate() {
             let state = match w.state {
@@ -228,12 +282,19 @@ impl CudaEngine {
                 WORKER_INGRESS => "ingress",
                 _ => "unknown",
             };
-            let entry: &mut (u32, usize) = groups.entry((state, image.name(w.function))).or_insert((0, i));
+            let entry: &mut (u32, usize) = groups
+                .entry((state, image.name(w.function)))
+                .or_insert((0, i));
             entry.0 += 1;
         }
-        let lines = groups.into_iter().map(|((state, function), (count, first))| {
-            format!("  {count} warps {state} {function} (first: warp {first}, block {})", first as u32 / BLOCK_WARPS)
-        });
+        let lines = groups
+            .into_iter()
+            .map(|((state, function), (count, first))| {
+                format!(
+                    "  {count} warps {state} {function} (first: warp {first}, block {})",
+                    first as u32 / BLOCK_WARPS
+                )
+            });
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -241,7 +302,8 @@ impl CudaEngine {
         let mut bytes = [0u8; size_of::<DevGrid>()];
         // SAFETY: the grid's words are live; every bit pattern is a `DevGrid`.
         unsafe {
-            self.copier.read(self.tables.engine.grid.address(), &mut bytes)?;
+            self.copier
+                .read(self.tables.engine.grid.address(), &mut bytes)?;
             Ok(std::ptr::read_unaligned(bytes.as_ptr().cast()))
         }
     }
@@ -250,16 +312,27 @@ impl CudaEngine {
 /// The smallest pools with which every worker can hold what it keeps at hand.
 fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendError> {
     if blocks < 2 || blocks > max_blocks {
-        return Err(BackendError::Size { asked: blocks, max: max_blocks });
+        return Err(BackendError::Size {
+            asked: blocks,
+            max: max_blocks,
+        });
     }
     let warps = blocks * BLOCK_WARPS;
     if pools.groups < warps * GROUP_CACHE {
         let value = u64::from(pools.groups);
-        return Err(BackendError::Pool { what: "pools.groups", rule: "at least 512 for each resident warp", value });
+        return Err(BackendError::Pool {
+            what: "pools.groups",
+            rule: "at least 512 for each resident warp",
+            value,
+        });
     }
     if pools.tasks < warps * 16 * CHUNK_TASKS {
         let value = u64::from(pools.tasks);
-        return Err(BackendError::Pool { what: "pools.tasks", rule: "at least 512 for each resident warp", value });
+        return Err(BackendError::Pool {
+            what: "pools.tasks",
+            rule: "at least 512 for each resident warp",
+            value,
+        });
     }
     const { assert!(LOCAL_TASKS >= 2 * CHUNK_TASKS) };
     Ok(())
@@ -324,7 +397,10 @@ impl Backend for CudaEngine {
         unsafe { self.copier.fill(address, bytes, value) }
     }
     fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
-        assert!(params.len() <= PARAM_BYTES as usize, "checked by the host library");
+        assert!(
+            params.len() <= PARAM_BYTES as usize,
+            "checked by the host library"
+        );
         let at = self.tables.engine.params.address() + u64::from(instance) * u64::from(PARAM_BYTES);
         // SAFETY: the slot lies in the table of parameters.
         unsafe { self.copier.write(at, params) }
@@ -335,8 +411,11 @@ impl Backend for CudaEngine {
         let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
         // SAFETY: the table has `count` entries; every bit pattern is a `DevWorker`.
         unsafe {
-            self.copier.read(self.tables.engine.workers.address(), &mut bytes)?;
-            Ok((0..count).map(|i| std::ptr::read_unaligned(bytes.as_ptr().cast::<DevWorker>().add(i))).collect())
+            self.copier
+                .read(self.tables.engine.workers.address(), &mut bytes)?;
+            Ok((0..count)
+                .map(|i| std::ptr::read_unaligned(bytes.as_ptr().cast::<DevWorker>().add(i)))
+                .collect())
         }
     }
     fn pool_state(&self) -> Result<PoolState, BackendError> {
@@ -403,7 +482,9 @@ impl Backend for CudaEngine {
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
         if epoch.resident {
-            return Err(BackendError::NotParked { action: "loading an image" });
+            return Err(BackendError::NotParked {
+                action: "loading an image",
+            });
         }
         epoch.image.check_successor(image)?;
         let kernel = load(image, self.arch)?;

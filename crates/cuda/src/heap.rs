@@ -31,8 +31,21 @@ impl Heap {
     pub(crate) fn new(context: &Context) -> Result<Self, BackendError> {
         let mut base = 0;
         // SAFETY: `base` is a valid out-pointer.
-        unsafe { call!(cuMemAddressReserve(&raw mut base, RESERVED as usize, STEP as usize, 0, 0)) }?;
-        let mut heap = Self { base, mapped: 0, parts: Vec::new(), free: BTreeMap::new() };
+        unsafe {
+            call!(cuMemAddressReserve(
+                &raw mut base,
+                RESERVED as usize,
+                STEP as usize,
+                0,
+                0
+            ))
+        }?;
+        let mut heap = Self {
+            base,
+            mapped: 0,
+            parts: Vec::new(),
+            free: BTreeMap::new(),
+        };
         heap.grow(context, FIRST)?;
         Ok(heap)
     }
@@ -66,23 +79,42 @@ impl Heap {
     }
 
     fn grow(&mut self, context: &Context, bytes: u64) -> Result<(), BackendError> {
-        let oom = |e: BackendError| BackendError::OutOfMemory { kind: "device", bytes, detail: e.to_string() };
+        let oom = |e: BackendError| BackendError::OutOfMemory {
+            kind: "device",
+            bytes,
+            detail: e.to_string(),
+        };
         if self.mapped + bytes > RESERVED {
-            return Err(BackendError::OutOfMemory { kind: "device", bytes, detail: "address range used up".into() });
+            return Err(BackendError::OutOfMemory {
+                kind: "device",
+                bytes,
+                detail: "address range used up".into(),
+            });
         }
         let at = self.base + self.mapped;
-        let location =
-            sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: context.device };
+        let location = sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: context.device,
+        };
         // SAFETY: all-zero is a valid value of this plain C struct; the fields that matter are set below.
-        let mut prop: sys::CUmemAllocationProp = unsafe { std::mem::zeroed::<sys::CUmemAllocationProp_st>() };
+        let mut prop: sys::CUmemAllocationProp =
+            unsafe { std::mem::zeroed::<sys::CUmemAllocationProp_st>() };
         prop.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         prop.location = location;
-        let access =
-            sys::CUmemAccessDesc { location, flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+        let access = sys::CUmemAccessDesc {
+            location,
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
         let mut handle = 0;
         // SAFETY: the range at `at` is reserved and unmapped, sizes are multiples of the granularity.
         unsafe {
-            call!(cuMemCreate(&raw mut handle, bytes as usize, &raw const prop, 0)).map_err(oom)?;
+            call!(cuMemCreate(
+                &raw mut handle,
+                bytes as usize,
+                &raw const prop,
+                0
+            ))
+            .map_err(oom)?;
             let mapped = call!(cuMemMap(at, bytes as usize, 0, handle, 0))
                 .and_then(|()| call!(cuMemSetAccess(at, bytes as usize, &raw const access, 1)));
             if let Err(e) = mapped {

@@ -12,22 +12,70 @@ const SOURCES: &[(&str, &str)] = &[
     ("everwarp/api.cuh", include_str!("../device/api.cuh")),
     ("everwarp/atomic.cuh", include_str!("../device/atomic.cuh")),
     ("everwarp/engine.cu", include_str!("../device/engine.cu")),
-    ("everwarp/lane/lane.cuh", include_str!("../device/lane/lane.cuh")),
-    ("everwarp/warp/batch.cuh", include_str!("../device/warp/batch.cuh")),
-    ("everwarp/warp/finish.cuh", include_str!("../device/warp/finish.cuh")),
-    ("everwarp/warp/local.cuh", include_str!("../device/warp/local.cuh")),
-    ("everwarp/warp/warp.cuh", include_str!("../device/warp/warp.cuh")),
-    ("everwarp/warp/worker.cuh", include_str!("../device/warp/worker.cuh")),
-    ("everwarp/block/block.cuh", include_str!("../device/block/block.cuh")),
-    ("everwarp/block/mode.cuh", include_str!("../device/block/mode.cuh")),
-    ("everwarp/grid/chunk.cuh", include_str!("../device/grid/chunk.cuh")),
-    ("everwarp/grid/deque.cuh", include_str!("../device/grid/deque.cuh")),
-    ("everwarp/grid/group.cuh", include_str!("../device/grid/group.cuh")),
-    ("everwarp/grid/idle.cuh", include_str!("../device/grid/idle.cuh")),
-    ("everwarp/grid/refill.cuh", include_str!("../device/grid/refill.cuh")),
-    ("everwarp/grid/stack.cuh", include_str!("../device/grid/stack.cuh")),
-    ("everwarp/system/egress.cuh", include_str!("../device/system/egress.cuh")),
-    ("everwarp/system/ingress.cuh", include_str!("../device/system/ingress.cuh")),
+    (
+        "everwarp/lane/lane.cuh",
+        include_str!("../device/lane/lane.cuh"),
+    ),
+    (
+        "everwarp/warp/batch.cuh",
+        include_str!("../device/warp/batch.cuh"),
+    ),
+    (
+        "everwarp/warp/finish.cuh",
+        include_str!("../device/warp/finish.cuh"),
+    ),
+    (
+        "everwarp/warp/local.cuh",
+        include_str!("../device/warp/local.cuh"),
+    ),
+    (
+        "everwarp/warp/warp.cuh",
+        include_str!("../device/warp/warp.cuh"),
+    ),
+    (
+        "everwarp/warp/worker.cuh",
+        include_str!("../device/warp/worker.cuh"),
+    ),
+    (
+        "everwarp/block/block.cuh",
+        include_str!("../device/block/block.cuh"),
+    ),
+    (
+        "everwarp/block/mode.cuh",
+        include_str!("../device/block/mode.cuh"),
+    ),
+    (
+        "everwarp/grid/chunk.cuh",
+        include_str!("../device/grid/chunk.cuh"),
+    ),
+    (
+        "everwarp/grid/deque.cuh",
+        include_str!("../device/grid/deque.cuh"),
+    ),
+    (
+        "everwarp/grid/group.cuh",
+        include_str!("../device/grid/group.cuh"),
+    ),
+    (
+        "everwarp/grid/idle.cuh",
+        include_str!("../device/grid/idle.cuh"),
+    ),
+    (
+        "everwarp/grid/refill.cuh",
+        include_str!("../device/grid/refill.cuh"),
+    ),
+    (
+        "everwarp/grid/stack.cuh",
+        include_str!("../device/grid/stack.cuh"),
+    ),
+    (
+        "everwarp/system/egress.cuh",
+        include_str!("../device/system/egress.cuh"),
+    ),
+    (
+        "everwarp/system/ingress.cuh",
+        include_str!("../device/system/ingress.cuh"),
+    ),
 ];
 
 /// The kernel's name in every image.
@@ -47,7 +95,10 @@ pub struct Source {
 /// The raw kernels that benchmarks are compared with.
 pub fn raw_source() -> Source {
     let Source { headers, .. } = source(&Image::default());
-    Source { unit: include_str!("../device/raw.cu").to_owned(), headers }
+    Source {
+        unit: include_str!("../device/raw.cu").to_owned(),
+        headers,
+    }
 }
 
 /// Builds the source of an image.
@@ -55,11 +106,18 @@ pub fn raw_source() -> Source {
 /// # Panics
 /// If the programs have more than `FN_LIMIT` functions together.
 pub fn source(image: &Image) -> Source {
-    assert!(image.functions().count() < (FN_LIMIT - FN_FIRST) as usize, "too many functions for one image");
+    assert!(
+        image.functions().count() < (FN_LIMIT - FN_FIRST) as usize,
+        "too many functions for one image"
+    );
     let mut contract = String::new();
     write_header(&mut contract).expect("writing to a string cannot fail");
     let mut headers = vec![("everwarp/contract.cuh".to_owned(), contract)];
-    headers.extend(SOURCES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())));
+    headers.extend(
+        SOURCES
+            .iter()
+            .map(|&(name, text)| (name.to_owned(), text.to_owned())),
+    );
     let mut unit = String::new();
     write_unit(&mut unit, image).expect("writing to a string cannot fail");
     Source { unit, headers }
@@ -68,26 +126,50 @@ pub fn source(image: &Image) -> Source {
 fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     writeln!(out, "#include \"everwarp/contract.cuh\"")?;
     for (id, program, function) in image.functions() {
-        writeln!(out, "[[maybe_unused]] constexpr u32 FN_{}_{} = {id};", program.name, function.name)?;
+        writeln!(
+            out,
+            "[[maybe_unused]] constexpr u32 FN_{}_{} = {id};",
+            program.name, function.name
+        )?;
     }
-    writeln!(out, "constexpr u32 FN_COUNT = {};", FN_FIRST as usize + image.functions().count())?;
+    writeln!(
+        out,
+        "constexpr u32 FN_COUNT = {};",
+        FN_FIRST as usize + image.functions().count()
+    )?;
     writeln!(out, "#include \"everwarp/api.cuh\"")?;
     for (i, program) in image.programs.iter().enumerate() {
         // Programs may share a struct of parameters.
-        if image.programs[..i].iter().all(|p| p.params_name != program.params_name) {
+        if image.programs[..i]
+            .iter()
+            .all(|p| p.params_name != program.params_name)
+        {
             (program.write_params)(out)?;
         }
-        writeln!(out, "#line 1 \"{}.cu\"\n{}", program.name, program.device_source)?;
+        writeln!(
+            out,
+            "#line 1 \"{}.cu\"\n{}",
+            program.name, program.device_source
+        )?;
     }
     writeln!(out, "#line 1 \"dispatch\"\nnamespace ew {{")?;
     write_meta(out, image)?;
-    for (shape, name, view) in
-        [(Shape::Lane, "lane", "Lane"), (Shape::Warp, "warp", "Warp"), (Shape::Block, "block", "Block")]
-    {
-        writeln!(out, "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{")?;
+    for (shape, name, view) in [
+        (Shape::Lane, "lane", "Lane"),
+        (Shape::Warp, "warp", "Warp"),
+        (Shape::Block, "block", "Block"),
+    ] {
+        writeln!(
+            out,
+            "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{"
+        )?;
         for (id, program, function) in image.functions().filter(|(_, _, f)| f.shape == shape) {
             let (program, params) = (program.name, program.params_name);
-            writeln!(out, "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;", function.name)?;
+            writeln!(
+                out,
+                "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;",
+                function.name
+            )?;
         }
         writeln!(out, "  }}\n}}")?;
     }
@@ -112,12 +194,20 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
             Shape::Block => "SHAPE_BLOCK",
         };
         let fifo = u32::from(f.order == Order::BreadthFirst);
-        writeln!(out, "  {{{shape}, {fifo}, {}, {}}},", f.max_spawn, u32::from(f.forks))?;
+        writeln!(
+            out,
+            "  {{{shape}, {fifo}, {}, {}}},",
+            f.max_spawn,
+            u32::from(f.forks)
+        )?;
     }
     writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;
     // Spelled out, so that it folds where a task names the function it spawns.
     write!(out, "EW_FN bool is_block(u32 fn) {{ return false")?;
-    for (id, _, _) in image.functions().filter(|(_, _, f)| f.shape == Shape::Block) {
+    for (id, _, _) in image
+        .functions()
+        .filter(|(_, _, f)| f.shape == Shape::Block)
+    {
         write!(out, " || fn == {id}")?;
     }
     writeln!(out, "; }}")

@@ -97,13 +97,17 @@ pub struct Nvrtc {
 
 impl std::fmt::Debug for Nvrtc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Nvrtc").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Nvrtc")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
 /// Libraries in a folder whose name starts as NVRTC's does.
 fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let mut found: Vec<_> = entries
         .flatten()
         .map(|e| e.path())
@@ -119,17 +123,34 @@ fn in_folder(folder: &Path) -> Vec<PathBuf> {
 
 /// Where NVRTC is looked for when nothing names it, in this order.
 fn candidates() -> Vec<PathBuf> {
-    let mut list: Vec<PathBuf> = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"].map(PathBuf::from).to_vec();
-    let mut roots: Vec<PathBuf> =
-        ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
-    roots.extend(["/usr/local/cuda", "/usr/local/cuda-13.0", "/usr/local/cuda-12.9", "/opt/cuda"].map(PathBuf::from));
+    let mut list: Vec<PathBuf> = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
+        .map(PathBuf::from)
+        .to_vec();
+    let mut roots: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
+        .iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from)
+        .collect();
+    roots.extend(
+        [
+            "/usr/local/cuda",
+            "/usr/local/cuda-13.0",
+            "/usr/local/cuda-12.9",
+            "/opt/cuda",
+        ]
+        .map(PathBuf::from),
+    );
     for root in roots {
         for folder in ["lib64", "lib", "targets/x86_64-linux/lib"] {
             list.extend(in_folder(&root.join(folder)));
         }
     }
     if let Some(venv) = std::env::var_os("VIRTUAL_ENV") {
-        for python in std::fs::read_dir(Path::new(&venv).join("lib")).into_iter().flatten().flatten() {
+        for python in std::fs::read_dir(Path::new(&venv).join("lib"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let nvidia = python.path().join("site-packages/nvidia");
             for package in std::fs::read_dir(nvidia).into_iter().flatten().flatten() {
                 list.extend(in_folder(&package.path().join("lib")));
@@ -153,7 +174,11 @@ impl Nvrtc {
                 Err(other) => return Err(other),
             }
         }
-        let looked = candidates.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        let looked = candidates
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
         Err(NvrtcError::NotFound { looked })
     }
 
@@ -173,9 +198,14 @@ impl Nvrtc {
             }
         }
         // SAFETY: loading NVRTC runs its initialisers, which have no requirements.
-        let library = unsafe { Library::new(path) }
-            .map_err(|e| NvrtcError::BadPath { path: path.to_owned(), reason: e.to_string() })?;
-        Ok(Self { raw: Raw::load(library, path)?, path: path.to_owned() })
+        let library = unsafe { Library::new(path) }.map_err(|e| NvrtcError::BadPath {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        })?;
+        Ok(Self {
+            raw: Raw::load(library, path)?,
+            path: path.to_owned(),
+        })
     }
 
     /// The library's path, or its bare name if the loader found it.
@@ -187,12 +217,18 @@ impl Nvrtc {
     pub fn version(&self) -> Result<(u32, u32), NvrtcError> {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: valid out-pointers.
-        self.check("nvrtcVersion", unsafe { (self.raw.version)(&raw mut major, &raw mut minor) }, None)?;
+        let code = unsafe { (self.raw.version)(&raw mut major, &raw mut minor) };
+        self.check("nvrtcVersion", code, None)?;
         Ok((major as u32, minor as u32))
     }
 
     /// Compiles a unit with its headers (include name, text) for an architecture, 90 meaning `sm_90`.
-    pub fn compile(&self, unit: &str, headers: &[(String, String)], arch: u32) -> Result<Cubin, NvrtcError> {
+    pub fn compile(
+        &self,
+        unit: &str,
+        headers: &[(String, String)],
+        arch: u32,
+    ) -> Result<Cubin, NvrtcError> {
         let c = |s: &str| CString::new(s.replace('\0', " ")).expect("NULs were replaced");
         let unit = c(unit);
         let (names, texts): (Vec<_>, Vec<_>) = headers.iter().map(|(n, t)| (c(n), c(t))).unzip();
@@ -203,7 +239,14 @@ impl Nvrtc {
             let (texts, names) = (texts.as_ptr(), names.as_ptr());
             // SAFETY: all pointers are to terminated strings that outlive the call.
             unsafe {
-                (self.raw.create)(&raw mut program, unit.as_ptr(), c"everwarp.cu".as_ptr(), headers.len() as c_int, texts, names)
+                (self.raw.create)(
+                    &raw mut program,
+                    unit.as_ptr(),
+                    c"everwarp.cu".as_ptr(),
+                    headers.len() as c_int,
+                    texts,
+                    names,
+                )
             }
         };
         self.check("nvrtcCreateProgram", created, None)?;
@@ -217,21 +260,33 @@ impl Nvrtc {
         let options = options(arch).map(|o| CString::new(o).expect("options hold no NUL"));
         let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: `program` is live; the options outlive the call.
-        let compiled = unsafe { (self.raw.compile)(program, options.len() as c_int, options.as_ptr()) };
+        let compiled =
+            unsafe { (self.raw.compile)(program, options.len() as c_int, options.as_ptr()) };
         let mut size = 0;
         // SAFETY: `program` is live; buffers have the size that NVRTC states.
         let log = unsafe {
             (self.raw.log_size)(program, &raw mut size);
             let mut log = vec![0u8; size.max(1)];
             (self.raw.log)(program, log.as_mut_ptr().cast());
-            String::from_utf8_lossy(&log).trim_end_matches('\0').trim_end().to_owned()
+            String::from_utf8_lossy(&log)
+                .trim_end_matches('\0')
+                .trim_end()
+                .to_owned()
         };
         self.check("nvrtcCompileProgram", compiled, Some(&log))?;
         // SAFETY: as above.
         let image = unsafe {
-            self.check("nvrtcGetCUBINSize", (self.raw.cubin_size)(program, &raw mut size), Some(&log))?;
+            self.check(
+                "nvrtcGetCUBINSize",
+                (self.raw.cubin_size)(program, &raw mut size),
+                Some(&log),
+            )?;
             let mut image = vec![0u8; size];
-            self.check("nvrtcGetCUBIN", (self.raw.cubin)(program, image.as_mut_ptr().cast()), Some(&log))?;
+            self.check(
+                "nvrtcGetCUBIN",
+                (self.raw.cubin)(program, image.as_mut_ptr().cast()),
+                Some(&log),
+            )?;
             image
         };
         Ok(Cubin { image, log })
@@ -242,8 +297,15 @@ impl Nvrtc {
             return Ok(());
         }
         // SAFETY: NVRTC answers any code with a static, terminated string.
-        let name = unsafe { CStr::from_ptr((self.raw.error_name)(code)) }.to_string_lossy().into_owned();
-        Err(NvrtcError::Failed { call, code, name, log: log.unwrap_or("(none)").to_owned() })
+        let name = unsafe { CStr::from_ptr((self.raw.error_name)(code)) }
+            .to_string_lossy()
+            .into_owned();
+        Err(NvrtcError::Failed {
+            call,
+            code,
+            name,
+            log: log.unwrap_or("(none)").to_owned(),
+        })
     }
 }
 

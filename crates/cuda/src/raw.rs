@@ -27,18 +27,29 @@ impl Raw {
     /// They do not compile, or the device refuses.
     pub fn new(device: &CudaDevice) -> Result<Self, BackendError> {
         device.context.enter()?;
-        let cubin =
-            Cache::user().compile(&raw_source(), device.arch()).map_err(|e| BackendError::Compile(Box::new(e)))?;
+        let cubin = Cache::user()
+            .compile(&raw_source(), device.arch())
+            .map_err(|e| BackendError::Compile(Box::new(e)))?;
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast())) }?;
-        Ok(Self { module, stream: Stream::new()?, words: Pinned::new(4096)? })
+        Ok(Self {
+            module,
+            stream: Stream::new()?,
+            words: Pinned::new(4096)?,
+        })
     }
 
     fn kernel(&self, name: &CStr) -> Result<sys::CUfunction, BackendError> {
         let mut kernel = std::ptr::null_mut();
         // SAFETY: the module is loaded; the out-pointer is valid.
-        unsafe { call!(cuModuleGetFunction(&raw mut kernel, self.module, name.as_ptr())) }?;
+        unsafe {
+            call!(cuModuleGetFunction(
+                &raw mut kernel,
+                self.module,
+                name.as_ptr()
+            ))
+        }?;
         Ok(kernel)
     }
 
@@ -53,7 +64,11 @@ impl Raw {
     ) -> Result<(), BackendError> {
         let (stream, params, none) = (self.stream.0, params.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller vouches for the parameters.
-        unsafe { call!(cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, 0, stream, params, none)) }
+        unsafe {
+            call!(cuLaunchKernel(
+                kernel, grid, 1, 1, block, 1, 1, 0, stream, params, none
+            ))
+        }
     }
 
     fn word(&self, index: usize) -> &AtomicU32 {
@@ -75,8 +90,12 @@ impl Raw {
         unsafe {
             call!(cuMemAlloc_v2(&raw mut middle, 256))?;
             call!(cuMemsetD8_v2(middle, 0, 256))?;
-            let mut params =
-                [(&raw mut ask).cast(), (&raw mut answer).cast(), (&raw mut rounds).cast(), (&raw mut middle).cast()];
+            let mut params = [
+                (&raw mut ask).cast(),
+                (&raw mut answer).cast(),
+                (&raw mut rounds).cast(),
+                (&raw mut middle).cast(),
+            ];
             self.launch(kernel, if relay { 2 } else { 1 }, 1, &mut params)?;
         }
         let mut times = Vec::with_capacity(rounds as usize);
@@ -124,7 +143,11 @@ impl Raw {
             call!(cuMemAlloc_v2(&raw mut cells, (mask as usize + 1) * 8))?;
             for _ in 0..5 {
                 let begin = Instant::now();
-                let mut params = [(&raw mut cells).cast(), (&raw mut rounds).cast(), (&raw mut mask).cast()];
+                let mut params = [
+                    (&raw mut cells).cast(),
+                    (&raw mut rounds).cast(),
+                    (&raw mut mask).cast(),
+                ];
                 self.launch(kernel, grid, block, &mut params)?;
                 self.stream.synchronize()?;
                 best = best.min(begin.elapsed());

@@ -38,7 +38,11 @@ impl Tables {
         let groups = u64::from(pools.groups.next_multiple_of(SLAB_GROUPS));
         if chunks >= 1 << CHUNK_ID_BITS {
             let value = u64::from(pools.tasks);
-            return Err(BackendError::Pool { what: "pools.tasks", rule: "less than 2^31", value });
+            return Err(BackendError::Pool {
+                what: "pools.tasks",
+                rule: "less than 2^31",
+                value,
+            });
         }
         let slabs = groups / u64::from(SLAB_GROUPS) + warps;
         let words = warps.div_ceil(32);
@@ -101,14 +105,35 @@ impl Tables {
         if let Err(e) = allocated {
             // SAFETY: nobody has seen the pinned memory.
             unsafe { pinned.free() };
-            return Err(BackendError::OutOfMemory { kind: "device", bytes, detail: e.to_string() });
+            return Err(BackendError::OutOfMemory {
+                kind: "device",
+                bytes,
+                detail: e.to_string(),
+            });
         }
         macro_rules! relocate {
             ($($field:ident),*) => { $(engine.$field = DevPtr::new(engine.$field.address() + device);)* };
         }
         relocate!(
-            grid, groups, slabs, slab_next, chunks, chunk_next, chunk_count, deques, warp_bits, block_bits, inboxes,
-            idle_warp_bits, idle_block_bits, shards, saved, saved_count, workers, params, saved_hands
+            grid,
+            groups,
+            slabs,
+            slab_next,
+            chunks,
+            chunk_next,
+            chunk_count,
+            deques,
+            warp_bits,
+            block_bits,
+            inboxes,
+            idle_warp_bits,
+            idle_block_bits,
+            shards,
+            saved,
+            saved_count,
+            workers,
+            params,
+            saved_hands
         );
         // SAFETY: all four offsets lie inside the pinned allocation.
         let shared = unsafe {
@@ -119,11 +144,20 @@ impl Tables {
                 arena: pinned.host.add(h_arena as usize).cast(),
             }
         };
-        Ok(Self { engine, shared, pinned, device, device_bytes: bytes })
+        Ok(Self {
+            engine,
+            shared,
+            pinned,
+            device,
+            device_bytes: bytes,
+        })
     }
 
     pub(crate) fn footprint(&self) -> Footprint {
-        Footprint { device_bytes: self.device_bytes, host_bytes: self.pinned.bytes as u64 }
+        Footprint {
+            device_bytes: self.device_bytes,
+            host_bytes: self.pinned.bytes as u64,
+        }
     }
 
     /// # Safety

@@ -43,9 +43,18 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     pub(crate) fn new(core: &Arc<Core>, len: usize) -> Result<Self, Error> {
         // An empty buffer has an address of its own all the same.
-        let bytes = len.max(1).checked_mul(size_of::<T>()).ok_or(Error::BufferTooLarge { len })? as u64;
+        let bytes = len
+            .max(1)
+            .checked_mul(size_of::<T>())
+            .ok_or(Error::BufferTooLarge { len })? as u64;
         let address = core.backend.alloc(bytes)?;
-        Ok(Self { core: core.clone(), address, len, bytes, element: PhantomData })
+        Ok(Self {
+            core: core.clone(),
+            address,
+            len,
+            bytes,
+            element: PhantomData,
+        })
     }
     /// Its length in elements.
     pub fn len(&self) -> usize {
@@ -62,7 +71,11 @@ impl<T: Element> Buffer<T> {
 
     fn range(&self, offset: usize, len: usize) -> Result<u64, Error> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(Error::OutOfBounds { offset, len, capacity: self.len });
+            return Err(Error::OutOfBounds {
+                offset,
+                len,
+                capacity: self.len,
+            });
         }
         Ok(self.address + (offset * size_of::<T>()) as u64)
     }
@@ -102,7 +115,8 @@ impl<T: Element> Buffer<T> {
         let at = self.range(offset, data.len())?;
         // SAFETY: every bit pattern is a valid element; the range was checked.
         unsafe {
-            let bytes = std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(data));
+            let bytes =
+                std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(data));
             Ok(self.core.backend.read(at, bytes)?)
         }
     }
@@ -112,7 +126,11 @@ impl<T: Element> Buffer<T> {
     /// [`Error::OutOfBounds`] if the slice is longer than the buffer or shorter, or the copy fails.
     pub fn read_into(&self, data: &mut [T]) -> Result<(), Error> {
         if data.len() != self.len {
-            return Err(Error::OutOfBounds { offset: 0, len: data.len(), capacity: self.len });
+            return Err(Error::OutOfBounds {
+                offset: 0,
+                len: data.len(),
+                capacity: self.len,
+            });
         }
         self.read_at(0, data)
     }

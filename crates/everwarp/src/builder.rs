@@ -24,7 +24,13 @@ pub struct EngineBuilder<'d> {
 impl<'d> EngineBuilder<'d> {
     pub(crate) fn new(device: &'d Device) -> Self {
         let (programs, pools) = (Vec::new(), Pools::default());
-        Self { device, programs, pools, size: None, watchdog: Duration::from_secs(10) }
+        Self {
+            device,
+            programs,
+            pools,
+            size: None,
+            watchdog: Duration::from_secs(10),
+        }
     }
     /// Adds a program. Naming one twice does nothing.
     pub fn program(mut self, program: &'static Program) -> Self {
@@ -62,6 +68,8 @@ impl<'d> EngineBuilder<'d> {
             Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, self.pools)?),
             Opened::Cuda(device) => Box::new(device.start(&image, self.size, self.pools)?),
         };
-        Ok(Engine { core: Core::new(backend, image, self.watchdog) })
+        Ok(Engine {
+            core: Core::new(backend, image, self.watchdog),
+        })
     }
 }

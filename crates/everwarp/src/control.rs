@@ -22,7 +22,10 @@ impl Engine {
         self.core.check()?;
         // Before it is: a wait that sees nothing move from here on knows why.
         self.core.parked.fetch_or(1, Ordering::AcqRel);
-        self.core.backend.park(PARK_GRACE).map_err(|e| self.core.fail(e.into()))
+        self.core
+            .backend
+            .park(PARK_GRACE)
+            .map_err(|e| self.core.fail(e.into()))
     }
     /// Goes on after [`park`](Self::park).
     ///
@@ -42,7 +45,10 @@ impl Engine {
         self.core.check()?;
         self.core.backend.resume(size)?;
         let next = |epoch: u32| (epoch % 2 == 1).then_some(epoch.wrapping_add(1));
-        let _ = self.core.parked.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+        let _ = self
+            .core
+            .parked
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
         Ok(())
     }
     /// Begins a new epoch at once, with the given size or the same; answers the time from raising the
@@ -52,11 +58,14 @@ impl Engine {
     /// The engine is parked, the size is impossible, or a task does not end.
     pub fn swap(&self, size: Option<u32>) -> Result<Duration, Error> {
         self.core.check()?;
-        self.core.backend.swap(size, PARK_GRACE).map_err(|error| match error {
-            BackendError::Size { .. } | BackendError::Parked { .. } => error.into(),
-            // In between, it was parked: whether it came back is not known.
-            error => self.core.fail(error.into()),
-        })
+        self.core
+            .backend
+            .swap(size, PARK_GRACE)
+            .map_err(|error| match error {
+                BackendError::Size { .. } | BackendError::Parked { .. } => error.into(),
+                // In between, it was parked: whether it came back is not known.
+                error => self.core.fail(error.into()),
+            })
     }
     /// Adds a program to a parked engine.
     ///

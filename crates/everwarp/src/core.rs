@@ -46,7 +46,9 @@ pub(crate) struct Core {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("kind", &self.backend.kind()).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("kind", &self.backend.kind())
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,7 +84,9 @@ impl Core {
     /// Whether new work may come.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(reason) = self.failure.get() {
-            return Err(Error::Lost { reason: reason.clone() });
+            return Err(Error::Lost {
+                reason: reason.clone(),
+            });
         }
         if self.stopped.load(Ordering::Acquire) {
             return Err(Error::Stopped);

@@ -27,7 +27,9 @@ impl FromStr for Select {
             "auto" => Ok(Self::Auto),
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda),
-            _ => Err(Error::UnknownEngine { name: name.to_owned() }),
+            _ => Err(Error::UnknownEngine {
+                name: name.to_owned(),
+            }),
         }
     }
 }
@@ -59,12 +61,21 @@ impl Device {
     /// # Errors
     /// With [`Select::Cuda`], the reason why no GPU can be used.
     pub fn open(select: Select) -> Result<Self, Error> {
-        let cpu = |why| Self { opened: Opened::Cpu, why };
+        let cpu = |why| Self {
+            opened: Opened::Cpu,
+            why,
+        };
         match select {
             Select::Cpu => Ok(cpu("it was asked for".to_owned())),
-            Select::Cuda => Ok(Self { opened: Opened::Cuda(CudaDevice::open(0)?), why: "it was asked for".to_owned() }),
+            Select::Cuda => Ok(Self {
+                opened: Opened::Cuda(CudaDevice::open(0)?),
+                why: "it was asked for".to_owned(),
+            }),
             Select::Auto => Ok(match CudaDevice::open(0) {
-                Ok(device) => Self { opened: Opened::Cuda(device), why: "a GPU is there".to_owned() },
+                Ok(device) => Self {
+                    opened: Opened::Cuda(device),
+                    why: "a GPU is there".to_owned(),
+                },
                 Err(reason) => cpu(format!("no GPU can be used: {reason}")),
             }),
         }

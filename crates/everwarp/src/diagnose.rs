@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use everwarp_contract::telemetry::{WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED};
+use everwarp_contract::telemetry::{
+    WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
+};
 use everwarp_contract::{DevWorker, fault};
 
 use crate::core::Core;
@@ -25,17 +27,29 @@ pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
         };
     }
     let report = report(core, workers);
-    let reason = if running { StuckReason::Running } else { StuckReason::Deadlock };
+    let reason = if running {
+        StuckReason::Running
+    } else {
+        StuckReason::Deadlock
+    };
     // The attempt to park decides whether the device comes back at all.
     let _ = core.backend.park(Duration::from_millis(500));
-    Error::Stuck { after: core.watchdog, reason, report }
+    Error::Stuck {
+        after: core.watchdog,
+        reason,
+        report,
+    }
 }
 
 /// The workers, grouped by what they do and in which function.
 fn report(core: &Core, workers: &[DevWorker]) -> String {
     let image = lock(&core.image);
     let mut lines = BTreeMap::<(&str, String), (u32, usize, u32)>::new();
-    for (i, w) in workers.iter().enumerate().filter(|(_, w)| w.state != WORKER_AWAY || w.queued != 0) {
+    for (i, w) in workers
+        .iter()
+        .enumerate()
+        .filter(|(_, w)| w.state != WORKER_AWAY || w.queued != 0)
+    {
         let state = match w.state {
             WORKER_AWAY => "away",
             WORKER_IDLE => "idle",
@@ -44,14 +58,20 @@ fn report(core: &Core, workers: &[DevWorker]) -> String {
             WORKER_INGRESS => "polling the submission ring",
             _ => "in an unknown state",
         };
-        let function = if matches!(w.state, WORKER_RUNNING | WORKER_STARVED) { image.name(w.function) } else { String::new() };
+        let function = if matches!(w.state, WORKER_RUNNING | WORKER_STARVED) {
+            image.name(w.function)
+        } else {
+            String::new()
+        };
         let entry = lines.entry((state, function)).or_insert((0, i, 0));
         entry.0 += 1;
         entry.2 += w.queued;
     }
-    let text = lines.into_iter().map(|((state, function), (count, first, queued))| {
-        format!("  {count} {state} {function} (first: worker {first}; {queued} tasks queued)")
-    });
+    let text = lines
+        .into_iter()
+        .map(|((state, function), (count, first, queued))| {
+            format!("  {count} {state} {function} (first: worker {first}; {queued} tasks queued)")
+        });
     text.collect::<Vec<_>>().join("\n")
 }
 
@@ -60,30 +80,53 @@ impl Core {
     pub(crate) fn fault(&self) -> Option<Error> {
         let words = self.words();
         // SAFETY: the words outlive the core; `code` is aligned and accessed atomically.
-        let code = unsafe { AtomicU32::from_ptr((&raw const (*words).fault.code).cast_mut()) }.load(Ordering::Acquire);
+        let code = unsafe { AtomicU32::from_ptr((&raw const (*words).fault.code).cast_mut()) }
+            .load(Ordering::Acquire);
         let (what, fix) = match code {
             fault::FAULT_NONE => return None,
-            fault::FAULT_SPAWN_LIMIT => {
-                ("a task spawned more than its function declares", "raise the function's max_spawn, or spawn less")
-            }
-            fault::FAULT_UNKNOWN_FUNCTION => ("a task named an unknown function", "check the function numbers"),
-            fault::FAULT_NOT_COUNTED => {
-                ("a task spawned into its own group, which its function does not declare", "declare `spawns`, or fork")
-            }
-            fault::FAULT_FORK => {
-                ("a task forked twice, or its function does not declare that it forks", "fork once, and declare `forks`")
-            }
-            fault::FAULT_PROGRAM => ("the program reported a fault", "see the program's documentation for the detail"),
-            fault::FAULT_BAD_SUBMISSION => ("an invalid task was submitted", "build tasks with Instance::task"),
-            _ => ("an invariant of the engine broke", "this is a bug in everwarp: please report it"),
+            fault::FAULT_SPAWN_LIMIT => (
+                "a task spawned more than its function declares",
+                "raise the function's max_spawn, or spawn less",
+            ),
+            fault::FAULT_UNKNOWN_FUNCTION => (
+                "a task named an unknown function",
+                "check the function numbers",
+            ),
+            fault::FAULT_NOT_COUNTED => (
+                "a task spawned into its own group, which its function does not declare",
+                "declare `spawns`, or fork",
+            ),
+            fault::FAULT_FORK => (
+                "a task forked twice, or its function does not declare that it forks",
+                "fork once, and declare `forks`",
+            ),
+            fault::FAULT_PROGRAM => (
+                "the program reported a fault",
+                "see the program's documentation for the detail",
+            ),
+            fault::FAULT_BAD_SUBMISSION => (
+                "an invalid task was submitted",
+                "build tasks with Instance::task",
+            ),
+            _ => (
+                "an invariant of the engine broke",
+                "this is a bug in everwarp: please report it",
+            ),
         };
         // SAFETY: as above; the acquire of `code`, which is written last, has made them visible.
         let (function, detail) = unsafe {
             (
-                AtomicU32::from_ptr((&raw const (*words).fault.function).cast_mut()).load(Ordering::Relaxed),
-                AtomicU64::from_ptr((&raw const (*words).fault.detail).cast_mut()).load(Ordering::Relaxed),
+                AtomicU32::from_ptr((&raw const (*words).fault.function).cast_mut())
+                    .load(Ordering::Relaxed),
+                AtomicU64::from_ptr((&raw const (*words).fault.detail).cast_mut())
+                    .load(Ordering::Relaxed),
             )
         };
-        Some(Error::Fault { what, function: lock(&self.image).name(function), detail, fix })
+        Some(Error::Fault {
+            what,
+            function: lock(&self.image).name(function),
+            detail,
+            fix,
+        })
     }
 }

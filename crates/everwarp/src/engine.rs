@@ -82,8 +82,17 @@ impl Engine {
     ///
     /// # Errors
     /// The engine does not hold the program, it takes other parameters, or there are 256 instances.
-    pub unsafe fn instance<P: Layout>(&self, program: &'static Program, params: &P) -> Result<Instance, Error> {
-        const { assert!(size_of::<P>() <= PARAM_BYTES as usize, "parameters have at most 256 bytes") };
+    pub unsafe fn instance<P: Layout>(
+        &self,
+        program: &'static Program,
+        params: &P,
+    ) -> Result<Instance, Error> {
+        const {
+            assert!(
+                size_of::<P>() <= PARAM_BYTES as usize,
+                "parameters have at most 256 bytes"
+            )
+        };
         if P::NAME != program.params_name {
             return Err(Error::WrongParams {
                 program: program.name.to_owned(),
@@ -109,7 +118,8 @@ impl Engine {
         self.core.check()?;
         task.check(&self.core)?;
         let (descriptor, counted) = (task.build(), task.spawns());
-        let token = self.reaping(|| lock(&self.core.producer).task(&self.core, descriptor, counted))?;
+        let token =
+            self.reaping(|| lock(&self.core.producer).task(&self.core, descriptor, counted))?;
         self.core.backend.doorbell();
         Ok(Pending::new(self.core.clone(), token))
     }
@@ -138,7 +148,10 @@ impl Engine {
         self.core.check()?;
         let limit = self.pools().arena_tasks;
         if tasks.len() > limit as usize {
-            return Err(Error::BatchTooLarge { tasks: tasks.len(), limit });
+            return Err(Error::BatchTooLarge {
+                tasks: tasks.len(),
+                limit,
+            });
         }
         check_batch(&self.core, tasks)?;
         self.submit_checked(tasks)

@@ -23,13 +23,17 @@ pub enum Error {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// The submission ring, the tokens or the arena have no room.
-    #[error("the engine takes no more for now: {what} is full; wait for something submitted earlier")]
+    #[error(
+        "the engine takes no more for now: {what} is full; wait for something submitted earlier"
+    )]
     Full {
         /// What is full.
         what: &'static str,
     },
     /// A batch that can never fit.
-    #[error("a batch of {tasks} tasks is larger than the arena ({limit}): use submit_all, or larger pools")]
+    #[error(
+        "a batch of {tasks} tasks is larger than the arena ({limit}): use submit_all, or larger pools"
+    )]
     BatchTooLarge {
         /// Tasks in the batch.
         tasks: usize,
@@ -70,19 +74,25 @@ pub enum Error {
     #[error("this submission was already waited for")]
     AlreadyTaken,
     /// A program that the engine was not started with.
-    #[error("the engine does not hold the program `{program}`: name it when the engine is started, or load it")]
+    #[error(
+        "the engine does not hold the program `{program}`: name it when the engine is started, or load it"
+    )]
     UnknownProgram {
         /// The program.
         program: String,
     },
     /// Two different programs with one name.
-    #[error("two different programs are called `{program}`, which would hide one of them: rename one")]
+    #[error(
+        "two different programs are called `{program}`, which would hide one of them: rename one"
+    )]
     DuplicateProgram {
         /// The name.
         program: String,
     },
     /// More functions than a descriptor can number.
-    #[error("the programs have {functions} functions together, but an image holds {limit}: use fewer programs")]
+    #[error(
+        "the programs have {functions} functions together, but an image holds {limit}: use fewer programs"
+    )]
     TooManyFunctions {
         /// Functions of all programs.
         functions: usize,

@@ -41,13 +41,28 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(core: &Arc<Core>, program: &'static Program, params: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        program: &'static Program,
+        params: &[u8],
+    ) -> Result<Self, Error> {
         core.check()?;
         let base = place(&lock(&core.image), program)?;
-        let base = base.ok_or_else(|| Error::UnknownProgram { program: program.name.to_owned() })?;
-        let slot = core.slots.iter().position(Slot::hold).ok_or(Error::TooManyInstances)? as u8;
+        let base = base.ok_or_else(|| Error::UnknownProgram {
+            program: program.name.to_owned(),
+        })?;
+        let slot = core
+            .slots
+            .iter()
+            .position(Slot::hold)
+            .ok_or(Error::TooManyInstances)? as u8;
         // From here on the slot is released when this is dropped.
-        let instance = Self { core: core.clone(), program, base, slot };
+        let instance = Self {
+            core: core.clone(),
+            program,
+            base,
+            slot,
+        };
         core.backend.set_params(slot, params)?;
         core.slots[usize::from(slot)].set_functions(base, program.functions.len() as u32);
         Ok(instance)
@@ -62,8 +77,17 @@ impl Instance {
     /// The program has no such function.
     pub fn task(&self, function: u32) -> TaskBuilder<'_> {
         let name = self.program.name;
-        assert!((function as usize) < self.program.functions.len(), "{name} has no function {function}");
-        TaskBuilder { instance: self, function, tag: 0, priority: Priority::NORMAL, arg: 0 }
+        assert!(
+            (function as usize) < self.program.functions.len(),
+            "{name} has no function {function}"
+        );
+        TaskBuilder {
+            instance: self,
+            function,
+            tag: 0,
+            priority: Priority::NORMAL,
+            arg: 0,
+        }
     }
 }
 
@@ -106,7 +130,13 @@ impl TaskBuilder<'_> {
     /// The descriptor, for a batch. It is valid while its instance lives.
     pub fn build(&self) -> DevTask {
         let function = self.instance.base + self.function;
-        DevTask::new(function, self.instance.slot, self.tag, self.priority.level(), self.arg)
+        DevTask::new(
+            function,
+            self.instance.slot,
+            self.tag,
+            self.priority.level(),
+            self.arg,
+        )
     }
     pub(crate) fn spawns(&self) -> bool {
         self.instance.program.functions[self.function as usize].spawns
@@ -125,13 +155,21 @@ impl TaskBuilder<'_> {
 /// # Errors
 /// [`Error::DuplicateProgram`] if another program has its name.
 pub(crate) fn place(image: &Image, program: &'static Program) -> Result<Option<u32>, Error> {
-    let Some(held) = image.programs.iter().find(|p| p.name == program.name) else { return Ok(None) };
+    let Some(held) = image.programs.iter().find(|p| p.name == program.name) else {
+        return Ok(None);
+    };
     // Not by address alone: a `const` program has one address for each use.
     let same = held.device_source == program.device_source
         && held.params_name == program.params_name
-        && held.functions.iter().map(|f| f.name).eq(program.functions.iter().map(|f| f.name));
+        && held
+            .functions
+            .iter()
+            .map(|f| f.name)
+            .eq(program.functions.iter().map(|f| f.name));
     if !same {
-        return Err(Error::DuplicateProgram { program: program.name.to_owned() });
+        return Err(Error::DuplicateProgram {
+            program: program.name.to_owned(),
+        });
     }
     Ok(image.base(program.name))
 }
@@ -168,5 +206,7 @@ pub(crate) fn check_batch(core: &Core, tasks: &[DevTask]) -> Result<(), Error> {
     if tasks.iter().any(mixed) {
         return Err(Error::BatchMixed);
     }
-    Err(Error::BadTask { index: tasks.iter().position(bad).unwrap_or(0) })
+    Err(Error::BadTask {
+        index: tasks.iter().position(bad).unwrap_or(0),
+    })
 }

@@ -55,10 +55,16 @@
 //! ```
 
 // Under loom only the host's own protocols are built: the models see no engine.
-#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "only the models use it"))]
+#[cfg_attr(
+    all(loom, not(test)),
+    expect(dead_code, reason = "only the models use it")
+)]
 mod slot;
 mod sync;
-#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "only the models use it"))]
+#[cfg_attr(
+    all(loom, not(test)),
+    expect(dead_code, reason = "only the models use it")
+)]
 mod token;
 
 #[cfg(all(test, loom))]
@@ -111,7 +117,8 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use error::{Error, StuckReason};
 pub use everwarp_backend::{
-    BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools, Program, Shape, TaskCx, TwinFn,
+    BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools, Program, Shape,
+    TaskCx, TwinFn,
 };
 pub use everwarp_contract::{DevPtr, DevTask, DevType, DevWorker, Layout, dev_struct, layout};
 #[cfg(not(loom))]

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp_backend::{
-    Backend, BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools, Program, Shape,
-    SharedMemory, TaskCx,
+    Backend, BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools,
+    Program, Shape, SharedMemory, TaskCx,
 };
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_BATCH, TASK_COUNTED};
@@ -39,7 +39,15 @@ pub(crate) const COUNTED: u32 = 4;
 
 fn twin(_: &mut dyn TaskCx) {}
 const fn function(name: &'static str, spawns: bool) -> Function {
-    Function { name, shape: Shape::Lane, order: Order::DepthFirst, max_spawn: 0, forks: false, spawns, twin }
+    Function {
+        name,
+        shape: Shape::Lane,
+        order: Order::DepthFirst,
+        max_spawn: 0,
+        forks: false,
+        spawns,
+        twin,
+    }
 }
 /// What `PROGRAM` is, for programs that differ from it in one thing.
 pub(crate) const PROGRAM_COPY: Program = Program {
@@ -93,13 +101,22 @@ impl Hand {
 
 /// Memory that lives as long as the process: tests are short.
 fn leak<T>(count: u32) -> *mut T {
-    let layout = std::alloc::Layout::array::<T>(count as usize).expect("it is small").align_to(256).expect("256");
+    let layout = std::alloc::Layout::array::<T>(count as usize)
+        .expect("it is small")
+        .align_to(256)
+        .expect("256");
     // SAFETY: the layout is not empty.
     unsafe { std::alloc::alloc_zeroed(layout).cast() }
 }
 
 pub(crate) fn pools(submission_slots: u32, tokens: u32, arena_tasks: u32) -> Pools {
-    Pools { submission_slots, tokens, arena_tasks, tasks: 64, groups: 16 }
+    Pools {
+        submission_slots,
+        tokens,
+        arena_tasks,
+        tasks: 64,
+        groups: 16,
+    }
 }
 
 pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
@@ -120,10 +137,20 @@ pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
         ring: Mutex::new((0, 0)),
         freed: AtomicU64::new(0),
     });
-    let mock = Mock { shared: shared.clone(), thread: Mutex::new(None) };
+    let mock = Mock {
+        shared: shared.clone(),
+        thread: Mutex::new(None),
+    };
     mock.resume(None).expect("a thread starts");
-    let image = Image { programs: vec![&PROGRAM] };
-    (Engine { core: Core::new(Box::new(mock), image, watchdog) }, Hand(shared))
+    let image = Image {
+        programs: vec![&PROGRAM],
+    };
+    (
+        Engine {
+            core: Core::new(Box::new(mock), image, watchdog),
+        },
+        Hand(shared),
+    )
 }
 
 impl Shared {
@@ -132,7 +159,9 @@ impl Shared {
         while !self.leave.load(Ordering::Acquire) {
             if self.released.swap(false, Ordering::AcqRel) {
                 let held = std::mem::take(&mut *self.held.lock().expect("nobody panics"));
-                held.into_iter().rev().for_each(|token| self.complete(&mut ring.1, token, u64::from(token)));
+                held.into_iter()
+                    .rev()
+                    .for_each(|token| self.complete(&mut ring.1, token, u64::from(token)));
             }
             match self.next(&mut ring.0) {
                 Some(task) => self.task(task, &mut ring.1),
@@ -145,14 +174,22 @@ impl Shared {
         let slots = Slots::new(self.pools.submission_slots);
         // SAFETY: inside the ring; aligned words, accessed atomically.
         let (first, second) = unsafe {
-            let at = self.memory.submissions.add(slots.slot(*taken)).cast::<u64>();
+            let at = self
+                .memory
+                .submissions
+                .add(slots.slot(*taken))
+                .cast::<u64>();
             (AtomicU64::from_ptr(at), AtomicU64::from_ptr(at.add(1)))
         };
         let word = first.load(Ordering::Acquire);
         if !slots.is_valid(*taken, word as u32) {
             return None;
         }
-        let task = DevTask { head: word as u32, group: (word >> 32) as u32, arg: second.load(Ordering::Relaxed) };
+        let task = DevTask {
+            head: word as u32,
+            group: (word >> 32) as u32,
+            arg: second.load(Ordering::Relaxed),
+        };
         *taken = taken.wrapping_add(1);
         // SAFETY: aligned, accessed atomically.
         unsafe { AtomicU32::from_ptr((&raw const (*self.memory.words).taken).cast_mut()) }
@@ -165,7 +202,9 @@ impl Shared {
             let (start, count) = (task.arg as u32, (task.arg >> 32) as u32);
             let slots = Slots::new(self.pools.arena_tasks);
             // SAFETY: inside the arena, which the host wrote before the submission.
-            let sum = (0..count).map(|i| unsafe { (*self.memory.arena.add(slots.slot(start + i))).arg }).sum();
+            let sum = (0..count)
+                .map(|i| unsafe { (*self.memory.arena.add(slots.slot(start + i))).arg })
+                .sum();
             self.executed.fetch_add(count.into(), Ordering::Release);
             return self.complete(tail, task.group, sum);
         }
@@ -178,13 +217,22 @@ impl Shared {
                 unsafe {
                     (&raw mut (*words).fault.function).write(task.function());
                     (&raw mut (*words).fault.detail).write(0xbad);
-                    AtomicU32::from_ptr(&raw mut (*words).fault.code).store(task.arg as u32, Ordering::Release);
+                    AtomicU32::from_ptr(&raw mut (*words).fault.code)
+                        .store(task.arg as u32, Ordering::Release);
                 }
             }
             function => {
                 let counted = u64::from(task.head & TASK_COUNTED != 0);
                 self.executed.fetch_add(1, Ordering::Release);
-                self.complete(tail, task.group, if function == COUNTED { counted } else { task.arg });
+                self.complete(
+                    tail,
+                    task.group,
+                    if function == COUNTED {
+                        counted
+                    } else {
+                        task.arg
+                    },
+                );
             }
         }
     }
@@ -193,7 +241,12 @@ impl Shared {
         let slots = Slots::new(self.pools.tokens);
         // SAFETY: inside the ring; there are never more tokens in flight than slots.
         unsafe {
-            let at = self.memory.completions.add(slots.slot(*tail)).cast::<u64>().cast_mut();
+            let at = self
+                .memory
+                .completions
+                .add(slots.slot(*tail))
+                .cast::<u64>()
+                .cast_mut();
             AtomicU64::from_ptr(at.add(1)).store(value, Ordering::Relaxed);
             let word = u64::from(slots.lap(*tail)) << 32 | u64::from(token);
             AtomicU64::from_ptr(at).store(word, Ordering::Release);
@@ -241,7 +294,9 @@ impl Backend for Mock {
     }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len())
+        };
         Ok(())
     }
     unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
@@ -262,13 +317,22 @@ impl Backend for Mock {
             starved: u64::from(state == WORKER_STARVED),
             fired: 0,
             state,
-            function: if state == WORKER_RUNNING { FN_FIRST + STAND } else { 0 },
+            function: if state == WORKER_RUNNING {
+                FN_FIRST + STAND
+            } else {
+                0
+            },
             queued: 0,
             reserved: 0,
         }])
     }
     fn pool_state(&self) -> Result<PoolState, BackendError> {
-        Ok(PoolState { task_limit: 64, task_refusals: 3, group_limit: 16, group_refusals: 0 })
+        Ok(PoolState {
+            task_limit: 64,
+            task_refusals: 3,
+            group_limit: 16,
+            group_refusals: 0,
+        })
     }
     fn footprint(&self) -> Footprint {
         Footprint::default()
@@ -289,7 +353,8 @@ impl Backend for Mock {
         }
         self.shared.leave.store(false, Ordering::Release);
         let shared = self.shared.clone();
-        *self.thread.lock().expect("nobody panics") = Some(std::thread::spawn(move || shared.run()));
+        *self.thread.lock().expect("nobody panics") =
+            Some(std::thread::spawn(move || shared.run()));
         Ok(())
     }
     fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
@@ -300,9 +365,14 @@ impl Backend for Mock {
     }
     fn set_image(&self, image: &Image) -> Result<(), BackendError> {
         if !self.shared.leave.load(Ordering::Acquire) {
-            return Err(BackendError::NotParked { action: "loading an image" });
+            return Err(BackendError::NotParked {
+                action: "loading an image",
+            });
         }
-        Image { programs: vec![&PROGRAM] }.check_successor(image)
+        Image {
+            programs: vec![&PROGRAM],
+        }
+        .check_successor(image)
     }
 }
 

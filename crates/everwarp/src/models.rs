@@ -10,7 +10,11 @@ use crate::slot::Slot;
 use crate::sync::{AtomicU32, Ordering};
 use crate::token::{Completed, Dropped, Info, Registered, Token};
 
-const INFO: Info = Info { instance: 0, phase: false, batch: None };
+const INFO: Info = Info {
+    instance: 0,
+    phase: false,
+    batch: None,
+};
 
 /// A token in flight, completed by another thread, which answers whether it recycled and woke.
 fn in_flight() -> (Arc<Token>, thread::JoinHandle<(bool, bool)>) {
@@ -69,7 +73,10 @@ fn a_registered_waker_is_woken_or_told() {
         let registered = token.register(Waker::from(woken.clone()));
         let (_, woke) = reaper.join().unwrap();
         if registered == Registered::Waits {
-            assert!(woke && woken.0.load(StdOrdering::SeqCst), "the wake-up was lost");
+            assert!(
+                woke && woken.0.load(StdOrdering::SeqCst),
+                "the wake-up was lost"
+            );
         }
         assert_eq!(token.take(), Some(7));
     });
@@ -107,7 +114,11 @@ fn a_slot_is_never_held_while_work_of_another_runs() {
             let (slot, running) = (slot.clone(), running.clone());
             thread::spawn(move || {
                 if slot.hold() {
-                    assert_eq!(running.load(Ordering::Relaxed), 0, "parameters would be overwritten");
+                    assert_eq!(
+                        running.load(Ordering::Relaxed),
+                        0,
+                        "parameters would be overwritten"
+                    );
                     slot.release();
                 }
             })

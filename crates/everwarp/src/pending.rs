@@ -36,7 +36,12 @@ pub struct Pending {
 
 impl Pending {
     pub(crate) fn new(core: Arc<Core>, token: u32) -> Self {
-        Self { core, token, taken: false, polled: false }
+        Self {
+            core,
+            token,
+            taken: false,
+            polled: false,
+        }
     }
 
     fn take(&mut self) -> Option<Completion> {
@@ -54,7 +59,8 @@ impl Pending {
     /// The token may have another owner as soon as it is recycled: its waker goes first.
     fn forget_waker(&self) {
         if self.polled {
-            self.core.woke(self.core.tokens[self.token as usize].forget_waker());
+            self.core
+                .woke(self.core.tokens[self.token as usize].forget_waker());
         }
     }
 

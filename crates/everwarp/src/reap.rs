@@ -23,7 +23,11 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     pub(crate) fn new(shared: SharedMemory, pools: Pools) -> Self {
-        Self { shared, ring: Slots::new(pools.tokens), head: 0 }
+        Self {
+            shared,
+            ring: Slots::new(pools.tokens),
+            head: 0,
+        }
     }
 
     /// The next completion: token and value.
@@ -45,10 +49,15 @@ fn peek(shared: &SharedMemory, ring: Slots, head: u32) -> Option<u32> {
     // SAFETY: the slot is inside the ring, which outlives the core; its first half is an aligned word.
     // Acquire pairs with the engine's fence: results are visible once the completion is.
     let word = unsafe {
-        let at = shared.completions.add(ring.slot(head)).cast::<u64>().cast_mut();
+        let at = shared
+            .completions
+            .add(ring.slot(head))
+            .cast::<u64>()
+            .cast_mut();
         AtomicU64::from_ptr(at).load(Ordering::Acquire)
     };
-    ring.is_valid(head, (word >> 32) as u32).then_some(word as u32)
+    ring.is_valid(head, (word >> 32) as u32)
+        .then_some(word as u32)
 }
 
 impl Core {
@@ -78,8 +87,15 @@ impl Core {
 
     /// One completion. The index is an allegation of the engine: what is not in flight is not completed.
     fn complete(&self, index: u32, value: u64) {
-        let Some((token, info)) = self.tokens.get(index as usize).and_then(|t| Some((t, t.in_flight()?))) else {
-            debug_assert!(false, "the engine completed token {index}, which is not in flight");
+        let Some((token, info)) = self
+            .tokens
+            .get(index as usize)
+            .and_then(|t| Some((t, t.in_flight()?)))
+        else {
+            debug_assert!(
+                false,
+                "the engine completed token {index}, which is not in flight"
+            );
             return;
         };
         // Before the token is done: its owner may reuse everything at once.
@@ -102,22 +118,27 @@ impl Core {
             Some(thread) => thread,
             None => {
                 let weak = Arc::downgrade(self);
-                let spawned = std::thread::Builder::new().name("everwarp-reaper".into()).spawn(move || {
-                    let mut wait = Wait::default();
-                    while let Some(core) = weak.upgrade() {
-                        if core.wakers.load(Ordering::Acquire) == 0 {
-                            drop(core);
-                            wait = Wait::default();
-                            std::thread::park_timeout(Duration::from_millis(100));
-                        } else if core.reap() > 0 {
-                            wait = Wait::default();
-                        } else {
-                            // An error that ends the engine wakes every future, which then finds it.
-                            let _ = wait.pause(&core, None);
+                let spawned = std::thread::Builder::new()
+                    .name("everwarp-reaper".into())
+                    .spawn(move || {
+                        let mut wait = Wait::default();
+                        while let Some(core) = weak.upgrade() {
+                            if core.wakers.load(Ordering::Acquire) == 0 {
+                                drop(core);
+                                wait = Wait::default();
+                                std::thread::park_timeout(Duration::from_millis(100));
+                            } else if core.reap() > 0 {
+                                wait = Wait::default();
+                            } else {
+                                // An error that ends the engine wakes every future, which then finds it.
+                                let _ = wait.pause(&core, None);
+                            }
                         }
-                    }
-                });
-                let spawned = spawned.map_err(|source| BackendError::System { what: "starting the reaper", source })?;
+                    });
+                let spawned = spawned.map_err(|source| BackendError::System {
+                    what: "starting the reaper",
+                    source,
+                })?;
                 reaper.insert(spawned.thread().clone())
             }
         };

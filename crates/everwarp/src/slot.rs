@@ -20,16 +20,24 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(0), functions: AtomicU64::new(0) }
+        Self {
+            word: AtomicU32::new(0),
+            functions: AtomicU64::new(0),
+        }
     }
     /// Takes the slot, if it is free. Acquire pairs with the release of `end` and `release`: what ran
     /// in it before has ended.
     pub(crate) fn hold(&self) -> bool {
-        self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.word
+            .compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
     /// The holder: which functions its tasks may name.
     pub(crate) fn set_functions(&self, first: u32, number: u32) {
-        self.functions.store(u64::from(number) << 32 | u64::from(first), Ordering::Release);
+        self.functions.store(
+            u64::from(number) << 32 | u64::from(first),
+            Ordering::Release,
+        );
     }
     /// First and number of the function ids that tasks of the instance may name.
     pub(crate) fn functions(&self) -> (u32, u32) {

@@ -54,8 +54,9 @@ impl Producer {
         if !self.ring.has_room(self.tail, self.taken) {
             // SAFETY: the words outlive the producer; `taken` is aligned and only accessed atomically.
             // Acquire pairs with the engine's release store after it has read the slots.
-            self.taken = unsafe { AtomicU32::from_ptr((&raw const (*self.shared.words).taken).cast_mut()) }
-                .load(Ordering::Acquire);
+            self.taken =
+                unsafe { AtomicU32::from_ptr((&raw const (*self.shared.words).taken).cast_mut()) }
+                    .load(Ordering::Acquire);
         }
         self.ring.has_room(self.tail, self.taken)
     }
@@ -77,22 +78,34 @@ impl Producer {
     /// A token, and room in the ring for its submission; its state and the counters begin.
     fn token(&mut self, core: &Core, instance: u8, batch: Option<u32>) -> Result<u32, Error> {
         if !self.has_room() {
-            return Err(Error::Full { what: "the submission ring" });
+            return Err(Error::Full {
+                what: "the submission ring",
+            });
         }
         if self.free.is_empty() {
             std::mem::swap(&mut self.free, &mut lock(&core.recycled));
         }
-        let token = self.free.pop().ok_or(Error::Full { what: "the completion ring" })?;
+        let token = self.free.pop().ok_or(Error::Full {
+            what: "the completion ring",
+        })?;
         core.slots[usize::from(instance)].begin();
         let phase = core.graveyard.begin();
-        core.tokens[token as usize].begin(Info { instance, phase, batch });
+        core.tokens[token as usize].begin(Info {
+            instance,
+            phase,
+            batch,
+        });
         Ok(token)
     }
 
     /// Submits one task; answers its token.
     pub(crate) fn task(&mut self, core: &Core, task: DevTask, counted: bool) -> Result<u32, Error> {
         let token = self.token(core, task.instance(), None)?;
-        self.publish(task.head | if counted { TASK_COUNTED } else { 0 }, token, task.arg);
+        self.publish(
+            task.head | if counted { TASK_COUNTED } else { 0 },
+            token,
+            task.arg,
+        );
         Ok(token)
     }
 
@@ -111,7 +124,11 @@ impl Producer {
         // two pieces together are `tasks`.
         unsafe {
             std::ptr::copy_nonoverlapping(tasks.as_ptr(), self.shared.arena.add(start), first);
-            std::ptr::copy_nonoverlapping(tasks.as_ptr().add(first), self.shared.arena, tasks.len() - first);
+            std::ptr::copy_nonoverlapping(
+                tasks.as_ptr().add(first),
+                self.shared.arena,
+                tasks.len() - first,
+            );
         }
         self.arena_tail = self.arena_tail.wrapping_add(count);
         self.batches.push_back((self.arena_tail, false));
@@ -122,7 +139,10 @@ impl Producer {
 
     /// A batch completed: its range of the arena is free once all before it are.
     pub(crate) fn release(&mut self, sequence: u32) {
-        if let Some(batch) = self.batches.get_mut((sequence.wrapping_sub(self.oldest) & SEQUENCE) as usize) {
+        if let Some(batch) = self
+            .batches
+            .get_mut((sequence.wrapping_sub(self.oldest) & SEQUENCE) as usize)
+        {
             batch.1 = true;
         }
         while let Some(&(end, true)) = self.batches.front() {

@@ -16,5 +16,7 @@ pub(crate) use std::sync::{
 
 /// Locks, also after a panic elsewhere: what these locks guard is consistent between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

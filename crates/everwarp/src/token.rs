@@ -42,12 +42,18 @@ pub(crate) struct Info {
 
 impl Info {
     fn pack(self) -> u64 {
-        let batch = self.batch.map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
+        let batch = self
+            .batch
+            .map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
         u64::from(self.instance) | u64::from(self.phase) << 8 | batch
     }
     fn unpack(word: u64) -> Self {
         let batch = (word >> 32 & 1 == 1).then_some((word >> 33) as u32);
-        Self { instance: word as u8, phase: word >> 8 & 1 == 1, batch }
+        Self {
+            instance: word as u8,
+            phase: word >> 8 & 1 == 1,
+            batch,
+        }
     }
 }
 
@@ -120,7 +126,9 @@ impl Token {
             self.state.store(FREE, Ordering::Release);
             return Completed::Recycle;
         }
-        Completed::ForOwner { wake: before & WAKER != 0 }
+        Completed::ForOwner {
+            wake: before & WAKER != 0,
+        }
     }
     /// The owner: the value, once; the token is then free and goes to the free list.
     pub(crate) fn take(&self) -> Option<u64> {
@@ -167,7 +175,11 @@ impl Token {
 mod tests {
     use super::*;
 
-    const INFO: Info = Info { instance: 255, phase: true, batch: Some(u32::MAX >> 1) };
+    const INFO: Info = Info {
+        instance: 255,
+        phase: true,
+        batch: Some(u32::MAX >> 1),
+    };
 
     #[test]
     fn complete_then_take() {
@@ -188,7 +200,10 @@ mod tests {
         token.begin(INFO);
         assert_eq!(token.abandon(), Dropped::InFlight);
         assert_eq!(token.complete(1), Completed::Recycle);
-        token.begin(Info { batch: None, ..INFO });
+        token.begin(Info {
+            batch: None,
+            ..INFO
+        });
         assert_eq!(token.in_flight().and_then(|i| i.batch), None);
         assert_eq!(token.complete(1), Completed::ForOwner { wake: false });
         assert_eq!(token.abandon(), Dropped::Recycle);
@@ -203,6 +218,9 @@ mod tests {
         assert_eq!(token.complete(1), Completed::ForOwner { wake: true });
         assert!(token.wake());
         assert!(!token.wake() && !token.forget_waker());
-        assert_eq!(token.register(Waker::noop().clone()), Registered::AlreadyDone);
+        assert_eq!(
+            token.register(Waker::noop().clone()),
+            Registered::AlreadyDone
+        );
     }
 }

@@ -74,7 +74,11 @@ impl Wait {
         let before = self.parked.replace(epoch);
         if epoch % 2 == 1 {
             self.still = None;
-            return if before == Some(epoch) && !limited { Err(Error::Parked) } else { Ok(()) };
+            return if before == Some(epoch) && !limited {
+                Err(Error::Parked)
+            } else {
+                Ok(())
+            };
         }
         let workers = core.backend.workers()?;
         let progress = workers.iter().map(progress).fold(0, u64::wrapping_add);
@@ -93,7 +97,13 @@ impl Wait {
 
 /// What grows as long as the worker gets anywhere.
 fn progress(worker: &DevWorker) -> u64 {
-    [worker.executed, worker.batches, worker.received, worker.published, worker.fired]
-        .into_iter()
-        .fold(0, u64::wrapping_add)
+    [
+        worker.executed,
+        worker.batches,
+        worker.received,
+        worker.published,
+        worker.fired,
+    ]
+    .into_iter()
+    .fold(0, u64::wrapping_add)
 }

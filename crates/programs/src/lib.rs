@@ -28,12 +28,26 @@ impl DevNone {
 
 /// A lane-shaped, depth-first function that spawns nothing; the tables below name what differs.
 const fn lane(name: &'static str, twin: TwinFn) -> Function {
-    Function { name, shape: Shape::Lane, order: Order::DepthFirst, max_spawn: 0, forks: false, spawns: false, twin }
+    Function {
+        name,
+        shape: Shape::Lane,
+        order: Order::DepthFirst,
+        max_spawn: 0,
+        forks: false,
+        spawns: false,
+        twin,
+    }
 }
 
 /// All programs, in the order in which `everwarp programs` lists them. `probe` serves the tests.
-pub const ALL: [&Program; 6] =
-    [&bfs::PROGRAM, &pagerank::PROGRAM, &fib::PROGRAM, &tree::PROGRAM, &pingpong::PROGRAM, &noop::PROGRAM];
+pub const ALL: [&Program; 6] = [
+    &bfs::PROGRAM,
+    &pagerank::PROGRAM,
+    &fib::PROGRAM,
+    &tree::PROGRAM,
+    &pingpong::PROGRAM,
+    &noop::PROGRAM,
+];
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///

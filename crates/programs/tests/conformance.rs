@@ -16,7 +16,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 const CHILD: &str = "EVERWARP_CONFORMANCE_CASE";
 /// A case that takes longer has hung; `EVERWARP_CASE_LIMIT_S` sets another limit.
 fn limit() -> Duration {
-    let seconds = std::env::var("EVERWARP_CASE_LIMIT_S").ok().and_then(|s| s.parse().ok());
+    let seconds = std::env::var("EVERWARP_CASE_LIMIT_S")
+        .ok()
+        .and_then(|s| s.parse().ok());
     Duration::from_secs(seconds.unwrap_or(120))
 }
 

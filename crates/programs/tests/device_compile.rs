@@ -49,11 +49,24 @@ fn compile(nvrtc: &Nvrtc, image: &Image, arch: u32) {
         Ok(cubin) => cubin.log,
         Err(e) => panic!("{names:?} for sm_{arch}: {e}"),
     };
-    let frames: Vec<_> = log.lines().filter(|l| l.contains("bytes stack frame")).collect();
-    assert!(!frames.is_empty(), "the assembler reports on the kernel:\n{log}");
+    let frames: Vec<_> = log
+        .lines()
+        .filter(|l| l.contains("bytes stack frame"))
+        .collect();
+    assert!(
+        !frames.is_empty(),
+        "the assembler reports on the kernel:\n{log}"
+    );
     for line in frames {
-        let numbers: Vec<_> = line.split_whitespace().filter_map(|w| w.parse::<u32>().ok()).collect();
-        assert_eq!(numbers, [0, 0, 0], "sm_{arch}, {names:?}: stack frame, spill stores, spill loads:\n{line}\n{log}");
+        let numbers: Vec<_> = line
+            .split_whitespace()
+            .filter_map(|w| w.parse::<u32>().ok())
+            .collect();
+        assert_eq!(
+            numbers,
+            [0, 0, 0],
+            "sm_{arch}, {names:?}: stack frame, spill stores, spill loads:\n{line}\n{log}"
+        );
     }
     let used = log.lines().find(|l| l.contains("Used")).unwrap_or_default();
     eprintln!("sm_{arch} {names:?}: {used}");
@@ -62,7 +75,9 @@ fn compile(nvrtc: &Nvrtc, image: &Image, arch: u32) {
 #[test]
 fn all_programs_together_for_each_architecture() {
     let Some(nvrtc) = nvrtc() else { return };
-    let image = Image { programs: ALL.into_iter().chain([&probe::PROGRAM]).collect() };
+    let image = Image {
+        programs: ALL.into_iter().chain([&probe::PROGRAM]).collect(),
+    };
     for arch in [80, 90, 100] {
         compile(&nvrtc, &image, arch);
     }
@@ -72,7 +87,13 @@ fn all_programs_together_for_each_architecture() {
 fn each_program_alone() {
     let Some(nvrtc) = nvrtc() else { return };
     for program in ALL {
-        compile(&nvrtc, &Image { programs: vec![program] }, 90);
+        compile(
+            &nvrtc,
+            &Image {
+                programs: vec![program],
+            },
+            90,
+        );
     }
 }
 
@@ -81,15 +102,22 @@ fn the_raw_kernels() {
     let Some(nvrtc) = nvrtc() else { return };
     let source = everwarp::cuda::image::raw_source();
     for arch in [80, 90, 100] {
-        nvrtc.compile(&source.unit, &source.headers, arch).expect("they compile");
+        nvrtc
+            .compile(&source.unit, &source.headers, arch)
+            .expect("they compile");
     }
 }
 
 #[test]
 fn an_error_in_a_program_carries_the_compilers_log() {
     let Some(nvrtc) = nvrtc() else { return };
-    let mut source = source(&Image { programs: vec![ALL[0]] });
+    let mut source = source(&Image {
+        programs: vec![ALL[0]],
+    });
     source.unit.push_str("\nint broken = ;\n");
-    let error = nvrtc.compile(&source.unit, &source.headers, 90).expect_err("it is broken").to_string();
+    let error = nvrtc
+        .compile(&source.unit, &source.headers, 90)
+        .expect_err("it is broken")
+        .to_string();
     assert!(error.contains("expected an expression"), "{error}");
 }

@@ -35,7 +35,10 @@ fn is_cuda(device: &Device) -> bool {
 }
 
 /// Adds raw limits, measured before the engine is resident.
-fn raw<T>(device: &Device, measure: impl FnOnce(&Raw) -> Result<T, everwarp::BackendError>) -> Result<Option<T>, CliError> {
+fn raw<T>(
+    device: &Device,
+    measure: impl FnOnce(&Raw) -> Result<T, everwarp::BackendError>,
+) -> Result<Option<T>, CliError> {
     match device.cuda() {
         Some(gpu) => Ok(Some(measure(&Raw::new(gpu)?)?)),
         None => Ok(None),
@@ -54,17 +57,37 @@ fn times(n: usize, mut once: impl FnMut() -> Result<(), CliError>) -> Result<Vec
 }
 
 fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
-    let limits = raw(device, |raw| Ok((raw.round_trips(20_000, false)?, raw.round_trips(20_000, true)?, raw.launches(2000)?)))?;
+    let limits = raw(device, |raw| {
+        Ok((
+            raw.round_trips(20_000, false)?,
+            raw.round_trips(20_000, true)?,
+            raw.launches(2000)?,
+        ))
+    })?;
     let engine = engine(device, &noop::PROGRAM)?;
     let instance = noop::instance(&engine)?;
-    let once = || Ok(engine.submit(instance.task(noop::NOTHING))?.wait().map(drop)?);
+    let once = || {
+        Ok(engine
+            .submit(instance.task(noop::NOTHING))?
+            .wait()
+            .map(drop)?)
+    };
     times(2000, once)?;
     let list = times(20_000, once)?;
     engine.park()?;
     let right = engine.stats()?.executed == 22_000;
-    let mut row = Row::new(&engine, "submit, run, see the completion; engine idle", "trip", 1.0, list).verified(right);
+    let mut row = Row::new(
+        &engine,
+        "submit, run, see the completion; engine idle",
+        "trip",
+        1.0,
+        list,
+    )
+    .verified(right);
     if let Some((direct, relay, launches)) = limits {
-        row = row.raw("pinned_ping_pong_s", median(direct)).raw("three_hop_relay_s", median(relay));
+        row = row
+            .raw("pinned_ping_pong_s", median(direct))
+            .raw("three_hop_relay_s", median(relay));
         row = row.raw("launch_and_synchronize_s", median(launches));
     }
     Ok(row)
@@ -73,7 +96,11 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
 fn host_tasks(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     let engine = engine(device, &noop::PROGRAM)?;
     let instance = noop::instance(&engine)?;
-    let n = if is_cuda(device) { 20_000_000 } else { 2_000_000 };
+    let n = if is_cuda(device) {
+        20_000_000
+    } else {
+        2_000_000
+    };
     let tasks = vec![instance.task(noop::NOTHING).build(); n];
     let repeats = 15;
     let list = times(repeats, || Ok(engine.submit_all(&tasks)?))?;
@@ -86,12 +113,25 @@ fn host_tasks(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         std::hint::black_box(&mut copy);
         Ok(())
     })?;
-    let row = Row::new(&engine, "tiny tasks from one host thread", "task", n as f64, list).verified(right);
+    let row = Row::new(
+        &engine,
+        "tiny tasks from one host thread",
+        "task",
+        n as f64,
+        list,
+    )
+    .verified(right);
     Ok(row.raw("copied_by_one_thread", n as f64 / median(copies)))
 }
 
 fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
-    let limits = raw(device, |raw| raw.atomics(device.cuda().map_or(1, everwarp::cuda::CudaDevice::multiprocessors)))?;
+    let limits = raw(device, |raw| {
+        raw.atomics(
+            device
+                .cuda()
+                .map_or(1, everwarp::cuda::CudaDevice::multiprocessors),
+        )
+    })?;
     let engine = engine(device, &fib::PROGRAM)?;
     let instance = fib::instance(&engine)?;
     let n = if is_cuda(device) { 40 } else { 30 };
@@ -102,11 +142,22 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         Ok(())
     })?;
     let calls = fib::calls(n) as f64;
-    let row = Row::new(&engine, &format!("fib({n}), every call a task with a join; additions not counted"), "task", calls, list);
+    let row = Row::new(
+        &engine,
+        &format!("fib({n}), every call a task with a join; additions not counted"),
+        "task",
+        calls,
+        list,
+    );
     engine.park()?;
     let stats = engine.stats()?;
-    let row = row.verified(right).raw("tasks_per_batch", stats.executed as f64 / stats.batches as f64);
-    Ok(limits.into_iter().fold(row, |row, l| row.raw("atomics_with_release_and_acquire", l)))
+    let row = row.verified(right).raw(
+        "tasks_per_batch",
+        stats.executed as f64 / stats.batches as f64,
+    );
+    Ok(limits
+        .into_iter()
+        .fold(row, |row, l| row.raw("atomics_with_release_and_acquire", l)))
 }
 
 fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -116,7 +167,9 @@ fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     let right = tree.run(&engine, 14)? == tree::reference(14);
     let list = times(10, || Ok(tree.run_timed(&engine, depth)?))?;
     let nodes = tree::nodes(depth) as f64;
-    let what = format!("a tree of depth {depth}, 256 loads and multiply-adds a task (checked at depth 14)");
+    let what = format!(
+        "a tree of depth {depth}, 256 loads and multiply-adds a task (checked at depth 14)"
+    );
     Ok(Row::new(&engine, &what, "task", nodes, list).verified(right))
 }
 
@@ -130,8 +183,17 @@ fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         right &= pingpong::run(&engine, &instance, steps)? == pingpong::reference(steps);
         Ok(())
     })?;
-    let row = Row::new(&engine, "10,000 dependent steps, each a task", "step", f64::from(steps), list).verified(right);
-    Ok(limits.into_iter().fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
+    let row = Row::new(
+        &engine,
+        "10,000 dependent steps, each a task",
+        "step",
+        f64::from(steps),
+        list,
+    )
+    .verified(right);
+    Ok(limits
+        .into_iter()
+        .fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
 }
 
 fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -143,7 +205,14 @@ fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         right &= pingpong::run_levels(&engine, &instance, levels)? == 1;
         Ok(())
     })?;
-    Ok(Row::new(&engine, "2,000 levels that fork 32 tasks and join", "level", f64::from(levels), list).verified(right))
+    Ok(Row::new(
+        &engine,
+        "2,000 levels that fork 32 tasks and join",
+        "level",
+        f64::from(levels),
+        list,
+    )
+    .verified(right))
 }
 
 fn epoch_swap(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -156,8 +225,17 @@ fn epoch_swap(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         list.push(engine.swap(None)?.as_secs_f64());
         right &= fib::run(&engine, &instance, 8)? == fib::reference(8);
     }
-    let row = Row::new(&engine, "stop flag to the next epoch's first answer", "swap", 1.0, list).verified(right);
-    Ok(limits.into_iter().fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
+    let row = Row::new(
+        &engine,
+        "stop flag to the next epoch's first answer",
+        "swap",
+        1.0,
+        list,
+    )
+    .verified(right);
+    Ok(limits
+        .into_iter()
+        .fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
 }
 
 fn start(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -200,7 +278,10 @@ fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Ro
         Ok(())
     })?;
     let row = Row::new(&engine, what, "edge", graph.edges() as f64, list).verified(right);
-    Ok(row.raw("plain_sequential_search_s", median(plain)).raw("visits_per_vertex_reached", tasks / expected.reached() as f64))
+    Ok(row.raw("plain_sequential_search_s", median(plain)).raw(
+        "visits_per_vertex_reached",
+        tasks / expected.reached() as f64,
+    ))
 }
 
 fn bfs_chain(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {

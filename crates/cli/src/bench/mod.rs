@@ -37,13 +37,19 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     if args.name != "core" {
-        return Err(CliError::UnknownBench { name: args.name.clone(), known: "core".to_owned() });
+        return Err(CliError::UnknownBench {
+            name: args.name.clone(),
+            known: "core".to_owned(),
+        });
     }
     let device = Device::open(args.engine.parse::<Select>()?)?;
     if let Some(row) = &args.row {
         let measure = core::ROWS.iter().find(|r| r.0 == row);
         let known = || core::ROWS.map(|r| r.0).join(", ");
-        let (name, measure) = *measure.ok_or_else(|| CliError::UnknownBench { name: row.clone(), known: known() })?;
+        let (name, measure) = *measure.ok_or_else(|| CliError::UnknownBench {
+            name: row.clone(),
+            known: known(),
+        })?;
         let row = measure(&device, args.roads.as_deref())?;
         return print_json(&row.named(name));
     }
@@ -78,7 +84,10 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     }
     match failed {
         0 => Ok(()),
-        _ => Err(CliError::BenchFailed { failed, rows: total }),
+        _ => Err(CliError::BenchFailed {
+            failed,
+            rows: total,
+        }),
     }
 }
 
@@ -90,7 +99,11 @@ fn child(args: &Args, engine: &str, row: &str) -> Result<Value, String> {
     if let Some(roads) = &args.roads {
         command.arg("--roads").arg(roads);
     }
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let spawned = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = spawned.map_err(|e| e.to_string())?;
     let begin = Instant::now();
     while child.try_wait().map_err(|e| e.to_string())?.is_none() {

@@ -30,7 +30,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(engine: &everwarp::Engine, what: &str, unit: &'static str, units: f64, mut times: Vec<f64>) -> Self {
+    pub(crate) fn new(
+        engine: &everwarp::Engine,
+        what: &str,
+        unit: &'static str,
+        units: f64,
+        mut times: Vec<f64>,
+    ) -> Self {
         assert!(!times.is_empty(), "a row has repetitions");
         times.sort_by(f64::total_cmp);
         let n = times.len();
@@ -92,7 +98,10 @@ fn rate(value: f64) -> String {
 
 /// The rows as a table for people.
 pub(crate) fn table(rows: &[Value]) -> String {
-    let mut text = format!("{:<13}{:>7}{:>13}{:>13}{:>13}{:>22}  result\n", "row", "n", "min", "median", "p99", "rate");
+    let mut text = format!(
+        "{:<13}{:>7}{:>13}{:>13}{:>13}{:>22}  result\n",
+        "row", "n", "min", "median", "p99", "rate"
+    );
     for row in rows {
         let name = row["row"].as_str().unwrap_or_default();
         if let Some(error) = row["error"].as_str() {
@@ -100,14 +109,35 @@ pub(crate) fn table(rows: &[Value]) -> String {
             continue;
         }
         let f = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
-        let unit = format!("{}{}/s", rate(f("per_second")), row["unit"].as_str().unwrap_or_default());
-        let right = if row["verified"] == Value::Bool(true) { "right" } else { "WRONG" };
+        let unit = format!(
+            "{}{}/s",
+            rate(f("per_second")),
+            row["unit"].as_str().unwrap_or_default()
+        );
+        let right = if row["verified"] == Value::Bool(true) {
+            "right"
+        } else {
+            "WRONG"
+        };
         let times = [f("min_s"), f("median_s"), f("p99_s")].map(time);
-        text += &format!("{name:<13}{:>7}{:>13}{:>13}{:>13}{unit:>22}  {right}", row["n"], times[0], times[1], times[2]);
+        text += &format!(
+            "{name:<13}{:>7}{:>13}{:>13}{:>13}{unit:>22}  {right}",
+            row["n"], times[0], times[1], times[2]
+        );
         for raw in row["raw"].as_array().into_iter().flatten() {
-            let (name, value) = (raw[0].as_str().unwrap_or_default(), raw[1].as_f64().unwrap_or(f64::NAN));
-            let value = if name.ends_with("_s") { time(value) } else { rate(value) };
-            text += &format!("; {} {value}", name.trim_end_matches("_s").replace('_', " "));
+            let (name, value) = (
+                raw[0].as_str().unwrap_or_default(),
+                raw[1].as_f64().unwrap_or(f64::NAN),
+            );
+            let value = if name.ends_with("_s") {
+                time(value)
+            } else {
+                rate(value)
+            };
+            text += &format!(
+                "; {} {value}",
+                name.trim_end_matches("_s").replace('_', " ")
+            );
         }
         text += "\n";
     }

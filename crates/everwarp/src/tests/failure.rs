@@ -17,14 +17,23 @@ fn ends(function: u32, arg: u32) -> Error {
     let (engine, _hand) = mock::start(mock::pools(4, 4, 8), watchdog);
     let mock = instance(&engine);
     let begin = Instant::now();
-    let mut pending = engine.submit(mock.task(function).arg(arg.into())).expect("room");
+    let mut pending = engine
+        .submit(mock.task(function).arg(arg.into()))
+        .expect("room");
     let mut other = engine.submit(mock.task(HOLD)).expect("room");
     let error = pending.wait().expect_err("it cannot complete");
-    assert!(begin.elapsed() < Duration::from_secs(20), "the watchdog is late");
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "the watchdog is late"
+    );
     let lost = |error: Error| assert!(matches!(error, Error::Lost { .. }), "{error}");
     lost(other.wait().expect_err("the engine is lost"));
     lost(pending.wait().expect_err("the engine is lost"));
-    lost(engine.submit(mock.task(ECHO)).expect_err("the engine is lost"));
+    lost(
+        engine
+            .submit(mock.task(ECHO))
+            .expect_err("the engine is lost"),
+    );
     lost(engine.buffer::<u8>(1).expect_err("the engine is lost"));
     lost(engine.park().expect_err("the engine is lost"));
     lost(engine.stop().expect_err("the engine is lost"));
@@ -34,20 +43,51 @@ fn ends(function: u32, arg: u32) -> Error {
 #[test]
 fn a_task_that_does_not_end_is_named() {
     let error = ends(STAND, WORKER_RUNNING);
-    assert!(matches!(error, Error::Stuck { reason: StuckReason::Running, .. }), "{error}");
-    assert!(error.to_string().contains("1 running mock/stand"), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Stuck {
+                reason: StuckReason::Running,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("1 running mock/stand"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_deadlock_is_told_from_a_hang() {
     let error = ends(STAND, WORKER_IDLE);
-    assert!(matches!(error, Error::Stuck { reason: StuckReason::Deadlock, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Stuck {
+                reason: StuckReason::Deadlock,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
 fn exhausted_pools_are_named() {
     let error = ends(STAND, WORKER_STARVED);
-    assert!(matches!(error, Error::PoolExhausted { tasks: 64, task_refusals: 3, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::PoolExhausted {
+                tasks: 64,
+                task_refusals: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(error.to_string().ends_with("Pools::tasks"), "{error}");
 }
 
@@ -55,8 +95,14 @@ fn exhausted_pools_are_named() {
 fn faults_name_the_function_and_the_fix() {
     let error = ends(FAULT, fault::FAULT_SPAWN_LIMIT);
     let text = error.to_string();
-    assert!(matches!(error, Error::Fault { detail: 0xbad, .. }), "{text}");
-    assert!(text.contains("mock/fault") && text.contains("max_spawn"), "{text}");
+    assert!(
+        matches!(error, Error::Fault { detail: 0xbad, .. }),
+        "{text}"
+    );
+    assert!(
+        text.contains("mock/fault") && text.contains("max_spawn"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -64,7 +110,9 @@ fn a_full_ring_of_a_parked_engine_does_not_block_for_ever() {
     let (engine, _hand) = super::engine(4, 16, 8);
     let mock = instance(&engine);
     engine.park().expect("it parks");
-    let error = (0..5).find_map(|_| engine.submit(mock.task(ECHO)).err()).expect("the ring has four slots");
+    let error = (0..5)
+        .find_map(|_| engine.submit(mock.task(ECHO)).err())
+        .expect("the ring has four slots");
     assert!(matches!(error, Error::Parked), "{error}");
 }
 
@@ -80,8 +128,14 @@ fn stop_is_final() {
     engine.stop().expect("it stops");
     assert_eq!(done.wait().expect("it was done before").value, 9);
     assert!(matches!(held.wait(), Err(Error::Stopped)));
-    assert!(matches!(engine.submit(mock.task(ECHO)), Err(Error::Stopped)));
-    assert!(matches!(engine.submit_all(&[mock.task(ECHO).build()]), Err(Error::Stopped)));
+    assert!(matches!(
+        engine.submit(mock.task(ECHO)),
+        Err(Error::Stopped)
+    ));
+    assert!(matches!(
+        engine.submit_all(&[mock.task(ECHO).build()]),
+        Err(Error::Stopped)
+    ));
     assert!(matches!(engine.resume(), Err(Error::Stopped)));
     assert!(matches!(engine.stop(), Err(Error::Stopped)));
 }
@@ -112,8 +166,16 @@ fn handles_cross_threads() {
 #[test]
 fn devices_are_chosen_by_name() {
     assert_eq!("cpu".parse::<Select>().expect("it is known"), Select::Cpu);
-    let error = "gpu".parse::<Select>().expect_err("there is none").to_string();
-    assert!(["cpu", "cuda", "auto"].iter().all(|name| error.contains(name)), "{error}");
+    let error = "gpu"
+        .parse::<Select>()
+        .expect_err("there is none")
+        .to_string();
+    assert!(
+        ["cpu", "cuda", "auto"]
+            .iter()
+            .all(|name| error.contains(name)),
+        "{error}"
+    );
     let device = Device::open(Select::Auto).expect("there is always one");
     assert!(!device.why().is_empty() && !device.name().is_empty());
 }

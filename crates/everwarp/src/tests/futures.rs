@@ -54,9 +54,19 @@ fn a_future_dropped_after_a_poll_leaves_nothing_behind() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let mut pending = engine.submit(mock.task(HOLD)).expect("room");
-    assert!(pin!(&mut pending).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        pin!(&mut pending)
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     drop(pending);
-    assert_eq!(engine.core.wakers.load(std::sync::atomic::Ordering::Acquire), 0);
+    assert_eq!(
+        engine
+            .core
+            .wakers
+            .load(std::sync::atomic::Ordering::Acquire),
+        0
+    );
     hand.release(1);
     let mut again = engine.submit(mock.task(ECHO).arg(4)).expect("room");
     assert_eq!(block_on(&mut again).expect("it completes").value, 4);
@@ -83,7 +93,9 @@ fn futures_see_the_engine_stop() {
 fn futures_see_the_watchdog() {
     let (engine, _hand) = mock::start(mock::pools(4, 4, 8), Duration::from_millis(100));
     let mock = instance(&engine);
-    let pending = engine.submit(mock.task(STAND).arg(WORKER_IDLE.into())).expect("room");
+    let pending = engine
+        .submit(mock.task(STAND).arg(WORKER_IDLE.into()))
+        .expect("room");
     let error = block_on(pending).expect_err("it cannot complete");
     assert!(error.to_string().contains("deadlock"), "{error}");
 }

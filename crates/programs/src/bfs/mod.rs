@@ -9,7 +9,9 @@
 mod reference;
 mod twin;
 
-use everwarp::{Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Order, Program, Shape, dev_struct};
+use everwarp::{
+    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Order, Program, Shape, dev_struct,
+};
 
 use crate::lane;
 
@@ -75,8 +77,16 @@ pub struct Found {
 
 impl Found {
     fn from_words(words: &[u64]) -> Self {
-        let part = |f: fn(u64) -> i64| words.iter().map(|&w| if w == u64::MAX { -1 } else { f(w) }).collect();
-        Self { levels: part(|w| (w >> 32) as i64), parents: part(|w| w as u32 as i64) }
+        let part = |f: fn(u64) -> i64| {
+            words
+                .iter()
+                .map(|&w| if w == u64::MAX { -1 } else { f(w) })
+                .collect()
+        };
+        Self {
+            levels: part(|w| (w >> 32) as i64),
+            parents: part(|w| w as u32 as i64),
+        }
     }
     /// How many vertices were reached.
     pub fn reached(&self) -> usize {
@@ -107,8 +117,14 @@ impl Bfs {
     /// The device has no memory left, or the engine does not hold the program.
     pub fn new(engine: &Engine, rows: &[u32], columns: &[u32]) -> Result<Self, Error> {
         let vertices = rows.len() - 1;
-        assert!(rows.is_sorted() && rows[0] == 0 && rows[vertices] as usize == columns.len(), "not a CSR graph");
-        assert!(columns.iter().all(|&c| (c as usize) < vertices), "a neighbour is no vertex");
+        assert!(
+            rows.is_sorted() && rows[0] == 0 && rows[vertices] as usize == columns.len(),
+            "not a CSR graph"
+        );
+        assert!(
+            columns.iter().all(|&c| (c as usize) < vertices),
+            "a neighbour is no vertex"
+        );
         let rows = engine.buffer_from(rows)?;
         let columns = engine.buffer_from(columns)?;
         let best = engine.buffer(vertices)?;
@@ -121,7 +137,12 @@ impl Bfs {
         };
         // SAFETY: the buffers hold a valid graph, and live as long as the instance.
         let instance = unsafe { engine.instance(&PROGRAM, &params) }?;
-        Ok(Self { instance, best, _rows: rows, _columns: columns })
+        Ok(Self {
+            instance,
+            best,
+            _rows: rows,
+            _columns: columns,
+        })
     }
     /// Forgets the last search.
     ///
@@ -131,7 +152,10 @@ impl Bfs {
     /// # Panics
     /// `source` is no vertex.
     pub fn reset(&self, source: u32) -> Result<(), Error> {
-        assert!((source as usize) < self.best.len(), "the source is no vertex of the graph");
+        assert!(
+            (source as usize) < self.best.len(),
+            "the source is no vertex of the graph"
+        );
         self.best.fill_bytes(0xff)?;
         self.best.write_at(source as usize, &[u64::from(source)])
     }
@@ -140,7 +164,10 @@ impl Bfs {
     /// # Errors
     /// Whatever ends the engine.
     pub fn search(&self, engine: &Engine, source: u32) -> Result<(), Error> {
-        engine.submit(self.instance.task(VISIT).arg(source.into()))?.wait().map(drop)
+        engine
+            .submit(self.instance.task(VISIT).arg(source.into()))?
+            .wait()
+            .map(drop)
     }
     /// What the last search found.
     ///

@@ -14,7 +14,14 @@ pub const SUM: u32 = 1;
 /// The program.
 pub static PROGRAM: Program = Program {
     name: "fib",
-    functions: &[Function { max_spawn: 2, forks: true, ..lane("call", twin::call) }, lane("sum", twin::sum)],
+    functions: &[
+        Function {
+            max_spawn: 2,
+            forks: true,
+            ..lane("call", twin::call)
+        },
+        lane("sum", twin::sum),
+    ],
     device_source: include_str!("fib.cu"),
     write_params: DevNone::write_struct,
     params_name: DevNone::NAME,
@@ -37,7 +44,10 @@ pub fn instance(engine: &Engine) -> Result<Instance, Error> {
 /// # Errors
 /// Whatever ends the engine.
 pub fn run(engine: &Engine, instance: &Instance, n: u32) -> Result<u64, Error> {
-    Ok(engine.submit(instance.task(CALL).arg(n.into()))?.wait()?.value)
+    Ok(engine
+        .submit(instance.task(CALL).arg(n.into()))?
+        .wait()?
+        .value)
 }
 
 /// fib(n), computed plainly.

@@ -10,7 +10,9 @@ pub const NOTHING: u32 = 0;
 /// The program.
 pub static PROGRAM: Program = Program {
     name: "noop",
-    functions: &[Function { ..lane("nothing", |_| {}) }],
+    functions: &[Function {
+        ..lane("nothing", |_| {})
+    }],
     device_source: include_str!("noop.cu"),
     write_params: DevNone::write_struct,
     params_name: DevNone::NAME,

@@ -5,7 +5,9 @@
 
 mod twin;
 
-use everwarp::{Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct};
+use everwarp::{
+    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
+};
 
 use crate::lane;
 
@@ -48,9 +50,20 @@ dev_struct! {
 pub static PROGRAM: Program = Program {
     name: "pagerank",
     functions: &[
-        Function { max_spawn: 1, forks: true, ..lane("step", twin::step) },
-        Function { max_spawn: 2, spawns: true, ..lane("split", twin::split) },
-        Function { shape: Shape::Warp, ..lane("gather", twin::gather) },
+        Function {
+            max_spawn: 1,
+            forks: true,
+            ..lane("step", twin::step)
+        },
+        Function {
+            max_spawn: 2,
+            spawns: true,
+            ..lane("split", twin::split)
+        },
+        Function {
+            shape: Shape::Warp,
+            ..lane("gather", twin::gather)
+        },
     ],
     device_source: include_str!("pagerank.cu"),
     write_params: DevPageRank::write_struct,
@@ -82,12 +95,32 @@ impl PageRank {
     ///
     /// # Errors
     /// The device has no memory left, or the engine does not hold the program.
-    pub fn new(engine: &Engine, rows: &[u32], columns: &[u32], degrees: &[u32], iterations: u32) -> Result<Self, Error> {
+    pub fn new(
+        engine: &Engine,
+        rows: &[u32],
+        columns: &[u32],
+        degrees: &[u32],
+        iterations: u32,
+    ) -> Result<Self, Error> {
         let vertices = degrees.len();
-        assert!(iterations <= MAX_ITERATIONS, "at most {MAX_ITERATIONS} iterations: a task's tag holds the number");
-        assert!(rows.len() == vertices + 1 && rows.is_sorted() && rows[vertices] as usize == columns.len());
-        assert!(columns.iter().all(|&c| (c as usize) < vertices), "a neighbour is no vertex");
-        let graph = [engine.buffer_from(rows)?, engine.buffer_from(columns)?, engine.buffer_from(degrees)?];
+        assert!(
+            iterations <= MAX_ITERATIONS,
+            "at most {MAX_ITERATIONS} iterations: a task's tag holds the number"
+        );
+        assert!(
+            rows.len() == vertices + 1
+                && rows.is_sorted()
+                && rows[vertices] as usize == columns.len()
+        );
+        assert!(
+            columns.iter().all(|&c| (c as usize) < vertices),
+            "a neighbour is no vertex"
+        );
+        let graph = [
+            engine.buffer_from(rows)?,
+            engine.buffer_from(columns)?,
+            engine.buffer_from(degrees)?,
+        ];
         let ranks = engine.buffer_from(&vec![1.0 / vertices as f64; 2 * vertices])?;
         let dangling = engine.buffer(iterations as usize + 1)?;
         dangling.write(&[first_dangling(degrees)])?;
@@ -103,7 +136,14 @@ impl PageRank {
         };
         // SAFETY: the buffers hold a valid graph, and live as long as the instance.
         let instance = unsafe { engine.instance(&PROGRAM, &params) }?;
-        Ok(Self { instance, ranks, dangling, vertices, iterations, _graph: graph })
+        Ok(Self {
+            instance,
+            ranks,
+            dangling,
+            vertices,
+            iterations,
+            _graph: graph,
+        })
     }
     /// Runs all iterations; answers the ranks, which sum to 1.
     ///
@@ -112,7 +152,8 @@ impl PageRank {
     pub fn run(&self, engine: &Engine) -> Result<Vec<f64>, Error> {
         engine.submit(self.instance.task(STEP))?.wait()?;
         let mut ranks = vec![0.0; self.vertices];
-        self.ranks.read_at(self.iterations as usize % 2 * self.vertices, &mut ranks)?;
+        self.ranks
+            .read_at(self.iterations as usize % 2 * self.vertices, &mut ranks)?;
         Ok(ranks)
     }
     /// The rank that lay on vertices without out-edges before each iteration.
@@ -129,12 +170,22 @@ pub fn reference(rows: &[u32], columns: &[u32], degrees: &[u32], iterations: u32
     let n = degrees.len() as f64;
     let mut ranks = vec![1.0 / n; degrees.len()];
     for _ in 0..iterations {
-        let dangling: f64 = ranks.iter().zip(degrees).filter(|&(_, &d)| d == 0).map(|(r, _)| r).sum();
+        let dangling: f64 = ranks
+            .iter()
+            .zip(degrees)
+            .filter(|&(_, &d)| d == 0)
+            .map(|(r, _)| r)
+            .sum();
         let gather = |v: usize| -> f64 {
             let edges = &columns[rows[v] as usize..rows[v + 1] as usize];
-            edges.iter().map(|&u| ranks[u as usize] / f64::from(degrees[u as usize])).sum()
+            edges
+                .iter()
+                .map(|&u| ranks[u as usize] / f64::from(degrees[u as usize]))
+                .sum()
         };
-        ranks = (0..degrees.len()).map(|v| (1.0 - DAMPING) / n + DAMPING * (gather(v) + dangling / n)).collect();
+        ranks = (0..degrees.len())
+            .map(|v| (1.0 - DAMPING) / n + DAMPING * (gather(v) + dangling / n))
+            .collect();
     }
     ranks
 }

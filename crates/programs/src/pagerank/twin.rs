@@ -33,7 +33,11 @@ pub(super) fn split(t: &mut dyn TaskCx) {
     }
     let half = (count / 2).next_multiple_of(RANGE);
     t.spawn(SPLIT, tag, u64::from(half) << 32 | u64::from(first));
-    t.spawn(SPLIT, tag, u64::from(count - half) << 32 | u64::from(first + half));
+    t.spawn(
+        SPLIT,
+        tag,
+        u64::from(count - half) << 32 | u64::from(first + half),
+    );
 }
 
 pub(super) fn gather(t: &mut dyn TaskCx) {
@@ -47,7 +51,8 @@ pub(super) fn gather(t: &mut dyn TaskCx) {
     // SAFETY: the graph was validated when the instance was made, ranges are inside it, and no two tasks
     // of an iteration write the same vertex.
     unsafe {
-        let base = (1.0 - DAMPING) / n as f64 + DAMPING * *element(p.dangling, iteration) / n as f64;
+        let base =
+            (1.0 - DAMPING) / n as f64 + DAMPING * *element(p.dangling, iteration) / n as f64;
         let mut dangling = 0.0;
         for v in first..first + count {
             let edges = u64::from(*element(p.rows, v))..u64::from(*element(p.rows, v + 1));
@@ -56,7 +61,9 @@ pub(super) fn gather(t: &mut dyn TaskCx) {
                 .map(|u| *element(p.ranks, from + u) / f64::from(*element(p.degrees, u)))
                 .sum();
             let rank = base + DAMPING * sum;
-            std::ptr::from_ref(element(p.ranks, to + v)).cast_mut().write(rank);
+            std::ptr::from_ref(element(p.ranks, to + v))
+                .cast_mut()
+                .write(rank);
             if *element(p.degrees, v) == 0 {
                 dangling += rank;
             }

@@ -21,9 +21,22 @@ pub const WIDTH: u32 = 32;
 pub static PROGRAM: Program = Program {
     name: "pingpong",
     functions: &[
-        Function { max_spawn: 1, spawns: true, ..lane("ping", ping) },
-        Function { max_spawn: 1, spawns: true, ..lane("pong", pong) },
-        Function { shape: Shape::Warp, max_spawn: WIDTH as u16, forks: true, ..lane("level", level) },
+        Function {
+            max_spawn: 1,
+            spawns: true,
+            ..lane("ping", ping)
+        },
+        Function {
+            max_spawn: 1,
+            spawns: true,
+            ..lane("pong", pong)
+        },
+        Function {
+            shape: Shape::Warp,
+            max_spawn: WIDTH as u16,
+            forks: true,
+            ..lane("level", level)
+        },
         lane("leaf", |_| {}),
     ],
     device_source: include_str!("pingpong.cu"),
@@ -60,7 +73,10 @@ fn level(t: &mut dyn TaskCx) {
 /// # Errors
 /// Whatever ends the engine.
 pub fn run_levels(engine: &Engine, instance: &Instance, levels: u32) -> Result<u64, Error> {
-    Ok(engine.submit(instance.task(LEVEL).arg(levels.into()))?.wait()?.value)
+    Ok(engine
+        .submit(instance.task(LEVEL).arg(levels.into()))?
+        .wait()?
+        .value)
 }
 
 /// An instance on an engine that holds the program.
@@ -77,7 +93,10 @@ pub fn instance(engine: &Engine) -> Result<Instance, Error> {
 /// # Errors
 /// Whatever ends the engine.
 pub fn run(engine: &Engine, instance: &Instance, steps: u32) -> Result<u64, Error> {
-    Ok(engine.submit(instance.task(PING).arg(steps.into()))?.wait()?.value)
+    Ok(engine
+        .submit(instance.task(PING).arg(steps.into()))?
+        .wait()?
+        .value)
 }
 
 /// 1 when a ping runs last, 2 when a pong does.

@@ -2,7 +2,9 @@
 
 mod twin;
 
-use everwarp::{Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Order, Program, Shape, dev_struct};
+use everwarp::{
+    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Order, Program, Shape, dev_struct,
+};
 
 use crate::lane;
 
@@ -50,7 +52,11 @@ dev_struct! {
 }
 
 const fn spawning(name: &'static str, max_spawn: u16, twin: everwarp::TwinFn) -> Function {
-    Function { max_spawn, spawns: true, ..lane(name, twin) }
+    Function {
+        max_spawn,
+        spawns: true,
+        ..lane(name, twin)
+    }
 }
 
 /// The program.
@@ -60,17 +66,35 @@ pub static PROGRAM: Program = Program {
         spawning("split", 2, twin::split),
         lane("mark", twin::mark),
         spawning("chain", 1, twin::chain),
-        Function { max_spawn: 2, forks: true, ..lane("join", twin::join) },
+        Function {
+            max_spawn: 2,
+            forks: true,
+            ..lane("join", twin::join)
+        },
         lane("check", twin::check),
         lane("log", twin::log),
         spawning("endless", 2, twin::endless),
         lane("hang", twin::hang),
         spawning("greedy", 1, twin::greedy),
         lane("fault", twin::fault),
-        Function { shape: Shape::Warp, ..lane("mark_warp", twin::mark_warp) },
-        Function { shape: Shape::Block, ..lane("mark_block", twin::mark_block) },
-        Function { order: Order::BreadthFirst, ..spawning("spread", 2, twin::spread) },
-        Function { shape: Shape::Block, max_spawn: 128, forks: true, ..lane("join_block", twin::join_block) },
+        Function {
+            shape: Shape::Warp,
+            ..lane("mark_warp", twin::mark_warp)
+        },
+        Function {
+            shape: Shape::Block,
+            ..lane("mark_block", twin::mark_block)
+        },
+        Function {
+            order: Order::BreadthFirst,
+            ..spawning("spread", 2, twin::spread)
+        },
+        Function {
+            shape: Shape::Block,
+            max_spawn: 128,
+            forks: true,
+            ..lane("join_block", twin::join_block)
+        },
     ],
     device_source: include_str!("probe.cu"),
     write_params: DevProbe::write_struct,
@@ -95,10 +119,24 @@ impl Probe {
     /// # Errors
     /// The device has no memory left, or the engine does not hold the program.
     pub fn new(engine: &Engine, places: usize) -> Result<Self, Error> {
-        let (marks, log, logged) = (engine.buffer(places)?, engine.buffer(places)?, engine.buffer(1)?);
-        let params = DevProbe { marks: marks.ptr(), log: log.ptr(), logged: logged.ptr(), places: places as u64 };
+        let (marks, log, logged) = (
+            engine.buffer(places)?,
+            engine.buffer(places)?,
+            engine.buffer(1)?,
+        );
+        let params = DevProbe {
+            marks: marks.ptr(),
+            log: log.ptr(),
+            logged: logged.ptr(),
+            places: places as u64,
+        };
         // SAFETY: the buffers have `places` elements and live as long as the instance.
         let instance = unsafe { engine.instance(&PROGRAM, &params) }?;
-        Ok(Self { instance, marks, log, _logged: logged })
+        Ok(Self {
+            instance,
+            marks,
+            log,
+            _logged: logged,
+        })
     }
 }

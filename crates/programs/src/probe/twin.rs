@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use everwarp::{DevPtr, TaskCx};
 
-use super::{CHECK, CHAIN, DevProbe, ENDLESS, MARK, MARK_BLOCK, MARK_WARP, SPLIT, SPREAD};
+use super::{CHAIN, CHECK, DevProbe, ENDLESS, MARK, MARK_BLOCK, MARK_WARP, SPLIT, SPREAD};
 use crate::element;
 
 fn params(t: &dyn TaskCx) -> DevProbe {
@@ -66,7 +66,11 @@ pub(super) fn join(t: &mut dyn TaskCx) {
     let (first, n) = (t.lo(), t.hi());
     t.fork(CHECK, 0, u64::from(first + n));
     t.spawn_child(SPLIT, 0, u64::from(n / 2) << 32 | u64::from(first));
-    t.spawn_child(SPLIT, 0, u64::from(n - n / 2) << 32 | u64::from(first + n / 2));
+    t.spawn_child(
+        SPLIT,
+        0,
+        u64::from(n - n / 2) << 32 | u64::from(first + n / 2),
+    );
 }
 pub(super) fn join_block(t: &mut dyn TaskCx) {
     let first = t.lo();
@@ -77,7 +81,9 @@ pub(super) fn join_block(t: &mut dyn TaskCx) {
 }
 pub(super) fn check(t: &mut dyn TaskCx) {
     let p = params(t);
-    let sum = (0..u64::from(t.lo())).map(|i| cell(p.marks, i, &p).load(Ordering::Relaxed)).fold(0, u32::wrapping_add);
+    let sum = (0..u64::from(t.lo()))
+        .map(|i| cell(p.marks, i, &p).load(Ordering::Relaxed))
+        .fold(0, u32::wrapping_add);
     t.report_slot(0, sum);
 }
 pub(super) fn log(t: &mut dyn TaskCx) {

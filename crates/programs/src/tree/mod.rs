@@ -2,7 +2,9 @@
 
 mod twin;
 
-use everwarp::{Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct};
+use everwarp::{
+    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
+};
 
 use crate::lane;
 
@@ -27,7 +29,12 @@ dev_struct! {
 /// The program.
 pub static PROGRAM: Program = Program {
     name: "tree",
-    functions: &[Function { shape: Shape::Block, max_spawn: 2, spawns: true, ..lane("node", twin::node) }],
+    functions: &[Function {
+        shape: Shape::Block,
+        max_spawn: 2,
+        spawns: true,
+        ..lane("node", twin::node)
+    }],
     device_source: include_str!("tree.cu"),
     write_params: DevTree::write_struct,
     params_name: DevTree::NAME,
@@ -64,10 +71,17 @@ impl Tree {
     pub fn new(engine: &Engine) -> Result<Self, Error> {
         let table = engine.buffer_from(&(0..TABLE as u32).map(table).collect::<Vec<_>>())?;
         let sums = engine.buffer(SUMS)?;
-        let params = DevTree { table: table.ptr(), sums: sums.ptr() };
+        let params = DevTree {
+            table: table.ptr(),
+            sums: sums.ptr(),
+        };
         // SAFETY: the buffers have the sizes that the program asks for and live as long as the instance.
         let instance = unsafe { engine.instance(&PROGRAM, &params) }?;
-        Ok(Self { instance, sums, _table: table })
+        Ok(Self {
+            instance,
+            sums,
+            _table: table,
+        })
     }
     /// Runs a tree of `depth` levels below its root; answers the sum of all results.
     ///
@@ -83,13 +97,18 @@ impl Tree {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run_timed(&self, engine: &Engine, depth: u32) -> Result<(), Error> {
-        engine.submit(self.instance.task(NODE).args(0, depth))?.wait().map(drop)
+        engine
+            .submit(self.instance.task(NODE).args(0, depth))?
+            .wait()
+            .map(drop)
     }
 }
 
 /// The sum of all results, computed plainly.
 pub fn reference(depth: u32) -> u64 {
-    (0..nodes(depth) as u32).map(|node| node_sum(node, |i| table(i as u32))).fold(0, u64::wrapping_add)
+    (0..nodes(depth) as u32)
+        .map(|node| node_sum(node, |i| table(i as u32)))
+        .fold(0, u64::wrapping_add)
 }
 
 /// How many tasks a tree has.

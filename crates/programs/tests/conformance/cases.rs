@@ -11,38 +11,63 @@ type Case = (&'static str, fn(Select));
 
 pub(crate) const ALL: &[Case] = &[
     ("noop_round_trips", noop_round_trips),
-    ("fib_is_right_and_counts_every_call", fib_is_right_and_counts_every_call),
+    (
+        "fib_is_right_and_counts_every_call",
+        fib_is_right_and_counts_every_call,
+    ),
     ("spawn_tree_of_ten_million", spawn_tree_of_ten_million),
     ("breadth_first_spread", breadth_first_spread),
     ("deep_chain", deep_chain),
-    ("pingpong_ends_with_the_right_one", pingpong_ends_with_the_right_one),
-    ("wide_fan_joins_before_its_continuation", wide_fan_joins_before_its_continuation),
+    (
+        "pingpong_ends_with_the_right_one",
+        pingpong_ends_with_the_right_one,
+    ),
+    (
+        "wide_fan_joins_before_its_continuation",
+        wide_fan_joins_before_its_continuation,
+    ),
     ("joins_under_load", joins_under_load),
     ("warp_and_block_shapes", warp_and_block_shapes),
     ("block_forks", block_forks),
     ("block_tree", block_tree),
     ("bfs_equals_the_reference", bfs_equals_the_reference),
-    ("pagerank_equals_the_reference", pagerank_equals_the_reference),
+    (
+        "pagerank_equals_the_reference",
+        pagerank_equals_the_reference,
+    ),
     ("batches_run_every_task_once", batches_run_every_task_once),
     ("ten_million_from_the_host", ten_million_from_the_host),
     ("full_rings_push_back", full_rings_push_back),
     ("small_pools_suffice", small_pools_suffice),
     ("urgent_work_overtakes", urgent_work_overtakes),
-    ("parks_and_resumes_with_other_sizes", parks_and_resumes_with_other_sizes),
+    (
+        "parks_and_resumes_with_other_sizes",
+        parks_and_resumes_with_other_sizes,
+    ),
     ("swaps_under_load", swaps_under_load),
     ("stops_in_the_middle", stops_in_the_middle),
     ("loads_a_program_while_parked", loads_a_program_while_parked),
     ("endless_spawning_is_an_error", endless_spawning_is_an_error),
-    ("a_task_that_does_not_end_is_an_error", a_task_that_does_not_end_is_an_error),
+    (
+        "a_task_that_does_not_end_is_an_error",
+        a_task_that_does_not_end_is_an_error,
+    ),
     ("faults_are_named", faults_are_named),
     ("misuse_is_named", misuse_is_named),
     ("futures_complete", futures_complete),
     ("drops_in_any_order", drops_in_any_order),
-    ("two_hundred_instances_at_once", two_hundred_instances_at_once),
+    (
+        "two_hundred_instances_at_once",
+        two_hundred_instances_at_once,
+    ),
 ];
 
 fn with<'d>(device: &'d Device) -> EngineBuilder<'d> {
-    PROGRAMS.iter().fold(device.engine().program(&probe::PROGRAM), |b, p| b.program(p))
+    PROGRAMS
+        .iter()
+        .fold(device.engine().program(&probe::PROGRAM), |b, p| {
+            b.program(p)
+        })
 }
 
 fn start(select: Select) -> Engine {
@@ -57,15 +82,25 @@ fn range(first: u32, count: u32) -> u64 {
 
 fn assert_marked_once(probe: &Probe) {
     let marks = probe.marks.read().expect("the marks can be read");
-    let wrong: Vec<_> = marks.iter().enumerate().filter(|&(_, &m)| m != 1).take(5).collect();
-    assert!(wrong.is_empty(), "places not marked exactly once (place, marks), the first of them: {wrong:?}");
+    let wrong: Vec<_> = marks
+        .iter()
+        .enumerate()
+        .filter(|&(_, &m)| m != 1)
+        .take(5)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "places not marked exactly once (place, marks), the first of them: {wrong:?}"
+    );
 }
 
 fn noop_round_trips(select: Select) {
     let engine = start(select);
     let instance = noop::instance(&engine).expect("noop is there");
     for _ in 0..1000 {
-        let done = engine.submit(instance.task(noop::NOTHING)).and_then(|mut p| p.wait());
+        let done = engine
+            .submit(instance.task(noop::NOTHING))
+            .and_then(|mut p| p.wait());
         assert_eq!(done.expect("it runs").value, 0);
     }
     engine.park().expect("it parks");
@@ -76,10 +111,17 @@ fn fib_is_right_and_counts_every_call(select: Select) {
     let engine = start(select);
     let instance = fib::instance(&engine).expect("fib is there");
     for n in [0, 1, 2, 5, 20, 25] {
-        assert_eq!(fib::run(&engine, &instance, n).expect("it runs"), fib::reference(n), "fib({n})");
+        assert_eq!(
+            fib::run(&engine, &instance, n).expect("it runs"),
+            fib::reference(n),
+            "fib({n})"
+        );
     }
     let before = parked_count(&engine);
-    assert_eq!(fib::run(&engine, &instance, 24).expect("it runs"), fib::reference(24));
+    assert_eq!(
+        fib::run(&engine, &instance, 24).expect("it runs"),
+        fib::reference(24)
+    );
     // Every call runs once, and so does the addition after every call that is no leaf.
     let calls = fib::calls(24);
     assert_eq!(parked_count(&engine) - before, calls + calls / 2);
@@ -96,7 +138,10 @@ fn parked_count(engine: &Engine) -> u64 {
 fn mark_all(engine: &Engine, function: u32, places: u32) {
     let probe = Probe::new(engine, places as usize).expect("there is memory");
     let task = probe.instance.task(function).arg(range(0, places));
-    engine.submit(task).and_then(|mut p| p.wait()).expect("it runs");
+    engine
+        .submit(task)
+        .and_then(|mut p| p.wait())
+        .expect("it runs");
     assert_marked_once(&probe);
 }
 
@@ -116,7 +161,10 @@ fn deep_chain(select: Select) {
     let n = 100_000;
     let probe = Probe::new(&engine, n as usize).expect("there is memory");
     let task = probe.instance.task(probe::CHAIN).args(0, n - 1);
-    engine.submit(task).and_then(|mut p| p.wait()).expect("it runs");
+    engine
+        .submit(task)
+        .and_then(|mut p| p.wait())
+        .expect("it runs");
     assert_marked_once(&probe);
 }
 
@@ -134,7 +182,11 @@ fn wide_fan_joins_before_its_continuation(select: Select) {
     for places in [2u32, 3, 1000, 100_000] {
         let probe = Probe::new(&engine, places as usize).expect("there is memory");
         let task = probe.instance.task(probe::JOIN).arg(range(0, places));
-        let sum = engine.submit(task).and_then(|mut p| p.wait()).expect("it runs").value;
+        let sum = engine
+            .submit(task)
+            .and_then(|mut p| p.wait())
+            .expect("it runs")
+            .value;
         assert_eq!(sum, u64::from(places), "the continuation saw every mark");
         assert_marked_once(&probe);
     }
@@ -143,11 +195,19 @@ fn wide_fan_joins_before_its_continuation(select: Select) {
 fn joins_under_load(select: Select) {
     let engine = start(select);
     let load = Probe::new(&engine, 2_000_000).expect("there is memory");
-    let mut background = engine.submit(load.instance.task(probe::SPLIT).arg(range(0, 2_000_000))).expect("room");
-    let probes: Vec<_> = (0..50).map(|_| Probe::new(&engine, 5000).expect("there is memory")).collect();
+    let mut background = engine
+        .submit(load.instance.task(probe::SPLIT).arg(range(0, 2_000_000)))
+        .expect("room");
+    let probes: Vec<_> = (0..50)
+        .map(|_| Probe::new(&engine, 5000).expect("there is memory"))
+        .collect();
     let mut joins: Vec<_> = probes
         .iter()
-        .map(|p| engine.submit(p.instance.task(probe::JOIN).arg(range(0, 5000))).expect("room"))
+        .map(|p| {
+            engine
+                .submit(p.instance.task(probe::JOIN).arg(range(0, 5000)))
+                .expect("room")
+        })
         .collect();
     for join in &mut joins {
         assert_eq!(join.wait().expect("it runs").value, 5000);
@@ -161,8 +221,15 @@ fn warp_and_block_shapes(select: Select) {
     let engine = start(select);
     for (tag, places) in [(1u8, 320_000u32), (2, 2_560_000)] {
         let probe = Probe::new(&engine, places as usize).expect("there is memory");
-        let task = probe.instance.task(probe::SPLIT).tag(tag).arg(range(0, places));
-        engine.submit(task).and_then(|mut p| p.wait()).expect("it runs");
+        let task = probe
+            .instance
+            .task(probe::SPLIT)
+            .tag(tag)
+            .arg(range(0, places));
+        engine
+            .submit(task)
+            .and_then(|mut p| p.wait())
+            .expect("it runs");
         assert_marked_once(&probe);
     }
 }
@@ -170,7 +237,10 @@ fn warp_and_block_shapes(select: Select) {
 fn block_forks(select: Select) {
     let engine = start(select);
     let probe = Probe::new(&engine, 128).expect("there is memory");
-    let sum = engine.submit(probe.instance.task(probe::JOIN_BLOCK)).and_then(|mut p| p.wait()).expect("it runs");
+    let sum = engine
+        .submit(probe.instance.task(probe::JOIN_BLOCK))
+        .and_then(|mut p| p.wait())
+        .expect("it runs");
     assert_eq!(sum.value, 128);
     assert_marked_once(&probe);
 }
@@ -179,26 +249,41 @@ fn block_tree(select: Select) {
     let engine = start(select);
     let tree = tree::Tree::new(&engine).expect("there is memory");
     for depth in [0, 1, 5, 12] {
-        assert_eq!(tree.run(&engine, depth).expect("it runs"), tree::reference(depth), "depth {depth}");
+        assert_eq!(
+            tree.run(&engine, depth).expect("it runs"),
+            tree::reference(depth),
+            "depth {depth}"
+        );
     }
 }
 
 fn graphs() -> Vec<everwarp_graph::Csr> {
-    ["chain:500", "grid:60x40", "random:3000:9000:7", "rmat:12:16:3", "rmat:10:8:5,directed"]
-        .iter()
-        .map(|s| generate(&s.parse::<Spec>().expect("a valid spec")).expect("it generates"))
-        .collect()
+    [
+        "chain:500",
+        "grid:60x40",
+        "random:3000:9000:7",
+        "rmat:12:16:3",
+        "rmat:10:8:5,directed",
+    ]
+    .iter()
+    .map(|s| generate(&s.parse::<Spec>().expect("a valid spec")).expect("it generates"))
+    .collect()
 }
 
 fn bfs_equals_the_reference(select: Select) {
     let engine = start(select);
     for graph in graphs() {
-        let search = bfs::Bfs::new(&engine, graph.rows(), graph.columns()).expect("there is memory");
+        let search =
+            bfs::Bfs::new(&engine, graph.rows(), graph.columns()).expect("there is memory");
         for source in [0, graph.vertices() / 2, graph.vertices() - 1] {
             search.reset(source).expect("it resets");
             search.search(&engine, source).expect("it runs");
             let expected = bfs::reference(graph.rows(), graph.columns(), source);
-            assert!(search.found().expect("it reads") == expected, "source {source} of {} vertices", graph.vertices());
+            assert!(
+                search.found().expect("it reads") == expected,
+                "source {source} of {} vertices",
+                graph.vertices()
+            );
         }
     }
 }
@@ -208,11 +293,16 @@ fn pagerank_equals_the_reference(select: Select) {
     for graph in graphs() {
         let incoming = graph.transpose();
         let degrees: Vec<u32> = graph.rows().windows(2).map(|w| w[1] - w[0]).collect();
-        let ranks = pagerank::PageRank::new(&engine, incoming.rows(), incoming.columns(), &degrees, 20)
-            .and_then(|p| p.run(&engine))
-            .expect("it runs");
+        let ranks =
+            pagerank::PageRank::new(&engine, incoming.rows(), incoming.columns(), &degrees, 20)
+                .and_then(|p| p.run(&engine))
+                .expect("it runs");
         let expected = pagerank::reference(incoming.rows(), incoming.columns(), &degrees, 20);
-        let worst = ranks.iter().zip(&expected).map(|(a, b)| (a - b).abs() / b).fold(0.0, f64::max);
+        let worst = ranks
+            .iter()
+            .zip(&expected)
+            .map(|(a, b)| (a - b).abs() / b)
+            .fold(0.0, f64::max);
         assert!(worst < 1e-9, "relative error {worst}");
         assert!((ranks.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
@@ -222,8 +312,13 @@ fn batches_run_every_task_once(select: Select) {
     let engine = start(select);
     for count in [1u32, 31, 32, 33, 1000, 100_000] {
         let probe = Probe::new(&engine, count as usize).expect("there is memory");
-        let tasks: Vec<_> = (0..count).map(|i| probe.instance.task(probe::MARK).arg(i.into()).build()).collect();
-        engine.submit_batch(&tasks).and_then(|mut p| p.wait()).expect("it runs");
+        let tasks: Vec<_> = (0..count)
+            .map(|i| probe.instance.task(probe::MARK).arg(i.into()).build())
+            .collect();
+        engine
+            .submit_batch(&tasks)
+            .and_then(|mut p| p.wait())
+            .expect("it runs");
         assert_marked_once(&probe);
     }
 }
@@ -232,14 +327,21 @@ fn ten_million_from_the_host(select: Select) {
     let engine = start(select);
     let n = 10_000_000;
     let probe = Probe::new(&engine, n as usize).expect("there is memory");
-    let tasks: Vec<_> = (0..n).map(|i| probe.instance.task(probe::MARK).arg(i).build()).collect();
+    let tasks: Vec<_> = (0..n)
+        .map(|i| probe.instance.task(probe::MARK).arg(i).build())
+        .collect();
     engine.submit_all(&tasks).expect("it runs");
     assert_marked_once(&probe);
 }
 
 fn full_rings_push_back(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let pools = Pools { submission_slots: 4, tokens: 8, arena_tasks: 64, ..Pools::default() };
+    let pools = Pools {
+        submission_slots: 4,
+        tokens: 8,
+        arena_tasks: 64,
+        ..Pools::default()
+    };
     let engine = with(&device).pools(pools).start().expect("it starts");
     let probe = Probe::new(&engine, 5000).expect("there is memory");
     engine.park().expect("it parks");
@@ -262,10 +364,16 @@ fn full_rings_push_back(select: Select) {
         p.wait().expect("it runs");
     }
     let tasks = vec![task(0).build(); 65];
-    assert!(matches!(engine.try_submit_batch(&tasks), Err(Error::BatchTooLarge { .. })));
+    assert!(matches!(
+        engine.try_submit_batch(&tasks),
+        Err(Error::BatchTooLarge { .. })
+    ));
     engine.park().expect("it parks");
     engine.resume().expect("it resumes");
-    engine.submit(task(0)).and_then(|mut p| p.wait()).expect("it runs");
+    engine
+        .submit(task(0))
+        .and_then(|mut p| p.wait())
+        .expect("it runs");
     wait_until_marked(&probe, 5001);
 }
 
@@ -273,11 +381,20 @@ fn full_rings_push_back(select: Select) {
 fn wait_until_marked(probe: &Probe, marks: u64) {
     let begin = std::time::Instant::now();
     loop {
-        let sum: u64 = probe.marks.read().expect("the marks can be read").iter().map(|&m| u64::from(m)).sum();
+        let sum: u64 = probe
+            .marks
+            .read()
+            .expect("the marks can be read")
+            .iter()
+            .map(|&m| u64::from(m))
+            .sum();
         if sum == marks {
             return;
         }
-        assert!(sum < marks && begin.elapsed() < Duration::from_secs(20), "{sum} marks of {marks}");
+        assert!(
+            sum < marks && begin.elapsed() < Duration::from_secs(20),
+            "{sum} marks of {marks}"
+        );
         std::thread::yield_now();
     }
 }
@@ -285,11 +402,19 @@ fn wait_until_marked(probe: &Probe, marks: u64) {
 /// Pools far smaller than the work, on the smallest engine that the device has.
 fn small(select: Select, device: &Device) -> EngineBuilder<'_> {
     match device.kind() {
-        EngineKind::Cpu => with(device).pools(Pools { tasks: 256, groups: 128, ..Pools::default() }),
+        EngineKind::Cpu => with(device).pools(Pools {
+            tasks: 256,
+            groups: 128,
+            ..Pools::default()
+        }),
         EngineKind::Cuda => {
             assert_eq!(select, Select::Cuda);
             // The least that two blocks of eight warps may have.
-            with(device).size(2).pools(Pools { tasks: 16 * 512, groups: 16 * 512, ..Pools::default() })
+            with(device).size(2).pools(Pools {
+                tasks: 16 * 512,
+                groups: 16 * 512,
+                ..Pools::default()
+            })
         }
     }
 }
@@ -299,34 +424,58 @@ fn small_pools_suffice(select: Select) {
     let engine = small(select, &device).start().expect("it starts");
     mark_all(&engine, probe::SPLIT, 1_000_000);
     let instance = fib::instance(&engine).expect("fib is there");
-    assert_eq!(fib::run(&engine, &instance, 23).expect("it runs"), fib::reference(23));
+    assert_eq!(
+        fib::run(&engine, &instance, 23).expect("it runs"),
+        fib::reference(23)
+    );
     let probe = Probe::new(&engine, 200_000).expect("there is memory");
-    let tasks: Vec<_> = (0..200_000).map(|i| probe.instance.task(probe::MARK).arg(i).build()).collect();
+    let tasks: Vec<_> = (0..200_000)
+        .map(|i| probe.instance.task(probe::MARK).arg(i).build())
+        .collect();
     engine.submit_all(&tasks).expect("it runs");
     assert_marked_once(&probe);
 }
 
 fn urgent_work_overtakes(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let size = if device.kind() == EngineKind::Cpu { 1 } else { 2 };
+    let size = if device.kind() == EngineKind::Cpu {
+        1
+    } else {
+        2
+    };
     let engine = with(&device).size(size).start().expect("it starts");
     let n = 200_000u32;
     let probe = Probe::new(&engine, n as usize + 1000).expect("there is memory");
     engine.park().expect("it parks");
     let task = |i: u32| probe.instance.task(probe::LOG).arg(i.into());
-    let low: Vec<_> = (0..n).map(|i| task(i).priority(everwarp::Priority::LOW).build()).collect();
+    let low: Vec<_> = (0..n)
+        .map(|i| task(i).priority(everwarp::Priority::LOW).build())
+        .collect();
     let mut low = engine.submit_batch(&low).expect("room");
-    let urgent: Vec<_> = (0..1000).map(|i| task(1 << 31 | i).priority(everwarp::Priority::URGENT).build()).collect();
+    let urgent: Vec<_> = (0..1000)
+        .map(|i| {
+            task(1 << 31 | i)
+                .priority(everwarp::Priority::URGENT)
+                .build()
+        })
+        .collect();
     let mut urgent = engine.submit_batch(&urgent).expect("room");
     engine.resume().expect("it resumes");
     urgent.wait().expect("it runs");
     low.wait().expect("it runs");
     let log = probe.log.read().expect("the log can be read");
     let mean = |urgent: bool| {
-        let places: Vec<_> = (0..log.len()).filter(|&i| (log[i] >> 31 == 1) == urgent).collect();
+        let places: Vec<_> = (0..log.len())
+            .filter(|&i| (log[i] >> 31 == 1) == urgent)
+            .collect();
         places.iter().sum::<usize>() as f64 / places.len() as f64
     };
-    assert!(mean(true) < mean(false) / 2.0, "urgent at {} on average, low at {}", mean(true), mean(false));
+    assert!(
+        mean(true) < mean(false) / 2.0,
+        "urgent at {} on average, low at {}",
+        mean(true),
+        mean(false)
+    );
 }
 
 /// A small generator of numbers for moments and sizes (Marsaglia's xorshift).
@@ -339,15 +488,32 @@ fn random(state: &mut u64) -> u64 {
 
 fn parks_and_resumes_with_other_sizes(select: Select) {
     let engine = start(select);
-    let (least, most) = (if engine.kind() == EngineKind::Cpu { 1 } else { 2 }, engine.max_size());
+    let (least, most) = (
+        if engine.kind() == EngineKind::Cpu {
+            1
+        } else {
+            2
+        },
+        engine.max_size(),
+    );
     let mut state = 0x9e37_79b9;
     let n = 5_000_000;
     let probe = Probe::new(&engine, n as usize).expect("there is memory");
     let blocks = Probe::new(&engine, 512_000).expect("there is memory");
     let fibs = fib::instance(&engine).expect("fib is there");
-    let mut pending = engine.submit(probe.instance.task(probe::SPLIT).arg(range(0, n))).expect("room");
+    let mut pending = engine
+        .submit(probe.instance.task(probe::SPLIT).arg(range(0, n)))
+        .expect("room");
     let mut second = engine.submit(fibs.task(fib::CALL).arg(27)).expect("room");
-    let mut third = engine.submit(blocks.instance.task(probe::SPLIT).tag(2).arg(range(0, 512_000))).expect("room");
+    let mut third = engine
+        .submit(
+            blocks
+                .instance
+                .task(probe::SPLIT)
+                .tag(2)
+                .arg(range(0, 512_000)),
+        )
+        .expect("room");
     for _ in 0..30 {
         for _ in 0..random(&mut state) % 20_000 {
             std::hint::spin_loop();
@@ -366,7 +532,9 @@ fn parks_and_resumes_with_other_sizes(select: Select) {
 fn swaps_under_load(select: Select) {
     let engine = start(select);
     let fibs = fib::instance(&engine).expect("fib is there");
-    let mut pending: Vec<_> = (0..20).map(|_| engine.submit(fibs.task(fib::CALL).arg(22)).expect("room")).collect();
+    let mut pending: Vec<_> = (0..20)
+        .map(|_| engine.submit(fibs.task(fib::CALL).arg(22)).expect("room"))
+        .collect();
     for _ in 0..20 {
         engine.swap(None).expect("it swaps");
     }
@@ -378,37 +546,63 @@ fn swaps_under_load(select: Select) {
 fn stops_in_the_middle(select: Select) {
     let engine = start(select);
     let probe = Probe::new(&engine, 20_000_000).expect("there is memory");
-    let mut pending = engine.submit(probe.instance.task(probe::SPLIT).arg(range(0, 20_000_000))).expect("room");
+    let mut pending = engine
+        .submit(probe.instance.task(probe::SPLIT).arg(range(0, 20_000_000)))
+        .expect("room");
     engine.stop().expect("it stops");
     match pending.wait() {
         Err(Error::Stopped) | Ok(_) => {}
         other => panic!("{other:?}"),
     }
     let again = engine.submit(probe.instance.task(probe::MARK));
-    assert!(matches!(again, Err(Error::Stopped)), "submitting after stop is an error");
+    assert!(
+        matches!(again, Err(Error::Stopped)),
+        "submitting after stop is an error"
+    );
 }
 
 fn loads_a_program_while_parked(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(&fib::PROGRAM).start().expect("it starts");
+    let engine = device
+        .engine()
+        .program(&fib::PROGRAM)
+        .start()
+        .expect("it starts");
     let fibs = fib::instance(&engine).expect("fib is there");
     let mut pending = engine.submit(fibs.task(fib::CALL).arg(26)).expect("room");
-    assert!(matches!(pingpong::instance(&engine), Err(Error::UnknownProgram { .. })));
+    assert!(matches!(
+        pingpong::instance(&engine),
+        Err(Error::UnknownProgram { .. })
+    ));
     let running = engine.load(&pingpong::PROGRAM);
-    assert!(matches!(running, Err(Error::Backend(BackendError::NotParked { .. }))), "{running:?}");
+    assert!(
+        matches!(running, Err(Error::Backend(BackendError::NotParked { .. }))),
+        "{running:?}"
+    );
     engine.park().expect("it parks");
     engine.load(&pingpong::PROGRAM).expect("it loads");
     engine.resume().expect("it resumes");
     let instance = pingpong::instance(&engine).expect("pingpong is there now");
-    assert_eq!(pingpong::run(&engine, &instance, 7).expect("it runs"), pingpong::reference(7));
-    assert_eq!(pending.wait().expect("nothing was lost").value, fib::reference(26));
+    assert_eq!(
+        pingpong::run(&engine, &instance, 7).expect("it runs"),
+        pingpong::reference(7)
+    );
+    assert_eq!(
+        pending.wait().expect("nothing was lost").value,
+        fib::reference(26)
+    );
 }
 
 fn endless_spawning_is_an_error(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let engine = small(select, &device).watchdog(Duration::from_secs(1)).start().expect("it starts");
+    let engine = small(select, &device)
+        .watchdog(Duration::from_secs(1))
+        .start()
+        .expect("it starts");
     let probe = Probe::new(&engine, 1).expect("there is memory");
-    let mut pending = engine.submit(probe.instance.task(probe::ENDLESS)).expect("room");
+    let mut pending = engine
+        .submit(probe.instance.task(probe::ENDLESS))
+        .expect("room");
     let error = pending.wait().expect_err("it cannot end");
     assert!(matches!(error, Error::PoolExhausted { .. }), "{error}");
     let later = engine.submit(probe.instance.task(probe::MARK));
@@ -417,24 +611,42 @@ fn endless_spawning_is_an_error(select: Select) {
 
 fn a_task_that_does_not_end_is_an_error(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let engine = with(&device).watchdog(Duration::from_secs(1)).start().expect("it starts");
+    let engine = with(&device)
+        .watchdog(Duration::from_secs(1))
+        .start()
+        .expect("it starts");
     let probe = Probe::new(&engine, 1).expect("there is memory");
-    let mut pending = engine.submit(probe.instance.task(probe::HANG)).expect("room");
+    let mut pending = engine
+        .submit(probe.instance.task(probe::HANG))
+        .expect("room");
     let error = pending.wait().expect_err("it does not end");
     let text = error.to_string();
-    assert!(matches!(error, Error::Stuck { .. }) && text.contains("running probe/hang"), "{text}");
+    assert!(
+        matches!(error, Error::Stuck { .. }) && text.contains("running probe/hang"),
+        "{text}"
+    );
     // A thread or kernel that does not end must not keep the process: nothing is waited for at exit.
     std::process::exit(0);
 }
 
 fn faults_are_named(select: Select) {
     for (function, arg, expected) in [
-        (probe::GREEDY, 0, "spawned more than its function declares in probe/greedy"),
-        (probe::FAULT, 77, "the program reported a fault in probe/fault (detail 0x4d)"),
+        (
+            probe::GREEDY,
+            0,
+            "spawned more than its function declares in probe/greedy",
+        ),
+        (
+            probe::FAULT,
+            77,
+            "the program reported a fault in probe/fault (detail 0x4d)",
+        ),
     ] {
         let engine = start(select);
         let probe = Probe::new(&engine, 8).expect("there is memory");
-        let mut pending = engine.submit(probe.instance.task(function).arg(arg)).expect("room");
+        let mut pending = engine
+            .submit(probe.instance.task(function).arg(arg))
+            .expect("room");
         // The greedy task's batch may still complete; the fault shows at the latest in the next wait.
         let mut error = pending.wait().err();
         for _ in 0..1000 {
@@ -442,7 +654,10 @@ fn faults_are_named(select: Select) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
-            error = engine.submit(probe.instance.task(probe::MARK)).and_then(|mut p| p.wait()).err();
+            error = engine
+                .submit(probe.instance.task(probe::MARK))
+                .and_then(|mut p| p.wait())
+                .err();
         }
         let text = error.expect("a fault").to_string();
         assert!(text.contains(expected), "{text}");
@@ -460,21 +675,39 @@ fn misuse_is_named(select: Select) {
     assert!(matches!(engine.submit_batch(&[]), Err(Error::BatchEmpty)));
     if other {
         let second = with(&device).start().expect("it starts");
-        assert!(matches!(second.submit(instance.task(0)), Err(Error::OtherEngine)));
+        assert!(matches!(
+            second.submit(instance.task(0)),
+            Err(Error::OtherEngine)
+        ));
     }
     engine.park().expect("it parks");
     let mut pending = engine.submit(instance.task(noop::NOTHING)).expect("room");
     assert!(matches!(pending.wait(), Err(Error::Parked)));
-    assert!(matches!(pending.wait_timeout(Duration::from_millis(10)), Err(Error::Timeout { .. })));
+    assert!(matches!(
+        pending.wait_timeout(Duration::from_millis(10)),
+        Err(Error::Timeout { .. })
+    ));
     let size = engine.resume_with(engine.max_size() + 1);
-    assert!(matches!(size, Err(Error::Backend(BackendError::Size { .. }))), "{size:?}");
+    assert!(
+        matches!(size, Err(Error::Backend(BackendError::Size { .. }))),
+        "{size:?}"
+    );
     engine.resume().expect("it resumes");
     pending.wait().expect("it runs");
     let buffer = engine.buffer::<u32>(4).expect("there is memory");
-    assert!(matches!(buffer.write(&[0; 5]), Err(Error::OutOfBounds { .. })));
-    let pools = Pools { tokens: 3, ..Pools::default() };
+    assert!(matches!(
+        buffer.write(&[0; 5]),
+        Err(Error::OutOfBounds { .. })
+    ));
+    let pools = Pools {
+        tokens: 3,
+        ..Pools::default()
+    };
     let odd = device.engine().program(&noop::PROGRAM).pools(pools).start();
-    assert!(matches!(odd, Err(Error::Backend(BackendError::Pool { .. }))), "{odd:?}");
+    assert!(
+        matches!(odd, Err(Error::Backend(BackendError::Pool { .. }))),
+        "{odd:?}"
+    );
 }
 
 fn futures_complete(select: Select) {
@@ -491,7 +724,11 @@ fn futures_complete(select: Select) {
     let instance = fib::instance(&engine).expect("fib is there");
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     for n in [10, 20, 24] {
-        let mut future = Box::pin(engine.submit(instance.task(fib::CALL).arg(n)).expect("room"));
+        let mut future = Box::pin(
+            engine
+                .submit(instance.task(fib::CALL).arg(n))
+                .expect("room"),
+        );
         let value = loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(done) => break done.expect("it runs").value,
@@ -505,8 +742,15 @@ fn futures_complete(select: Select) {
 fn drops_in_any_order(select: Select) {
     let engine = start(select);
     let probe = Probe::new(&engine, 3_000_000).expect("there is memory");
-    let pending = engine.submit(probe.instance.task(probe::SPLIT).arg(range(0, 3_000_000))).expect("room");
-    let Probe { instance, marks, log, .. } = probe;
+    let pending = engine
+        .submit(probe.instance.task(probe::SPLIT).arg(range(0, 3_000_000)))
+        .expect("room");
+    let Probe {
+        instance,
+        marks,
+        log,
+        ..
+    } = probe;
     drop(marks);
     drop(engine);
     drop(instance);
@@ -516,12 +760,20 @@ fn drops_in_any_order(select: Select) {
 
 fn two_hundred_instances_at_once(select: Select) {
     let engine = start(select);
-    let probes: Vec<_> = (0..200).map(|_| Probe::new(&engine, 1000).expect("there is memory")).collect();
+    let probes: Vec<_> = (0..200)
+        .map(|_| Probe::new(&engine, 1000).expect("there is memory"))
+        .collect();
     let mut pending: Vec<_> = probes
         .iter()
-        .map(|p| engine.submit(p.instance.task(probe::SPLIT).arg(range(0, 1000))).expect("room"))
+        .map(|p| {
+            engine
+                .submit(p.instance.task(probe::SPLIT).arg(range(0, 1000)))
+                .expect("room")
+        })
         .collect();
-    pending.iter_mut().for_each(|p| p.wait().map(drop).expect("it runs"));
+    pending
+        .iter_mut()
+        .for_each(|p| p.wait().map(drop).expect("it runs"));
     probes.iter().for_each(assert_marked_once);
     let more: Vec<_> = (0..57).map(|_| noop::instance(&engine)).collect();
     assert!(matches!(more.last(), Some(Err(Error::TooManyInstances))));
