@@ -9,13 +9,21 @@ fn every_path_in_a_document_exists() {
     for document in ["README.md", "ARCHITECTURE.md"] {
         let text = std::fs::read_to_string(top.join(document)).expect("the document is there");
         for name in text.split('`').skip(1).step_by(2) {
-            let is_path = ["crates/", "bench/", "data/", ".ci/"].iter().any(|p| name.starts_with(p))
+            let is_path = ["crates/", "bench/", "data/", ".ci/"]
+                .iter()
+                .any(|p| name.starts_with(p))
                 || (name.ends_with(".md") && !name.contains(char::is_whitespace));
             if is_path && !name.contains(char::is_whitespace) {
-                assert!(top.join(name).exists(), "{document} names {name}, which is not there");
+                assert!(
+                    top.join(name).exists(),
+                    "{document} names {name}, which is not there"
+                );
                 paths += 1;
             }
         }
     }
-    assert!(paths > 20, "the documents name {paths} paths only: is the test still reading them right?");
+    assert!(
+        paths > 20,
+        "the documents name {paths} paths only: is the test still reading them right?"
+    );
 }
