@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// A graph: edge list or Matrix Market, plain or gzip.
     #[arg(long, conflicts_with = "generate")]
     graph: Option<PathBuf>,
-    /// A generated graph: chain:N, grid:WxH, random:N:M[:SEED], rmat:SCALE[:EDGEFACTOR[:SEED]].
+    /// A generated graph: chain:N, grid:WxH, random:N:M or rmat:SCALE, with further sizes behind a colon.
     #[arg(long)]
     generate: Option<String>,
     /// Take the edges of --graph as directed.

@@ -88,7 +88,7 @@ pub fn instance(engine: &Engine) -> Result<Instance, Error> {
     unsafe { engine.instance(&PROGRAM, &DevNone::NEW) }
 }
 
-/// Runs `steps` dependent steps; answers which function ran last, as [`reference`] does.
+/// Runs `steps` dependent steps; answers which function ran last, as [`reference()`] does.
 ///
 /// # Errors
 /// Whatever ends the engine.
