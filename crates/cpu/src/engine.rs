@@ -1,7 +1,9 @@
 //! The engine: threads over shared state, parked and resumed.
 
+use std::cell::Cell;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,8 @@ use everwarp_backend::{
     Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory,
 };
 use everwarp_contract::DevWords;
-use everwarp_contract::task::PARAM_BYTES;
+use everwarp_contract::fault::{FAULT_INTERNAL, FAULT_NONE};
+use everwarp_contract::task::{FN_NONE, PARAM_BYTES};
 use everwarp_contract::{DevTask, DevWorker};
 
 use crate::memory;
@@ -30,8 +33,8 @@ pub struct CpuEngine {
     shared: Arc<Shared>,
     epoch: Mutex<Epoch>,
     allocated: AtomicU64,
-    /// Completions when a waiter last looked.
-    noticed: AtomicU32,
+    /// Tells this engine from others in a thread's [`SEEN`].
+    id: u64,
     start_time: Duration,
 }
 
@@ -46,6 +49,27 @@ impl std::fmt::Debug for CpuEngine {
 /// The most threads one engine takes.
 const MAX_THREADS: u32 = 256;
 
+/// The next engine's id; 0 is nobody's.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// For the engines that this thread waited for last: the engine's id, and how many completions were
+    /// written when it last returned from `idle_wait`, which was before its caller's last look. Kept by
+    /// thread, because what one waiter has looked at says nothing about the others.
+    static SEEN: Cell<[(u64, u64); 4]> = const { Cell::new([(0, 0); 4]) };
+}
+
+/// Notes `now` for an engine and answers what was noted before.
+fn exchange_seen(id: u64, now: u64) -> Option<u64> {
+    let mut seen = SEEN.get();
+    let place = seen.iter().position(|s| s.0 == id);
+    let before = place.map(|p| seen[p].1);
+    // Most recent first; who is not among them only looks once more than needed.
+    seen[..=place.unwrap_or(3)].rotate_right(1);
+    seen[0] = (id, now);
+    SEEN.set(seen);
+    before
+}
 impl CpuEngine {
     /// Starts an engine of `threads` threads, or one for each core.
     ///
@@ -94,7 +118,7 @@ impl CpuEngine {
                 image: image.clone(),
             }),
             allocated: AtomicU64::new(0),
-            noticed: AtomicU32::new(0),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             start_time: Duration::ZERO,
         };
         engine.launch(&mut engine.lock(), threads)?;
@@ -114,15 +138,7 @@ impl CpuEngine {
                 max: seats,
             });
         }
-        // A faulted engine stays parked.
-        if self
-            .shared
-            .word(offset_of!(DevWords, fault.code))
-            .load(Ordering::Acquire)
-            != 0
-        {
-            return Ok(());
-        }
+        self.check_fault()?;
         self.shared.leave.store(false, Ordering::Release);
         self.shared
             .quota
@@ -133,14 +149,19 @@ impl CpuEngine {
             let spawned = std::thread::Builder::new()
                 .name(format!("everwarp-{seat}"))
                 .spawn(move || {
-                    crate::worker::work(&shared, seat);
+                    // A twin's panic is caught where it runs; this one is the engine's own, and must not keep
+                    // the engine from parking either.
+                    if catch_unwind(AssertUnwindSafe(|| crate::worker::work(&shared, seat)))
+                        .is_err()
+                    {
+                        shared.fault(FAULT_INTERNAL, FN_NONE, u64::MAX);
+                    }
                     shared.active.fetch_sub(1, Ordering::AcqRel);
                     shared.waiters.wake();
                 });
             if let Err(source) = spawned {
                 self.shared.active.fetch_sub(1, Ordering::AcqRel);
-                self.shared.leave.store(true, Ordering::Release);
-                self.shared.idle.wake();
+                self.shared.send_away();
                 return Err(BackendError::System {
                     what: "starting a worker thread",
                     source,
@@ -156,6 +177,16 @@ impl CpuEngine {
         Ok(())
     }
 
+    /// A faulted engine does not run again: what its last tasks did is neither done nor undone.
+    fn check_fault(&self) -> Result<(), BackendError> {
+        match self.shared.fault_code() {
+            FAULT_NONE => Ok(()),
+            code => Err(BackendError::Lost {
+                reason: format!("it ended with fault {code}; start a new one"),
+            }),
+        }
+    }
+
     fn stop(&self, epoch: &mut Epoch, grace: Duration) -> Result<(), BackendError> {
         if epoch.lost {
             return Err(BackendError::Lost {
@@ -165,8 +196,7 @@ impl CpuEngine {
         if !epoch.running {
             return Ok(());
         }
-        self.shared.leave.store(true, Ordering::Release);
-        self.shared.idle.wake();
+        self.shared.send_away();
         let begin = Instant::now();
         let left = || self.shared.active.load(Ordering::Acquire) == 0;
         while !left() {
@@ -240,13 +270,16 @@ impl Backend for CpuEngine {
         if round < 100 {
             std::hint::spin_loop();
         } else {
-            // A completion since the last call may have come before the caller's own look.
-            let now = self.shared.completed.load(Ordering::Acquire);
-            if self.noticed.swap(now, Ordering::AcqRel) == now {
-                let completed = || self.shared.completed.load(Ordering::Acquire) != now;
+            // The caller's look came after the last call returned. Only if nothing was written since then
+            // has it seen everything, and may sleep until something is.
+            let written = || self.shared.completed.written();
+            let now = written();
+            if exchange_seen(self.id, now) == Some(now) {
+                let completed = || written() != now || self.shared.fault_code() != FAULT_NONE;
                 self.shared
                     .waiters
                     .sleep(Duration::from_millis(1), completed);
+                exchange_seen(self.id, written());
             }
         }
     }
@@ -330,6 +363,7 @@ impl Backend for CpuEngine {
                 reason: "a task did not end".into(),
             });
         }
+        self.check_fault()?;
         if epoch.running {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 use std::sync::TryLockError;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use everwarp_backend::Pools;
 use everwarp_contract::DevTask;
@@ -14,6 +14,7 @@ use everwarp_contract::task::{
 };
 
 use crate::shared::Shared;
+use crate::slot::Slot;
 
 /// The consumer's state.
 #[derive(Debug)]
@@ -34,13 +35,10 @@ impl Ingress {
 /// How many submissions one visit takes at most, so that the visitor gets back to its tasks.
 const VISIT: u32 = 256;
 
-/// The slot's first half, if it is valid for this index.
-fn peek(shared: &Shared, ring: Slots, index: u32) -> Option<u64> {
-    // SAFETY: an aligned word of a live slot, accessed atomically on both sides. Acquire pairs with the
-    // host's release: the other half, the arena and the parameters happen before.
-    let word = unsafe { AtomicU64::from_ptr(shared.submissions.at(ring.slot(index)).cast()) }
-        .load(Ordering::Acquire);
-    ring.is_valid(index, word as u32).then_some(word)
+/// The slot of an index.
+fn slot(shared: &Shared, ring: Slots, index: u32) -> Slot<'_> {
+    // SAFETY: two aligned words of a live slot, accessed atomically on both sides.
+    unsafe { Slot::from_ptr(shared.submissions.at(ring.slot(index)).cast()) }
 }
 
 /// Whether a submission waits; for a worker about to sleep.
@@ -48,49 +46,54 @@ pub(crate) fn waiting(shared: &Shared) -> bool {
     let taken = shared
         .word(offset_of!(DevWords, taken))
         .load(Ordering::Acquire);
-    peek(shared, Slots::new(shared.pools.submission_slots), taken).is_some()
+    let ring = Slots::new(shared.pools.submission_slots);
+    slot(shared, ring, taken).is_valid(ring, taken)
 }
 
-/// Moves submissions to the injectors. Answers how many, 0 also when somebody else is at it.
-pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> u32 {
+/// What a visit found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// Nothing is left that this worker could take now, or somebody else is at it.
+    Done,
+    /// A submission waits, but there is no room in the queues or no group for it.
+    Blocked,
+}
+
+/// Moves submissions to the injectors.
+pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> Visit {
     let mut ingress = match shared.ingress.try_lock() {
         Ok(guard) => guard,
         Err(TryLockError::Poisoned(e)) => e.into_inner(),
-        Err(TryLockError::WouldBlock) => return 0,
+        Err(TryLockError::WouldBlock) => return Visit::Done,
     };
     let queued: usize = shared
         .injectors
         .iter()
         .map(crossbeam_deque::Injector::len)
         .sum();
-    let room = (shared.pools.tasks as usize)
-        .saturating_sub(queued)
-        .min(VISIT as usize) as u32;
+    let room = (shared.pools.tasks as usize).saturating_sub(queued);
     let mut count = 0;
     let mut bad = None;
-    while count < room {
-        let Some(word) = peek(shared, ingress.ring, ingress.taken) else {
+    let mut answer = Visit::Done;
+    while count < VISIT {
+        let ring = ingress.ring;
+        let Some(submission) = slot(shared, ring, ingress.taken).submission(ring, ingress.taken)
+        else {
             break;
         };
-        // SAFETY: as in `peek`; written before the half that was valid.
-        let arg = unsafe {
-            AtomicU64::from_ptr(
-                shared
-                    .submissions
-                    .at(ingress.ring.slot(ingress.taken))
-                    .cast::<u64>()
-                    .add(1),
-            )
+        if count as usize >= room {
+            shared.task_refusals.fetch_add(1, Ordering::Relaxed);
+            answer = Visit::Blocked;
+            break;
         }
-        .load(Ordering::Relaxed);
-        let submission = DevTask {
-            head: word as u32,
-            group: (word >> 32) as u32,
-            arg,
-        };
         match accept(shared, groups, submission) {
             Accepted::Queued => {}
-            Accepted::NoGroup => break,
+            Accepted::NoGroup => {
+                shared.group_refusals.fetch_add(1, Ordering::Relaxed);
+                answer = Visit::Blocked;
+                break;
+            }
             Accepted::Bad => {
                 bad = Some(submission);
                 break;
@@ -100,8 +103,10 @@ pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> u32 {
         count += 1;
     }
     if count > 0 {
-        let taken: &AtomicU32 = shared.word(offset_of!(DevWords, taken));
-        taken.store(ingress.taken, Ordering::Release);
+        // Release: the slots were read before the host may write them again.
+        shared
+            .word(offset_of!(DevWords, taken))
+            .store(ingress.taken, Ordering::Release);
     }
     drop(ingress);
     if let Some(task) = bad {
@@ -110,7 +115,7 @@ pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> u32 {
     if count > 1 {
         shared.idle.wake();
     }
-    count
+    answer
 }
 
 enum Accepted {

@@ -17,6 +17,7 @@ mod run;
 #[cfg(not(loom))]
 mod shared;
 mod sleep;
+mod slot;
 mod sync;
 #[cfg(not(loom))]
 mod worker;

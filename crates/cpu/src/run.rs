@@ -1,5 +1,6 @@
 //! Running one task: what its twin may do, and what follows from it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +19,8 @@ use crate::shared::{Counters, Shared, bump};
 const GROUP_BATCH: usize = 64;
 /// Tasks that one fetch takes from the arena at most.
 const FETCH_TASKS: u32 = 256;
-
+/// Detail of the fault of a twin that panicked; the panic's message went to the panic hook.
+const PANICKED: u64 = u64::MAX;
 /// Takes a group id: from the worker's own, the shared list, or those never used.
 pub(crate) fn group_alloc(shared: &Shared, own: &mut Vec<u32>) -> Option<u32> {
     if own.is_empty() {
@@ -53,9 +55,9 @@ fn group_free(shared: &Shared, own: &mut Vec<u32>, id: u32) {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(own.drain(keep..));
+        shared.made_room();
     }
 }
-
 /// What a worker has in its hands.
 pub(crate) struct Hands<'s> {
     pub(crate) shared: &'s Shared,
@@ -252,7 +254,8 @@ impl Hands<'_> {
             value: 0,
             held: std::mem::take(scratch),
         };
-        (function.twin)(&mut running);
+        // Unwind safety: after a fault nothing that the call has touched is looked at again.
+        let outcome = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut running)));
         let Running {
             spawned,
             children,
@@ -261,11 +264,19 @@ impl Hands<'_> {
             mut held,
             ..
         } = running;
-        bump(&self.counters.executed, 1);
         let direct = task.group & HOST_DIRECT != 0;
-        if direct && spawned != 0 {
+        if outcome.is_err() {
+            self.shared.fault(FAULT_PROGRAM, task.function(), PANICKED);
+        } else if direct && spawned != 0 {
             self.shared
                 .fault(FAULT_NOT_COUNTED, task.function(), task.head.into());
+        }
+        bump(&self.counters.executed, 1);
+        // A call that faulted leaves no trace: its group stays open, so no value without its part gets out.
+        if self.shared.leave.load(Ordering::Relaxed) && self.shared.completed.is_shut() {
+            held.clear();
+            *scratch = held;
+            return;
         }
         let mut change = spawned.wrapping_sub(1);
         let mut follow = None;

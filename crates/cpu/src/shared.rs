@@ -17,6 +17,7 @@ use crate::group::Count;
 use crate::ingress::Ingress;
 use crate::memory::Table;
 use crate::sleep::Sleep;
+use crate::slot::{Completed, Slot};
 
 /// A group: its count, and its continuation, which only the opener and the one that fires touch.
 #[derive(Default)]
@@ -102,7 +103,7 @@ pub(crate) struct Shared {
     pub(crate) priorities: AtomicU32,
     pub(crate) seats: Box<[Seat]>,
     pub(crate) ingress: Mutex<Ingress>,
-    pub(crate) completed: AtomicU32,
+    pub(crate) completed: CachePadded<Completed>,
     /// The functions of the image, replaced while parked; old tables are kept, they are small.
     functions: AtomicPtr<Vec<(u32, &'static Function)>>,
     /// Set to make the workers leave.
@@ -111,6 +112,11 @@ pub(crate) struct Shared {
     pub(crate) active: AtomicU32,
     /// Tasks one worker may hold.
     pub(crate) quota: AtomicU32,
+    /// Changes when groups became free for everybody.
+    pub(crate) rooms: AtomicU32,
+    /// Where workers sleep whose tasks have no room. Apart from the idle ones, because each of them wakes
+    /// those, who may have what it lacks: in one place they would keep each other awake.
+    pub(crate) starving: Sleep,
     /// Where idle workers sleep.
     pub(crate) idle: Sleep,
     /// Where waiting host threads sleep.
@@ -144,11 +150,13 @@ impl Shared {
             priorities: AtomicU32::new(0),
             seats: seats.collect(),
             ingress: Mutex::new(Ingress::new(pools)),
-            completed: AtomicU32::new(0),
+            completed: CachePadded::default(),
             functions: AtomicPtr::new(std::ptr::null_mut()),
             leave: AtomicBool::new(true),
             active: AtomicU32::new(0),
             quota: AtomicU32::new(0),
+            rooms: AtomicU32::new(0),
+            starving: Sleep::default(),
             idle: Sleep::default(),
             waiters: Sleep::default(),
         };
@@ -181,10 +189,11 @@ impl Shared {
         unsafe { AtomicU32::from_ptr(self.words.base().byte_add(offset).cast()) }
     }
 
-    /// Ends the engine with a fault; the first one counts.
+    /// Ends the engine with a fault; the first one counts. Nothing completes once it can be seen.
     pub(crate) fn fault(&self, code: u32, function: u32, detail: u64) {
         let ingress = self.ingress.lock().unwrap_or_else(PoisonError::into_inner);
         let at = self.words.base();
+        self.completed.shut();
         // SAFETY: the words are live; the lock makes this the only writer of the fault.
         unsafe {
             if (&raw const (*at).fault.code).read() == fault::FAULT_NONE {
@@ -195,32 +204,50 @@ impl Shared {
             }
         }
         drop(ingress);
-        self.leave.store(true, Ordering::Release);
-        self.idle.wake();
+        self.send_away();
         self.waiters.wake();
     }
+    /// The code of the fault the engine has ended with, or 0.
+    pub(crate) fn fault_code(&self) -> u32 {
+        self.word(offset_of!(DevWords, fault.code))
+            .load(Ordering::Acquire)
+    }
+    /// Makes all workers leave at their next task boundary.
+    pub(crate) fn send_away(&self) {
+        self.leave.store(true, Ordering::Release);
+        self.idle.wake();
+        self.starving.wake();
+    }
+    /// Tells those who wait for room that there may be some.
+    pub(crate) fn made_room(&self) {
+        self.rooms.fetch_add(1, Ordering::Release);
+        self.idle.wake();
+        self.starving.wake();
+    }
 
-    /// Writes a completion. There is room: the host has no more tokens in flight than slots.
+    /// Writes a completion, unless the engine has faulted. There is room: the host has no more tokens in
+    /// flight than slots.
     pub(crate) fn complete(&self, token: u32, value: u64) {
-        let index = self.completed.fetch_add(1, Ordering::Relaxed);
+        let Some(index) = self.completed.reserve() else {
+            return;
+        };
         let ring = Slots::new(self.pools.tokens);
         let at = self.completions.at(ring.slot(index)).cast::<u64>();
-        // SAFETY: both halves are aligned words of a live slot, accessed atomically on both sides.
-        unsafe {
-            AtomicU64::from_ptr(at.add(1)).store(value, Ordering::Relaxed);
-            // Release: the value and all that the task wrote happen before the host sees the lap.
-            let word = u64::from(ring.lap(index)) << 32 | u64::from(token);
-            AtomicU64::from_ptr(at).store(word, Ordering::Release);
-        }
+        // SAFETY: two aligned words of a live slot, accessed atomically on both sides.
+        unsafe { Slot::from_ptr(at) }.complete(ring, index, token, value);
+        self.completed.wrote();
         self.waiters.wake();
     }
 
     /// Whether there is anything that a worker could do.
     pub(crate) fn has_work(&self) -> bool {
+        self.has_tasks() || crate::ingress::waiting(self)
+    }
+    /// As [`has_work`](Self::has_work), less the submission ring.
+    pub(crate) fn has_tasks(&self) -> bool {
         fence(Ordering::SeqCst);
         self.leave.load(Ordering::Acquire)
             || self.injectors.iter().any(|i| !i.is_empty())
             || self.seats.iter().any(|s| s.stealers.has_any())
-            || crate::ingress::waiting(self)
     }
 }
