@@ -60,7 +60,7 @@ crate::dev_consts! {
 crate::dev_struct! {
     /// Where an idle warp waits. Each has one sector of its own, so that polling it disturbs nobody.
     pub struct DevInbox: align 32, size 32 {
-        /// A chunk reference plus one and, in the upper half, nothing; 0 when empty.
+        /// A chunk reference plus one, which the lower half holds; 0 when empty.
         pub chunk: u64,
         /// The epoch that shall stop.
         pub stop: u32,
@@ -152,7 +152,7 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// What a kernel gets: where everything is. Passed by value; constant during an epoch.
+    /// Where everything is; a constant of the loaded image.
     pub struct DevEngine: align 8, size 256 {
         /// Control words, in host memory.
         pub words: DevPtr<DevWords>,
@@ -220,9 +220,7 @@ crate::dev_struct! {
         pub max_blocks: u32,
         /// Words of one priority's bits.
         pub bit_words: u32,
-        /// The epoch of this launch, from 1.
-        pub epoch: u32,
         /// Spelled-out hole.
-        pub reserved3: [u32; 3],
+        pub reserved3: [u32; 4],
     }
 }

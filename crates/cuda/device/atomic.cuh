@@ -25,6 +25,9 @@ constexpr gpu_t gpu{};
 constexpr sys_t sys{};
 
 #define EW_FN static __device__ __forceinline__
+// A call that stays a call: code off the hot path, so that the hot path fits into the instruction cache.
+// Only the kernel itself makes such calls: a called function that called another would need a stack frame.
+#define EW_CALL static __device__ __noinline__
 
 #define EW_LOAD(order, scope)                                                                        \
   EW_FN u32 load(const u32* p, order##_t, scope##_t) {                                               \

@@ -6,7 +6,7 @@ namespace ew {
 // The warp: brings back n tasks that a queue held when the last epoch parked.
 EW_FN void restore(Worker& w, LocalQueue& q, u32 queue, u32 n) {
   for (u32 base = 0; base < n; base += WARP) {
-    DevTask task;
+    DevTask task{};
     if (base + w.lane < n) task = load_task(&w.e.saved[queue * LOCAL_TASKS + base + w.lane], relaxed, gpu);
     push_all(w, q, task, min(n - base, WARP));
   }
@@ -21,7 +21,8 @@ EW_FN void save(Worker& w, LocalQueue& q, u32 queue) {
   if (w.lane == 0) store(&w.e.saved_count[queue], n, release, gpu);
 }
 
-EW_FN void arrive(Worker& w) {
+EW_FN void arrive() {
+  Worker w = Worker::here();
   // One round trip for all that may have been left: each lane looks at another word. An epoch claims the
   // saved queues of its own warps by an exchange, since who adopts orphans does so too.
   const u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
@@ -51,7 +52,8 @@ EW_FN void arrive(Worker& w) {
   w.set(FLAG_BLOCK_IDLE, w.warp == 0 && block_chunk);
 }
 
-EW_FN void depart(Worker& w) {
+EW_FN void depart() {
+  Worker w = Worker::here();
   u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
   u32 groups = w.s.group_count[w.warp], chunks = w.s.chunk_count[w.warp];
   for (u32 i = w.lane; i < groups; i += WARP) store(&hands[2 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
@@ -66,40 +68,59 @@ EW_FN void depart(Worker& w) {
   set_state(w, WORKER_AWAY, 0);
 }
 
-// What a warp does in warp mode until it looks round again; false when it shall stop.
-EW_FN bool turn(Worker& w, bool& turned) {
-  u64 a, b;
-  load_pair((const u64*)&w.e.grid->stop, a, b, relaxed, gpu);
-  a = __shfl_sync(ALL, a, 0);
-  b = __shfl_sync(ALL, b, 0);
-  if (ends(w.e, (u32)a)) return false;
+// What a warp looks at in each turn. Each answer is that of the turn before: it has come in meanwhile.
+struct Looks {
+  u64 stop_idle;  // the epoch that shall stop | idle warps << 32
+  u64 chunks;     // public chunks | those of block-shaped tasks << 32
+  u32 mail;
+  u32 block_mail;
+};
+EW_FN void look(Worker& w, Looks& l) {
+  load_pair((const u64*)&w.e.grid->stop, l.stop_idle, l.chunks, relaxed, gpu);
+  l.mail = l.block_mail = 0;
+  if (w.idle()) l.mail = load((const u32*)&w.inbox().chunk, relaxed, gpu);
+  if (w.block_idle()) l.block_mail = load((const u32*)&w.inbox().block_chunk, relaxed, gpu);
+}
+
+constexpr u32 TURN_ON = 0;     // another turn
+constexpr u32 TURN_MEET = 1;   // block mode
+constexpr u32 TURN_LEAVE = 2;  // the epoch ends
+
+// What a warp does in warp mode until it looks round again.
+EW_FN u32 turn(Looks& next, bool& turned) {
+  Worker w = Worker::here();
+  Looks l;
+  l.stop_idle = __shfl_sync(ALL, next.stop_idle, 0);
+  l.chunks = __shfl_sync(ALL, next.chunks, 0);
+  l.mail = __shfl_sync(ALL, next.mail, 0);
+  l.block_mail = __shfl_sync(ALL, next.block_mail, 0);
+  look(w, next);
+  if (ends(w.s, (u32)l.stop_idle)) return TURN_LEAVE;
   LocalQueue& q = w.local();
-  if (w.idle()) check_inbox(w);
-  if (q.strays) route_strays(w.e, w.s);
+  if (l.mail != 0) check_inbox(w);
+  if (q.strays) route_strays();
   if (blockIdx.x != 0) {
-    if (w.warp == 0) {
-      bool call = local_count(w.block_local()) != 0 || (b >> 32) != 0 ||
-                  (w.block_idle() && load(&w.inbox().block_chunk, relaxed, gpu) != 0);
-      if (__any_sync(ALL, call)) {
-        if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
-        __syncwarp();
-      }
+    if (w.warp == 0 && (local_count(w.block_local()) != 0 || (l.chunks >> 32) != 0 || l.block_mail != 0)) {
+      if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
+      __syncwarp();
     }
     u32 call = __shfl_sync(ALL, load(&w.s.block_call, acquire, cta), 0);
     if (call && (turned || local_count(q) == 0)) {
       turned = false;
-      return !block_mode(w.e, w.s);
+      return TURN_MEET;
     }
   }
   turned = true;
-  if (local_count(q) == 0 && !((u32)b != 0 && refill(w)) && !adopt(w)) wait(w);
-  if ((u32)b != 0 && best_priority(q) > 0 && local_count(q) != 0) {
+  const u32 chunks = (u32)l.chunks;
+  if (local_count(q) == 0 && !(chunks != 0 && refill(w))) {
+    wait(w);
+    look(w, next);
+  }
+  if (chunks != 0 && best_priority(q) > 0 && local_count(q) != 0) {
     // More urgent work in public places comes first.
     u32 count = w.lane < PRIORITIES ? load(&w.e.grid->chunks_at[w.lane], relaxed, gpu) : 0;
     u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;
-    if (best < best_priority(q) && (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(w, q, Class::warps(w.e)))) {
-      refill_at(w, best);
-    }
+    if (best < best_priority(q) && (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(false))) refill_at(false, best);
   }
   for (u32 i = 0; i < 4 && local_count(q) != 0; i++) {
     if (!batch(w)) {
@@ -107,11 +128,15 @@ EW_FN bool turn(Worker& w, bool& turned) {
       __syncwarp();
       break;
     }
-    // More than a batch: others may want some, and know it from the next look.
-    if (local_count(q) > WARP && i > 0) break;
+    // More than a batch: others may want some.
+    if (local_count(q) > WARP && (i > 0 || w.fifo())) break;
   }
-  if (local_count(q) > 1 && (a >> 32) != 0) share(w);
-  return true;
+  if (local_count(q) > 1) {
+    const bool far = (l.stop_idle >> 32) != 0;
+    const u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
+    if (far || __any_sync(ALL, ready == READY_WAITING)) share(w, far);
+  }
+  return TURN_ON;
 }
 
 }  // namespace ew
@@ -119,12 +144,10 @@ EW_FN bool turn(Worker& w, bool& turned) {
 // How much shared memory the kernel wants; the host reads it.
 extern "C" __device__ u32 everwarp_shared_bytes = sizeof(ew::Shared);
 
-extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
-    everwarp_engine(const __grid_constant__ DevEngine e) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everwarp_engine(u32 epoch) {
   using namespace ew;
-  extern __shared__ __align__(128) u8 memory[];
-  Shared& s = *(Shared*)memory;
-  Worker w = Worker::here(e, s);
+  Worker w = Worker::here();
+  Shared& s = w.s;
   if (threadIdx.x < BLOCK_QUEUES) {
     LocalQueue& q = s.queues[threadIdx.x];
     q.head = q.tail = q.priorities = q.strays = 0;
@@ -134,54 +157,62 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM)
     s.ready[threadIdx.x] = READY_BUSY;
     s.flags[threadIdx.x] = 0;
   }
-  if (threadIdx.x == 0) s.block_lock = s.block_call = s.block_go = 0;
+  if (threadIdx.x == 0) {
+    s.epoch = epoch;
+    s.block_lock = s.block_call = s.block_go = 0;
+  }
   __syncthreads();
   // The ingress warp answers the host before it looks at what the last epoch left.
-  if (blockIdx.x == 0 && threadIdx.x == 0) store(&e.words->epoch, e.epoch, release, sys);
-  arrive(w);
+  if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, release, sys);
+  arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {
     // What an earlier, larger epoch left behind is there for whoever finds nothing else.
     if (w.lane == 0) {
-      u32 queues = gridDim.x * BLOCK_QUEUES, ever = load(&e.grid->queues_ever, relaxed, gpu);
-      store(&e.grid->orphan_end, ever, relaxed, gpu);
-      store(&e.grid->orphan_next, queues, release, gpu);
-      if (queues > ever) store(&e.grid->queues_ever, queues, relaxed, gpu);
+      u32 queues = gridDim.x * BLOCK_QUEUES, ever = load(&w.e.grid->queues_ever, relaxed, gpu);
+      store(&w.e.grid->orphan_end, ever, relaxed, gpu);
+      store(&w.e.grid->orphan_next, queues, release, gpu);
+      if (queues > ever) store(&w.e.grid->queues_ever, queues, relaxed, gpu);
     }
     __syncwarp();
-    ingress(e, s);
+    ingress();
   } else {
-    bool turned = false;
-    while (turn(w, turned)) {}
-    if (blockIdx.x != 0 && load(&s.block_go, relaxed, cta) != GO_LEAVE) {
-      // Whoever saw the stop in warp mode leaves from block mode, with the whole block.
-      while (true) {
-        if (w.warp == 0 && w.lane == 0) store(&s.block_call, 1, release, cta);
+    Looks looks;
+    look(w, looks);
+    bool turned = false, leaving = false;
+    while (true) {
+      u32 next = leaving ? TURN_LEAVE : turn(looks, turned);
+      if (next == TURN_ON) continue;
+      if (next == TURN_LEAVE) {
+        // Blocks leave from block mode, whole; block 0 has none.
+        if (blockIdx.x == 0) break;
+        leaving = true;
+        if (threadIdx.x == 0) store(&s.block_call, 1, release, cta);
         __syncwarp();
         bool call = load(&s.block_call, acquire, cta) != 0;
         if (!__any_sync(ALL, call)) continue;
-        if (block_mode(w.e, w.s)) break;
       }
+      if (block_mode()) break;
     }
   }
-  depart(w);
+  depart();
   __syncthreads();
   if (threadIdx.x == 0) {
     fence(acq_rel, gpu);
-    s.block_go = fetch_add(&e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1;
+    s.block_go = fetch_add(&w.e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1;
   }
   __syncthreads();
   if (s.block_go == 0) return;
   // The last block out: nobody is idle in an empty house.
-  for (u32 i = threadIdx.x; i < e.bit_words; i += BLOCK_THREADS) {
-    store(&e.idle_warp_bits[i], 0, relaxed, gpu);
-    store(&e.idle_block_bits[i], 0, relaxed, gpu);
+  for (u32 i = threadIdx.x; i < w.e.bit_words; i += BLOCK_THREADS) {
+    store(&w.e.idle_warp_bits[i], 0, relaxed, gpu);
+    store(&w.e.idle_block_bits[i], 0, relaxed, gpu);
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    store(&e.grid->departed, 0, relaxed, gpu);
-    store(&e.grid->idle_warps, 0, relaxed, gpu);
-    store(&e.grid->idle_blocks, 0, relaxed, gpu);
-    store(&e.words->parked, e.epoch, release, sys);
+    store(&w.e.grid->departed, 0, relaxed, gpu);
+    store(&w.e.grid->idle_warps, 0, relaxed, gpu);
+    store(&w.e.grid->idle_blocks, 0, relaxed, gpu);
+    store(&w.e.words->parked, epoch, release, sys);
   }
 }

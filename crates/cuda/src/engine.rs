@@ -24,17 +24,32 @@ use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
 use crate::heap::Heap;
-use crate::image::{KERNEL, SHARED_BYTES, source};
+use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::tables::Tables;
 
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
 
-/// A loaded kernel and the dynamic shared memory of each of its blocks.
+/// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
 #[derive(Clone, Copy, Debug)]
 struct Kernel {
     raw: sys::CUfunction,
     shared_bytes: u32,
+    tables: sys::CUdeviceptr,
+}
+
+impl Kernel {
+    /// Tells the kernel where its memory is. Nothing may be resident.
+    fn install(&self, tables: &DevEngine) -> Result<(), BackendError> {
+        // SAFETY: the module's constant has this type, which `load` has checked by its size.
+        unsafe {
+            call!(cuMemcpyHtoD_v2(
+                self.tables,
+                (&raw const *tables).cast(),
+                size_of::<DevEngine>()
+            ))
+        }
+    }
 }
 // SAFETY: a function handle may be used from any thread.
 unsafe impl Send for Kernel {}
@@ -98,11 +113,20 @@ fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
             "the kernel's own word on its shared memory"
         );
         call!(cuMemcpyDtoH_v2((&raw mut shared_bytes).cast(), at, size))?;
+        let mut tables = 0;
+        call!(cuModuleGetGlobal_v2(
+            &raw mut tables,
+            &raw mut size,
+            module,
+            TABLES.as_ptr()
+        ))?;
+        assert_eq!(size, size_of::<DevEngine>(), "the kernel's tables");
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
         Ok(Kernel {
             raw: kernel,
             shared_bytes,
+            tables,
         })
     }
 }
@@ -149,6 +173,7 @@ impl CudaEngine {
         let blocks = blocks.unwrap_or(max_blocks);
         check_size(blocks, max_blocks, pools)?;
         let tables = Tables::new(pools, max_blocks)?;
+        kernel.install(&tables.engine)?;
         let mut engine = Self {
             context: device.context,
             name: device.name().to_owned(),
@@ -184,10 +209,9 @@ impl CudaEngine {
 
     /// Queues the next epoch behind whatever is resident.
     fn launch(&self, epoch: &mut Epoch, blocks: u32) -> Result<(), BackendError> {
-        let mut engine: DevEngine = self.tables.engine;
-        engine.epoch = epoch.number + 1;
-        let mut params: [*mut c_void; 1] = [(&raw mut engine).cast()];
-        // SAFETY: the kernel takes one `DevEngine` by value; its tables are live; the grid is no larger
+        let mut number = epoch.number + 1;
+        let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
+        // SAFETY: the kernel takes the epoch's number by value; its tables are live; the grid is no larger
         // than the occupancy query allows.
         unsafe {
             call!(cuLaunchCooperativeKernel(
@@ -491,6 +515,7 @@ impl Backend for CudaEngine {
         if occupancy(kernel, 1)? == 0 {
             return Err(BackendError::Size { asked: 1, max: 0 });
         }
+        kernel.install(&self.tables.engine)?;
         epoch.kernel = kernel;
         epoch.image = image.clone();
         Ok(())

@@ -80,6 +80,8 @@ const SOURCES: &[(&str, &str)] = &[
 
 /// The kernel's name in every image.
 pub const KERNEL: &std::ffi::CStr = c"everwarp_engine";
+/// The constant through which an image finds the engine's memory, a `DevEngine`.
+pub const TABLES: &std::ffi::CStr = c"everwarp_tables";
 /// The word in which an image says how much shared memory a block of its kernel needs.
 pub const SHARED_BYTES: &std::ffi::CStr = c"everwarp_shared_bytes";
 
@@ -183,8 +185,8 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     writeln!(out, "static __constant__ FnMeta META[FN_COUNT] = {{")?;
     for id in 0..FN_FIRST {
         match id {
-            FN_FETCH => writeln!(out, "  {{SHAPE_WARP, 0, {fetch}, 0}},")?,
-            _ => writeln!(out, "  {{SHAPE_LANE, 0, 0, 0}},")?,
+            FN_FETCH => writeln!(out, "  {{SHAPE_WARP | {fetch} << 4}},")?,
+            _ => writeln!(out, "  {{SHAPE_LANE}},")?,
         }
     }
     for (_, _, f) in image.functions() {
@@ -196,9 +198,9 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
         let fifo = u32::from(f.order == Order::BreadthFirst);
         writeln!(
             out,
-            "  {{{shape}, {fifo}, {}, {}}},",
-            f.max_spawn,
-            u32::from(f.forks)
+            "  {{{shape} | {fifo} << 2 | {} << 3 | {} << 4}},",
+            u32::from(f.forks),
+            f.max_spawn
         )?;
     }
     writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;

@@ -92,8 +92,7 @@ impl Tables {
             slab_limit: slabs as u32,
             max_blocks,
             bit_words: words as u32,
-            epoch: 0,
-            reserved3: [0; 3],
+            reserved3: [0; 4],
         };
         let bytes = at.0;
         let mut device = 0;

@@ -11,7 +11,7 @@ struct Block : Lane {
 
   __device__ __forceinline__ explicit Block(const Lane& base, u32 thread, u32 place)
       : Lane(base), thread(thread), place(place) {
-    forked = s.block_fork[place];
+    forked = shared().block_fork[place];
   }
   __device__ __forceinline__ void fork(u32 fn, u32 tag, u64 arg) { open(head(fn, tag, priority_of(task.head)), arg); }
   __device__ __forceinline__ void fork_collect(u32 fn, u32 tag) {
@@ -30,15 +30,15 @@ struct Block : Lane {
  private:
   __device__ __forceinline__ void open(u32 head, u64 arg) {
     if (thread != 0) return;
-    if (forked == NONE || s.block_then[place].head != NONE) {
-      raise_fault(e, FAULT_FORK, fn_of(task.head), task.head);
+    if (forked == NONE || shared().block_then[place].head != NONE) {
+      raise_fault(everwarp_tables, FAULT_FORK, fn_of(task.head), task.head);
       return;
     }
-    s.block_then[place] = DevTask{head, task.group, arg};
+    shared().block_then[place] = DevTask{head, task.group, arg};
   }
   // Block-shaped tasks stay with the block, others with the warp that made them.
   __device__ __forceinline__ void route(const DevTask& t) {
-    push(s.queues[is_block(fn_of(t.head)) ? BLOCK_WARPS : warp], t);
+    push(shared().queues[is_block(fn_of(t.head)) ? BLOCK_WARPS : threadIdx.x / WARP], t);
   }
 };
 

@@ -27,8 +27,8 @@ EW_FN void block_unlock(Worker& w) {
   __syncwarp();
 }
 
-EW_FN void route_strays(const DevEngine& e, Shared& s) {
-  Worker w = Worker::here(e, s);
+EW_CALL void route_strays() {
+  Worker w = Worker::here();
   LocalQueue& q = w.local();
   LocalQueue& target = w.block_local();
   block_lock(w);
@@ -47,20 +47,20 @@ EW_FN void route_strays(const DevEngine& e, Shared& s) {
     u32 got;
     if (blockIdx.x == 0) {
       u32 id = NONE;
-      if (w.lane == 0) id = chunk_alloc(w);
+      if (w.lane == 0) id = chunk_alloc_here(w);
       id = __shfl_sync(ALL, id, 0);
       if (id == NONE) { all = false; break; }
-      DevTask t = take(w, q, false, priority_of(task), fn_of(task), WARP, got);
+      DevTask t = take_here(w, q, false, priority_of(task), fn_of(task), WARP, got);
       if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], t, relaxed, gpu);
       __syncwarp();
-      give_block(w, priority_of(task), chunk_ref(id, got));
+      give_here(w, true, priority_of(task), chunk_ref(id, got));
     } else {
       u32 room = LOCAL_TASKS - local_count(target);
       if (room == 0) {
-        if (!spill(w, target, Class::of_blocks(w.e))) { all = false; break; }
+        if (!spill_here(w, target, Class::of_blocks(w.e))) { all = false; break; }
         continue;
       }
-      DevTask t = take(w, q, false, priority_of(task), fn_of(task), min(room, WARP), got);
+      DevTask t = take_here(w, q, false, priority_of(task), fn_of(task), min(room, WARP), got);
       push_all(w, target, t, got);
     }
     __syncwarp();
@@ -74,19 +74,14 @@ EW_FN void share_blocks(Worker& w) {
   LocalQueue& q = w.block_local();
   u32 n = local_count(q), id = NONE, got;
   if (n < 2) return;
-  if (w.lane == 0) id = chunk_alloc(w);
-  id = __shfl_sync(ALL, id, 0);
+  id = chunk_alloc();
   if (id == NONE) return;
   u32 priority = worst_priority(q);
   DevTask task = take(w, q, w.fifo(), priority, ANY_FN, min(n / 2, WARP), got);
   if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], task, relaxed, gpu);
   __syncwarp();
-  if (got == 0) {
-    if (w.lane == 0) chunk_free(w, id);
-  } else {
-    give_block(w, priority, chunk_ref(id, got));
-  }
-  __syncwarp();
+  if (got == 0) chunk_free(id);
+  else give(true, priority, chunk_ref(id, got));
 }
 
 // The first warp: brings block-shaped tasks into the block's queue; false when there are none.
@@ -102,15 +97,16 @@ EW_FN bool refill_block(Worker& w) {
   }
   ref = __shfl_sync(ALL, ref, 0);
   if (ref != NONE) w.set(FLAG_BLOCK_IDLE, false);
-  for (u32 priority = 0; ref == NONE && priority < PRIORITIES; priority++) {
-    if (!__any_sync(ALL, load(&c.count[priority], relaxed, gpu) != 0)) continue;
-    if (w.lane == 0) ref = take_newest(w, c, priority);
-    ref = __shfl_sync(ALL, ref, 0);
-    if (ref == NONE) ref = find_public(w, c, priority);
+  if (ref != NONE) {
+    unload_call(true, ref);
+    return true;
   }
-  if (ref == NONE) return false;
-  unload(w, w.block_local(), ref);
-  return true;
+#pragma unroll 1
+  for (u32 priority = 0; priority < PRIORITIES; priority++) {
+    if (!__any_sync(ALL, load(&c.count[priority], relaxed, gpu) != 0)) continue;
+    if (refill_at(true, priority)) return true;
+  }
+  return false;
 }
 
 // The first warp: finishes the tasks that ran, one a lane.
@@ -119,15 +115,15 @@ EW_FN void finish_block(Worker& w) {
   const u32 i = w.lane % BLOCK_BATCH;
   const bool mine = w.lane < s.block_count;
   const DevTask task = s.block_task[i];
-  const u32 limit = meta(fn_of(s.block_task[0].head)).max_spawn;
+  const u32 limit = meta(fn_of(s.block_task[0].head)).max_spawn();
   const u32 spawned = s.block_delta[i] + s.block_children[i];
   if (mine && spawned > limit) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn_of(task.head), spawned);
   bool forked = s.block_then[i].head != NONE;
-  groups_free(w, s.block_fork[i], mine && s.block_fork[i] != NONE && !forked);
+  groups_free(s.block_fork[i], mine && s.block_fork[i] != NONE && !forked);
   Outcome o{mine, task, s.block_delta[i], forked ? s.block_fork[i] : NONE, s.block_children[i], s.block_then[i], s.block_value[i]};
   // Continuations go to the warp's queue; block-shaped ones are then routed to the block's.
-  finish(w, w.local(), o);
-  if (w.local().strays) route_strays(w.e, w.s);
+  finish(o);
+  if (w.local().strays) route_strays();
   if (w.lane == 0) {
     w.stats().executed += s.block_count;
     w.stats().batches++;
@@ -141,7 +137,7 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   LocalQueue& q = w.block_local();
   bool empty = local_count(q) == 0;
   if (ran % 4 == 0 || empty) {
-    if (__any_sync(ALL, ends(w.e, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
+    if (__any_sync(ALL, ends(w.s, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
     if (empty && !refill_block(w)) return GO_ON;
     if (__any_sync(ALL, load(&w.e.grid->idle_blocks, relaxed, gpu) != 0)) share_blocks(w);
   }
@@ -162,14 +158,14 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   const u32 n = local_count(q);
   // Several at once, but not all that there is while it is little: others may want some.
   u32 want = n <= BLOCK_BATCH ? (n + 1) / 2 : BLOCK_BATCH;
-  if (m.max_spawn != 0) {
-    while (LOCAL_TASKS - local_count(q) < want * m.max_spawn && local_count(q) > CHUNK_TASKS) {
-      if (!spill(w, q, Class::of_blocks(w.e))) break;
+  if (m.max_spawn() != 0) {
+    while (LOCAL_TASKS - local_count(q) < want * m.max_spawn() && local_count(q) > CHUNK_TASKS) {
+      if (!spill(true)) break;
     }
-    want = min(want, (LOCAL_TASKS - local_count(q)) / m.max_spawn);
-    want = min(want, __reduce_min_sync(ALL, (LOCAL_TASKS - 3 - min(others, LOCAL_TASKS - 3)) / m.max_spawn));
+    want = min(want, (LOCAL_TASKS - local_count(q)) / m.max_spawn());
+    want = min(want, __reduce_min_sync(ALL, (LOCAL_TASKS - 3 - min(others, LOCAL_TASKS - 3)) / m.max_spawn()));
   }
-  if (m.forks && want > 0 && !groups_at_hand(w, want)) want = min(want, s.group_count[w.warp]);
+  if (m.forks() && want > 0 && !groups_at_hand(w, want)) want = min(want, s.group_count[w.warp]);
   if (want == 0) {
     if (w.lane == 0) w.stats().starved++;
     set_state(w, WORKER_STARVED, fn);
@@ -177,11 +173,11 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   }
   u32 got;
   DevTask task = take(w, q, !w.fifo(), priority, fn, want, got);
-  if (w.fifo() != (m.fifo != 0)) w.set(FLAG_FIFO, m.fifo);
+  if (w.fifo() != m.fifo()) w.set(FLAG_FIFO, m.fifo());
   if (got == 0) return GO_ON;
   if (w.lane < got) {
     u32 fork = NONE;
-    if (m.forks) fork = group_alloc(s, w.warp);
+    if (m.forks()) fork = group_alloc(s, w.warp);
     s.block_task[w.lane] = task;
     s.block_then[w.lane] = DevTask{NONE, 0, 0};
     s.block_fork[w.lane] = fork;
@@ -195,8 +191,9 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
 }
 
 // All warps of a block but block 0. True when the block leaves the kernel.
-EW_FN bool block_mode(const DevEngine& e, Shared& s) {
-  Worker w = Worker::here(e, s);
+EW_FN bool block_mode() {
+  Worker w = Worker::here();
+  Shared& s = w.s;
   block_barrier();
   for (u32 ran = 0;; ran++) {
     if (w.warp == 0) {
@@ -213,7 +210,7 @@ EW_FN bool block_mode(const DevEngine& e, Shared& s) {
     const u32 count = s.block_count;
     for (u32 i = 0; i < count; i++) {
       const DevTask task = s.block_task[i];
-      Block t(Lane{w.e, s, task, w.warp, 0, 0, 0, NONE, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
+      Block t(Lane{task, 0, 0, 0, NONE, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
       dispatch_block(fn_of(task.head), t);
       __syncwarp();
       u32 delta = __reduce_add_sync(ALL, t.delta);

@@ -10,7 +10,7 @@ EW_FN u32 chunk_tasks(u32 ref) { return (ref >> CHUNK_ID_BITS) + 1; }
 EW_FN u32 chunk_ref(u32 id, u32 tasks) { return id | (tasks - 1) << CHUNK_ID_BITS; }
 
 // One lane. NONE when the pool is exhausted; the refusal is counted.
-EW_FN u32 chunk_alloc(Worker& w) {
+EW_FN u32 chunk_alloc_here(Worker& w) {
   u32 n = w.s.chunk_count[w.warp];
   if (n > 0) {
     w.s.chunk_count[w.warp] = n - 1;
@@ -22,8 +22,16 @@ EW_FN u32 chunk_alloc(Worker& w) {
   return id;
 }
 
+// The warp: the same as a call; the id in all lanes.
+EW_CALL u32 chunk_alloc() {
+  Worker w = Worker::here();
+  u32 id = NONE;
+  if (w.lane == 0) id = chunk_alloc_here(w);
+  return __shfl_sync(ALL, id, 0);
+}
+
 // One lane.
-EW_FN void chunk_free(Worker& w, u32 id) {
+EW_FN void chunk_free_here(Worker& w, u32 id) {
   u32 n = w.s.chunk_count[w.warp];
   if (n < CHUNK_CACHE) {
     w.s.chunk_ids[w.warp][n] = id;
@@ -31,6 +39,13 @@ EW_FN void chunk_free(Worker& w, u32 id) {
   } else {
     shard_push(w.e, SHARDS_CHUNKS, w.e.chunk_next, id);
   }
+}
+
+// The warp: the same as a call.
+EW_CALL void chunk_free(u32 id) {
+  Worker w = Worker::here();
+  if (w.lane == 0) chunk_free_here(w, id);
+  __syncwarp();
 }
 
 }  // namespace ew

@@ -31,6 +31,7 @@ struct Class {
   EW_FN Class of_blocks(const DevEngine& e) {
     return {e.block_bits, &e.grid->public_block_chunks, e.grid->block_chunks_at, e.grid->overflow_block, e.max_blocks, true};
   }
+  EW_FN Class of(const DevEngine& e, bool blocks) { return blocks ? of_blocks(e) : warps(e); }
   __device__ __forceinline__ u32 queue(u32 member) const {
     return blocks ? member * BLOCK_QUEUES + BLOCK_WARPS
                   : member / BLOCK_WARPS * BLOCK_QUEUES + member % BLOCK_WARPS;

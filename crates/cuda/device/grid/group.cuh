@@ -4,20 +4,20 @@
 
 namespace ew {
 
-// The warp: makes sure that at least `want` (at most 32) ids are at hand; false when the pool is empty.
-EW_FN bool groups_at_hand(Worker& w, u32 want) {
+// The warp: brings a slab of ids from the pool; false when the pool is empty.
+EW_CALL bool groups_fetch() {
+  Worker w = Worker::here();
   u32 have = w.s.group_count[w.warp];
-  if (have >= want) return true;
   DevGrid* g = w.e.grid;
   u32 first = NONE, slab = NONE;
   if (w.lane == 0) {
-    slab = stack_pop(shard(w.e, SHARDS_FULL, blockIdx.x), w.e.slab_next);
-    if (slab == NONE && load(&g->fresh_groups, relaxed, gpu) < w.e.group_limit) {
-      first = fetch_add(&g->fresh_groups, SLAB_GROUPS, relaxed, gpu);
-      if (first + SLAB_GROUPS > w.e.group_limit) first = NONE;
-    }
-    for (u32 i = 1; slab == NONE && first == NONE && i < SHARDS; i++) {
+#pragma unroll 1
+    for (u32 i = 0; slab == NONE && first == NONE && i < SHARDS; i++) {
       slab = stack_pop(shard(w.e, SHARDS_FULL, blockIdx.x + i), w.e.slab_next);
+      if (i == 0 && slab == NONE && load(&g->fresh_groups, relaxed, gpu) < w.e.group_limit) {
+        first = fetch_add(&g->fresh_groups, SLAB_GROUPS, relaxed, gpu);
+        if (first + SLAB_GROUPS > w.e.group_limit) first = NONE;
+      }
     }
     if (slab == NONE && first == NONE) add(&g->group_refusals, 1, relaxed, gpu);
   }
@@ -36,6 +36,9 @@ EW_FN bool groups_at_hand(Worker& w, u32 want) {
   __syncwarp();
   return true;
 }
+
+// The warp: makes sure that at least `want` (at most 32) ids are at hand; false when the pool is empty.
+EW_FN bool groups_at_hand(Worker& w, u32 want) { return w.s.group_count[w.warp] >= want || groups_fetch(); }
 
 // Any set of active lanes: takes one id each; they were made sure of before the batch.
 EW_FN u32 group_alloc(Shared& s, u32 warp) {
@@ -69,8 +72,14 @@ EW_FN void groups_return(Worker& w) {
   __syncwarp();
 }
 
+// The same as a call.
+EW_CALL void groups_return_call() {
+  Worker w = Worker::here();
+  groups_return(w);
+}
+
 // The warp: gives back the ids of the lanes that have one (at most 32).
-EW_FN void groups_free(Worker& w, u32 id, bool mine) {
+EW_FN void groups_free_here(Worker& w, u32 id, bool mine) {
   u32 freeing = __ballot_sync(ALL, mine);
   if (freeing == 0) return;
   u32 have = w.s.group_count[w.warp];
@@ -81,6 +90,12 @@ EW_FN void groups_free(Worker& w, u32 id, bool mine) {
   if (w.lane == 0) w.s.group_count[w.warp] = have;
   __syncwarp();
   if (have > GROUP_CACHE - WARP) groups_return(w);
+}
+
+// The same as a call.
+EW_CALL void groups_free(u32 id, bool mine) {
+  Worker w = Worker::here();
+  groups_free_here(w, id, mine);
 }
 
 // One lane: fills a group's record. Children are not visible to anybody else yet.

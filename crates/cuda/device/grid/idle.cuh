@@ -1,14 +1,14 @@
 // Idle warps and blocks set a bit; who has too much claims one and fills its inbox.
 //
-// No wake-up is lost: an idle warp sets its bit, fences, and looks at the count of public chunks; who
-// publishes a chunk counts it, fences, and looks at the count of the idle. One of the two sees the other.
+// No wake-up is lost: who has set its bit looks at the count of public chunks, at once and again and again
+// while it waits, so it finds what was published by somebody who looked at the bits too early.
 // Why bits and not a stack? Two thousand warps that go idle together would fight for its head.
 #pragma once
 #include "everwarp/warp/batch.cuh"
 
 namespace ew {
 
-EW_FN bool ends(const DevEngine& e, u32 stop) { return stop == e.epoch || stop == STOP_FAULT; }
+EW_FN bool ends(const Shared& s, u32 stop) { return stop == s.epoch || stop == STOP_FAULT; }
 
 // One lane: announces that it is idle.
 EW_FN void go_idle(u32* bits, u32* count, u32 index) {
@@ -40,62 +40,84 @@ EW_FN u32 claim_idle(Worker& w, u32* bits, u32* count) {
   return NONE;
 }
 
-// The warp: hands a chunk to an idle warp, or publishes it.
-EW_FN void give(Worker& w, u32 priority, u32 ref) {
-  u32 id = claim_idle(w, w.e.idle_warp_bits, &w.e.grid->idle_warps);
-  if (w.lane != 0) return;
-  if (id == NONE) {
-    publish(w, Class::warps(w.e), priority, ref);
-  } else {
-    store(&w.e.inboxes[id].chunk, (u64)ref + 1, release, gpu);
+// The warp: hands a chunk to an idle warp, or, block-shaped tasks, to an idle block; or publishes it.
+// For block-shaped tasks the warp must be one that may push to the block's deque.
+EW_FN void give_here(Worker& w, bool blocks, u32 priority, u32 ref) {
+  DevGrid* g = w.e.grid;
+  u32 id = claim_idle(w, blocks ? w.e.idle_block_bits : w.e.idle_warp_bits, blocks ? &g->idle_blocks : &g->idle_warps);
+  if (w.lane == 0 && id != NONE) {
+    u64* slot = blocks ? &w.e.inboxes[id * BLOCK_WARPS].block_chunk : &w.e.inboxes[id].chunk;
+    store(slot, (u64)ref + 1, release, gpu);
     w.stats().published += chunk_tasks(ref);
+  } else if (w.lane == 0) {
+    publish(w, Class::of(w.e, blocks), priority, ref);
   }
+  __syncwarp();
 }
 
-// The warp, which may push to the block's deque: hands a chunk of block-shaped tasks to an idle block.
-EW_FN void give_block(Worker& w, u32 priority, u32 ref) {
-  u32 id = claim_idle(w, w.e.idle_block_bits, &w.e.grid->idle_blocks);
-  if (w.lane != 0) return;
-  if (id == NONE) {
-    publish(w, Class::of_blocks(w.e), priority, ref);
-  } else {
-    store(&w.e.inboxes[id * BLOCK_WARPS].block_chunk, (u64)ref + 1, release, gpu);
-    w.stats().published += chunk_tasks(ref);
-  }
+// The same as a call.
+EW_CALL void give(bool blocks, u32 priority, u32 ref) {
+  Worker w = Worker::here();
+  give_here(w, blocks, priority, ref);
 }
 
-// The warp: shares what it will not run next while somebody is idle.
-EW_FN void share(Worker& w) {
+// The warp: claims a warp of its own block that waits for work; NONE when none does. Whoever claims must
+// soon `hand` or `unclaim`: the other one may be waiting for that to stop waiting.
+EW_FN u32 claim_beside(Worker& w) {
+  u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
+  u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
+  while (candidates != 0) {
+    u32 who = __ffs(candidates) - 1;
+    candidates &= candidates - 1;
+    bool claimed = w.lane == 0 && atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING;
+    if (__any_sync(ALL, claimed)) return who;
+  }
+  return NONE;
+}
+// The warp: hands over the tasks of the lanes below `n`, or withdraws with n = 0.
+EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
+  if (w.lane < n) w.s.staging[who][w.lane] = task;
+  __syncwarp();
+  // Pairs with the acquire in `wait`.
+  if (w.lane == 0) store(&w.s.ready[who], n == 0 ? READY_WAITING : READY_FULL + n, release, cta);
+  __syncwarp();
+}
+
+// The warp: shares what it will not run next, first with warps of its block that wait, which costs next to
+// nothing, then, when there is somebody idle far away, with those.
+EW_FN void share(Worker& w, bool far) {
   LocalQueue& q = w.local();
-  for (u32 round = 0; round < 4; round++) {
+  for (u32 round = 0; round < 2 * BLOCK_WARPS; round++) {
     u32 n = local_count(q);
     if (n < 2) return;
     u32 fn = peek(w, q, !w.fifo(), best_priority(q));
     if (fn == NONE) return;
-    u32 keep = meta(fn).shape == SHAPE_LANE ? WARP : 1;
+    u32 keep = meta(fn).shape() == SHAPE_LANE ? WARP : 1;
     if (n <= keep) return;
     // What goes is the far end: the oldest, which in divide-and-conquer is the largest.
     u32 priority = worst_priority(q);
     fn = peek(w, q, w.fifo(), priority);
     if (fn == NONE) return;
-    u32 shape = meta(fn).shape, limit;
-    if (shape == SHAPE_LANE) limit = min(n - keep, WARP);
+    u32 shape = meta(fn).shape(), limit;
+    if (shape == SHAPE_LANE) limit = min(max(n - keep, w.fifo() ? n / 2 : 0), WARP);
     else limit = fn == FN_FETCH ? 1 : min(max(n / 2, 1), WARP);
-    u32 id = NONE, got;
-    if (w.lane == 0) id = chunk_alloc(w);
-    id = __shfl_sync(ALL, id, 0);
-    if (id == NONE) return;
+    u32 who = shape == SHAPE_BLOCK ? NONE : claim_beside(w), id = NONE, got;
+    if (who == NONE) {
+      if (!far) return;
+      id = chunk_alloc();
+      if (id == NONE) return;
+    }
     DevTask task = take(w, q, w.fifo(), priority, fn, limit, got);
+    if (who != NONE) {
+      hand(w, who, task, got);
+      if (got == 0) return;
+      continue;
+    }
+    if (got == 0) return chunk_free(id);
     if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], task, relaxed, gpu);
     __syncwarp();
-    if (got == 0) {
-      if (w.lane == 0) chunk_free(w, id);
-      __syncwarp();
-      return;
-    }
-    give(w, priority, chunk_ref(id, got));
-    __syncwarp();
-    if (!__any_sync(ALL, load(&w.e.grid->idle_warps, relaxed, gpu) != 0)) return;
+    give(false, priority, chunk_ref(id, got));
+    far = __any_sync(ALL, load(&w.e.grid->idle_warps, relaxed, gpu) != 0);
   }
 }
 

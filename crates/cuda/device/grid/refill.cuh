@@ -5,7 +5,8 @@
 namespace ew {
 
 // The warp, its queue empty: takes over a queue that an earlier, larger epoch left behind.
-EW_FN bool adopt(Worker& w) {
+EW_CALL bool adopt() {
+  Worker w = Worker::here();
   DevGrid* g = w.e.grid;
   u32 queue = NONE;
   if (w.lane == 0 && load(&g->orphan_next, relaxed, gpu) < load(&g->orphan_end, relaxed, gpu)) {
@@ -18,7 +19,7 @@ EW_FN bool adopt(Worker& w) {
   if (w.lane == 0) n = exchange(&w.e.saved_count[queue], 0, acq_rel, gpu);
   n = __shfl_sync(ALL, n, 0);
   for (u32 base = 0; base < n; base += WARP) {
-    DevTask task;
+    DevTask task{};
     if (base + w.lane < n) task = load_task(&w.e.saved[queue * LOCAL_TASKS + base + w.lane], relaxed, gpu);
     push_all(w, w.local(), task, min(n - base, WARP));
   }
@@ -47,107 +48,98 @@ EW_FN bool adopt(Worker& w) {
 }
 
 // The warp: takes what somebody put into its inbox.
-EW_FN bool check_inbox(Worker& w) {
-  if (local_count(w.local()) > LOCAL_TASKS - CHUNK_TASKS) return false;
+EW_FN void check_inbox(Worker& w) {
+  if (local_count(w.local()) > LOCAL_TASKS - CHUNK_TASKS) return;
   u64 chunk = 0;
   if (w.lane == 0) {
     chunk = load(&w.inbox().chunk, acquire, gpu);
     if (chunk != 0) store(&w.inbox().chunk, 0, relaxed, gpu);
   }
   chunk = __shfl_sync(ALL, chunk, 0);
-  if (chunk == 0) return false;
+  if (chunk == 0) return;
   w.set(FLAG_IDLE, false);
-  unload(w, w.local(), (u32)(chunk - 1));
-  return true;
-}
-
-// The warp: brings a chunk of exactly this priority into its queue, its own first.
-EW_FN bool refill_at(Worker& w, u32 priority) {
-  Class c = Class::warps(w.e);
-  u32 ref = NONE;
-  if (w.lane == 0) ref = w.fifo() ? take_oldest(w, c, priority, w.global) : take_newest(w, c, priority);
-  ref = __shfl_sync(ALL, ref, 0);
-  if (ref == NONE) ref = find_public(w, c, priority);
-  if (ref == NONE) return false;
-  unload(w, w.local(), ref);
-  return true;
+  unload_call(false, (u32)(chunk - 1));
 }
 
 // The warp, its queue empty.
 EW_FN bool refill(Worker& w) {
   for (u32 priority = 0; priority < PRIORITIES; priority++) {
     if (!__any_sync(ALL, load(&w.e.grid->chunks_at[priority], relaxed, gpu) != 0)) continue;
-    if (refill_at(w, priority)) return true;
+    if (refill_at(false, priority)) return true;
   }
-  return adopt(w);
+  return false;
 }
 
 // One lane: whether there is a reason not to wait.
-EW_FN bool anything(const DevEngine& e, bool leads) {
+EW_FN bool anything(Worker& w, bool leads) {
   u64 a, b;
-  load_pair((const u64*)&e.grid->stop, a, b, relaxed, gpu);
-  return (u32)b != 0 || (leads && (b >> 32) != 0) || ends(e, (u32)a);
+  load_pair((const u64*)&w.e.grid->stop, a, b, relaxed, gpu);
+  return (u32)b != 0 || (leads && (b >> 32) != 0) || ends(w.s, (u32)a);
 }
 
 // The warp: announces that it is idle and waits until there is a reason to look again.
 EW_FN void wait(Worker& w) {
   const bool leads = w.warp == 0 && blockIdx.x != 0;
-  const bool beside_ingress = blockIdx.x == 0;
   set_state(w, WORKER_IDLE, 0);
   if (!w.idle() || (leads && !w.block_idle())) {
     if (w.lane == 0) {
       if (!w.idle()) go_idle(w.e.idle_warp_bits, &w.e.grid->idle_warps, w.global);
       if (leads && !w.block_idle()) go_idle(w.e.idle_block_bits, &w.e.grid->idle_blocks, blockIdx.x);
-      // Pairs with the fence of a publisher: see the top of grid/idle.cuh.
+      // Puts the bit before the look at what is public: see the top of grid/idle.cuh.
       fence(sc, gpu);
     }
     // Where group ids are short, an idle warp does not keep what others starve for.
     bool scarce = __any_sync(ALL, load(&w.e.grid->group_refusals, relaxed, gpu) != 0);
-    while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return(w);
+    while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return_call();
     w.set(FLAG_IDLE, true);
     if (leads) w.set(FLAG_BLOCK_IDLE, true);
-    if (__any_sync(ALL, w.lane == 0 && anything(w.e, leads))) return;
+    if (__any_sync(ALL, w.lane == 0 && anything(w, leads))) return;
   }
-  if (w.lane == 0 && beside_ingress) atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
-  const DevInbox& inbox = w.inbox();
+  // A word in shared memory is looked at far more often than the inbox: the warps of its own block hand
+  // over through it. Most of all beside the ingress warp.
+  const u32 looks = blockIdx.x == 0 ? 256 : 8;
+  u32 ready = READY_BUSY;
+  u64 chunk = 0;
+  bool later = false;
   if (w.lane == 0) {
+    const DevInbox& inbox = w.inbox();
+    atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
     for (u32 polls = 1;; polls++) {
-      if (load(&w.s.block_call, relaxed, cta) != 0) break;
-      if (beside_ingress) {
-        // The ingress warp hands over through shared memory: that is looked at far more often.
-        bool full = false;
-        for (u32 i = 0; i < 256 && !full; i++) {
-          full = load(&w.s.ready[w.warp], relaxed, cta) >= READY_FULL || load(&w.s.block_call, relaxed, cta) != 0;
-        }
-        if (full) break;
-      }
-      u64 chunk, stop;
+      // On its way while shared memory is looked at.
+      u64 stop;
       load_pair(&inbox.chunk, chunk, stop, relaxed, gpu);
-      if (chunk != 0 || (u32)stop == w.e.epoch) break;
-      // Its own block's warps may queue block-shaped tasks, other blocks may send some.
-      if (leads && (local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
-      if (polls % 64 == 0 && anything(w.e, leads)) break;
+      bool call = false;
+      for (u32 i = 0; i < looks && !call; i++) {
+        ready = load(&w.s.ready[w.warp], relaxed, cta);
+        call = ready >= READY_FULL || load(&w.s.block_call, relaxed, cta) != 0;
+      }
+      if (call || chunk != 0) break;
+      // Its own block's warps may queue block-shaped tasks, other blocks may send some, and the stop comes
+      // to the first warp of a block alone.
+      if (leads && ((u32)stop == w.s.epoch || local_count(w.block_local()) != 0 ||
+                    load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
+      later = polls % 64 == 0;
+      if (later && (anything(w, leads) || load(&w.e.grid->orphan_next, relaxed, gpu) < load(&w.e.grid->orphan_end, relaxed, gpu))) break;
       if (polls > 256) __nanosleep(100);
     }
-  }
-  __syncwarp();
-  if (beside_ingress) {
-    u32 ready = 0;
-    if (w.lane == 0) {
+    while (ready < READY_FULL) {
       ready = atomicCAS_block(&w.s.ready[w.warp], READY_WAITING, READY_BUSY);
-      while (ready == READY_CLAIMED) ready = load(&w.s.ready[w.warp], acquire, cta);
+      if (ready == READY_WAITING) break;
     }
-    ready = __shfl_sync(ALL, ready, 0);
-    if (ready >= READY_FULL) {
-      __threadfence_block();
-      DevTask task;
-      u32 n = ready - READY_FULL;
-      if (w.lane < n) task = w.s.staging[w.warp][w.lane];
-      __syncwarp();
-      if (w.lane == 0) atomicExch_block(&w.s.ready[w.warp], READY_BUSY);
-      push_all(w, w.local(), task, n);
-    }
+    // Pairs with the release of `hand`.
+    __threadfence_block();
   }
+  ready = __shfl_sync(ALL, ready, 0);
+  if (ready >= READY_FULL) {
+    DevTask task{};
+    u32 n = ready - READY_FULL;
+    if (w.lane < n) task = w.s.staging[w.warp][w.lane];
+    __syncwarp();
+    if (w.lane == 0) store(&w.s.ready[w.warp], READY_BUSY, relaxed, cta);
+    push_all(w, w.local(), task, n);
+  }
+  if (__shfl_sync(ALL, chunk, 0) != 0) check_inbox(w);
+  if (__any_sync(ALL, later)) adopt();
 }
 
 }  // namespace ew

@@ -38,15 +38,14 @@ EW_FN void shard_push(const DevEngine& e, u32 kind, u32* next, u32 id) { stack_p
 
 // One lane: an id from the own shard, one never used, or one from any shard.
 EW_FN u32 shard_pop(const DevEngine& e, u32 kind, u32* next, u32* fresh, u32 limit) {
-  u32 id = stack_pop(shard(e, kind, blockIdx.x), next);
-  if (id != NONE) return id;
-  if (load(fresh, relaxed, gpu) < limit) {
-    id = fetch_add(fresh, 1, relaxed, gpu);
-    if (id < limit) return id;
-  }
-  for (u32 i = 1; i < SHARDS; i++) {
-    id = stack_pop(shard(e, kind, blockIdx.x + i), next);
+#pragma unroll 1
+  for (u32 i = 0; i < SHARDS; i++) {
+    u32 id = stack_pop(shard(e, kind, blockIdx.x + i), next);
     if (id != NONE) return id;
+    if (i == 0 && load(fresh, relaxed, gpu) < limit) {
+      id = fetch_add(fresh, 1, relaxed, gpu);
+      if (id < limit) return id;
+    }
   }
   return NONE;
 }

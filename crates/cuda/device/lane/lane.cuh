@@ -6,10 +6,7 @@ namespace ew {
 
 // The running task of one lane; for warp-shaped tasks all 32 lanes hold the same task.
 struct Lane {
-  const DevEngine& e;
-  Shared& s;
   DevTask task;
-  u32 warp;
   u32 limit;     // tasks it may spawn
   u32 forks;     // whether it may fork
   u32 delta;     // tasks spawned into the own group
@@ -24,7 +21,7 @@ struct Lane {
   __device__ __forceinline__ u32 lo() const { return (u32)task.arg; }
   __device__ __forceinline__ u32 hi() const { return (u32)(task.arg >> 32); }
   __device__ __forceinline__ u32 tag() const { return tag_of(task.head); }
-  __device__ __forceinline__ const u8* params() const { return e.params + instance_of(task.head) * PARAM_BYTES; }
+  __device__ __forceinline__ const u8* params() const { return everwarp_tables.params + instance_of(task.head) * PARAM_BYTES; }
   static __device__ __forceinline__ u64 pack(u32 lo, u32 hi) { return (u64)hi << 32 | lo; }
 
   // The head of a task of this instance.
@@ -37,7 +34,7 @@ struct Lane {
       next = t;
       return;
     }
-    LocalQueue& q = s.queues[warp];
+    LocalQueue& q = shared().queues[threadIdx.x / WARP];
     push(q, t);
     if (is_block(fn_of(t.head))) q.strays = 1;
   }
@@ -60,30 +57,30 @@ struct Lane {
     if (task.group & HOST_DIRECT) {
       value = slot == 0 ? (value & ~0xffffffffull) | v : (value & 0xffffffffull) | (u64)v << 32;
     } else {
-      store((u32*)&e.groups[task.group].value + slot, v, relaxed, gpu);
+      store((u32*)&everwarp_tables.groups[task.group].value + slot, v, relaxed, gpu);
     }
   }
   __device__ __forceinline__ void report_add(u64 v) {
     if (task.group & HOST_DIRECT) value += v;
-    else add(&e.groups[task.group].value, v, relaxed, gpu);
+    else add(&everwarp_tables.groups[task.group].value, v, relaxed, gpu);
   }
-  __device__ __forceinline__ void fault(u64 detail) { raise_fault(e, FAULT_PROGRAM, fn_of(task.head), detail); }
+  __device__ __forceinline__ void fault(u64 detail) { raise_fault(everwarp_tables, FAULT_PROGRAM, fn_of(task.head), detail); }
 
  private:
   __device__ __forceinline__ void open(u32 head, u64 arg) {
     if (forked != NONE || forks == 0) {
-      raise_fault(e, FAULT_FORK, fn_of(task.head), task.head);
+      raise_fault(everwarp_tables, FAULT_FORK, fn_of(task.head), task.head);
       return;
     }
-    forked = group_alloc(s, warp);
+    forked = group_alloc(shared(), threadIdx.x / WARP);
     then_head = head;
     then_arg = arg;
   }
-  __device__ __forceinline__ void over() { raise_fault(e, FAULT_SPAWN_LIMIT, fn_of(task.head), delta + children + 1); }
+  __device__ __forceinline__ void over() { raise_fault(everwarp_tables, FAULT_SPAWN_LIMIT, fn_of(task.head), delta + children + 1); }
 
  public:
-  EW_FN Lane begin(Worker& w, const DevTask& t, const FnMeta& m) {
-    return Lane{w.e, w.s, t, w.warp, m.max_spawn, m.forks, 0, NONE, 0, 0, 0, 0, DevTask{NONE, 0, 0}};
+  EW_FN Lane begin(const DevTask& t, const FnMeta& m) {
+    return Lane{t, m.max_spawn(), m.forks(), 0, NONE, 0, 0, 0, 0, DevTask{NONE, 0, 0}};
   }
 };
 

@@ -11,37 +11,28 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   u32 n = __popc(mask), rank = __popc(mask & w.lt());
   if (n == 0) return true;
   if (!blocks) {
-    u32 ready = w.lane > 0 && w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
-    u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
-    while (candidates != 0) {
-      u32 who = __ffs(candidates) - 1;
-      candidates &= candidates - 1;
-      bool claimed = w.lane == 0 && atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING;
-      if (!__any_sync(ALL, claimed)) continue;
+    u32 who = claim_beside(w);
+    if (who != NONE) {
       if (mine) w.s.staging[who][rank] = task;
       __syncwarp();
       if (w.lane == 0) store(&w.s.ready[who], READY_FULL + n, release, cta);
       return true;
     }
   }
-  u32 id = NONE;
-  if (w.lane == 0) id = chunk_alloc(w);
-  id = __shfl_sync(ALL, id, 0);
+  u32 id = chunk_alloc();
   if (id == NONE) return false;
   if (mine) store_task(&w.e.chunks[id * CHUNK_TASKS + rank], task, relaxed, gpu);
   u32 priority = __shfl_sync(ALL, priority_of(task.head), __ffs(mask) - 1);
   __syncwarp();
   if (blocks) block_lock(w);
-  if (blocks) give_block(w, priority, chunk_ref(id, n));
-  else give(w, priority, chunk_ref(id, n));
-  __syncwarp();
+  give(blocks, priority, chunk_ref(id, n));
   if (blocks) block_unlock(w);
   return true;
 }
 
 // The warp: the shortest way for one plain task in lane 0: to a warp that waits beside this one.
 EW_FN bool hand_over(Worker& w, DevTask task) {
-  u32 ready = w.lane > 0 && w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
+  u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
   u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
   u32 fn = fn_of(task.head);
   bool plain = (task.head & (TASK_BATCH | TASK_COUNTED)) == 0 && fn >= FN_FIRST && fn < FN_COUNT && !is_block(fn);
@@ -57,19 +48,19 @@ EW_FN bool hand_over(Worker& w, DevTask task) {
   return __any_sync(ALL, done);
 }
 
-// The warp: stops every warp of the grid.
+// The warp: stops the grid, by the first warp of each block.
 EW_FN void stop_all(Worker& w) {
   // The warps beside it look at shared memory more often than at their inboxes.
   if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
-  if (w.lane == 0 && load(&w.e.grid->stop, relaxed, gpu) != STOP_FAULT) store(&w.e.grid->stop, w.e.epoch, release, gpu);
+  if (w.lane == 0 && load(&w.e.grid->stop, relaxed, gpu) != STOP_FAULT) store(&w.e.grid->stop, w.s.epoch, release, gpu);
   __syncwarp();
-  for (u32 i = w.lane; i < gridDim.x * BLOCK_WARPS; i += WARP) store(&w.e.inboxes[i].stop, w.e.epoch, relaxed, gpu);
+  for (u32 i = w.lane; i < gridDim.x; i += WARP) store(&w.e.inboxes[i * BLOCK_WARPS].stop, w.s.epoch, relaxed, gpu);
   __syncwarp();
 }
 
 // The warp, until the engine stops.
-EW_FN void ingress(const DevEngine& e, Shared& s) {
-  Worker w = Worker::here(e, s);
+EW_FN void ingress() {
+  Worker w = Worker::here();
   DevGrid* g = w.e.grid;
   DevWords* words = w.e.words;
   u32 taken = load(&g->taken, relaxed, gpu);
@@ -88,19 +79,21 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
     if (w.lane == WARP - 1) request = load((const u64*)&words->request, relaxed, sys);
     u32 ready = __ballot_sync(ALL, valid);
     request = __shfl_sync(ALL, request, WARP - 1);
-    if (request == ((u64)w.e.epoch << 32 | REQUEST_PARK)) break;
+    if (request == ((u64)w.s.epoch << 32 | REQUEST_PARK)) break;
     if (++polls % 16 == 0) {
       if (__any_sync(ALL, load(&g->stop, acquire, gpu) == STOP_FAULT)) break;
       // What an earlier epoch could not deliver: others take it through public places.
-      if (local_count(w.local()) != 0) spill(w, w.local(), Class::warps(w.e));
+      if (local_count(w.local()) != 0) spill(false);
     }
     u32 n = __ffs(~ready) - 1;
     if (n == 0) {
       width = 8;
       continue;
     }
-    // What the host wrote before the slots (arena, parameters) happens before what follows.
-    fence(acq_rel, sys);
+    // What the host wrote before the slots happens before what follows: tasks of a batch lie in host
+    // memory; everything else it wrote by copies, through the L2 of this device.
+    if (__any_sync(ALL, valid && (task.head & TASK_BATCH) != 0)) fence(acq_rel, sys);
+    else fence(acq_rel, gpu);
     __syncwarp();
     if (n == 1 && width == 8 && hand_over(w, task)) {
       taken++;
@@ -151,7 +144,7 @@ EW_FN void ingress(const DevEngine& e, Shared& s) {
       if (!delivered) {
         // An exhausted pool: try again until a chunk comes free or the engine stops.
         u64 again = load((const u64*)&words->request, relaxed, sys);
-        bool stop = __any_sync(ALL, again == ((u64)w.e.epoch << 32 | REQUEST_PARK) || load(&g->stop, relaxed, gpu) == STOP_FAULT);
+        bool stop = __any_sync(ALL, again == ((u64)w.s.epoch << 32 | REQUEST_PARK) || load(&g->stop, relaxed, gpu) == STOP_FAULT);
         if (!stop) {
           __nanosleep(1000);
           continue;

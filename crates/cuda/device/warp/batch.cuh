@@ -41,40 +41,47 @@ EW_FN u32 peek(Worker& w, LocalQueue& q, bool newest, u32 priority) {
 }
 
 // The warp: moves block-shaped tasks to where a block finds them.
-EW_FN void route_strays(const DevEngine& e, Shared& s);
+EW_CALL void route_strays();
 
 // The warp: takes a range of the arena and queues its tasks; larger ranges are halved for others.
-EW_FN void fetch(const DevEngine& e, Shared& s, u32 head, u32 group, u64 arg) {
-  Worker w = Worker::here(e, s);
-  const DevTask task{head, group, arg};
+EW_CALL void fetch(u32 head, u32 group, u64 arg) {
+  Worker w = Worker::here();
   LocalQueue& q = w.local();
-  u32 start = (u32)task.arg, count = (u32)(task.arg >> 32);
+  const u32 start = (u32)arg;
+  u32 count = (u32)(arg >> 32);
   while (count > FETCH_TASKS) {
     u32 keep = (count / 2 + FETCH_TASKS - 1) / FETCH_TASKS * FETCH_TASKS;
-    DevTask rest{task.head, task.group, (u64)(count - keep) << 32 | (start + keep)};
-    push_all(w, q, rest, 1);
+    push_all(w, q, DevTask{head, group, (u64)(count - keep) << 32 | (start + keep)}, 1);
     count = keep;
   }
-  DevTask got[FETCH_TASKS / WARP];
+  // All loads are on their way before the first is needed.
+  DevTask got[FETCH_TASKS / WARP]{};
 #pragma unroll
   for (u32 i = 0; i < FETCH_TASKS / WARP; i++) {
     u32 at = i * WARP + w.lane;
     if (at < count) got[i] = load_task(&w.e.arena[(start + at) & (w.e.arena_tasks - 1)], relaxed, sys);
   }
+  u32 priorities = 0;
+  const u32 tail = q.tail;
 #pragma unroll
   for (u32 i = 0; i < FETCH_TASKS / WARP; i++) {
-    u32 n = count > i * WARP ? min(count - i * WARP, WARP) : 0;
-    if (n == 0) break;
-    DevTask t = got[i];
-    t.head &= TASK_BATCH - 1;  // the flags of a submission mean nothing here
-    t.group = task.group;
-    if (w.lane < n && (fn_of(t.head) < FN_FIRST || fn_of(t.head) >= FN_COUNT)) {
-      raise_fault(w.e, FAULT_BAD_SUBMISSION, fn_of(t.head), t.head);
-      t.head = FN_NONE;
+    u32 at = i * WARP + w.lane, fn = fn_of(got[i].head);
+    if (at >= count) continue;
+    if (fn < FN_FIRST || fn >= FN_COUNT) {
+      raise_fault(w.e, FAULT_BAD_SUBMISSION, fn, got[i].head);
+      got[i].head = FN_NONE;
     }
-    if (w.lane < n && is_block(fn_of(t.head))) q.strays = 1;
-    push_all(w, q, t, n);
+    if (is_block(fn)) q.strays = 1;
+    // The flags of a submission mean nothing here.
+    q.tasks[(tail + at) % LOCAL_TASKS] = DevTask{got[i].head & (TASK_BATCH - 1), group, got[i].arg};
+    priorities |= 1u << priority_of(got[i].head);
   }
+  priorities = __reduce_or_sync(ALL, priorities);
+  if (w.lane == 0) {
+    q.tail = tail + count;
+    q.priorities |= priorities;
+  }
+  __syncwarp();
 }
 
 // The warp: how many of `want` tasks of this function may run now. Spills until all may, or the pool
@@ -84,16 +91,16 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   while (true) {
     u32 n = local_count(q);
     u32 room = LOCAL_TASKS - n;
-    if (m.shape == SHAPE_LANE) {
-      k = m.max_spawn == 0 ? want : min(want, room / m.max_spawn);
+    if (m.shape() == SHAPE_LANE) {
+      k = m.max_spawn() == 0 ? want : min(want, room / m.max_spawn());
     } else {
-      k = room >= m.max_spawn ? 1 : 0;
+      k = room >= m.max_spawn() ? 1 : 0;
     }
-    if (k >= want || n <= WARP || !spill(w, q, Class::warps(w.e))) break;
+    if (k >= want || n <= WARP || !spill(false)) break;
   }
   // With the pool of ids used up, each batch takes only a part of what is at hand: the fewer are left,
   // the narrower the warp goes, so that it reaches the leaves, where ids come back.
-  if (m.forks && k > 0 && !groups_at_hand(w, k)) k = min(k, (w.s.group_count[w.warp] + 7) / 8);
+  if (m.forks() && k > 0 && !groups_at_hand(w, k)) k = min(k, (w.s.group_count[w.warp] + 7) / 8);
   return k;
 }
 
@@ -112,13 +119,13 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u
   u32 active = got == WARP ? ALL : (1u << got) - 1, ran = 0;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
-    Lane t = Lane::begin(w, task, m);
+    Lane t = Lane::begin(task, m);
     if (mine) dispatch_lane(fn, t);
     __syncwarp();
     // A task that was replaced by one other in its group leaves nothing to be counted.
     bool plain = !mine || (t.forked == NONE && t.delta == 1 && !(task.group & HOST_DIRECT));
     if (!__all_sync(ALL, plain)) {
-      finish(w, q, Outcome{mine, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
+      finish(Outcome{mine, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
     }
     ran += fn == FN_NONE ? 0 : __popc(active);
     const bool holds = mine && t.next.head != NONE;
@@ -126,11 +133,11 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u
     if (held == 0) return count_batches(w, q, streak, ran);
     const u32 next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
     const FnMeta after = meta(next);
-    bool go = streak < (local_count(q) == 0 ? 4 * LOOK_EVERY : LOOK_EVERY) && after.shape == SHAPE_LANE && after.fifo == m.fifo &&
-              (local_count(q) == 0 || (!m.fifo && __popc(held) >= 24)) &&
-              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn + 1) &&
+    bool go = streak < (local_count(q) == 0 ? 4 * LOOK_EVERY : LOOK_EVERY) && after.shape() == SHAPE_LANE && after.fifo() == m.fifo() &&
+              (local_count(q) == 0 || (!m.fifo() && __popc(held) >= 24)) &&
+              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn() + 1) &&
               __all_sync(ALL, !holds || fn_of(t.next.head) == next);
-    if (go && after.forks) go = groups_at_hand(w, WARP);
+    if (go && after.forks()) go = groups_at_hand(w, WARP);
     if (!go) {
       if (holds) push(q, t.next);
       __syncwarp();
@@ -171,19 +178,19 @@ EW_FN bool batch(Worker& w) {
     }
   }
   const FnMeta m = meta(fn);
-  if (m.shape == SHAPE_BLOCK) {
+  if (m.shape() == SHAPE_BLOCK) {
     if (w.lane == 0) q.strays = 1;
     __syncwarp();
     return false;
   }
-  u32 got = admit(w, q, m, m.shape == SHAPE_LANE ? window : 1);
+  u32 got = admit(w, q, m, m.shape() == SHAPE_LANE ? window : 1);
   if (got == 0) {
     if (w.lane == 0) w.stats().starved++;
     set_state(w, WORKER_STARVED, fn);
     return false;
   }
   u32 low = got == WARP ? ALL : (1u << got) - 1;
-  if (m.shape == SHAPE_LANE && matching != ALL && (matching & low) != low && __popc(matching) * 2 >= got &&
+  if (m.shape() == SHAPE_LANE && matching != ALL && (matching & low) != low && __popc(matching) * 2 >= got &&
       (matching & 1) != 0) {
     // Half of the window or more matches without a gap at its beginning: a smaller batch costs less than
     // gathering a full one.
@@ -204,31 +211,31 @@ EW_FN bool batch(Worker& w) {
     task = take(w, q, newest, priority, fn, got, got);
     if (got == 0) return true;
   }
-  if (newest == (m.fifo != 0)) w.set(FLAG_FIFO, m.fifo);
+  if (newest == m.fifo()) w.set(FLAG_FIFO, m.fifo());
   if (fn == FN_FETCH) {
     task.head = __shfl_sync(ALL, task.head, 0);
     task.group = __shfl_sync(ALL, task.group, 0);
     task.arg = __shfl_sync(ALL, task.arg, 0);
-    fetch(w.e, w.s, task.head, task.group, task.arg);
+    fetch(task.head, task.group, task.arg);
     return true;
   }
   show(w, WORKER_RUNNING, fn);
-  if (m.shape == SHAPE_LANE) {
+  if (m.shape() == SHAPE_LANE) {
     run_lanes(w, q, fn, m, task, got);
     return true;
   }
   task.head = __shfl_sync(ALL, task.head, 0);
   task.group = __shfl_sync(ALL, task.group, 0);
   task.arg = __shfl_sync(ALL, task.arg, 0);
-  Warp t(Lane::begin(w, task, m), w.lane);
+  Warp t(Lane::begin(task, m), w.lane);
   dispatch_warp(fn, t);
   __syncwarp();
   u32 delta = __reduce_add_sync(ALL, t.delta);
   u32 children = __reduce_add_sync(ALL, t.children);
   u64 value = t.value;
   for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
-  if (delta + children > m.max_spawn && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
-  finish(w, q, Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
+  if (delta + children > m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
+  finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
   count_batches(w, q, 1, 1);
   return true;
 }

@@ -15,69 +15,77 @@ struct Outcome {
   u64 value;      // reported to the host directly
 };
 
-// The warp: queues the continuations of groups that fired. There is room for one a lane.
-EW_FN void fire(Worker& w, LocalQueue& q, bool fired, u32 id) {
-  u32 firing = __ballot_sync(ALL, fired);
-  if (firing == 0) return;
-  DevTask then{0, 0, 0};
-  u64 value = 0;
-  if (fired) {
-    then = load_task(&w.e.groups[id].then, relaxed, gpu);
-    value = load(&w.e.groups[id].value, relaxed, gpu);
-  }
-  groups_free(w, id, fired);
-  bool ends = fired && fn_of(then.head) == FN_COMPLETE;
-  complete(w, ends, then.group, value);
-  if (fired && !ends) {
-    if (then.head & TASK_ARG_FROM_GROUP) then.arg = value;
-    then.head &= ~TASK_ARG_FROM_GROUP;
-    push(q, then);
-    if (is_block(fn_of(then.head))) q.strays = 1;
-  }
-  __syncwarp();
-  if (w.lane == 0) w.stats().fired += __popc(firing);
-}
-
-// The warp: finishes up to 32 tasks. Everything they spawned is still in this warp's hands.
-EW_FN void finish(Worker& w, LocalQueue& q, const Outcome& o) {
-  bool opened = o.present && o.forked != NONE;
-  bool childless = opened && o.children == 0;
-  if (opened) {
-    DevTask then = o.then;
-    then.group = o.task.group;
-    if (childless) {
-      // Nothing to wait for: the continuation is simply the next task.
-      if (then.head & TASK_ARG_FROM_GROUP) then.arg = 0;
-      then.head &= ~TASK_ARG_FROM_GROUP;
-      push(q, then);
-      if (is_block(fn_of(then.head))) q.strays = 1;
-    } else {
-      group_open(w.e, o.forked, o.children, then);
-    }
-  }
-  groups_free(w, o.forked, childless);
-  bool direct = (o.task.group & HOST_DIRECT) != 0;
+// The warp: finishes up to 32 tasks. Everything they spawned is still in this warp's hands, and there is
+// room for one continuation a lane.
+EW_CALL void finish(Outcome o) {
+  Worker w = Worker::here();
+  LocalQueue& q = w.local();
+  const bool opened = o.present && o.forked != NONE;
+  const bool direct = (o.task.group & HOST_DIRECT) != 0;
+  // With children, the fork becomes a group; without, its continuation is simply the next task.
+  const bool childless = opened && o.children == 0;
+  o.then.group = o.task.group;
+  if (opened && !childless) group_open(w.e, o.forked, o.children, o.then);
   if (o.present && direct && o.delta != 0) raise_fault(w.e, FAULT_NOT_COUNTED, fn_of(o.task.head), o.task.head);
   // Orders every lane's reports and group records before the counts below.
   __syncwarp();
-  u32 change = o.delta - (opened ? 0 : 1);
-  bool counts = o.present && !direct && change != 0;
-  u32 counting = __ballot_sync(ALL, counts);
-  if (counting != 0) {
-    bool fired = false;
-    if (counts) {
-      u32 peers = __match_any_sync(counting, o.task.group);
-      u32 sum = __reduce_add_sync(peers, change);
-      if (w.lane == __ffs(peers) - 1) {
-        // Release: our reports happen before the continuation. Acquire: so do everybody else's.
-        u32 old = fetch_add(&w.e.groups[o.task.group].pending, sum, acq_rel, gpu);
-        fired = old + sum == 0;
+  const u32 change = o.delta - (opened ? 0 : 1);
+  const bool counts = o.present && !direct && change != 0;
+  const u32 counting = __ballot_sync(ALL, counts);
+  bool fired = false;
+  if (counts) {
+    u32 peers = __match_any_sync(counting, o.task.group);
+    u32 sum = __reduce_add_sync(peers, change);
+    if (w.lane == __ffs(peers) - 1 && sum != 0) {
+      u32* pending = &w.e.groups[o.task.group].pending;
+      if ((int)sum > 0) {
+        // More came than went, so this cannot be the end of the group, and nobody waits for the answer.
+        // It is in place before anybody else can finish what came: that is handed on with a release.
+        add(pending, sum, relaxed, gpu);
+      } else {
+        // Release: our reports happen before the continuation.
+        fired = fetch_add(pending, sum, release, gpu) + sum == 0;
+        // Acquire: so do everybody else's.
+        if (fired) fence(acq_rel, gpu);
+      }
+    }
+  }
+  __syncwarp();
+  const u32 firing = __ballot_sync(ALL, fired);
+  u32 token = o.task.group;
+  bool completes = o.present && direct && !opened;
+  if (firing != 0 || __any_sync(ALL, childless)) {
+    // First the childless forks, then the groups that fired: a lane may have one of each.
+#pragma unroll 1
+    for (u32 round = 0; round < 2; round++) {
+      bool mine = childless;
+      u32 id = o.forked;
+      u64 value = 0;
+      if (round == 1) {
+        mine = fired;
+        id = o.task.group;
+        if (fired) {
+          o.then = load_task(&w.e.groups[id].then, relaxed, gpu);
+          value = load(&w.e.groups[id].value, relaxed, gpu);
+        }
+      }
+      groups_free_here(w, id, mine);
+      if (!mine) continue;
+      if (fn_of(o.then.head) == FN_COMPLETE) {
+        completes = true;
+        token = o.then.group;
+        o.value = value;
+      } else {
+        if (o.then.head & TASK_ARG_FROM_GROUP) o.then.arg = value;
+        o.then.head &= ~TASK_ARG_FROM_GROUP;
+        push(q, o.then);
+        if (is_block(fn_of(o.then.head))) q.strays = 1;
       }
     }
     __syncwarp();
-    fire(w, q, fired, o.task.group);
+    if (w.lane == 0) w.stats().fired += __popc(firing);
   }
-  complete(w, o.present && direct && !opened, o.task.group, o.value);
+  complete(w, completes, token, o.value);
 }
 
 }  // namespace ew

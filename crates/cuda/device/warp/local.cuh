@@ -1,4 +1,4 @@
-// The local queue: 256 tasks in shared memory, taken from either end, by priority and function.
+// The local queue: 512 tasks in shared memory, taken from either end, by priority and function.
 #pragma once
 #include "everwarp/grid/deque.cuh"
 
@@ -49,7 +49,7 @@ EW_FN u32 worst_priority(const LocalQueue& q) {
 // from the newest or from the oldest end; with fn == FIRST_FN the function is that of the first match.
 // Lane r < got receives the r-th. Clears the priority's bit when it meets none.
 constexpr u32 FIRST_FN = NONE - 1;
-EW_FN DevTask take(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {
+EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {
   const u32 head = q.head, tail = q.tail, n = tail - head;
   DevTask task{TAKEN, 0, 0};
   got = 0;
@@ -116,22 +116,39 @@ EW_FN DevTask take(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, 
   return task;
 }
 
+struct Taken {
+  DevTask task{};
+  u32 got;
+};
+EW_CALL Taken take_call(u32 queue, bool newest, u32 priority, u32 fn, u32 limit) {
+  Worker w = Worker::here();
+  Taken t;
+  t.task = take_here(w, w.s.queues[queue], newest, priority, fn, limit, t.got);
+  return t;
+}
+// The same as a call.
+EW_FN DevTask take(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {
+  Taken t = take_call(&q == &w.block_local() ? BLOCK_WARPS : w.warp, newest, priority, fn, limit);
+  got = t.got;
+  return t.task;
+}
+
 // The warp: moves up to 32 tasks of the lowest priority from the far end to the owner's deque.
 // False when the pool has no chunk.
-EW_FN bool spill(Worker& w, LocalQueue& q, const Class& c) {
+EW_FN bool spill_here(Worker& w, LocalQueue& q, const Class& c) {
   u32 got = 0, priority = 0;
-  DevTask task;
+  DevTask task{};
   while (got == 0) {
     priority = worst_priority(q);
     if (priority >= PRIORITIES) return true;
     // A chunk first: tasks must not leave the queue without a place to go.
     u32 id = NONE;
-    if (w.lane == 0) id = chunk_alloc(w);
+    if (w.lane == 0) id = chunk_alloc_here(w);
     id = __shfl_sync(ALL, id, 0);
     if (id == NONE) return false;
-    task = take(w, q, w.fifo(), priority, ANY_FN, WARP, got);
+    task = take_here(w, q, w.fifo(), priority, ANY_FN, WARP, got);
     if (got == 0) {
-      if (w.lane == 0) chunk_free(w, id);
+      if (w.lane == 0) chunk_free_here(w, id);
       continue;
     }
     if (w.lane < got) store_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], task, relaxed, gpu);
@@ -142,18 +159,43 @@ EW_FN bool spill(Worker& w, LocalQueue& q, const Class& c) {
   return true;
 }
 
+// The same as a call, of the warp's or of the block's queue.
+EW_CALL bool spill(bool blocks) {
+  Worker w = Worker::here();
+  return spill_here(w, w.s.queues[blocks ? BLOCK_WARPS : w.warp], Class::of(w.e, blocks));
+}
+
 // The warp: loads a chunk into the queue, which has room for it, and frees the chunk.
 EW_FN void unload(Worker& w, LocalQueue& q, u32 ref) {
   u32 n = chunk_tasks(ref), id = chunk_id(ref);
-  DevTask task;
+  DevTask task{};
   if (w.lane < n) task = load_task(&w.e.chunks[id * CHUNK_TASKS + w.lane], relaxed, gpu);
   if (w.lane < n && is_block(fn_of(task.head))) q.strays = 1;
   push_all(w, q, task, n);
   if (w.lane == 0) {
-    chunk_free(w, id);
+    chunk_free_here(w, id);
     w.stats().received += n;
   }
   __syncwarp();
+}
+
+// The same as a call, into the warp's or the block's queue.
+EW_CALL void unload_call(bool blocks, u32 ref) {
+  Worker w = Worker::here();
+  unload(w, w.s.queues[blocks ? BLOCK_WARPS : w.warp], ref);
+}
+
+// The warp: brings a chunk of exactly this priority into its own or the block's queue, its own chunks first.
+EW_CALL bool refill_at(bool blocks, u32 priority) {
+  Worker w = Worker::here();
+  const Class c = Class::of(w.e, blocks);
+  u32 ref = NONE;
+  if (w.lane == 0) ref = w.fifo() && !blocks ? take_oldest(w, c, priority, c.self(w)) : take_newest(w, c, priority);
+  ref = __shfl_sync(ALL, ref, 0);
+  if (ref == NONE) ref = find_public(w, c, priority);
+  if (ref == NONE) return false;
+  unload(w, w.s.queues[blocks ? BLOCK_WARPS : w.warp], ref);
+  return true;
 }
 
 }  // namespace ew

@@ -2,6 +2,9 @@
 #pragma once
 #include "everwarp/atomic.cuh"
 
+// Where everything is; written by the host when it loads the image.
+extern "C" { __constant__ DevEngine everwarp_tables; }
+
 namespace ew {
 
 constexpr u32 NONE = 0xffffffffu;
@@ -24,6 +27,7 @@ struct LocalQueue {
 };
 
 struct Shared {
+  u32 epoch;
   LocalQueue queues[BLOCK_QUEUES];
   DevTask staging[BLOCK_WARPS][WARP];
   u32 group_ids[BLOCK_WARPS][GROUP_CACHE];
@@ -48,10 +52,11 @@ struct Shared {
 
 // Shape, order and limits of a function, from the generated table.
 struct FnMeta {
-  u32 shape;  // SHAPE_…
-  u32 fifo;
-  u32 max_spawn;
-  u32 forks;
+  u32 bits;  // one word, which lives long: shape (2) | breadth-first (1) | forks (1) | most that it spawns (28)
+  __device__ __forceinline__ u32 shape() const { return bits & 3; }  // SHAPE_…
+  __device__ __forceinline__ bool fifo() const { return bits & 4; }
+  __device__ __forceinline__ bool forks() const { return bits & 8; }
+  __device__ __forceinline__ u32 max_spawn() const { return bits >> 4; }
 };
 constexpr u32 SHAPE_LANE = 0;
 constexpr u32 SHAPE_WARP = 1;
@@ -73,6 +78,11 @@ constexpr u32 FLAG_FIFO = 1;
 constexpr u32 FLAG_IDLE = 2;
 constexpr u32 FLAG_BLOCK_IDLE = 4;
 
+EW_FN Shared& shared() {
+  extern __shared__ __align__(128) u8 memory[];
+  return *(Shared*)memory;
+}
+
 // One warp. All members are the same in every lane, but `lane`; all can be derived anew at any place,
 // so that functions off the hot path need not be inlined.
 struct Worker {
@@ -82,13 +92,16 @@ struct Worker {
   u32 warp;    // in the block
   u32 global;  // in the grid
 
-  // The calling warp.
-  EW_FN Worker here(const DevEngine& e, Shared& s) {
-    return {e, s, threadIdx.x % WARP, threadIdx.x / WARP, blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP};
+  // The calling warp, derived anew: an address that one place computed from it does not occupy a register
+  // until the next.
+  EW_FN Worker here() {
+    u32 thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return {everwarp_tables, shared(), thread % WARP, thread / WARP, blockIdx.x * BLOCK_WARPS + thread / WARP};
   }
   // Order of the last batch.
   __device__ __forceinline__ bool fifo() const { return s.flags[warp] & FLAG_FIFO; }
-  // On the stack of idle warps: somebody may fill the inbox.
+  // Its idle bit was set: somebody may fill the inbox.
   __device__ __forceinline__ bool idle() const { return s.flags[warp] & FLAG_IDLE; }
   // The same for block-shaped work (first warp of a block).
   __device__ __forceinline__ bool block_idle() const { return s.flags[warp] & FLAG_BLOCK_IDLE; }
