@@ -95,7 +95,10 @@ EW_FN u32 turn(Looks& next, bool& turned) {
   l.mail = __shfl_sync(ALL, next.mail, 0);
   l.block_mail = __shfl_sync(ALL, next.block_mail, 0);
   look(w, next);
-  if (ends(w.s, (u32)l.stop_idle)) return TURN_LEAVE;
+  if (ends(w.s, (u32)l.stop_idle)) {
+    if (w.warp == 0 && w.lane == 0) w.s.leaving = 1;
+    return TURN_LEAVE;
+  }
   LocalQueue& q = w.local();
   if (l.mail != 0) check_inbox(w);
   if (q.strays) route_strays();
@@ -112,8 +115,13 @@ EW_FN u32 turn(Looks& next, bool& turned) {
   }
   turned = true;
   const u32 chunks = (u32)l.chunks;
+  Batch b{};
   if (local_count(q) == 0 && !(chunks != 0 && refill(w))) {
-    wait(w);
+    u32 why = wait(w, b);
+    if (why == WAIT_CALLED) {
+      turned = false;
+      return blockIdx.x == 0 ? TURN_LEAVE : TURN_MEET;
+    }
     look(w, next);
   }
   if (chunks != 0 && best_priority(q) > 0 && local_count(q) != 0) {
@@ -122,12 +130,15 @@ EW_FN u32 turn(Looks& next, bool& turned) {
     u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;
     if (best < best_priority(q) && (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(false))) refill_at(false, best);
   }
-  for (u32 i = 0; i < 4 && local_count(q) != 0; i++) {
-    if (!batch(w)) {
+  for (u32 i = 0; i < 4 && (b.got != 0 || local_count(q) != 0); i++) {
+    const u32 picked = b.got != 0 ? PICKED : pick(w, q, b);
+    if (picked == STARVED) {
       if (w.lane == 0 && !q.strays) __nanosleep(500);
       __syncwarp();
       break;
     }
+    if (picked == PICKED) run(w, q, b);
+    b.got = 0;
     // More than a batch: others may want some.
     if (local_count(q) > WARP && (i > 0 || w.fifo())) break;
   }
@@ -159,11 +170,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   }
   if (threadIdx.x == 0) {
     s.epoch = epoch;
-    s.block_lock = s.block_call = s.block_go = 0;
+    s.block_lock = s.block_call = s.block_go = s.leaving = 0;
   }
   __syncthreads();
   // The ingress warp answers the host before it looks at what the last epoch left.
-  if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, release, sys);
+  if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, relaxed, sys);
   arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {
@@ -198,12 +209,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   depart();
   __syncthreads();
   if (threadIdx.x == 0) {
-    fence(acq_rel, gpu);
-    s.block_go = fetch_add(&w.e.grid->departed, 1, acq_rel, gpu) == gridDim.x - 1;
+    s.block_go = fetch_add(&w.e.grid->departed, 1, release, gpu) == gridDim.x - 1;
   }
   __syncthreads();
   if (s.block_go == 0) return;
   // The last block out: nobody is idle in an empty house.
+  if (threadIdx.x == 0) fence(acq_rel, gpu);
+  __syncthreads();
   for (u32 i = threadIdx.x; i < w.e.bit_words; i += BLOCK_THREADS) {
     store(&w.e.idle_warp_bits[i], 0, relaxed, gpu);
     store(&w.e.idle_block_bits[i], 0, relaxed, gpu);
@@ -213,6 +225,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
     store(&w.e.grid->departed, 0, relaxed, gpu);
     store(&w.e.grid->idle_warps, 0, relaxed, gpu);
     store(&w.e.grid->idle_blocks, 0, relaxed, gpu);
-    store(&w.e.words->parked, epoch, release, sys);
+    // Pairs with the acquire of whoever waits for the park. As with a completion, the device's scope suffices.
+    fence(acq_rel, gpu);
+    store(&w.e.words->parked, epoch, relaxed, sys);
   }
 }

@@ -137,7 +137,7 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   LocalQueue& q = w.block_local();
   bool empty = local_count(q) == 0;
   if (ran % 4 == 0 || empty) {
-    if (__any_sync(ALL, ends(w.s, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
+    if (s.leaving || __any_sync(ALL, ends(s, load(&w.e.grid->stop, relaxed, gpu)))) return GO_LEAVE;
     if (empty && !refill_block(w)) return GO_ON;
     if (__any_sync(ALL, load(&w.e.grid->idle_blocks, relaxed, gpu) != 0)) share_blocks(w);
   }

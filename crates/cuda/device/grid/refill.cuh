@@ -77,8 +77,12 @@ EW_FN bool anything(Worker& w, bool leads) {
   return (u32)b != 0 || (leads && (b >> 32) != 0) || ends(w.s, (u32)a);
 }
 
-// The warp: announces that it is idle and waits until there is a reason to look again.
-EW_FN void wait(Worker& w) {
+constexpr u32 WAIT_OVER = 0;    // there is a reason to look again
+constexpr u32 WAIT_CALLED = 1;  // the block meets
+
+// The warp, its queue empty: announces that it is idle and waits until there is a reason to look again.
+// What a warp of its own block hands over becomes a batch at once if it can.
+EW_FN u32 wait(Worker& w, Batch& b) {
   const bool leads = w.warp == 0 && blockIdx.x != 0;
   set_state(w, WORKER_IDLE, 0);
   if (!w.idle() || (leads && !w.block_idle())) {
@@ -93,14 +97,14 @@ EW_FN void wait(Worker& w) {
     while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return_call();
     w.set(FLAG_IDLE, true);
     if (leads) w.set(FLAG_BLOCK_IDLE, true);
-    if (__any_sync(ALL, w.lane == 0 && anything(w, leads))) return;
+    if (__any_sync(ALL, w.lane == 0 && anything(w, leads))) return WAIT_OVER;
   }
   // A word in shared memory is looked at far more often than the inbox: the warps of its own block hand
   // over through it. Most of all beside the ingress warp.
   const u32 looks = blockIdx.x == 0 ? 256 : 8;
   u32 ready = READY_BUSY;
   u64 chunk = 0;
-  bool later = false;
+  bool later = false, called = false;
   if (w.lane == 0) {
     const DevInbox& inbox = w.inbox();
     atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
@@ -111,13 +115,19 @@ EW_FN void wait(Worker& w) {
       bool call = false;
       for (u32 i = 0; i < looks && !call; i++) {
         ready = load(&w.s.ready[w.warp], relaxed, cta);
-        call = ready >= READY_FULL || load(&w.s.block_call, relaxed, cta) != 0;
+        called = load(&w.s.block_call, relaxed, cta) != 0;
+        call = ready >= READY_FULL || called;
       }
       if (call || chunk != 0) break;
-      // Its own block's warps may queue block-shaped tasks, other blocks may send some, and the stop comes
-      // to the first warp of a block alone.
-      if (leads && ((u32)stop == w.s.epoch || local_count(w.block_local()) != 0 ||
-                    load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
+      if (leads && (u32)stop == w.s.epoch) {
+        // The stop comes to the first warp of a block alone, which tells the others.
+        called = true;
+        w.s.leaving = 1;
+        store(&w.s.block_call, 1, release, cta);
+        break;
+      }
+      // Its own block's warps may queue block-shaped tasks, and other blocks may send some.
+      if (leads && (local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
       later = polls % 64 == 0;
       if (later && (anything(w, leads) || load(&w.e.grid->orphan_next, relaxed, gpu) < load(&w.e.grid->orphan_end, relaxed, gpu))) break;
       if (polls > 256) __nanosleep(100);
@@ -126,20 +136,31 @@ EW_FN void wait(Worker& w) {
       ready = atomicCAS_block(&w.s.ready[w.warp], READY_WAITING, READY_BUSY);
       if (ready == READY_WAITING) break;
     }
-    // Pairs with the release of `hand`.
-    __threadfence_block();
+    // Pairs with the release of `hand`. The scope is the device's because what the ingress warp hands over
+    // comes from the host: what this multiprocessor has cached may be older.
+    if (ready >= READY_FULL) load(&w.s.ready[w.warp], acquire, gpu);
   }
   ready = __shfl_sync(ALL, ready, 0);
   if (ready >= READY_FULL) {
-    DevTask task{};
-    u32 n = ready - READY_FULL;
-    if (w.lane < n) task = w.s.staging[w.warp][w.lane];
-    __syncwarp();
+    const u32 n = ready - READY_FULL;
+    b.task = w.s.staging[w.warp][w.lane];
+    b.fn = __shfl_sync(ALL, fn_of(b.task.head), 0);
+    b.m = meta(b.fn);
+    const bool there = w.lane < n;
+    const bool alike = __all_sync(ALL, !there || fn_of(b.task.head) == b.fn);
     if (w.lane == 0) store(&w.s.ready[w.warp], READY_BUSY, relaxed, cta);
-    push_all(w, w.local(), task, n);
+    if (alike && b.m.shape() == SHAPE_LANE && n * b.m.max_spawn() <= LOCAL_TASKS && (!b.m.forks() || groups_at_hand(w, n))) {
+      b.got = n;
+      return WAIT_OVER;
+    }
+    if (there && is_block(fn_of(b.task.head))) w.local().strays = 1;
+    push_all(w, w.local(), b.task, n);
+    return WAIT_OVER;
   }
+  if (__any_sync(ALL, called)) return WAIT_CALLED;
   if (__shfl_sync(ALL, chunk, 0) != 0) check_inbox(w);
   if (__any_sync(ALL, later)) adopt();
+  return WAIT_OVER;
 }
 
 }  // namespace ew

@@ -92,14 +92,15 @@ EW_FN void ingress() {
     }
     // What the host wrote before the slots happens before what follows: tasks of a batch lie in host
     // memory; everything else it wrote by copies, through the L2 of this device.
-    if (__any_sync(ALL, valid && (task.head & TASK_BATCH) != 0)) fence(acq_rel, sys);
-    else fence(acq_rel, gpu);
-    __syncwarp();
+    // Who is handed one task beside this warp does the latter itself.
     if (n == 1 && width == 8 && hand_over(w, task)) {
       taken++;
       if (w.lane == 0) store(&words->taken, taken, relaxed, sys);
       continue;
     }
+    if (__any_sync(ALL, valid && (task.head & TASK_BATCH) != 0)) fence(acq_rel, sys);
+    else fence(acq_rel, gpu);
+    __syncwarp();
     width = n == width ? WARP - 1 : 8;
     bool mine = w.lane < n;
     bool batch = mine && (task.head & TASK_BATCH) != 0;

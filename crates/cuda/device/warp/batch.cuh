@@ -84,19 +84,24 @@ EW_CALL void fetch(u32 head, u32 group, u64 arg) {
   __syncwarp();
 }
 
+// A batch: tasks of one function in lanes 0..got-1; none with got = 0.
+struct Batch {
+  DevTask task;
+  u32 got;
+  u32 fn;
+  FnMeta m;
+};
+
 // The warp: how many of `want` tasks of this function may run now. Spills until all may, or the pool
 // has nothing left: then fewer run, which is how an exhausted pool pushes back.
 EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   u32 k;
   while (true) {
-    u32 n = local_count(q);
-    u32 room = LOCAL_TASKS - n;
-    if (m.shape() == SHAPE_LANE) {
-      k = m.max_spawn() == 0 ? want : min(want, room / m.max_spawn());
-    } else {
-      k = room >= m.max_spawn() ? 1 : 0;
-    }
-    if (k >= want || n <= WARP || !spill(false)) break;
+    u32 n = local_count(q), each = m.max_spawn(), room = LOCAL_TASKS - n;
+    k = m.shape() == SHAPE_LANE ? want : 1;
+    if (room >= k * each) break;
+    k = m.shape() == SHAPE_LANE ? room / each : 0;
+    if (n <= WARP || !spill(false)) break;
   }
   // With the pool of ids used up, each batch takes only a part of what is at hand: the fewer are left,
   // the narrower the warp goes, so that it reaches the leaves, where ids come back.
@@ -112,86 +117,96 @@ EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks)
   }
 }
 
-// The warp: runs a batch of lane-shaped tasks in lanes 0..got-1. Lanes then go on with the first task that
-// theirs spawned, without a way through the queue, as long as that is one function's, keeps the warp full
-// or leaves nobody waiting, and there is room.
-EW_FN void run_lanes(Worker& w, LocalQueue& q, u32 fn, FnMeta m, DevTask task, u32 got) {
-  u32 active = got == WARP ? ALL : (1u << got) - 1, ran = 0;
+// The warp: runs a batch of lane-shaped tasks. Lanes then go on with the first task that theirs spawned,
+// without a way through the queue, as long as that is one function's, keeps the warp full or leaves nobody
+// waiting, and there is room.
+EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
+  u32 active = b.got == WARP ? ALL : (1u << b.got) - 1, ran = 0;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
-    Lane t = Lane::begin(task, m);
-    if (mine) dispatch_lane(fn, t);
+    Lane t = Lane::begin(b.task, b.m);
+    if (mine) dispatch_lane(b.fn, t);
     __syncwarp();
-    // A task that was replaced by one other in its group leaves nothing to be counted.
-    bool plain = !mine || (t.forked == NONE && t.delta == 1 && !(task.group & HOST_DIRECT));
-    if (!__all_sync(ALL, plain)) {
-      finish(Outcome{mine, task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
+    // A task that was replaced by one other in its group leaves nothing to be counted. One that the host
+    // counts, and that left nothing behind, needs nothing but its completion.
+    const bool direct = (b.task.group & HOST_DIRECT) != 0;
+    const bool plain = t.forked == NONE && t.delta == !direct;
+    if (!__all_sync(ALL, !mine || (plain && !direct))) {
+      if (__all_sync(ALL, !mine || (plain && direct))) complete(w, mine, b.task.group, t.value);
+      else finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
     }
-    ran += fn == FN_NONE ? 0 : __popc(active);
+    ran += b.fn == FN_NONE ? 0 : __popc(active);
     const bool holds = mine && t.next.head != NONE;
     const u32 held = __ballot_sync(ALL, holds);
     if (held == 0) return count_batches(w, q, streak, ran);
-    const u32 next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
-    const FnMeta after = meta(next);
-    bool go = streak < (local_count(q) == 0 ? 4 * LOOK_EVERY : LOOK_EVERY) && after.shape() == SHAPE_LANE && after.fifo() == m.fifo() &&
-              (local_count(q) == 0 || (!m.fifo() && __popc(held) >= 24)) &&
-              LOCAL_TASKS - local_count(q) >= WARP * (after.max_spawn() + 1) &&
-              __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+    // Mostly the function stays the same; then nothing about it must be looked up.
+    u32 next = b.fn;
+    FnMeta after = b.m;
+    bool go = __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+    if (!go) {
+      next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
+      after = meta(next);
+      go = after.shape() == SHAPE_LANE && after.fifo() == b.m.fifo() && __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+    }
+    const u32 n = local_count(q);
+    go = go && LOCAL_TASKS - n >= WARP * (after.max_spawn() + 1) &&
+         (n == 0 ? streak < 4 * LOOK_EVERY : streak < LOOK_EVERY && !b.m.fifo() && __popc(held) >= 24);
     if (go && after.forks()) go = groups_at_hand(w, WARP);
     if (!go) {
       if (holds) push(q, t.next);
       __syncwarp();
       return count_batches(w, q, streak, ran);
     }
-    task = t.next;
+    b.task = t.next;
     active = held;
-    if (next != fn && w.lane == 0) {
+    if (next != b.fn && w.lane == 0) {
       w.stats().function = next;
       store(&w.e.workers[w.global].function, next, relaxed, gpu);
     }
-    fn = next;
-    m = after;
+    b.fn = next;
+    b.m = after;
   }
 }
 
-// The warp: runs one batch from its queue, which is not empty. False when nothing could run.
-EW_FN bool batch(Worker& w) {
-  LocalQueue& q = w.local();
+constexpr u32 PICKED = 0;    // a batch
+constexpr u32 AGAIN = 1;     // none, but another look may find one
+constexpr u32 STARVED = 2;   // none can run now
+
+// The warp: picks a batch from its queue, which is not empty.
+EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   const bool newest = !w.fifo();
   u32 priority = best_priority(q);
-  if (priority >= PRIORITIES) return true;
+  if (priority >= PRIORITIES) return AGAIN;
   // One look at the near end decides what runs; mostly it is also all that runs.
   const u32 n = local_count(q), window = min(n, WARP);
-  DevTask task = q.tasks[(newest ? q.tail - 1 - w.lane : q.head + w.lane) % LOCAL_TASKS];
-  u32 matching = __ballot_sync(ALL, w.lane < window && priority_of(task.head) == priority);
-  u32 fn;
+  b.task = q.tasks[(newest ? q.tail - 1 - w.lane : q.head + w.lane) % LOCAL_TASKS];
+  u32 matching = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority);
   if (matching != 0) {
-    fn = __shfl_sync(ALL, fn_of(task.head), __ffs(matching) - 1);
-    matching = __ballot_sync(ALL, w.lane < window && priority_of(task.head) == priority && fn_of(task.head) == fn);
+    b.fn = __shfl_sync(ALL, fn_of(b.task.head), __ffs(matching) - 1);
+    matching = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority && fn_of(b.task.head) == b.fn);
   } else {
-    fn = peek(w, q, newest, priority);
-    if (fn == NONE) {
+    b.fn = peek(w, q, newest, priority);
+    if (b.fn == NONE) {
       __syncwarp();
       if (w.lane == 0) q.priorities &= ~(1u << priority);
       __syncwarp();
-      return true;
+      return AGAIN;
     }
   }
-  const FnMeta m = meta(fn);
-  if (m.shape() == SHAPE_BLOCK) {
+  b.m = meta(b.fn);
+  if (b.m.shape() == SHAPE_BLOCK) {
     if (w.lane == 0) q.strays = 1;
     __syncwarp();
-    return false;
+    return STARVED;
   }
-  u32 got = admit(w, q, m, m.shape() == SHAPE_LANE ? window : 1);
+  u32 got = admit(w, q, b.m, b.m.shape() == SHAPE_LANE ? window : 1);
   if (got == 0) {
     if (w.lane == 0) w.stats().starved++;
-    set_state(w, WORKER_STARVED, fn);
-    return false;
+    set_state(w, WORKER_STARVED, b.fn);
+    return STARVED;
   }
   u32 low = got == WARP ? ALL : (1u << got) - 1;
-  if (m.shape() == SHAPE_LANE && matching != ALL && (matching & low) != low && __popc(matching) * 2 >= got &&
-      (matching & 1) != 0) {
+  if ((matching & low) != low && b.m.shape() == SHAPE_LANE && __popc(matching) * 2 >= got && (matching & 1) != 0) {
     // Half of the window or more matches without a gap at its beginning: a smaller batch costs less than
     // gathering a full one.
     u32 run = __ffs(~matching) - 1;
@@ -208,36 +223,36 @@ EW_FN bool batch(Worker& w) {
     }
     __syncwarp();
   } else {
-    task = take(w, q, newest, priority, fn, got, got);
-    if (got == 0) return true;
+    b.task = take(w, q, newest, priority, b.fn, got, got);
+    if (got == 0) return AGAIN;
   }
-  if (newest == m.fifo()) w.set(FLAG_FIFO, m.fifo());
-  if (fn == FN_FETCH) {
-    task.head = __shfl_sync(ALL, task.head, 0);
-    task.group = __shfl_sync(ALL, task.group, 0);
-    task.arg = __shfl_sync(ALL, task.arg, 0);
-    fetch(task.head, task.group, task.arg);
-    return true;
+  b.got = got;
+  return PICKED;
+}
+
+// The warp: runs a batch; there is room for what it may spawn.
+EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
+  if (w.fifo() != b.m.fifo()) w.set(FLAG_FIFO, b.m.fifo());
+  if (b.m.shape() == SHAPE_LANE) {
+    show(w, WORKER_RUNNING, b.fn);
+    return run_lanes(w, q, b);
   }
-  show(w, WORKER_RUNNING, fn);
-  if (m.shape() == SHAPE_LANE) {
-    run_lanes(w, q, fn, m, task, got);
-    return true;
-  }
+  DevTask task = b.task;
   task.head = __shfl_sync(ALL, task.head, 0);
   task.group = __shfl_sync(ALL, task.group, 0);
   task.arg = __shfl_sync(ALL, task.arg, 0);
-  Warp t(Lane::begin(task, m), w.lane);
-  dispatch_warp(fn, t);
+  if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
+  show(w, WORKER_RUNNING, b.fn);
+  Warp t(Lane::begin(task, b.m), w.lane);
+  dispatch_warp(b.fn, t);
   __syncwarp();
   u32 delta = __reduce_add_sync(ALL, t.delta);
   u32 children = __reduce_add_sync(ALL, t.children);
   u64 value = t.value;
   for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
-  if (delta + children > m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn, delta + children);
+  if (delta + children > b.m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, b.fn, delta + children);
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
   count_batches(w, q, 1, 1);
-  return true;
 }
 
 }  // namespace ew

@@ -41,6 +41,7 @@ struct Shared {
   u32 block_lock;
   u32 block_call;
   u32 block_go;
+  u32 leaving;  // the epoch ends
   u32 block_count;
   DevTask block_task[BLOCK_BATCH];
   DevTask block_then[BLOCK_BATCH];
