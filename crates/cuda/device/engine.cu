@@ -97,6 +97,7 @@ EW_FN u32 turn(Looks& next, bool& turned) {
   look(w, next);
   if (ends(w.s, (u32)l.stop_idle)) {
     if (w.warp == 0 && w.lane == 0) w.s.leaving = 1;
+    pay(w);
     return TURN_LEAVE;
   }
   LocalQueue& q = w.local();
@@ -110,12 +111,14 @@ EW_FN u32 turn(Looks& next, bool& turned) {
     u32 call = __shfl_sync(ALL, load(&w.s.block_call, acquire, cta), 0);
     if (call && (turned || local_count(q) == 0)) {
       turned = false;
+      pay(w);
       return TURN_MEET;
     }
   }
   turned = true;
   const u32 chunks = (u32)l.chunks;
   Batch b{};
+  if (local_count(q) == 0) pay(w);
   if (local_count(q) == 0 && !(chunks != 0 && refill(w))) {
     u32 why = wait(w, b);
     if (why == WAIT_CALLED) {
@@ -128,11 +131,12 @@ EW_FN u32 turn(Looks& next, bool& turned) {
     // More urgent work in public places comes first.
     u32 count = w.lane < PRIORITIES ? load(&w.e.grid->chunks_at[w.lane], relaxed, gpu) : 0;
     u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;
-    if (best < best_priority(q) && (local_count(q) <= LOCAL_TASKS - CHUNK_TASKS || spill(false))) refill_at(false, best);
+    if (best < best_priority(q) && (local_room(q) >= CHUNK_TASKS || spill(false))) refill_at(false, best);
   }
   for (u32 i = 0; i < 4 && (b.got != 0 || local_count(q) != 0); i++) {
     const u32 picked = b.got != 0 ? PICKED : pick(w, q, b);
     if (picked == STARVED) {
+      pay(w);
       if (w.lane == 0 && !q.strays) __nanosleep(500);
       __syncwarp();
       break;
@@ -167,6 +171,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
     s.chunk_count[threadIdx.x] = 0;
     s.ready[threadIdx.x] = READY_BUSY;
     s.flags[threadIdx.x] = 0;
+    s.debts[threadIdx.x] = Debt{0, 0};
   }
   if (threadIdx.x == 0) {
     s.epoch = epoch;

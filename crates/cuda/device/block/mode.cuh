@@ -55,7 +55,7 @@ EW_CALL void route_strays() {
       __syncwarp();
       give_here(w, true, priority_of(task), chunk_ref(id, got));
     } else {
-      u32 room = LOCAL_TASKS - local_count(target);
+      u32 room = local_room(target);
       if (room == 0) {
         if (!spill_here(w, target, Class::of_blocks(w.e))) { all = false; break; }
         continue;
@@ -120,7 +120,7 @@ EW_FN void finish_block(Worker& w) {
   if (mine && spawned > limit) raise_fault(w.e, FAULT_SPAWN_LIMIT, fn_of(task.head), spawned);
   bool forked = s.block_then[i].head != NONE;
   groups_free(s.block_fork[i], mine && s.block_fork[i] != NONE && !forked);
-  Outcome o{mine, task, s.block_delta[i], forked ? s.block_fork[i] : NONE, s.block_children[i], s.block_then[i], s.block_value[i]};
+  Outcome o{mine, task, s.block_delta[i], forked ? s.block_fork[i] : NONE, s.block_children[i], s.block_then[i], s.block_value[i], false};
   // Continuations go to the warp's queue; block-shaped ones are then routed to the block's.
   finish(o);
   if (w.local().strays) route_strays();
@@ -159,11 +159,11 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
   // Several at once, but not all that there is while it is little: others may want some.
   u32 want = n <= BLOCK_BATCH ? (n + 1) / 2 : BLOCK_BATCH;
   if (m.max_spawn() != 0) {
-    while (LOCAL_TASKS - local_count(q) < want * m.max_spawn() && local_count(q) > CHUNK_TASKS) {
+    while (local_room(q) < want * m.max_spawn() && local_count(q) > CHUNK_TASKS) {
       if (!spill(true)) break;
     }
-    want = min(want, (LOCAL_TASKS - local_count(q)) / m.max_spawn());
-    want = min(want, __reduce_min_sync(ALL, (LOCAL_TASKS - 3 - min(others, LOCAL_TASKS - 3)) / m.max_spawn()));
+    want = min(want, local_room(q) / m.max_spawn());
+    want = min(want, __reduce_min_sync(ALL, (LOCAL_TASKS - 4 - min(others, LOCAL_TASKS - 4)) / m.max_spawn()));
   }
   if (m.forks() && want > 0 && !groups_at_hand(w, want)) want = min(want, s.group_count[w.warp]);
   if (want == 0) {

@@ -49,7 +49,7 @@ EW_CALL bool adopt() {
 
 // The warp: takes what somebody put into its inbox.
 EW_FN void check_inbox(Worker& w) {
-  if (local_count(w.local()) > LOCAL_TASKS - CHUNK_TASKS) return;
+  if (local_room(w.local()) < CHUNK_TASKS) return;
   u64 chunk = 0;
   if (w.lane == 0) {
     chunk = load(&w.inbox().chunk, acquire, gpu);
@@ -147,9 +147,9 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     b.fn = __shfl_sync(ALL, fn_of(b.task.head), 0);
     b.m = meta(b.fn);
     const bool there = w.lane < n;
-    const bool alike = __all_sync(ALL, !there || fn_of(b.task.head) == b.fn);
+    const bool alike = __all_sync(ALL, !there || fn_of(b.task.head) == b.fn);  // and of one priority, by who handed them
     if (w.lane == 0) store(&w.s.ready[w.warp], READY_BUSY, relaxed, cta);
-    if (alike && b.m.shape() == SHAPE_LANE && n * b.m.max_spawn() <= LOCAL_TASKS && (!b.m.forks() || groups_at_hand(w, n))) {
+    if (alike && b.m.shape() == SHAPE_LANE && n * b.m.max_spawn() <= local_room(w.local()) && (!b.m.forks() || groups_at_hand(w, n))) {
       b.got = n;
       return WAIT_OVER;
     }

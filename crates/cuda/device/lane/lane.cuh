@@ -35,7 +35,8 @@ struct Lane {
       return;
     }
     LocalQueue& q = shared().queues[threadIdx.x / WARP];
-    push(q, t);
+    append(q, t);
+    if (priority_of(t.head) != priority_of(task.head)) note_priority(q, priority_of(t.head));
     if (is_block(fn_of(t.head))) q.strays = 1;
   }
   __device__ __forceinline__ void spawn(u32 fn, u32 tag, u64 arg) { spawn_at(priority_of(task.head), fn, tag, arg); }

@@ -97,7 +97,7 @@ struct Batch {
 EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   u32 k;
   while (true) {
-    u32 n = local_count(q), each = m.max_spawn(), room = LOCAL_TASKS - n;
+    u32 n = local_count(q), each = m.max_spawn(), room = local_room(q);
     k = m.shape() == SHAPE_LANE ? want : 1;
     if (room >= k * each) break;
     k = m.shape() == SHAPE_LANE ? room / each : 0;
@@ -122,22 +122,25 @@ EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks)
 // waiting, and there is room.
 EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
   u32 active = b.got == WARP ? ALL : (1u << b.got) - 1, ran = 0;
+  const u32 priority = priority_of(b.task.head);  // lane 0's; all have the same, also what lanes go on with
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
     Lane t = Lane::begin(b.task, b.m);
     if (mine) dispatch_lane(b.fn, t);
     __syncwarp();
+    const bool holds = mine && t.next.head != NONE;
+    const u32 held = __ballot_sync(ALL, holds);
+    if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority);
     // A task that was replaced by one other in its group leaves nothing to be counted. One that the host
     // counts, and that left nothing behind, needs nothing but its completion.
     const bool direct = (b.task.group & HOST_DIRECT) != 0;
     const bool plain = t.forked == NONE && t.delta == !direct;
     if (!__all_sync(ALL, !mine || (plain && !direct))) {
       if (__all_sync(ALL, !mine || (plain && direct))) complete(w, mine, b.task.group, t.value);
-      else finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value});
+      else finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value,
+                          b.m.fifo() && (held != 0 || local_count(q) != 0)});
     }
     ran += b.fn == FN_NONE ? 0 : __popc(active);
-    const bool holds = mine && t.next.head != NONE;
-    const u32 held = __ballot_sync(ALL, holds);
     if (held == 0) return count_batches(w, q, streak, ran);
     // Mostly the function stays the same; then nothing about it must be looked up.
     u32 next = b.fn;
@@ -149,7 +152,7 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       go = after.shape() == SHAPE_LANE && after.fifo() == b.m.fifo() && __all_sync(ALL, !holds || fn_of(t.next.head) == next);
     }
     const u32 n = local_count(q);
-    go = go && LOCAL_TASKS - n >= WARP * (after.max_spawn() + 1) &&
+    go = go && local_room(q) >= WARP * (after.max_spawn() + 1) &&
          (n == 0 ? streak < 4 * LOOK_EVERY : streak < LOOK_EVERY && !b.m.fifo() && __popc(held) >= 24);
     if (go && after.forks()) go = groups_at_hand(w, WARP);
     if (!go) {
@@ -206,15 +209,6 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
     return STARVED;
   }
   u32 low = got == WARP ? ALL : (1u << got) - 1;
-  if ((matching & low) != low && b.m.shape() == SHAPE_LANE && __popc(matching) * 2 >= got && (matching & 1) != 0) {
-    // Half of the window or more matches without a gap at its beginning: a smaller batch costs less than
-    // gathering a full one.
-    u32 run = __ffs(~matching) - 1;
-    if (run * 2 >= got) {
-      got = run;
-      low = (1u << run) - 1;
-    }
-  }
   if ((matching & low) == low) {
     __syncwarp();
     if (w.lane == 0) {
@@ -222,6 +216,9 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
       else q.head += got;
     }
     __syncwarp();
+  } else if (matching != 0) {
+    // A full batch is gathered from what is near; to look further would cost more than it gains.
+    b.task = take_near(w, q, newest, got, priority, b.fn, b.task, matching, got);
   } else {
     b.task = take(w, q, newest, priority, b.fn, got, got);
     if (got == 0) return AGAIN;
@@ -232,6 +229,7 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
 
 // The warp: runs a batch; there is room for what it may spawn.
 EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
+  if (__any_sync(ALL, w.lane == 0 && b.task.group != w.s.debts[w.warp].group)) pay(w);
   if (w.fifo() != b.m.fifo()) w.set(FLAG_FIFO, b.m.fifo());
   if (b.m.shape() == SHAPE_LANE) {
     show(w, WORKER_RUNNING, b.fn);
@@ -246,12 +244,14 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   Warp t(Lane::begin(task, b.m), w.lane);
   dispatch_warp(b.fn, t);
   __syncwarp();
+  if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
   u32 delta = __reduce_add_sync(ALL, t.delta);
   u32 children = __reduce_add_sync(ALL, t.children);
   u64 value = t.value;
   for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
   if (delta + children > b.m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, b.fn, delta + children);
-  finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value});
+  finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
+                 b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
 }
 

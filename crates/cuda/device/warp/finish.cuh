@@ -13,10 +13,30 @@ struct Outcome {
   u32 children;
   DevTask then;   // the continuation of that group, without its group
   u64 value;      // reported to the host directly
+  bool more;      // the warp goes on with tasks that probably are of the same group: it may owe (the warp)
 };
+
+// One lane: changes a group's count; true when that was its end.
+EW_FN bool settle(const DevEngine& e, u32 group, int change) {
+  u32* pending = &e.groups[group].pending;
+  if (change > 0) {
+    // More came than went, so this cannot be the end of the group, and nobody waits for the answer.
+    // It is in place before anybody else can finish what came: that is handed on with a release.
+    add(pending, (u32)change, relaxed, gpu);
+    return false;
+  }
+  // Release: our reports happen before the continuation. Acquire: so do everybody else's.
+  const bool fired = fetch_add(pending, (u32)change, release, gpu) + change == 0;
+  if (fired) fence(acq_rel, gpu);
+  return fired;
+}
 
 // The warp: finishes up to 32 tasks. Everything they spawned is still in this warp's hands, and there is
 // room for one continuation a lane.
+//
+// Debts: a warp that goes on with tasks of the group whose tasks have just ended does not count those at
+// once. The group cannot reach zero meanwhile, since the warp still holds some of its tasks. What they
+// spawn is set off against the debt, so that a search in full swing counts nothing in device memory.
 EW_CALL void finish(Outcome o) {
   Worker w = Worker::here();
   LocalQueue& q = w.local();
@@ -32,60 +52,60 @@ EW_CALL void finish(Outcome o) {
   const u32 change = o.delta - (opened ? 0 : 1);
   const bool counts = o.present && !direct && change != 0;
   const u32 counting = __ballot_sync(ALL, counts);
-  bool fired = false;
-  if (counts) {
-    u32 peers = __match_any_sync(counting, o.task.group);
-    u32 sum = __reduce_add_sync(peers, change);
-    if (w.lane == __ffs(peers) - 1 && sum != 0) {
-      u32* pending = &w.e.groups[o.task.group].pending;
-      if ((int)sum > 0) {
-        // More came than went, so this cannot be the end of the group, and nobody waits for the answer.
-        // It is in place before anybody else can finish what came: that is handed on with a release.
-        add(pending, sum, relaxed, gpu);
-      } else {
-        // Release: our reports happen before the continuation.
-        fired = fetch_add(pending, sum, release, gpu) + sum == 0;
-        // Acquire: so do everybody else's.
-        if (fired) fence(acq_rel, gpu);
-      }
+  const u32 group = __shfl_sync(ALL, o.task.group, __ffs(counting) - 1);
+  const bool uniform = counting != 0 && __all_sync(ALL, !counts || o.task.group == group);
+  Debt& debt = w.s.debts[w.warp];
+  const u32 owed = debt.owed, creditor = debt.group;
+  const bool own = uniform && (owed == 0 || creditor == group);
+  bool fired = false, paid = false;
+  if (own) {
+    const int total = (int)__reduce_add_sync(ALL, counts ? change : 0) - (int)owed;
+    const bool defer = total <= 0 && (o.more || total == 0);
+    if (!defer && w.lane == __ffs(counting) - 1) fired = settle(w.e, group, total);
+    __syncwarp();
+    if (w.lane == 0) debt = Debt{group, defer ? (u32)-total : 0};
+  } else {
+    if (counts) fired = settle(w.e, o.task.group, (int)change);
+    if (owed != 0 && w.lane == 0) {
+      paid = settle(w.e, creditor, -(int)owed);
+      debt.owed = 0;
     }
   }
   __syncwarp();
-  const u32 firing = __ballot_sync(ALL, fired);
-  u32 token = o.task.group;
-  bool completes = o.present && direct && !opened;
-  if (firing != 0 || __any_sync(ALL, childless)) {
-    // First the childless forks, then the groups that fired: a lane may have one of each.
+  const u32 firing = __ballot_sync(ALL, fired), paying = __ballot_sync(ALL, paid), ending = __ballot_sync(ALL, childless);
+  const bool completes = o.present && direct && !opened;
+  // The groups that fired and the tasks that the host counts, the childless forks, the group that was owed:
+  // a lane may have one of each.
+  const u32 rounds[3] = {firing | __ballot_sync(ALL, completes), ending, paying};
 #pragma unroll 1
-    for (u32 round = 0; round < 2; round++) {
-      bool mine = childless;
-      u32 id = o.forked;
-      u64 value = 0;
-      if (round == 1) {
-        mine = fired;
-        id = o.task.group;
-        if (fired) {
-          o.then = load_task(&w.e.groups[id].then, relaxed, gpu);
-          value = load(&w.e.groups[id].value, relaxed, gpu);
-        }
-      }
-      groups_free_here(w, id, mine);
-      if (!mine) continue;
-      if (fn_of(o.then.head) == FN_COMPLETE) {
-        completes = true;
-        token = o.then.group;
-        o.value = value;
-      } else {
-        if (o.then.head & TASK_ARG_FROM_GROUP) o.then.arg = value;
-        o.then.head &= ~TASK_ARG_FROM_GROUP;
-        push(q, o.then);
-        if (is_block(fn_of(o.then.head))) q.strays = 1;
-      }
+  for (u32 round = 0; round < 3; round++) {
+    if ((round == 0 ? rounds[0] : round == 1 ? rounds[1] : rounds[2]) == 0) continue;
+    const bool fires = round == 0 ? fired : round == 2 && paid, mine = fires || (round == 1 && childless);
+    const u32 id = round == 0 ? o.task.group : round == 1 ? o.forked : creditor;
+    DevTask then = o.then;
+    u64 value = 0;
+    if (fires) {
+      then = load_task(&w.e.groups[id].then, relaxed, gpu);
+      value = load(&w.e.groups[id].value, relaxed, gpu);
+    }
+    groups_free_here(w, id, mine);
+    const bool ends = fires && fn_of(then.head) == FN_COMPLETE;
+    const bool tells = round == 0 && completes;
+    complete(w, ends || tells, tells ? o.task.group : then.group, tells ? o.value : value);
+    if (mine && !ends) {
+      if (then.head & TASK_ARG_FROM_GROUP) then.arg = value;
+      then.head &= ~TASK_ARG_FROM_GROUP;
+      push(q, then);
+      if (is_block(fn_of(then.head))) q.strays = 1;
     }
     __syncwarp();
-    if (w.lane == 0) w.stats().fired += __popc(firing);
   }
-  complete(w, completes, token, o.value);
+  if (w.lane == 0) w.stats().fired += __popc(firing) + __popc(paying);
+}
+
+// The warp: pays what it owes, before it does something else than tasks of that group.
+EW_FN void pay(Worker& w) {
+  if (w.s.debts[w.warp].owed != 0) finish(Outcome{});
 }
 
 }  // namespace ew

@@ -9,19 +9,24 @@ constexpr u32 ANY_FN = NONE;
 
 EW_FN u32 local_count(const LocalQueue& q) { return q.tail - q.head; }
 
-// Any set of active lanes: appends one task each. There is room: it was made sure of before the batch.
-EW_FN void push(LocalQueue& q, const DevTask& task) {
-  u32 active = __activemask();
-  u32 leader = __ffs(active) - 1;
-  u32 me;
-  asm("mov.u32 %0, %%laneid;" : "=r"(me));
-  u32 base = 0;
-  if (me == leader) base = atomicAdd_block(&q.tail, __popc(active));
-  base = __shfl_sync(active, base, leader);
-  u32 at = base + __popc(active & ((1u << me) - 1));
-  q.tasks[at % LOCAL_TASKS] = task;
-  u32 bit = 1u << priority_of(task.head);
+// How many more tasks the queue takes. One place is kept free, for the continuation of a group that a
+// payment of debts ends.
+EW_FN u32 local_room(const LocalQueue& q) { return LOCAL_TASKS - 1 - local_count(q); }
+
+// One lane: the queue may hold tasks of this priority from now on.
+EW_FN void note_priority(LocalQueue& q, u32 priority) {
+  u32 bit = 1u << priority;
   if ((q.priorities & bit) == 0) atomicOr_block(&q.priorities, bit);
+}
+
+// Any set of active lanes: appends one task each, of a priority that is noted elsewhere. There is room: it
+// was made sure of before the batch.
+EW_FN void append(LocalQueue& q, const DevTask& task) { q.tasks[atomicAdd_block(&q.tail, 1) % LOCAL_TASKS] = task; }
+
+// The same with its priority.
+EW_FN void push(LocalQueue& q, const DevTask& task) {
+  append(q, task);
+  note_priority(q, priority_of(task.head));
 }
 
 // The warp: appends the first n lanes' tasks in order.
@@ -30,8 +35,7 @@ EW_FN void push_all(Worker& w, LocalQueue& q, const DevTask& task, u32 n) {
   __syncwarp();
   if (w.lane < n) {
     q.tasks[(base + w.lane) % LOCAL_TASKS] = task;
-    u32 bit = 1u << priority_of(task.head);
-    if ((q.priorities & bit) == 0) atomicOr_block(&q.priorities, bit);
+    note_priority(q, priority_of(task.head));
   }
   if (w.lane == 0) q.tail = base + n;
   __syncwarp();
@@ -112,6 +116,41 @@ EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32
     if (newest) q.tail = tail - got;
     else q.head = head + got;
   }
+  __syncwarp();
+  return task;
+}
+
+// The warp: the same, of one function, among the 64 tasks nearest to the end; `first` holds the nearest 32,
+// and `matching` says which of them match (some do).
+EW_FN DevTask take_near(Worker& w, LocalQueue& q, bool newest, u32 limit, u32 priority, u32 fn, const DevTask& first,
+                        u32 matching, u32& got) {
+  const u32 head = q.head, tail = q.tail, n = tail - head;
+  const bool wide = n > WARP && __popc(matching) < limit;
+  auto at = [&](u32 i) -> DevTask& { return q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS]; };
+  DevTask second{};
+  u32 more = 0;
+  if (wide) {
+    second = at(WARP + w.lane);
+    more = __ballot_sync(ALL, WARP + w.lane < n && priority_of(second.head) == priority && fn_of(second.head) == fn);
+  }
+  const u32 scanned = min(n, wide ? 2 * WARP : WARP);
+  const u32 rank = __popc(matching & w.lt()), rank2 = __popc(matching) + __popc(more & w.lt());
+  const bool taken = (matching >> w.lane & 1) && rank < limit, taken2 = (more >> w.lane & 1) && rank2 < limit;
+  const bool kept = w.lane < scanned && !taken, kept2 = WARP + w.lane < scanned && !taken2;
+  got = min(limit, __popc(matching) + __popc(more));
+  DevTask (&staging)[WARP] = w.s.staging[w.warp];
+  if (taken) staging[rank] = first;
+  if (taken2) staging[rank2] = second;
+  // What was passed over moves away from the end, in its order. All of it has been read before.
+  const u32 keep = __ballot_sync(ALL, kept), keep2 = __ballot_sync(ALL, kept2);
+  if (kept) at(scanned - __popc(keep2) - __popc(keep >> w.lane)) = first;
+  if (kept2) at(scanned - __popc(keep2 >> w.lane)) = second;
+  __syncwarp();
+  if (w.lane == 0) {
+    if (newest) q.tail = tail - got;
+    else q.head = head + got;
+  }
+  const DevTask task = staging[w.lane];
   __syncwarp();
   return task;
 }

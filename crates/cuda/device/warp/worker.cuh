@@ -26,12 +26,19 @@ struct LocalQueue {
   u32 strays;      // not 0: holds block-shaped tasks that belong into the block's queue
 };
 
+// Ends of tasks of a group that its count does not know of yet; see `finish`.
+struct Debt {
+  u32 group;
+  u32 owed;
+};
+
 struct Shared {
   u32 epoch;
   LocalQueue queues[BLOCK_QUEUES];
   DevTask staging[BLOCK_WARPS][WARP];
   u32 group_ids[BLOCK_WARPS][GROUP_CACHE];
   DevWorker stats[BLOCK_WARPS];
+  Debt debts[BLOCK_WARPS];
   u32 group_count[BLOCK_WARPS];
   u32 chunk_ids[BLOCK_WARPS][CHUNK_CACHE];
   u32 chunk_count[BLOCK_WARPS];
