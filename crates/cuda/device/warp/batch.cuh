@@ -117,6 +117,11 @@ EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks)
   }
 }
 
+// What a batch leaves to be done, if anything.
+constexpr u32 ENDS = 1;     // completions
+constexpr u32 COUNTS = 2;   // counts of groups, forks
+constexpr u32 CHANGES = 4;  // lanes go on with another function
+
 // The warp: runs a batch of lane-shaped tasks. Lanes then go on with the first task that theirs spawned,
 // without a way through the queue, as long as that is one function's, keeps the warp full or leaves nobody
 // waiting, and there is room.
@@ -130,22 +135,34 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
     __syncwarp();
     const bool holds = mine && t.next.head != NONE;
     const u32 held = __ballot_sync(ALL, holds);
-    if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority);
     // A task that was replaced by one other in its group leaves nothing to be counted. One that the host
     // counts, and that left nothing behind, needs nothing but its completion.
     const bool direct = (b.task.group & HOST_DIRECT) != 0;
     const bool plain = t.forked == NONE && t.delta == !direct;
-    if (!__all_sync(ALL, !mine || (plain && !direct))) {
-      if (__all_sync(ALL, !mine || (plain && direct))) complete(w, mine, b.task.group, t.value);
-      else finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value,
-                          b.m.fifo() && (held != 0 || local_count(q) != 0)});
-    }
+    const u32 odd = __reduce_or_sync(ALL, (mine && plain && direct ? ENDS : 0) | (mine && !plain ? COUNTS : 0) |
+                                              (holds && fn_of(t.next.head) != b.fn ? CHANGES : 0));
     ran += b.fn == FN_NONE ? 0 : __popc(active);
+    if (q.head == q.tail) {
+      // Mostly the lanes go on as they are.
+      if (odd == 0 && held != 0 && streak < 4 * LOOK_EVERY && b.m.simple()) {
+        b.task = t.next;
+        active = held;
+        continue;
+      }
+    } else if (w.lane == 0) {
+      note_priority(q, priority);
+    }
+    if (odd & COUNTS) {
+      finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value,
+                     b.m.fifo() && (held != 0 || local_count(q) != 0)});
+    } else if (odd & ENDS) {
+      complete(w, mine && direct, b.task.group, t.value);
+    }
     if (held == 0) return count_batches(w, q, streak, ran);
     // Mostly the function stays the same; then nothing about it must be looked up.
     u32 next = b.fn;
     FnMeta after = b.m;
-    bool go = __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+    bool go = !(odd & CHANGES);
     if (!go) {
       next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
       after = meta(next);

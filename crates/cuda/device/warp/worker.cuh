@@ -65,6 +65,8 @@ struct FnMeta {
   __device__ __forceinline__ bool fifo() const { return bits & 4; }
   __device__ __forceinline__ bool forks() const { return bits & 8; }
   __device__ __forceinline__ u32 max_spawn() const { return bits >> 4; }
+  // Whether an empty queue has room for what a batch spawns, and no groups are needed.
+  __device__ __forceinline__ bool simple() const { return !forks() && bits < (LOCAL_TASKS / WARP - 1) << 4; }
 };
 constexpr u32 SHAPE_LANE = 0;
 constexpr u32 SHAPE_WARP = 1;
