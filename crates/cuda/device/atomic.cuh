@@ -79,6 +79,7 @@ EW_STORE(release, sys)
   EW_RMW(fetch_or, "or.b32", "or.b64", order, scope)                                                 \
   EW_RMW(fetch_and, "and.b32", "and.b64", order, scope)                                              \
   EW_RMW(fetch_min, "min.u32", "min.u64", order, scope)                                              \
+  EW_RMW(fetch_max, "max.u32", "max.u64", order, scope)                                              \
   EW_RMW(exchange, "exch.b32", "exch.b64", order, scope)                                             \
   EW_FN u32 compare_exchange(u32* p, u32 expected, u32 v, order##_t, scope##_t) {                    \
     u32 old;                                                                                         \
@@ -108,6 +109,11 @@ EW_FN void add(u64* p, u64 v, relaxed_t, gpu_t) {
 }
 EW_FN void add(double* p, double v, relaxed_t, gpu_t) {
   asm volatile("red.relaxed.gpu.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
+}
+
+// Clears bits likewise.
+EW_FN void clear(u32* p, u32 bits, relaxed_t, gpu_t) {
+  asm volatile("red.relaxed.gpu.and.b32 [%0], %1;" ::"l"(p), "r"(~bits) : "memory");
 }
 
 EW_FN void fence(acq_rel_t, gpu_t) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }

@@ -63,6 +63,9 @@ EW_FN void depart() {
     store(&hands[1], chunks, relaxed, gpu);
     w.stats().queued = local_count(w.local());
   }
+  // Nobody is idle in an empty house.
+  if (w.lane == 0 && w.idle()) leave_idle(w.e.idle_warp_bits, w.global);
+  if (w.lane == 0 && w.block_idle()) leave_idle(w.e.idle_block_bits, blockIdx.x);
   save(w, w.local(), w.queue_id());
   if (w.warp == 0) save(w, w.block_local(), w.block_queue_id());
   set_state(w, WORKER_AWAY, 0);
@@ -163,6 +166,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   using namespace ew;
   Worker w = Worker::here();
   Shared& s = w.s;
+  // The ingress warp answers the host before it looks at what the last epoch left.
+  if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, relaxed, sys);
   if (threadIdx.x < BLOCK_QUEUES) {
     LocalQueue& q = s.queues[threadIdx.x];
     q.head = q.tail = q.priorities = q.strays = 0;
@@ -178,8 +183,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
     s.block_lock = s.block_call = s.block_go = s.leaving = 0;
   }
   __syncthreads();
-  // The ingress warp answers the host before it looks at what the last epoch left.
-  if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, relaxed, sys);
   arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {
@@ -213,25 +216,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   }
   depart();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    s.block_go = fetch_add(&w.e.grid->departed, 1, release, gpu) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (s.block_go == 0) return;
-  // The last block out: nobody is idle in an empty house.
-  if (threadIdx.x == 0) fence(acq_rel, gpu);
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < w.e.bit_words; i += BLOCK_THREADS) {
-    store(&w.e.idle_warp_bits[i], 0, relaxed, gpu);
-    store(&w.e.idle_block_bits[i], 0, relaxed, gpu);
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0 && fetch_add(&w.e.grid->departed, 1, release, gpu) == gridDim.x - 1) {
+    // The last block out. Pairs with the acquire of whoever waits for the park; as with a completion, the
+    // device's scope suffices.
+    fence(acq_rel, gpu);
     store(&w.e.grid->departed, 0, relaxed, gpu);
     store(&w.e.grid->idle_warps, 0, relaxed, gpu);
     store(&w.e.grid->idle_blocks, 0, relaxed, gpu);
-    // Pairs with the acquire of whoever waits for the park. As with a completion, the device's scope suffices.
-    fence(acq_rel, gpu);
     store(&w.e.words->parked, epoch, relaxed, sys);
   }
 }

@@ -186,7 +186,7 @@ EW_FN u32 prepare_block(Worker& w, u32 ran) {
     s.block_value[w.lane] = 0;
   }
   if (w.lane == 0) s.block_count = got;
-  show(w, WORKER_RUNNING, fn);
+  show(w, fn);
   return GO_RUN;
 }
 

@@ -16,6 +16,9 @@ EW_FN void go_idle(u32* bits, u32* count, u32 index) {
   add(count, 1, relaxed, gpu);
 }
 
+// One lane, when the epoch ends: takes the bit back. The last block sets the counts to zero.
+EW_FN void leave_idle(u32* bits, u32 index) { clear(&bits[index / 32], 1u << index % 32, relaxed, gpu); }
+
 // The warp: claims somebody idle; NONE when there is nobody.
 EW_FN u32 claim_idle(Worker& w, u32* bits, u32* count) {
   const u32 words = w.e.bit_words;

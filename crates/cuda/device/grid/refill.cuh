@@ -110,8 +110,9 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
     for (u32 polls = 1;; polls++) {
       // On its way while shared memory is looked at.
-      u64 stop;
+      u64 stop, block_chunk = 0;
       load_pair(&inbox.chunk, chunk, stop, relaxed, gpu);
+      if (leads) block_chunk = load(&inbox.block_chunk, relaxed, gpu);
       bool call = false;
       for (u32 i = 0; i < looks && !call; i++) {
         ready = load(&w.s.ready[w.warp], relaxed, cta);
@@ -127,7 +128,7 @@ EW_FN u32 wait(Worker& w, Batch& b) {
         break;
       }
       // Its own block's warps may queue block-shaped tasks, and other blocks may send some.
-      if (leads && (local_count(w.block_local()) != 0 || load(&inbox.block_chunk, relaxed, gpu) != 0)) break;
+      if (leads && (local_count(w.block_local()) != 0 || block_chunk != 0)) break;
       later = polls % 64 == 0;
       if (later && (anything(w, leads) || load(&w.e.grid->orphan_next, relaxed, gpu) < load(&w.e.grid->orphan_end, relaxed, gpu))) break;
       if (polls > 256) __nanosleep(100);

@@ -50,10 +50,10 @@ EW_FN bool hand_over(Worker& w, DevTask task) {
 
 // The warp: stops the grid, by the first warp of each block.
 EW_FN void stop_all(Worker& w) {
-  // The warps beside it look at shared memory more often than at their inboxes.
-  if (w.lane == 0) store(&w.s.block_call, 1, release, cta);
-  if (w.lane == 0 && load(&w.e.grid->stop, relaxed, gpu) != STOP_FAULT) store(&w.e.grid->stop, w.s.epoch, release, gpu);
-  __syncwarp();
+  // The warps beside it look at shared memory, the first warp of each other block at its inbox when it is
+  // idle, and all look at the grid's word when they are not. A fault's word is the largest and stays.
+  if (w.lane == 0) store(&w.s.block_call, 1, relaxed, cta);
+  if (w.lane == 0) fetch_max(&w.e.grid->stop, w.s.epoch, relaxed, gpu);
   for (u32 i = w.lane; i < gridDim.x; i += WARP) store(&w.e.inboxes[i * BLOCK_WARPS].stop, w.s.epoch, relaxed, gpu);
   __syncwarp();
 }

@@ -18,14 +18,18 @@ EW_FN void set_state(Worker& w, u32 state, u32 fn) {
   if (w.lane < 4) store_task((DevTask*)&w.e.workers[w.global] + w.lane, ((const DevTask*)&w.stats())[w.lane], relaxed, gpu);
 }
 
-// The same, but the counters go out only now and then while nothing else changes.
-EW_FN void show(Worker& w, u32 state, u32 fn) {
-  const DevWorker& now = w.stats();
+// The warp runs this function now. The counters go out only now and then.
+EW_FN void show(Worker& w, u32 fn) {
+  DevWorker& now = w.stats();
   // All lanes see what the first one counted last, before it writes again: they decide alike.
+  const bool all = now.batches % 16 == 0, changes = now.state != WORKER_RUNNING || now.function != fn;
   __syncwarp();
-  bool changes = now.state != state || now.function != fn || now.batches % 16 == 0;
-  __syncwarp();
-  if (changes) set_state(w, state, fn);
+  if (all) return set_state(w, WORKER_RUNNING, fn);
+  if (changes && w.lane == 0) {
+    now.state = WORKER_RUNNING;
+    now.function = fn;
+    store((u64*)&w.e.workers[w.global].state, (u64)fn << 32 | WORKER_RUNNING, relaxed, gpu);
+  }
 }
 
 // The warp: the function of the first task of this priority from one end; NONE when there is none.
@@ -200,10 +204,16 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   // One look at the near end decides what runs; mostly it is also all that runs.
   const u32 n = local_count(q), window = min(n, WARP);
   b.task = q.tasks[(newest ? q.tail - 1 - w.lane : q.head + w.lane) % LOCAL_TASKS];
-  u32 matching = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority);
-  if (matching != 0) {
-    b.fn = __shfl_sync(ALL, fn_of(b.task.head), __ffs(matching) - 1);
-    matching = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority && fn_of(b.task.head) == b.fn);
+  constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
+  u32 kind = __shfl_sync(ALL, b.task.head, 0) & KIND, matching = 0;
+  if (priority_of(kind) != priority) {
+    // Less urgent work lies in front.
+    u32 urgent = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority);
+    kind = urgent == 0 ? NONE : __shfl_sync(ALL, b.task.head, __ffs(urgent) - 1) & KIND;
+  }
+  if (kind != NONE) {
+    b.fn = fn_of(kind);
+    matching = __ballot_sync(ALL, w.lane < window && (b.task.head & KIND) == kind);
   } else {
     b.fn = peek(w, q, newest, priority);
     if (b.fn == NONE) {
@@ -246,10 +256,11 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
 
 // The warp: runs a batch; there is room for what it may spawn.
 EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
-  if (__any_sync(ALL, w.lane == 0 && b.task.group != w.s.debts[w.warp].group)) pay(w);
+  const Debt debt = w.s.debts[w.warp];
+  if (debt.owed != 0 && __shfl_sync(ALL, b.task.group, 0) != debt.group) pay(w);
   if (w.fifo() != b.m.fifo()) w.set(FLAG_FIFO, b.m.fifo());
   if (b.m.shape() == SHAPE_LANE) {
-    show(w, WORKER_RUNNING, b.fn);
+    show(w, b.fn);
     return run_lanes(w, q, b);
   }
   DevTask task = b.task;
@@ -257,7 +268,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   task.group = __shfl_sync(ALL, task.group, 0);
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
-  show(w, WORKER_RUNNING, b.fn);
+  show(w, b.fn);
   Warp t(Lane::begin(task, b.m), w.lane);
   dispatch_warp(b.fn, t);
   __syncwarp();
@@ -265,7 +276,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   u32 delta = __reduce_add_sync(ALL, t.delta);
   u32 children = __reduce_add_sync(ALL, t.children);
   u64 value = t.value;
-  for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
+  if (__any_sync(ALL, value != 0)) {
+    for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
+  }
   if (delta + children > b.m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, b.fn, delta + children);
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});

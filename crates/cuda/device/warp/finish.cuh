@@ -52,10 +52,12 @@ EW_CALL void finish(Outcome o) {
   const u32 change = o.delta - (opened ? 0 : 1);
   const bool counts = o.present && !direct && change != 0;
   const u32 counting = __ballot_sync(ALL, counts);
-  const u32 group = __shfl_sync(ALL, o.task.group, __ffs(counting) - 1);
-  const bool uniform = counting != 0 && __all_sync(ALL, !counts || o.task.group == group);
+  const bool completes = o.present && direct && !opened;
   Debt& debt = w.s.debts[w.warp];
   const u32 owed = debt.owed, creditor = debt.group;
+  if (counting == 0 && owed == 0 && !__any_sync(ALL, completes || childless)) return;
+  const u32 group = __shfl_sync(ALL, o.task.group, __ffs(counting) - 1);
+  const bool uniform = counting != 0 && __all_sync(ALL, !counts || o.task.group == group);
   const bool own = uniform && (owed == 0 || creditor == group);
   bool fired = false, paid = false;
   if (own) {
@@ -73,7 +75,6 @@ EW_CALL void finish(Outcome o) {
   }
   __syncwarp();
   const u32 firing = __ballot_sync(ALL, fired), paying = __ballot_sync(ALL, paid), ending = __ballot_sync(ALL, childless);
-  const bool completes = o.present && direct && !opened;
   // The groups that fired and the tasks that the host counts, the childless forks, the group that was owed:
   // a lane may have one of each.
   const u32 rounds[3] = {firing | __ballot_sync(ALL, completes), ending, paying};
