@@ -150,7 +150,8 @@ impl Deque {
         }
     }
 
-    /// When nobody works on it any more: takes what is left, and a deque that is not empty has its bit.
+    /// When nobody works on it any more: takes what is left. A deque that is not empty has its bit, and the
+    /// count is that of the chunks.
     pub(super) fn drain(&self, tally: &Tally) {
         let counted = self.count.load(Relaxed);
         let mut left = 0;
