@@ -11,6 +11,8 @@ mod driver;
 mod engine;
 mod heap;
 pub mod image;
+#[cfg(all(test, loom))]
+mod models;
 pub mod nvrtc;
 pub mod raw;
 mod tables;
