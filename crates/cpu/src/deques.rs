@@ -1,50 +1,216 @@
-//! The queues of one worker: for each priority one that is taken newest first and one oldest first.
+//! The queues of one worker: for each priority two that together are a stack, taken newest first, and two
+//! that together are taken oldest first.
+//!
+//! Breadth-first tasks go by rounds. A worker empties the queue of this round, and what comes up meanwhile
+//! goes to the queue of the next one. A worker at the end of its round helps those who are not yet there
+//! before it begins the next: so the workers' rounds stay together, and a search meets vertices in nearly
+//! the order of one thread. Why not one queue that each worker empties at its own pace? The one with the
+//! smaller part of the frontier runs ahead, reaches vertices by detours, and all of that is done again.
+//! Rounds only steer; tasks are where a thief can reach them at all times.
 
-use crossbeam_deque::{Stealer, Worker};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_deque::{Steal, Stealer, Worker};
 use everwarp_contract::DevTask;
 use everwarp_contract::task::PRIORITIES;
 
 const LEVELS: usize = PRIORITIES as usize;
+/// Tasks that one theft takes at most; never more than half.
+const THEFT: usize = 32;
 
 /// The owner's ends.
 pub(crate) struct Deques {
-    pub(crate) depth: [Worker<DevTask>; LEVELS],
-    pub(crate) breadth: [Worker<DevTask>; LEVELS],
+    depth: [[Worker<DevTask>; 2]; LEVELS],
+    /// Which of the two depth-first queues is the upper part of the stack.
+    upper: [usize; LEVELS],
+    breadth: [[Worker<DevTask>; 2]; LEVELS],
+    rounds: [u32; LEVELS],
+    /// No fewer tasks than wait here: thieves are subtracted only when it matters.
+    bound: usize,
 }
 
 /// Everybody else's ends.
 pub(crate) struct Stealers {
-    pub(crate) depth: [Stealer<DevTask>; LEVELS],
-    pub(crate) breadth: [Stealer<DevTask>; LEVELS],
+    depth: [[Stealer<DevTask>; 2]; LEVELS],
+    breadth: [[Stealer<DevTask>; 2]; LEVELS],
+    /// The owner's rounds: written by it alone.
+    rounds: [AtomicU32; LEVELS],
+}
+
+/// The queue of a round.
+fn place(round: u32) -> usize {
+    (round & 1) as usize
 }
 
 impl Deques {
     pub(crate) fn new() -> Self {
         Self {
-            depth: std::array::from_fn(|_| Worker::new_lifo()),
-            breadth: std::array::from_fn(|_| Worker::new_fifo()),
+            depth: std::array::from_fn(|_| std::array::from_fn(|_| Worker::new_lifo())),
+            upper: [0; LEVELS],
+            breadth: std::array::from_fn(|_| std::array::from_fn(|_| Worker::new_fifo())),
+            rounds: [0; LEVELS],
+            bound: 0,
         }
     }
     pub(crate) fn stealers(&self) -> Stealers {
         Stealers {
-            depth: std::array::from_fn(|i| self.depth[i].stealer()),
-            breadth: std::array::from_fn(|i| self.breadth[i].stealer()),
+            depth: std::array::from_fn(|i| std::array::from_fn(|j| self.depth[i][j].stealer())),
+            breadth: std::array::from_fn(|i| std::array::from_fn(|j| self.breadth[i][j].stealer())),
+            rounds: Default::default(),
         }
     }
     /// How many tasks wait here.
     pub(crate) fn len(&self) -> usize {
         self.depth
+            .as_flattened()
             .iter()
-            .chain(&self.breadth)
+            .chain(self.breadth.as_flattened())
             .map(Worker::len)
             .sum()
+    }
+    /// Whether no more than `most` tasks wait here. Cheap unless it is close.
+    pub(crate) fn at_most(&mut self, most: usize) -> bool {
+        if self.bound > most {
+            self.bound = self.len();
+        }
+        self.bound <= most
+    }
+    /// How many breadth-first tasks of this priority wait here.
+    pub(crate) fn breadth(&self, priority: usize) -> usize {
+        self.breadth[priority].iter().map(Worker::len).sum()
+    }
+    /// Queues a task.
+    pub(crate) fn push(&mut self, priority: usize, breadth: bool, task: DevTask) {
+        self.bound += 1;
+        if breadth {
+            &self.breadth[priority][place(self.rounds[priority].wrapping_add(1))]
+        } else {
+            &self.depth[priority][self.upper[priority]]
+        }
+        .push(task);
+    }
+    /// The newest of the depth-first tasks.
+    pub(crate) fn pop_depth(&mut self, priority: usize) -> Option<DevTask> {
+        let upper = self.upper[priority];
+        let [top, rest] = [upper, upper ^ 1].map(|i| &self.depth[priority][i]);
+        let found = top.pop().or_else(|| {
+            let found = if rest.is_empty() { None } else { rest.pop() };
+            // What remains of the lower part is the stack now, and new tasks belong on top of it.
+            self.upper[priority] ^= usize::from(found.is_some());
+            found
+        });
+        self.bound = self.bound.saturating_sub(found.is_some().into());
+        found
+    }
+    /// The oldest depth-first task that was not laid by since this last answered `None`.
+    pub(crate) fn oldest(&mut self, priority: usize, own: &Stealers) -> Option<DevTask> {
+        let upper = self.upper[priority];
+        loop {
+            match own.depth[priority][upper].steal() {
+                Steal::Success(task) => {
+                    self.bound = self.bound.saturating_sub(1);
+                    return Some(task);
+                }
+                Steal::Retry => {}
+                Steal::Empty => {
+                    self.upper[priority] ^= 1;
+                    return None;
+                }
+            }
+        }
+    }
+    /// Gives a task from [`oldest`](Self::oldest) its place in the stack back: what was laid by is the
+    /// stack's lower part, in a queue of its own, which becomes the upper one when that is empty.
+    pub(crate) fn lay_by(&mut self, priority: usize, task: DevTask) {
+        self.bound += 1;
+        self.depth[priority][self.upper[priority] ^ 1].push(task);
+    }
+    /// The oldest of the breadth-first tasks. `seats` are everybody's, `seat` is the owner's.
+    pub(crate) fn pop_breadth(
+        &mut self,
+        priority: usize,
+        seats: &[impl AsRef<Stealers>],
+        seat: usize,
+    ) -> Option<DevTask> {
+        let round = self.rounds[priority];
+        let [now, next] = [round, round.wrapping_add(1)].map(|r| &self.breadth[priority][place(r)]);
+        if let Some(task) = now.pop() {
+            self.bound = self.bound.saturating_sub(1);
+            return Some(task);
+        }
+        if next.is_empty() {
+            return None;
+        }
+        for step in 1..seats.len() {
+            let victim = seats[(seat + step) % seats.len()].as_ref();
+            let theirs = victim.rounds[priority].load(Ordering::Relaxed);
+            // Both of its queues may be due, if it has been away for long.
+            for behind in [theirs, theirs.wrapping_add(1)] {
+                if round.wrapping_sub(behind) as i32 >= 0
+                    && let Some(task) = theft(&victim.breadth[priority][place(behind)], now)
+                {
+                    self.bound += THEFT - 1;
+                    return Some(task);
+                }
+            }
+        }
+        let found = next.pop();
+        self.bound = self.bound.saturating_sub(found.is_some().into());
+        self.enter(priority, round.wrapping_add(1), seats[seat].as_ref());
+        found
+    }
+    fn enter(&mut self, priority: usize, round: u32, own: &Stealers) {
+        self.rounds[priority] = round;
+        own.rounds[priority].store(round, Ordering::Relaxed);
+    }
+    /// Takes from another seat what has this priority; nothing of it is left here.
+    pub(crate) fn rob(
+        &mut self,
+        priority: usize,
+        victim: &Stealers,
+        own: &Stealers,
+    ) -> Option<DevTask> {
+        let upper = self.upper[priority];
+        for from in &victim.depth[priority] {
+            if let Some(task) = theft(from, &self.depth[priority][upper]) {
+                self.bound += THEFT - 1;
+                return Some(task);
+            }
+        }
+        let round = victim.rounds[priority].load(Ordering::Relaxed);
+        for round in [round, round.wrapping_add(1)] {
+            let place = place(round);
+            if let Some(task) = theft(
+                &victim.breadth[priority][place],
+                &self.breadth[priority][place],
+            ) {
+                self.bound += THEFT - 1;
+                self.enter(priority, round, own);
+                return Some(task);
+            }
+        }
+        None
+    }
+}
+
+fn theft(from: &Stealer<DevTask>, to: &Worker<DevTask>) -> Option<DevTask> {
+    if from.is_empty() {
+        return None;
+    }
+    loop {
+        match from.steal_batch_with_limit_and_pop(to, THEFT) {
+            Steal::Success(task) => return Some(task),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
     }
 }
 
 impl Stealers {
     /// Whether anything of this priority waits here.
     pub(crate) fn has(&self, priority: usize) -> bool {
-        !self.depth[priority].is_empty() || !self.breadth[priority].is_empty()
+        let mut queues = self.depth[priority].iter().chain(&self.breadth[priority]);
+        queues.any(|q| !q.is_empty())
     }
     pub(crate) fn has_any(&self) -> bool {
         (0..LEVELS).any(|p| self.has(p))
