@@ -69,6 +69,7 @@ impl Deques {
             .sum()
     }
     /// Whether no more than `most` tasks wait here. Cheap unless it is close.
+    #[inline]
     pub(crate) fn at_most(&mut self, most: usize) -> bool {
         if self.bound > most {
             self.bound = self.len();
@@ -80,6 +81,7 @@ impl Deques {
         self.breadth[priority].iter().map(Worker::len).sum()
     }
     /// Queues a task.
+    #[inline]
     pub(crate) fn push(&mut self, priority: usize, breadth: bool, task: DevTask) {
         self.bound += 1;
         if breadth {
@@ -90,6 +92,7 @@ impl Deques {
         .push(task);
     }
     /// The newest of the depth-first tasks.
+    #[inline]
     pub(crate) fn pop_depth(&mut self, priority: usize) -> Option<DevTask> {
         let upper = self.upper[priority];
         let [top, rest] = [upper, upper ^ 1].map(|i| &self.depth[priority][i]);
@@ -126,6 +129,7 @@ impl Deques {
         self.depth[priority][self.upper[priority] ^ 1].push(task);
     }
     /// The oldest of the breadth-first tasks. `seats` are everybody's, `seat` is the owner's.
+    #[inline]
     pub(crate) fn pop_breadth(
         &mut self,
         priority: usize,
@@ -141,6 +145,18 @@ impl Deques {
         if next.is_empty() {
             return None;
         }
+        self.next_round(priority, seats, seat)
+    }
+    /// The first task of the next round, or one that others have not got round to yet.
+    #[cold]
+    fn next_round(
+        &mut self,
+        priority: usize,
+        seats: &[impl AsRef<Stealers>],
+        seat: usize,
+    ) -> Option<DevTask> {
+        let round = self.rounds[priority];
+        let [now, next] = [round, round.wrapping_add(1)].map(|r| &self.breadth[priority][place(r)]);
         for step in 1..seats.len() {
             let victim = seats[(seat + step) % seats.len()].as_ref();
             let theirs = victim.rounds[priority].load(Ordering::Relaxed);

@@ -94,7 +94,10 @@ impl Ledger {
     }
     /// Opens the ledger for a group; nothing may be owed to another.
     pub(crate) fn open(&mut self, group: u32) {
-        debug_assert!(self.owes().is_none(), "credit of another group would be lost");
+        debug_assert!(
+            self.owes().is_none(),
+            "credit of another group would be lost"
+        );
         *self = Self {
             group: Some(group),
             credit: 0,

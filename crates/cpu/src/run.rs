@@ -81,7 +81,7 @@ struct Running<'h, 's> {
     fork: Option<(u32, DevTask)>,
     value: u64,
     /// Spawned tasks become visible to others only once the group knows of them.
-    held: Vec<DevTask>,
+    held: &'h mut Vec<DevTask>,
 }
 
 impl Running<'_, '_> {
@@ -190,6 +190,7 @@ impl TaskCx for Running<'_, '_> {
 }
 
 impl Hands<'_> {
+    #[inline]
     fn function(&self, id: u32) -> Option<(u32, &'static Function)> {
         self.functions
             .get(id.wrapping_sub(FN_FIRST) as usize)
@@ -197,6 +198,7 @@ impl Hands<'_> {
     }
 
     /// Queues a task where its function's order wants it.
+    #[inline]
     pub(crate) fn push(&mut self, task: DevTask) {
         let priority = usize::from(task.priority());
         let bit = 1 << priority;
@@ -210,6 +212,7 @@ impl Hands<'_> {
     }
 
     /// Whether there is room for what the task may leave behind; makes sure of a group if it forks.
+    #[inline]
     pub(crate) fn admits(&mut self, task: &DevTask) -> bool {
         let quota = self.shared.quota.load(Ordering::Relaxed) as usize;
         let (spawns, forks) = match self.function(task.function()) {
@@ -248,7 +251,7 @@ impl Hands<'_> {
             .function
             .store(task.function(), Ordering::Relaxed);
         let mut running = Running {
-            hands: self,
+            hands: &mut *self,
             task,
             function,
             base,
@@ -256,7 +259,7 @@ impl Hands<'_> {
             children: 0,
             fork: None,
             value: 0,
-            held: std::mem::take(scratch),
+            held: &mut *scratch,
         };
         // Unwind safety: after a fault nothing that the call has touched is looked at again.
         let outcome = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut running)));
@@ -265,7 +268,6 @@ impl Hands<'_> {
             children,
             fork,
             value,
-            mut held,
             ..
         } = running;
         let direct = task.group & HOST_DIRECT != 0;
@@ -278,9 +280,7 @@ impl Hands<'_> {
         bump(&self.counters.executed, 1);
         // A call that faulted leaves no trace: its group stays open, so no value without its part gets out.
         if self.shared.leave.load(Ordering::Relaxed) && self.shared.completed.is_shut() {
-            held.clear();
-            *scratch = held;
-            return;
+            return scratch.clear();
         }
         let mut follow = None;
         if let Some((id, mut then)) = fork {
@@ -301,17 +301,17 @@ impl Hands<'_> {
         } else if fork.is_none() {
             self.shared.complete(task.group & !HOST_DIRECT, value);
         }
-        let shares = held.len() > 1;
-        for task in held.drain(..).chain(follow) {
+        let shares = scratch.len() > 1;
+        for task in scratch.drain(..).chain(follow) {
             self.push(task);
         }
-        *scratch = held;
         if shares {
             self.shared.idle.wake();
         }
     }
 
     /// Counts what a task of the group did: so many were spawned, then it ended or not.
+    #[inline]
     fn tally(&mut self, group: u32, spawned: u32, ended: bool) {
         if spawned == u32::from(ended) {
             return;
