@@ -232,3 +232,103 @@ impl Stealers {
         (0..LEVELS).any(|p| self.has(p))
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    fn task(arg: u64) -> DevTask {
+        DevTask::new(3, 0, 0, 0, arg)
+    }
+    fn seats<const N: usize>() -> ([Deques; N], [Seat; N]) {
+        let deques: [Deques; N] = std::array::from_fn(|_| Deques::new());
+        let seats = std::array::from_fn(|i| Seat(deques[i].stealers()));
+        (deques, seats)
+    }
+    struct Seat(Stealers);
+    impl AsRef<Stealers> for Seat {
+        fn as_ref(&self) -> &Stealers {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn tasks_that_were_laid_by_keep_their_places() {
+        for looks in 0..12 {
+            let ([mut deques], [seat]) = seats::<1>();
+            for arg in 0..5 {
+                deques.push(0, false, task(arg));
+            }
+            let mut looked = Vec::new();
+            for _ in 0..looks {
+                if let Some(task) = deques.oldest(0, &seat.0) {
+                    looked.push(task.arg);
+                    deques.lay_by(0, task);
+                }
+            }
+            // Every sixth look only says that all were looked at.
+            let expected: Vec<_> = (0..looks).map(|i| i % 6).filter(|&i| i < 5).collect();
+            assert_eq!(looked, expected);
+            deques.push(0, false, task(5));
+            let order: Vec<_> = std::iter::from_fn(|| deques.pop_depth(0))
+                .map(|t| t.arg)
+                .collect();
+            assert_eq!(order, [5, 4, 3, 2, 1, 0], "after {looks} looks");
+            assert!(deques.at_most(0));
+        }
+    }
+
+    #[test]
+    fn one_worker_goes_oldest_first() {
+        let ([mut deques], seats) = seats::<1>();
+        deques.push(0, true, task(0));
+        for count in 0..1000 {
+            let next = deques.pop_breadth(0, &seats, 0).expect("two for each one");
+            assert_eq!(next.arg, count);
+            for child in [1, 2] {
+                deques.push(0, true, task(2 * count + child));
+            }
+        }
+        assert_eq!(deques.len(), 1001);
+    }
+
+    #[test]
+    fn who_has_ended_a_round_helps_those_who_have_not() {
+        let ([mut ahead, mut behind], seats) = seats::<2>();
+        behind.push(0, true, task(100));
+        assert_eq!(behind.pop_breadth(0, &seats, 1).map(|t| t.arg), Some(100));
+        for arg in 101..105 {
+            behind.push(0, true, task(arg));
+        }
+        // One round later, with a task of its own for the round after that.
+        for arg in [1, 2] {
+            ahead.push(0, true, task(arg));
+            assert_eq!(ahead.pop_breadth(0, &seats, 0).map(|t| t.arg), Some(arg));
+        }
+        ahead.push(0, true, task(4));
+        let order: Vec<_> = std::iter::from_fn(|| ahead.pop_breadth(0, &seats, 0))
+            .map(|t| t.arg)
+            .collect();
+        assert_eq!(order, [101, 102, 103, 104, 4]);
+        assert_eq!(behind.len(), 0);
+    }
+
+    #[test]
+    fn a_thief_takes_the_oldest_and_joins_its_round() {
+        let ([mut owner, mut thief], seats) = seats::<2>();
+        for arg in 0..8 {
+            owner.push(0, true, task(arg));
+        }
+        let [at_owner, at_thief] = [&seats[0].0, &seats[1].0];
+        assert_eq!(thief.rob(0, at_owner, at_thief).map(|t| t.arg), Some(0));
+        assert_eq!(thief.rounds[0], 1, "the owner's next round");
+        assert_eq!((owner.len(), thief.len()), (4, 3));
+        for arg in 8..12 {
+            owner.push(0, false, task(arg));
+        }
+        // The newest of the older half: a stack stays one wherever it goes.
+        assert_eq!(thief.rob(0, at_owner, at_thief).map(|t| t.arg), Some(9));
+        assert_eq!(thief.pop_depth(0).map(|t| t.arg), Some(8));
+    }
+}
