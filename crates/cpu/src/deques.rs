@@ -17,6 +17,9 @@ use everwarp_contract::task::PRIORITIES;
 const LEVELS: usize = PRIORITIES as usize;
 /// Tasks that one theft takes at most; never more than half.
 const THEFT: usize = 32;
+/// How many rounds another worker may be behind for its tasks to go first. One that is further behind works
+/// on something else, which must not hold up what is queued here until it has caught up.
+const BEHIND: u32 = 8;
 
 /// The owner's ends.
 pub(crate) struct Deques {
@@ -162,7 +165,7 @@ impl Deques {
             let theirs = victim.rounds[priority].load(Ordering::Relaxed);
             // Both of its queues may be due, if it has been away for long.
             for behind in [theirs, theirs.wrapping_add(1)] {
-                if round.wrapping_sub(behind) as i32 >= 0
+                if round.wrapping_sub(behind) < BEHIND
                     && let Some(task) = theft(&victim.breadth[priority][place(behind)], now)
                 {
                     self.bound += THEFT - 1;
@@ -312,6 +315,23 @@ mod tests {
             .collect();
         assert_eq!(order, [101, 102, 103, 104, 4]);
         assert_eq!(behind.len(), 0);
+    }
+
+    #[test]
+    fn who_is_far_behind_holds_nobody_up() {
+        let ([mut ahead, mut behind], seats) = seats::<2>();
+        for arg in 0..2 * u64::from(BEHIND) {
+            ahead.push(0, true, task(arg));
+            assert_eq!(ahead.pop_breadth(0, &seats, 0).map(|t| t.arg), Some(arg));
+        }
+        behind.push(0, true, task(100));
+        ahead.push(0, true, task(50));
+        assert_eq!(ahead.pop_breadth(0, &seats, 0).map(|t| t.arg), Some(50));
+        assert!(ahead.pop_breadth(0, &seats, 0).is_none());
+        assert_eq!(
+            ahead.rob(0, &seats[1].0, &seats[0].0).map(|t| t.arg),
+            Some(100)
+        );
     }
 
     #[test]

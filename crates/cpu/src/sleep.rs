@@ -84,4 +84,29 @@ mod loom_tests {
             thread.join().expect("the model's thread ends");
         });
     }
+
+    /// Two wake one sleeper: the second may find it off the count and not call it, but what it has published
+    /// is seen all the same.
+    #[test]
+    fn loom_no_wake_up_is_lost_to_another() {
+        loom::model(|| {
+            let shared = Arc::new((Sleep::default(), AtomicU32::new(0)));
+            let wakers = [1, 2].map(|bit| {
+                let other = shared.clone();
+                loom::thread::spawn(move || {
+                    other.1.fetch_or(bit, Ordering::Release);
+                    other.0.wake();
+                })
+            });
+            for seen in [0, 1] {
+                let more = || shared.1.load(Ordering::Acquire).count_ones() > seen;
+                while !more() {
+                    shared.0.sleep(Duration::MAX, more);
+                }
+            }
+            for waker in wakers {
+                waker.join().expect("the model's thread ends");
+            }
+        });
+    }
 }
