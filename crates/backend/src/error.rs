@@ -44,6 +44,21 @@ pub enum BackendError {
         /// The value given.
         value: u64,
     },
+    /// A function may spawn more tasks in one call than an engine can promise room for.
+    #[error(
+        "function `{function}` of program `{program}` declares max_spawn = {value}, but the limit is {limit}: spawn \
+         in several steps, each task a part of the rest"
+    )]
+    MaxSpawn {
+        /// The program.
+        program: &'static str,
+        /// The function.
+        function: &'static str,
+        /// What it declares.
+        value: u16,
+        /// The most it may declare.
+        limit: u16,
+    },
     /// The call needs a parked engine.
     #[error("the engine is running: park it before {action}")]
     NotParked {

@@ -11,4 +11,4 @@ mod program;
 pub use backend::{Backend, EngineKind, Footprint, PoolState, Pools, SharedMemory};
 pub use context::{TaskCx, TwinFn};
 pub use error::BackendError;
-pub use program::{Function, Image, Order, Program, Shape};
+pub use program::{Function, Image, MAX_SPAWN, Order, Program, Shape};

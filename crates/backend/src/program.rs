@@ -24,6 +24,10 @@ pub enum Order {
     BreadthFirst,
 }
 
+/// The most that [`Function::max_spawn`] may be: a warp's queue holds four calls' worth, so that one call
+/// always finds room in an empty one, and with smaller functions all 32 lanes do.
+pub const MAX_SPAWN: u16 = 128;
+
 /// One task function.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
@@ -35,6 +39,7 @@ pub struct Function {
     pub order: Order,
     /// The most tasks that one call spawns, children of a fork included. The engine runs a call only
     /// when there is room for that many, which is what makes overflow impossible rather than handled.
+    /// At most [`MAX_SPAWN`].
     pub max_spawn: u16,
     /// Whether a call may fork: open a group with a continuation.
     pub forks: bool,
@@ -57,6 +62,24 @@ pub struct Program {
     pub write_params: fn(&mut dyn core::fmt::Write) -> core::fmt::Result,
     /// The device name of that struct.
     pub params_name: &'static str,
+}
+
+impl Program {
+    /// Checks that an engine can run the functions as they are declared.
+    ///
+    /// # Errors
+    /// [`BackendError::MaxSpawn`].
+    pub fn check(&self) -> Result<(), BackendError> {
+        match self.functions.iter().find(|f| f.max_spawn > MAX_SPAWN) {
+            None => Ok(()),
+            Some(function) => Err(BackendError::MaxSpawn {
+                program: self.name,
+                function: function.name,
+                value: function.max_spawn,
+                limit: MAX_SPAWN,
+            }),
+        }
+    }
 }
 
 /// The programs an engine runs, in the order that numbers their functions.
@@ -85,6 +108,13 @@ impl Image {
             .find(|(_, p, _)| p.name == program)
             .map(|(id, _, _)| id)
     }
+    /// Checks every program; see [`Program::check`].
+    ///
+    /// # Errors
+    /// Those of the first program that fails.
+    pub fn check(&self) -> Result<(), BackendError> {
+        self.programs.iter().try_for_each(|p| p.check())
+    }
     /// Checks that `next` may follow this image: it begins with the same programs.
     pub fn check_successor(&self, next: &Image) -> Result<(), BackendError> {
         let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
@@ -107,6 +137,45 @@ impl Image {
                 everwarp_contract::task::FN_COMPLETE => "(complete)".into(),
                 other => format!("(unknown function {other})"),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn spawning(name: &'static str, max_spawn: u16) -> Function {
+        Function {
+            name,
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn,
+            forks: false,
+            spawns: true,
+            twin: |_| {},
+        }
+    }
+    const fn program(name: &'static str, functions: &'static [Function]) -> Program {
+        Program {
+            name,
+            functions,
+            device_source: "",
+            write_params: |_| Ok(()),
+            params_name: "",
+        }
+    }
+    static FITS: Program = program("fits", &[spawning("a", 0), spawning("b", MAX_SPAWN)]);
+    static WIDE: Program = program("wide", &[spawning("a", 0), spawning("b", MAX_SPAWN + 1)]);
+
+    #[test]
+    fn a_function_that_spawns_too_many_is_named() {
+        let image = |programs| Image { programs };
+        image(vec![&FITS]).check().expect("it is at the limit");
+        let error = image(vec![&FITS, &WIDE]).check().expect_err("above it");
+        let text = error.to_string();
+        for part in ["`b`", "`wide`", "129", "128"] {
+            assert!(text.contains(part), "{text}");
         }
     }
 }

@@ -77,6 +77,7 @@ impl CpuEngine {
     /// A pool's size cannot work, memory is short, or the system refuses threads.
     pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, BackendError> {
         let begin = Instant::now();
+        image.check()?;
         for (what, value) in [
             ("pools.submission_slots", pools.submission_slots),
             ("pools.tokens", pools.tokens),
@@ -396,6 +397,7 @@ impl Backend for CpuEngine {
             });
         }
         epoch.image.check_successor(image)?;
+        image.check()?;
         self.shared.set_functions(image);
         epoch.image = image.clone();
         Ok(())

@@ -8,11 +8,11 @@ use everwarp_backend::{Function, Order, TaskCx};
 use everwarp_contract::DevTask;
 use everwarp_contract::fault::{FAULT_FORK, FAULT_NOT_COUNTED, FAULT_PROGRAM, FAULT_SPAWN_LIMIT};
 use everwarp_contract::task::{
-    FN_COMPLETE, FN_FETCH, FN_LIMIT, FN_NONE, HOST_DIRECT, TASK_ARG_FROM_GROUP,
+    FN_COMPLETE, FN_FETCH, FN_FIRST, FN_LIMIT, FN_NONE, HOST_DIRECT, TASK_ARG_FROM_GROUP,
 };
 
 use crate::deques::Deques;
-use crate::group::Counted;
+use crate::group::{Counted, Ledger};
 use crate::shared::{Counters, Shared, bump};
 
 /// Ids that a worker fetches from or returns to the shared list at once.
@@ -64,6 +64,10 @@ pub(crate) struct Hands<'s> {
     pub(crate) counters: &'s Counters,
     pub(crate) deques: Deques,
     pub(crate) groups: Vec<u32>,
+    /// Credit of the group whose tasks ran last.
+    pub(crate) ledger: Ledger,
+    /// Functions by id; they change only while no worker is there.
+    pub(crate) functions: &'s [(u32, &'static Function)],
 }
 
 /// The running task, as its twin sees it.
@@ -77,7 +81,7 @@ struct Running<'h, 's> {
     fork: Option<(u32, DevTask)>,
     value: u64,
     /// Spawned tasks become visible to others only once the group knows of them.
-    held: Vec<DevTask>,
+    held: &'h mut Vec<DevTask>,
 }
 
 impl Running<'_, '_> {
@@ -186,7 +190,15 @@ impl TaskCx for Running<'_, '_> {
 }
 
 impl Hands<'_> {
+    #[inline]
+    fn function(&self, id: u32) -> Option<(u32, &'static Function)> {
+        self.functions
+            .get(id.wrapping_sub(FN_FIRST) as usize)
+            .copied()
+    }
+
     /// Queues a task where its function's order wants it.
+    #[inline]
     pub(crate) fn push(&mut self, task: DevTask) {
         let priority = usize::from(task.priority());
         let bit = 1 << priority;
@@ -194,26 +206,21 @@ impl Hands<'_> {
             self.shared.priorities.fetch_or(bit, Ordering::Relaxed);
         }
         let breadth = self
-            .shared
             .function(task.function())
             .is_some_and(|(_, f)| f.order == Order::BreadthFirst);
-        if breadth {
-            &self.deques.breadth[priority]
-        } else {
-            &self.deques.depth[priority]
-        }
-        .push(task);
+        self.deques.push(priority, breadth, task);
     }
 
     /// Whether there is room for what the task may leave behind; makes sure of a group if it forks.
-    pub(crate) fn admits(&mut self, task: &DevTask, queued: usize) -> bool {
+    #[inline]
+    pub(crate) fn admits(&mut self, task: &DevTask) -> bool {
         let quota = self.shared.quota.load(Ordering::Relaxed) as usize;
-        let (spawns, forks) = match self.shared.function(task.function()) {
+        let (spawns, forks) = match self.function(task.function()) {
             Some((_, function)) => (usize::from(function.max_spawn), function.forks),
             None if task.function() == FN_FETCH => (self.fetch_tasks() as usize, false),
             None => (0, false),
         };
-        if queued + spawns > quota {
+        if quota < spawns || !self.deques.at_most(quota - spawns) {
             self.shared.task_refusals.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -236,7 +243,7 @@ impl Hands<'_> {
             FN_NONE => return self.count(task.group, u32::MAX),
             _ => {}
         }
-        let Some((base, function)) = self.shared.function(task.function()) else {
+        let Some((base, function)) = self.function(task.function()) else {
             let code = everwarp_contract::fault::FAULT_UNKNOWN_FUNCTION;
             return self.shared.fault(code, task.function(), task.head.into());
         };
@@ -244,7 +251,7 @@ impl Hands<'_> {
             .function
             .store(task.function(), Ordering::Relaxed);
         let mut running = Running {
-            hands: self,
+            hands: &mut *self,
             task,
             function,
             base,
@@ -252,7 +259,7 @@ impl Hands<'_> {
             children: 0,
             fork: None,
             value: 0,
-            held: std::mem::take(scratch),
+            held: &mut *scratch,
         };
         // Unwind safety: after a fault nothing that the call has touched is looked at again.
         let outcome = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut running)));
@@ -261,7 +268,6 @@ impl Hands<'_> {
             children,
             fork,
             value,
-            mut held,
             ..
         } = running;
         let direct = task.group & HOST_DIRECT != 0;
@@ -274,14 +280,10 @@ impl Hands<'_> {
         bump(&self.counters.executed, 1);
         // A call that faulted leaves no trace: its group stays open, so no value without its part gets out.
         if self.shared.leave.load(Ordering::Relaxed) && self.shared.completed.is_shut() {
-            held.clear();
-            *scratch = held;
-            return;
+            return scratch.clear();
         }
-        let mut change = spawned.wrapping_sub(1);
         let mut follow = None;
         if let Some((id, mut then)) = fork {
-            change = spawned;
             if children == 0 {
                 group_free(self.shared, &mut self.groups, id);
                 then.head &= !TASK_ARG_FROM_GROUP;
@@ -293,30 +295,63 @@ impl Hands<'_> {
                 unsafe { group.set_then(then) };
             }
         }
-        if !direct && change != 0 {
-            self.count(task.group, change);
-        } else if direct && fork.is_none() {
+        // A continuation takes the place of the task that forked, which therefore has not ended.
+        if !direct {
+            self.tally(task.group, spawned, fork.is_none());
+        } else if fork.is_none() {
             self.shared.complete(task.group & !HOST_DIRECT, value);
         }
-        let shares = held.len() > 1;
-        for task in held.drain(..).chain(follow) {
+        let shares = scratch.len() > 1;
+        for task in scratch.drain(..).chain(follow) {
             self.push(task);
         }
-        *scratch = held;
         if shares {
             self.shared.idle.wake();
         }
     }
 
+    /// Counts what a task of the group did: so many were spawned, then it ended or not.
+    #[inline]
+    fn tally(&mut self, group: u32, spawned: u32, ended: bool) {
+        if spawned == u32::from(ended) {
+            return;
+        }
+        if !self.ledger.is_for(group) {
+            self.settle();
+            self.ledger.open(group);
+        }
+        let count = &self.shared.groups[group as usize].count;
+        if spawned > 0 {
+            // One that ended makes room for one that it spawned, without a look at the count.
+            return self.ledger.spawned(count, spawned - u32::from(ended));
+        }
+        if self.ledger.ended(count) == Counted::Fired {
+            self.fire(group);
+        }
+    }
+
+    /// Returns the credit that the worker holds. Before anything that is not a task of the same group.
+    pub(crate) fn settle(&mut self) {
+        if let Some(group) = self.ledger.owes() {
+            let count = &self.shared.groups[group as usize].count;
+            if self.ledger.settle(count) == Counted::Fired {
+                self.fire(group);
+            }
+        }
+    }
+
     /// Changes a group's count and does what follows.
     fn count(&mut self, group: u32, change: u32) {
-        let mut next = (group, change);
+        if self.shared.groups[group as usize].count.change(change) == Counted::Fired {
+            self.fire(group);
+        }
+    }
+
+    /// Does what follows on a group that has fired for this worker.
+    fn fire(&mut self, group: u32) {
+        let mut id = group;
         loop {
-            let (id, change) = next;
             let record = &self.shared.groups[id as usize];
-            if record.count.change(change) == Counted::Open {
-                return;
-            }
             bump(&self.counters.fired, 1);
             let value = record.count.value();
             // SAFETY: the group fired for us.
@@ -327,7 +362,13 @@ impl Hands<'_> {
                 FN_NONE if then.group & HOST_DIRECT != 0 => {
                     return self.shared.complete(then.group & !HOST_DIRECT, 0);
                 }
-                FN_NONE => next = (then.group, u32::MAX),
+                FN_NONE => {
+                    id = then.group;
+                    let count = &self.shared.groups[id as usize].count;
+                    if count.change(u32::MAX) == Counted::Open {
+                        return;
+                    }
+                }
                 _ => {
                     let arg = if then.head & TASK_ARG_FROM_GROUP != 0 {
                         value
@@ -369,7 +410,7 @@ impl Hands<'_> {
                     .at(arena.slot(start.wrapping_add(i)))
                     .read()
             };
-            let known = self.shared.function(fetched.function()).is_some();
+            let known = self.function(fetched.function()).is_some();
             if !known || fetched.head >= FN_LIMIT << 18 {
                 let code = everwarp_contract::fault::FAULT_BAD_SUBMISSION;
                 return self

@@ -51,6 +51,12 @@ pub(crate) struct Seat {
     pub(crate) counters: CachePadded<Counters>,
 }
 
+impl AsRef<Stealers> for Seat {
+    fn as_ref(&self) -> &Stealers {
+        &self.stealers
+    }
+}
+
 /// A worker's counters: it is their only writer.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -174,11 +180,15 @@ impl Shared {
         self.functions
             .store(Box::into_raw(Box::new(table)), Ordering::Release);
     }
+    /// The functions by id, the first of which is [`FN_FIRST`], each with the id of its program's first.
+    pub(crate) fn functions(&self) -> &'static [(u32, &'static Function)] {
+        // SAFETY: tables are leaked, so the pointer stays valid.
+        unsafe { &*self.functions.load(Ordering::Acquire) }
+    }
     /// The function of an id, with the id of its program's first, if the image has it.
     pub(crate) fn function(&self, id: u32) -> Option<(u32, &'static Function)> {
-        // SAFETY: tables are leaked, so the pointer stays valid.
-        let table = unsafe { &*self.functions.load(Ordering::Acquire) };
-        table.get(id.wrapping_sub(FN_FIRST) as usize).copied()
+        let index = id.wrapping_sub(FN_FIRST) as usize;
+        self.functions().get(index).copied()
     }
 
     /// The control word at a byte offset: `offset_of!(DevWords, …)` of a `u32`.

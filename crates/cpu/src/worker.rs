@@ -9,6 +9,7 @@ use everwarp_contract::DevTask;
 use everwarp_contract::task::PRIORITIES;
 use everwarp_contract::telemetry::{WORKER_AWAY, WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
 
+use crate::group::Ledger;
 use crate::ingress::{self, Visit};
 use crate::run::Hands;
 use crate::shared::{Shared, bump};
@@ -21,6 +22,8 @@ const INJECTOR_EVERY: u32 = 61;
 const SPINS: u32 = 200;
 /// Starved rounds in a row in which a worker only yields.
 const YIELDS: u32 = 8;
+/// Tasks of one priority that a starved worker looks at in one round, of either order.
+const LOOK: usize = 64;
 /// The longest sleep of a starved worker: room in another's hands announces itself to nobody.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -43,6 +46,8 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
         counters: &place.counters,
         deques,
         groups: Vec::new(),
+        ledger: Ledger::default(),
+        functions: shared.functions(),
     };
     let mut scratch = Vec::new();
     let (mut turns, mut fruitless, mut starved) = (0u32, 0u32, 0u32);
@@ -55,79 +60,65 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
             rooms = shared.rooms.load(Ordering::Acquire);
             blocked = ingress::visit(shared, &mut hands.groups) == Visit::Blocked;
         }
-        let Some(task) = next(&hands, seat, turns.is_multiple_of(INJECTOR_EVERY)) else {
+        let Some(task) = next(&mut hands, seat, turns.is_multiple_of(INJECTOR_EVERY)) else {
+            // May fire a group, whose continuation the next round finds.
+            hands.settle();
             fruitless += 1;
             starved = 0;
-            hands.counters.queued.store(0, Ordering::Relaxed);
             if fruitless < SPINS {
-                hands.counters.state.store(WORKER_IDLE, Ordering::Relaxed);
+                hands.show(WORKER_IDLE, None);
                 std::hint::spin_loop();
             } else if blocked {
                 // The submission stays where it is, so that alone must not keep anybody awake.
                 bump(&hands.counters.starved, 1);
-                hands
-                    .counters
-                    .state
-                    .store(WORKER_STARVED, Ordering::Relaxed);
+                hands.show(WORKER_STARVED, None);
                 let room = || shared.has_tasks() || shared.rooms.load(Ordering::Acquire) != rooms;
                 shared.idle.sleep(NAP, room);
             } else {
-                hands.counters.state.store(WORKER_IDLE, Ordering::Relaxed);
+                hands.show(WORKER_IDLE, None);
                 shared
                     .idle
                     .sleep(Duration::from_secs(3600), || shared.has_work());
             }
             continue;
         };
-        let queued = hands.deques.len();
-        if !hands.admits(&task, queued) {
+        if !hands.ledger.is_for(task.group) {
+            hands.settle();
+        }
+        let task = if hands.admits(&task) {
+            task
+        } else {
+            hands.settle();
             // Back where it was; somebody else may steal it, or room may come.
             hands.push(task);
-            bump(&hands.counters.starved, 1);
-            hands
-                .counters
-                .state
-                .store(WORKER_STARVED, Ordering::Relaxed);
-            hands
-                .counters
-                .function
-                .store(task.function(), Ordering::Relaxed);
-            hands
-                .counters
-                .queued
-                .store(queued as u32 + 1, Ordering::Relaxed);
-            shared.idle.wake();
-            starved = starved.saturating_add(1);
-            if starved <= YIELDS {
-                std::thread::yield_now();
+            if let Some(other) = other(&mut hands, seat) {
+                other
             } else {
-                let room = || {
-                    shared.leave.load(Ordering::Acquire)
-                        || shared.rooms.load(Ordering::Acquire) != rooms
-                };
-                shared.starving.sleep(nap(starved), room);
+                bump(&hands.counters.starved, 1);
+                hands.show(WORKER_STARVED, Some(task.function()));
+                shared.idle.wake();
+                starved = starved.saturating_add(1);
+                if starved <= YIELDS {
+                    std::thread::yield_now();
+                } else {
+                    let room = || {
+                        shared.leave.load(Ordering::Acquire)
+                            || shared.rooms.load(Ordering::Acquire) != rooms
+                    };
+                    shared.starving.sleep(nap(starved), room);
+                }
+                continue;
             }
-            continue;
-        }
-        if fruitless > 0 || turns.is_multiple_of(VISIT_EVERY) {
-            hands
-                .counters
-                .queued
-                .store(queued as u32, Ordering::Relaxed);
+        };
+        if fruitless > 0 || starved > 0 || turns.is_multiple_of(VISIT_EVERY) {
+            hands.show(WORKER_RUNNING, None);
         }
         (fruitless, starved) = (0, 0);
-        hands
-            .counters
-            .state
-            .store(WORKER_RUNNING, Ordering::Relaxed);
         hands.run(task, &mut scratch);
         bump(&hands.counters.batches, 1);
     }
-    hands.counters.state.store(WORKER_AWAY, Ordering::Relaxed);
-    hands
-        .counters
-        .queued
-        .store(hands.deques.len() as u32, Ordering::Relaxed);
+    hands.settle();
+    hands.show(WORKER_AWAY, None);
     let Hands { deques, groups, .. } = hands;
     shared
         .free_groups
@@ -137,52 +128,81 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
     *place.deques.lock().unwrap_or_else(PoisonError::into_inner) = Some(deques);
 }
 
+impl Hands<'_> {
+    /// Shows a state, the function it concerns, and how many tasks wait here.
+    fn show(&self, state: u32, function: Option<u32>) {
+        let counters = self.counters;
+        counters.state.store(state, Ordering::Relaxed);
+        if let Some(function) = function {
+            counters.function.store(function, Ordering::Relaxed);
+        }
+        let queued = self.deques.len() as u32;
+        counters.queued.store(queued, Ordering::Relaxed);
+    }
+}
+
+/// The priorities that were ever used, the first served first.
+fn priorities(shared: &Shared) -> impl Iterator<Item = usize> + use<> {
+    let used = shared.priorities.load(Ordering::Relaxed);
+    (0..PRIORITIES as usize).filter(move |p| used & 1 << p != 0)
+}
+
 /// The next task, highest priority first: the worker's own, then new ones, then others'; `new_first` if
 /// it is the new ones' turn.
-fn next(hands: &Hands<'_>, seat: usize, new_first: bool) -> Option<DevTask> {
+fn next(hands: &mut Hands<'_>, seat: usize, new_first: bool) -> Option<DevTask> {
     let shared = hands.shared;
-    let used = shared.priorities.load(Ordering::Relaxed);
-    for priority in (0..PRIORITIES as usize).filter(|p| used & 1 << p != 0) {
-        let injected = || injected(shared, priority);
-        let own = || {
-            hands.deques.depth[priority]
-                .pop()
-                .or_else(|| hands.deques.breadth[priority].pop())
-        };
-        let found = if new_first {
-            injected().or_else(own)
-        } else {
-            own().or_else(injected)
-        };
-        if found.is_some() {
-            return found;
+    for priority in priorities(shared) {
+        if new_first && let Some(task) = injected(shared, priority) {
+            return Some(task);
+        }
+        let deques = &mut hands.deques;
+        let own = deques
+            .pop_depth(priority)
+            .or_else(|| deques.pop_breadth(priority, &shared.seats, seat));
+        if own.is_some() {
+            return own;
+        }
+        if !new_first && let Some(task) = injected(shared, priority) {
+            return Some(task);
         }
         for step in 1..shared.seats.len() {
-            let victim = &shared.seats[(seat + step) % shared.seats.len()];
-            if !victim.stealers.has(priority) {
+            let victim = &shared.seats[(seat + step) % shared.seats.len()].stealers;
+            if !victim.has(priority) {
                 continue;
             }
-            for (from, to) in [
-                (
-                    &victim.stealers.depth[priority],
-                    &hands.deques.depth[priority],
-                ),
-                (
-                    &victim.stealers.breadth[priority],
-                    &hands.deques.breadth[priority],
-                ),
-            ] {
-                loop {
-                    match from.steal_batch_with_limit_and_pop(to, 32) {
-                        Steal::Success(task) => {
-                            bump(&hands.counters.received, 1);
-                            return Some(task);
-                        }
-                        Steal::Empty => break,
-                        Steal::Retry => {}
-                    }
-                }
+            let own = &shared.seats[seat].stealers;
+            if let Some(task) = hands.deques.rob(priority, victim, own) {
+                bump(&hands.counters.received, 1);
+                return Some(task);
             }
+        }
+    }
+    None
+}
+
+/// Of the worker's own tasks, some that were not looked at for longest: the first that there is room for.
+/// One that needs less than the next in turn must not wait for that one's room, which it may make.
+fn other(hands: &mut Hands<'_>, seat: usize) -> Option<DevTask> {
+    let shared = hands.shared;
+    for priority in priorities(shared) {
+        let own = &shared.seats[seat].stealers;
+        for _ in 0..LOOK {
+            let Some(task) = hands.deques.oldest(priority, own) else {
+                break;
+            };
+            if hands.admits(&task) {
+                return Some(task);
+            }
+            hands.deques.lay_by(priority, task);
+        }
+        for _ in 0..LOOK.min(hands.deques.breadth(priority)) {
+            let Some(task) = hands.deques.pop_breadth(priority, &shared.seats, seat) else {
+                break;
+            };
+            if hands.admits(&task) {
+                return Some(task);
+            }
+            hands.push(task);
         }
     }
     None

@@ -59,6 +59,8 @@ pub struct CudaDevice {
     multiprocessors: u32,
 }
 
+const NO_DEVICE: i32 = sys::CUresult::CUDA_ERROR_NO_DEVICE as i32;
+
 impl CudaDevice {
     /// How many GPUs the driver shows.
     pub fn count() -> Result<u32, CudaUnavailable> {
@@ -68,9 +70,12 @@ impl CudaDevice {
         }
         let mut count = 0;
         // SAFETY: the library is there; `count` is a valid out-pointer.
-        unsafe { call!(cuInit(0)).and_then(|()| call!(cuDeviceGetCount(&raw mut count))) }
-            .map_err(CudaUnavailable::DriverFailed)?;
-        Ok(count as u32)
+        match unsafe { call!(cuInit(0)).and_then(|()| call!(cuDeviceGetCount(&raw mut count))) } {
+            Ok(()) => Ok(count as u32),
+            // A driver that works, and no GPU for it or none that may be seen.
+            Err(BackendError::Driver { code, .. }) if code == NO_DEVICE => Ok(0),
+            Err(e) => Err(CudaUnavailable::DriverFailed(e)),
+        }
     }
 
     /// Opens a GPU by its number.
@@ -133,6 +138,17 @@ impl CudaDevice {
     /// How many multiprocessors it has.
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
+    }
+    /// Bytes of device memory: free now, and in all.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn memory(&self) -> Result<(u64, u64), BackendError> {
+        self.context.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: valid out-pointers; a context is current.
+        unsafe { call!(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+        Ok((free as u64, total as u64))
     }
     /// Starts an engine of `blocks` blocks, or as many as can be resident.
     pub fn start(

@@ -87,9 +87,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Compiles and loads an image. Nothing may be resident.
 fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
+    image.check()?;
     let cubin = Cache::user()
         .compile(&source(image), arch)
-        .map_err(|e| BackendError::Compile(Box::new(e)))?;
+        .map_err(|e| BackendError::Compile(Box::new(e)))?
+        .into_image();
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
     // unloaded: that would wait for the device.

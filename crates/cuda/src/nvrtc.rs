@@ -1,5 +1,7 @@
 //! NVRTC: found and opened at run time, in three floors (raw symbols, results, [`Nvrtc`]).
 
+mod find;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,14 @@ pub enum NvrtcError {
     #[error("EVERWARP_NVRTC names {path}, which cannot be opened: {reason}")]
     BadPath {
         /// The path given.
+        path: PathBuf,
+        /// The loader's word.
+        reason: String,
+    },
+    /// A library that the caller or the search names cannot be opened.
+    #[error("{path} cannot be opened as NVRTC: {reason}")]
+    CannotOpen {
+        /// The path, or the bare name that the loader was asked for.
         path: PathBuf,
         /// The loader's word.
         reason: String,
@@ -103,86 +113,75 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Libraries in a folder whose name starts as NVRTC's does.
-fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let mut found: Vec<_> = entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| {
-            let name = p.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            name.starts_with("libnvrtc.so") && !name.contains("alt")
-        })
-        .collect();
-    found.sort();
-    found.reverse();
-    found
+/// A search for a usable library, and what it has come across.
+#[derive(Default)]
+struct Search {
+    looked: Vec<String>,
+    /// The first library that was there but is of no use: says more than that none was found.
+    unusable: Option<NvrtcError>,
 }
 
-/// Where NVRTC is looked for when nothing names it, in this order.
-fn candidates() -> Vec<PathBuf> {
-    let mut list: Vec<PathBuf> = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
-        .map(PathBuf::from)
-        .to_vec();
-    let mut roots: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
-        .iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from)
-        .collect();
-    roots.extend(
-        [
-            "/usr/local/cuda",
-            "/usr/local/cuda-13.0",
-            "/usr/local/cuda-12.9",
-            "/opt/cuda",
-        ]
-        .map(PathBuf::from),
-    );
-    for root in roots {
-        for folder in ["lib64", "lib", "targets/x86_64-linux/lib"] {
-            list.extend(in_folder(&root.join(folder)));
+impl Search {
+    fn try_open(&mut self, path: &Path, is_file: bool) -> Option<Nvrtc> {
+        match Nvrtc::open_at(path) {
+            Ok(nvrtc) => return Some(nvrtc),
+            // A bare name that the loader does not know is the usual case.
+            Err(NvrtcError::CannotOpen { .. }) if !is_file => {}
+            Err(e) => drop(self.unusable.get_or_insert(e)),
         }
+        None
     }
-    if let Some(venv) = std::env::var_os("VIRTUAL_ENV") {
-        for python in std::fs::read_dir(Path::new(&venv).join("lib"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let nvidia = python.path().join("site-packages/nvidia");
-            for package in std::fs::read_dir(nvidia).into_iter().flatten().flatten() {
-                list.extend(in_folder(&package.path().join("lib")));
-            }
-        }
+    fn names(&mut self) -> Option<Nvrtc> {
+        self.looked.extend(find::NAMES.map(str::to_owned));
+        let mut names = find::NAMES.iter();
+        names.find_map(|name| self.try_open(Path::new(name), false))
     }
-    list
+    fn folders(&mut self, folders: Vec<PathBuf>) -> Option<Nvrtc> {
+        folders.into_iter().find_map(|folder| {
+            self.looked.push(folder.display().to_string());
+            let files = find::in_folder(&folder);
+            files.iter().find_map(|file| self.try_open(file, true))
+        })
+    }
+    fn failed(self) -> NvrtcError {
+        self.unusable.unwrap_or_else(|| NvrtcError::NotFound {
+            looked: self.looked.join(", "),
+        })
+    }
 }
 
 impl Nvrtc {
-    /// Opens the library that `EVERWARP_NVRTC` names, or the first one found in the usual places.
+    /// Opens the library that `EVERWARP_NVRTC` names, or the first usable one of: the toolkits that
+    /// `CUDA_HOME` and `CUDA_PATH` name, the Python package in `VIRTUAL_ENV`, what the system's loader
+    /// finds, the toolkits below `/usr/local` and `/opt`, and the Python package where `python3` has it.
+    ///
+    /// # Errors
+    /// There is none, or `EVERWARP_NVRTC` names something else.
     pub fn open() -> Result<Self, NvrtcError> {
-        if let Some(path) = std::env::var_os("EVERWARP_NVRTC") {
-            return Self::open_at(Path::new(&path));
+        if let Some(path) = find::setting(std::env::var_os(find::VARIABLE)) {
+            return Self::open_named(&path);
         }
-        let candidates = candidates();
-        for path in &candidates {
-            match Self::open_at(path) {
-                Ok(nvrtc) => return Ok(nvrtc),
-                Err(NvrtcError::BadPath { .. }) => {}
-                Err(other) => return Err(other),
-            }
-        }
-        let looked = candidates
-            .iter()
-            .map(|p| p.display().to_string())
-            .collect::<Vec<_>>()
-            .join(", ");
-        Err(NvrtcError::NotFound { looked })
+        let mut search = Search::default();
+        let here = find::Surroundings::here();
+        let mut found = search.folders(here.named());
+        found = found.or_else(|| search.names());
+        found = found.or_else(|| search.folders(here.installed()));
+        found = found.or_else(|| search.folders(find::python()));
+        found.ok_or_else(|| search.failed())
+    }
+
+    /// Opens what `EVERWARP_NVRTC` names, and blames the variable if that fails.
+    fn open_named(path: &Path) -> Result<Self, NvrtcError> {
+        Self::open_at(path).map_err(|e| match e {
+            NvrtcError::CannotOpen { path, reason } => NvrtcError::BadPath { path, reason },
+            other => other,
+        })
     }
 
     /// Opens the library at a path.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is no NVRTC.
     pub fn open_at(path: &Path) -> Result<Self, NvrtcError> {
         // NVRTC opens its builtins by bare name; opened before, they are found wherever they lie.
         if let Some(folder) = path.parent() {
@@ -198,7 +197,7 @@ impl Nvrtc {
             }
         }
         // SAFETY: loading NVRTC runs its initialisers, which have no requirements.
-        let library = unsafe { Library::new(path) }.map_err(|e| NvrtcError::BadPath {
+        let library = unsafe { Library::new(path) }.map_err(|e| NvrtcError::CannotOpen {
             path: path.to_owned(),
             reason: e.to_string(),
         })?;
@@ -317,4 +316,48 @@ pub fn options(arch: u32) -> [String; 4] {
         "-lineinfo".to_owned(),
         "--ptxas-options=-v".to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_variable_names_is_blamed_on_it() {
+        let path = Path::new("/nonexistent/libnvrtc.so.13");
+        let named = Nvrtc::open_named(path)
+            .expect_err("it is not there")
+            .to_string();
+        assert!(
+            named.starts_with("EVERWARP_NVRTC names /nonexistent/"),
+            "{named}"
+        );
+        let given = Nvrtc::open_at(path)
+            .expect_err("it is not there")
+            .to_string();
+        assert!(
+            given.starts_with("/nonexistent/libnvrtc.so.13 cannot be opened"),
+            "{given}"
+        );
+        assert!(!given.contains("EVERWARP_NVRTC"), "{given}");
+    }
+
+    #[test]
+    fn a_search_that_fails_says_where_it_looked_or_what_was_of_no_use() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut search = Search::default();
+        assert!(search.folders(vec![folder.path().to_owned()]).is_none());
+        let text = search.failed().to_string();
+        assert!(
+            text.contains(&folder.path().display().to_string()),
+            "{text}"
+        );
+        assert!(text.contains("nvidia-cuda-nvrtc"), "{text}");
+
+        std::fs::write(folder.path().join("libnvrtc.so.13"), b"no library").expect("writable");
+        let mut search = Search::default();
+        assert!(search.folders(vec![folder.path().to_owned()]).is_none());
+        let text = search.failed().to_string();
+        assert!(text.contains("libnvrtc.so.13 cannot be opened"), "{text}");
+    }
 }

@@ -29,7 +29,8 @@ impl Raw {
         device.context.enter()?;
         let cubin = Cache::user()
             .compile(&raw_source(), device.arch())
-            .map_err(|e| BackendError::Compile(Box::new(e)))?;
+            .map_err(|e| BackendError::Compile(Box::new(e)))?
+            .into_image();
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast())) }?;

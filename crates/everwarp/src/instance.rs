@@ -177,7 +177,7 @@ pub(crate) fn place(image: &Image, program: &'static Program) -> Result<Option<u
 /// Adds a program to an image, unless it is there; answers whether it was added.
 ///
 /// # Errors
-/// [`Error::DuplicateProgram`], [`Error::TooManyFunctions`].
+/// [`Error::DuplicateProgram`], [`Error::TooManyFunctions`], or those of [`Program::check`].
 pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<bool, Error> {
     if image.programs.iter().any(|p| p.name == program.name) {
         return place(image, program).map(|_| false);
@@ -187,6 +187,7 @@ pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<boo
     if functions > limit {
         return Err(Error::TooManyFunctions { functions, limit });
     }
+    program.check()?;
     image.programs.push(program);
     Ok(true)
 }

@@ -57,3 +57,16 @@ unsafe fn element<'a, T>(at: DevPtr<T>, index: u64) -> &'a T {
     // SAFETY: the caller vouches.
     unsafe { &*(at.address() as *const T).add(index as usize) }
 }
+
+/// Brings what a later task reads closer to the core, where the processor can be told to.
+fn prefetch<T>(at: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint about a live reference; every x86-64 processor has it.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
+            std::ptr::from_ref(at).cast(),
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}

@@ -23,6 +23,12 @@ pub(crate) const DEEP: u32 = 3;
 pub(crate) const HOLD: u32 = 4;
 pub(crate) const CHAIN: u32 = 5;
 pub(crate) const HALVES: u32 = 6;
+pub(crate) const MARK: u32 = 7;
+pub(crate) const WIDE: u32 = 8;
+pub(crate) const UNDER_WIDE: u32 = 9;
+
+/// How many `MARK` tasks have run.
+pub(crate) static MARKED: AtomicU32 = AtomicU32::new(0);
 
 fn report(cx: &mut dyn TaskCx) {
     cx.report_add(cx.arg());
@@ -59,6 +65,15 @@ fn halves(cx: &mut dyn TaskCx) {
     cx.spawn(FAULT, 0, 0);
 }
 
+fn mark(_: &mut dyn TaskCx) {
+    MARKED.fetch_add(1, Ordering::AcqRel);
+}
+/// Spawns a task that needs no room, and then one that needs more than there may be.
+fn under_wide(cx: &mut dyn TaskCx) {
+    cx.spawn(MARK, 0, 0);
+    cx.spawn(WIDE, 0, 0);
+}
+
 const fn function(
     name: &'static str,
     max_spawn: u16,
@@ -87,6 +102,9 @@ static PROGRAM: Program = Program {
         function("hold", 0, false, false, hold),
         function("chain", 1, false, true, chain),
         function("halves", 2, false, true, halves),
+        function("mark", 0, false, false, mark),
+        function("wide", 100, false, true, mark),
+        function("under_wide", 2, false, true, under_wide),
     ],
     device_source: "",
     write_params: |_| Ok(()),

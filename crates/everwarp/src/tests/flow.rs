@@ -297,6 +297,21 @@ fn instances_are_checked_and_counted() {
         engine.load(&IMPOSTOR),
         Err(Error::DuplicateProgram { .. })
     ));
+    static GREEDY: Program = Program {
+        name: "greedy",
+        functions: &[everwarp_backend::Function {
+            max_spawn: everwarp_backend::MAX_SPAWN + 1,
+            ..PROGRAM_COPY.functions[0]
+        }],
+        ..PROGRAM_COPY
+    };
+    let greedy = |error: Option<Error>| {
+        let text = error.expect("it spawns too many").to_string();
+        assert!(text.contains("`greedy`") && text.contains("129"), "{text}");
+    };
+    greedy(engine.load(&GREEDY).err());
+    let cpu = crate::Device::open(crate::Select::Cpu).expect("it is always there");
+    greedy(cpu.engine().program(&GREEDY).start().err());
     engine.load(&ABSENT).expect("it loads");
     engine.resume().expect("it resumes");
     drop(kept);

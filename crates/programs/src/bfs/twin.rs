@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everwarp::TaskCx;
 
 use super::{DevBfs, HUB, LANE_EDGES, PART_EDGES, VISIT};
-use crate::element;
+use crate::{element, prefetch};
 
 /// # Safety
 /// - `v` is a vertex of the graph in `p`.
@@ -16,26 +16,41 @@ unsafe fn best<'a>(p: &DevBfs, v: u32) -> &'a AtomicU64 {
 
 /// Offers level + 1 to the neighbours on edges `first..end`.
 fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u32) {
-    for edge in first..end {
-        // SAFETY: the graph was validated when the instance was made.
-        let (u, word) = unsafe {
-            let u = *element(p.columns, edge.into());
-            (u, best(p, u))
-        };
-        let mine = (level + 1) << 32 | u64::from(v);
-        // Most neighbours were reached before: a look is cheaper than an exchange.
-        if word.load(Ordering::Relaxed) > mine
-            && word.fetch_min(mine, Ordering::Relaxed) >> 32 > level + 1
-        {
-            t.spawn(VISIT, 0, (level + 1) << 32 | u64::from(u));
+    let mine = (level + 1) << 32 | u64::from(v);
+    let mut first = first;
+    while first < end {
+        // All looks before the first exchange: a processor waits for many loads at once, but lets none
+        // pass an exchange. Most neighbours were reached before, so that most looks are all there is.
+        let mut open = [0; LANE_EDGES as usize];
+        let mut count = 0;
+        let part = end.min(first + LANE_EDGES);
+        for edge in first..part {
+            // SAFETY: the graph was validated when the instance was made.
+            let (u, word) = unsafe {
+                let u = *element(p.columns, edge.into());
+                (u, best(p, u))
+            };
+            open[count] = u;
+            count += usize::from(word.load(Ordering::Relaxed) > mine);
         }
+        for &u in &open[..count] {
+            // SAFETY: as above.
+            let word = unsafe { best(p, u) };
+            if word.fetch_min(mine, Ordering::Relaxed) >> 32 > level + 1 {
+                // SAFETY: as above; rows has one element more than there are vertices.
+                prefetch(unsafe { element(p.rows, u.into()) });
+                t.spawn(VISIT, 0, (level + 1) << 32 | u64::from(u));
+            }
+        }
+        first = part;
     }
 }
 
 pub(super) fn visit(t: &mut dyn TaskCx) {
     // SAFETY: the instance was made with these parameters.
     let p = *unsafe { t.params::<DevBfs>() };
-    let (v, level) = (t.lo(), u64::from(t.hi()));
+    let arg = t.arg();
+    let (v, level) = (arg as u32, arg >> 32);
     // SAFETY: tasks name vertices.
     let (word, first, end) = unsafe {
         (

@@ -1,0 +1,316 @@
+//! What the facts mean, and what to do about what is missing.
+
+use everwarp::{CudaUnavailable, EngineKind};
+
+use super::Finding;
+use super::facts::{Facts, Gpu, NotStarted, Started};
+
+fn good(what: &'static str, found: String) -> Finding {
+    Finding {
+        what,
+        ok: true,
+        found,
+        fix: None,
+    }
+}
+fn missing(what: &'static str, found: impl ToString, fix: &'static str) -> Finding {
+    Finding {
+        what,
+        ok: false,
+        found: found.to_string(),
+        fix: Some(fix),
+    }
+}
+
+const CORES: &str = "cores";
+const DRIVER: &str = "driver";
+const GPU: &str = "GPU";
+const CAPABILITY: &str = "compute capability";
+const COOPERATIVE: &str = "cooperative launch";
+const MEMORY: &str = "device memory";
+const NVRTC: &str = "NVRTC";
+const CACHE: &str = "image cache";
+const IO_URING: &str = "io_uring";
+const ENGINE: &str = "engine";
+
+/// One finding for each thing that an engine rests on; what cannot be looked at for want of something
+/// else is left to that one's line.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut list = vec![cores(facts.cores), driver(&facts.driver)];
+    gpu(facts, &mut list);
+    list.push(match &facts.nvrtc {
+        Ok((major, minor, path)) => good(NVRTC, format!("{major}.{minor} ({})", path.display())),
+        Err(e) => missing(
+            NVRTC,
+            e,
+            "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set EVERWARP_NVRTC; images in the cache run without it",
+        ),
+    });
+    list.push(match &facts.cache {
+        Some(folder) => good(CACHE, folder.display().to_string()),
+        None => missing(
+            CACHE,
+            "no folder for it",
+            "set EVERWARP_CACHE_DIR to a folder that can be written",
+        ),
+    });
+    list.push(match &facts.io_uring {
+        Ok(()) => good(IO_URING, "the kernel offers it".to_owned()),
+        Err(why) => missing(
+            IO_URING,
+            why,
+            "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile; only host calls will use it",
+        ),
+    });
+    list.push(engine(facts.kind, &facts.engine));
+    list
+}
+
+fn cores(cores: usize) -> Finding {
+    if cores > 1 {
+        return good(CORES, format!("{cores}; the cpu engine runs here"));
+    }
+    missing(
+        CORES,
+        "only one, which the cpu engine's only worker shares with the program that waits for it",
+        "give the process more cores: check taskset, the container's CPU limit and the virtual machine's size",
+    )
+}
+
+fn driver(driver: &Result<u32, CudaUnavailable>) -> Finding {
+    match driver {
+        Ok(count) => good(DRIVER, format!("it works and shows {count} GPUs")),
+        Err(e @ CudaUnavailable::NoDriver) => missing(
+            DRIVER,
+            e,
+            "install NVIDIA's driver (its libcuda.so.1 must be in the loader's path), or use --engine cpu",
+        ),
+        Err(e) => missing(
+            DRIVER,
+            e,
+            "run nvidia-smi: reload or reinstall the driver it complains about, or use --engine cpu",
+        ),
+    }
+}
+
+/// The GPU, and what the engine needs of it.
+fn gpu(facts: &Facts, list: &mut Vec<Finding>) {
+    let found = |name: &str| good(GPU, name.to_owned());
+    match &facts.gpu {
+        Ok(gpu) => {
+            list.push(good(
+                GPU,
+                format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors),
+            ));
+            let (major, minor) = (gpu.arch / 10, gpu.arch % 10);
+            list.push(good(CAPABILITY, format!("{major}.{minor}")));
+            list.push(good(COOPERATIVE, "supported".to_owned()));
+            list.push(memory(gpu, &facts.engine));
+        }
+        Err(CudaUnavailable::TooOld { name, major, minor }) => {
+            list.push(found(name));
+            list.push(missing(
+                CAPABILITY,
+                format!("{major}.{minor}, but the engine needs 8.0"),
+                "use a GPU of the Ampere generation or later (choose one with CUDA_VISIBLE_DEVICES), or --engine cpu",
+            ));
+        }
+        Err(CudaUnavailable::NotCooperative { name }) => {
+            list.push(found(name));
+            list.push(missing(
+                COOPERATIVE,
+                "not supported, as under MPS and some kinds of vGPU",
+                "stop MPS or give the machine the whole GPU, or use --engine cpu",
+            ));
+        }
+        Err(CudaUnavailable::NoDevice { count, .. }) => list.push(missing(
+            GPU,
+            format!("the driver shows {count}"),
+            "check CUDA_VISIBLE_DEVICES, or the container's GPU option (--gpus all), or use --engine cpu",
+        )),
+        Err(_) => list.push(missing(
+            GPU,
+            "cannot be looked at without a driver that works",
+            "see to the driver first, or use --engine cpu",
+        )),
+    }
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+fn memory(gpu: &Gpu, engine: &Result<Started, NotStarted>) -> Finding {
+    let text = match &gpu.memory {
+        Ok((free, total)) => format!("{} MiB free of {} MiB", mib(*free), mib(*total)),
+        Err(e) => format!("the driver does not say how much is free: {e}"),
+    };
+    match engine {
+        Err(NotStarted {
+            wanted: Some(wanted),
+            ..
+        }) => missing(
+            MEMORY,
+            format!(
+                "{text}, but an engine of default size wants {} MiB",
+                mib(*wanted)
+            ),
+            "end other programs on the GPU (nvidia-smi lists them), or start the engine with smaller Pools",
+        ),
+        _ => good(MEMORY, text),
+    }
+}
+
+/// An engine of default size, and what it occupies.
+fn engine(kind: EngineKind, engine: &Result<Started, NotStarted>) -> Finding {
+    match engine {
+        Ok(s) => good(
+            ENGINE,
+            format!(
+                "{kind}: {} MiB of device memory and {} MiB of pinned host memory by default; {} workers of size {}; started in {:.1} ms",
+                mib(s.device_bytes),
+                mib(s.host_bytes),
+                s.workers,
+                s.size,
+                s.milliseconds
+            ),
+        ),
+        Err(e) => missing(
+            ENGINE,
+            format!("{kind}: {}", e.message),
+            "see to what is missing above, or use --engine cpu; if nothing is, report it as a bug",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that has everything.
+    fn all() -> Facts {
+        Facts {
+            cores: 16,
+            driver: Ok(1),
+            gpu: Ok(Gpu {
+                name: "NVIDIA H200".to_owned(),
+                multiprocessors: 132,
+                arch: 90,
+                memory: Ok((100 << 30, 140 << 30)),
+            }),
+            nvrtc: Ok((13, 0, "libnvrtc.so.13".into())),
+            cache: Some("/cache".into()),
+            io_uring: Ok(()),
+            kind: EngineKind::Cuda,
+            engine: Ok(Started {
+                device_bytes: 500 << 20,
+                host_bytes: 20 << 20,
+                workers: 4224,
+                size: 264,
+                milliseconds: 3.0,
+            }),
+        }
+    }
+    /// The one thing missing, with what to do.
+    fn only_missing(facts: &Facts) -> (&'static str, &'static str) {
+        let list = judge(facts);
+        let mut missing = list.iter().filter(|f| !f.ok);
+        let one = missing.next().expect("something is missing");
+        assert!(missing.next().is_none(), "{list:?}");
+        let fix = one.fix.expect("it says what to do");
+        assert!(!fix.contains('\n'), "one line: {fix}");
+        (one.what, fix)
+    }
+
+    #[test]
+    fn nothing_is_to_do_where_everything_is() {
+        for finding in judge(&all()) {
+            assert!(finding.ok && finding.fix.is_none(), "{finding:?}");
+            assert!(finding.to_string().starts_with("ok "), "{finding}");
+        }
+    }
+
+    #[test]
+    fn each_thing_that_is_missing_has_its_own_line() {
+        let (what, fix) = only_missing(&Facts { cores: 1, ..all() });
+        assert!(what == CORES && fix.contains("taskset"), "{fix}");
+
+        let name = || "NVIDIA T4".to_owned();
+        let gpu = |reason| Facts {
+            gpu: Err(reason),
+            ..all()
+        };
+        let (what, fix) = only_missing(&gpu(CudaUnavailable::TooOld {
+            name: name(),
+            major: 7,
+            minor: 5,
+        }));
+        assert!(what == CAPABILITY && fix.contains("Ampere"), "{fix}");
+        let (what, fix) = only_missing(&gpu(CudaUnavailable::NotCooperative { name: name() }));
+        assert!(what == COOPERATIVE && fix.contains("MPS"), "{fix}");
+        let (what, fix) = only_missing(&gpu(CudaUnavailable::NoDevice {
+            ordinal: 0,
+            count: 0,
+        }));
+        assert!(what == GPU && fix.contains("CUDA_VISIBLE_DEVICES"), "{fix}");
+
+        let (what, fix) = only_missing(&Facts {
+            nvrtc: Err("not found".to_owned()),
+            ..all()
+        });
+        assert!(what == NVRTC && fix.contains("nvidia-cuda-nvrtc"), "{fix}");
+        let (what, fix) = only_missing(&Facts {
+            cache: None,
+            ..all()
+        });
+        assert!(what == CACHE && fix.contains("EVERWARP_CACHE_DIR"), "{fix}");
+        let (what, fix) = only_missing(&Facts {
+            io_uring: Err("no".to_owned()),
+            ..all()
+        });
+        assert!(
+            what == IO_URING && fix.contains("io_uring_disabled"),
+            "{fix}"
+        );
+    }
+
+    #[test]
+    fn a_driver_that_is_missing_or_broken_is_told_apart() {
+        let fix = |reason: fn() -> CudaUnavailable| {
+            let list = judge(&Facts {
+                driver: Err(reason()),
+                gpu: Err(reason()),
+                ..all()
+            });
+            let missing: Vec<_> = list.into_iter().filter(|f| !f.ok).collect();
+            assert_eq!(missing.len(), 2, "{missing:?}");
+            assert_eq!([missing[0].what, missing[1].what], [DRIVER, GPU]);
+            missing[0].fix.expect("it says what to do")
+        };
+        assert!(fix(|| CudaUnavailable::NoDriver).starts_with("install"));
+        let broken = || {
+            CudaUnavailable::DriverFailed(everwarp::BackendError::Driver {
+                call: "cuInit",
+                code: 999,
+                name: "CUDA_ERROR_UNKNOWN".to_owned(),
+            })
+        };
+        assert!(fix(broken).starts_with("run nvidia-smi"));
+    }
+
+    #[test]
+    fn too_little_device_memory_says_how_much_is_wanted() {
+        let list = judge(&Facts {
+            engine: Err(NotStarted {
+                wanted: Some(500 << 20),
+                message: "out of device memory".to_owned(),
+            }),
+            ..all()
+        });
+        let memory = list.iter().find(|f| f.what == MEMORY).expect("it is there");
+        assert!(!memory.ok && memory.found.contains("500 MiB"), "{memory}");
+        assert!(memory.fix.expect("a fix").contains("smaller Pools"));
+        let engine = list.iter().find(|f| f.what == ENGINE).expect("it is there");
+        assert!(!engine.ok && engine.found.contains("cuda"), "{engine}");
+    }
+}
