@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use everwarp::Image;
 use everwarp::cuda::image::source;
 use everwarp::cuda::nvrtc::Nvrtc;
-use everwarp_programs::{ALL, probe};
+use everwarp_programs::{ALL, BENCH, probe};
 
 /// NVRTC, as `.ci/install-nvrtc` installs it or as the system has it. In CI it must be there.
 fn nvrtc() -> Option<Nvrtc> {
@@ -86,7 +86,7 @@ fn all_programs_together_for_each_architecture() {
 #[test]
 fn each_program_alone() {
     let Some(nvrtc) = nvrtc() else { return };
-    for program in ALL {
+    for program in ALL.into_iter().chain(BENCH) {
         compile(
             &nvrtc,
             &Image {
@@ -98,6 +98,17 @@ fn each_program_alone() {
 }
 
 #[test]
+fn the_programs_of_benchmarks_together() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let image = Image {
+        programs: ALL.into_iter().chain(BENCH).collect(),
+    };
+    for arch in [80, 90, 100] {
+        compile(&nvrtc, &image, arch);
+    }
+}
+
+#[test]
 fn the_raw_kernels() {
     let Some(nvrtc) = nvrtc() else { return };
     let source = everwarp::cuda::image::raw_source();
@@ -105,6 +116,23 @@ fn the_raw_kernels() {
         nvrtc
             .compile(&source.unit, &source.headers, arch)
             .expect("they compile");
+    }
+}
+
+#[test]
+fn the_kernels_that_benchmarks_are_compared_with() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let source = everwarp::cuda::baseline::baseline_source();
+    for arch in [80, 90, 100] {
+        let cubin = nvrtc.compile(&source.unit, &source.headers, arch);
+        let log = cubin.expect("they compile").log;
+        let frames = log.lines().filter(|l| l.contains("bytes stack frame"));
+        for line in frames {
+            assert!(
+                line.contains("0 bytes stack frame, 0 bytes spill stores"),
+                "sm_{arch}: {line}\n{log}"
+            );
+        }
     }
 }
 
