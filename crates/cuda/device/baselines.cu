@@ -149,7 +149,7 @@ EW_FN bool is_last(u32* ticket, u32 blocks) {
 
 // One level, launched by a host that knows how large the frontier is. The last block tells it the next size
 // through a word in host memory, so that it need not wait for the kernel's end. state: next size, ticket.
-extern "C" __global__ void __launch_bounds__(256) base_level(const u32* rows, const u32* columns, u32* levels, const u64* in, u32 n,
+extern "C" __global__ void __launch_bounds__(256, 4) base_level(const u32* rows, const u32* columns, u32* levels, const u64* in, u32 n,
                                                              u64* out, u32* state, u32 next, u64* host) {
   Graph g{rows, columns, levels};
   u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256) base_level(const u32* rows, co
 
 // One level that finds out from device memory what to do, as a node of a graph must. state: size, next size,
 // ticket, level.
-extern "C" __global__ void __launch_bounds__(256) base_level_node(const u32* rows, const u32* columns, u32* levels, u64* queue0,
+extern "C" __global__ void __launch_bounds__(256, 4) base_level_node(const u32* rows, const u32* columns, u32* levels, u64* queue0,
                                                                   u64* queue1, u32* state, u64* host) {
   Graph g{rows, columns, levels};
   u32 n = __ldcg(&state[0]), level = __ldcg(&state[3]);
@@ -199,7 +199,7 @@ EW_FN void grid_barrier(u32* arrived, u32& barriers) {
 // other side: unreached vertices look for a neighbour in it (Beamer, Asanovic, Patterson: "Direction-optimizing
 // breadth-first search", SC 2012; alpha = 14, beta = 24). state: 0..2 sizes in rotation, 4..6 edges in rotation,
 // 8 level and 9 size after block 0 went on alone, 10 edges reached by then, 16 arrivals at the barrier.
-extern "C" __global__ void __launch_bounds__(1024) base_search(const u32* rows, const u32* columns, u32* levels, u64* queue0, u64* queue1,
+extern "C" __global__ void __launch_bounds__(1024, 1) base_search(const u32* rows, const u32* columns, u32* levels, u64* queue0, u64* queue1,
                                                               u32* state, u32 vertices, u32 edges, u32 turns) {
   __shared__ u32 alone[2];
   __shared__ u32 alone_edges;

@@ -129,7 +129,7 @@ fn the_kernels_that_benchmarks_are_compared_with() {
         let frames = log.lines().filter(|l| l.contains("bytes stack frame"));
         for line in frames {
             assert!(
-                line.contains("0 bytes stack frame, 0 bytes spill stores"),
+                line.contains(" 0 bytes stack frame, 0 bytes spill stores"),
                 "sm_{arch}: {line}\n{log}"
             );
         }
