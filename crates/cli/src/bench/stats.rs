@@ -14,7 +14,7 @@ pub(crate) enum Role {
     Limit,
 }
 
-/// The fastest rival of a row.
+/// A rival of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) row: String,
@@ -56,7 +56,9 @@ pub(crate) struct Row {
     /// Rows that are its rivals; all rivals of the case when there are none here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) against: Vec<String>,
-    pub(crate) rival: Option<Rival>,
+    /// What else does the same, fastest first.
+    #[serde(default)]
+    pub(crate) rivals: Vec<Rival>,
 }
 
 /// What became of a row.
@@ -132,7 +134,7 @@ impl Row {
             verified: false,
             raw: Vec::new(),
             against: Vec::new(),
-            rival: None,
+            rivals: Vec::new(),
         }
     }
     pub(crate) fn verified(self, verified: bool) -> Self {
@@ -143,12 +145,10 @@ impl Row {
         self
     }
     /// Names what it is compared with, where that was measured in the same row.
-    pub(crate) fn rival(self, name: &str, median_s: f64) -> Self {
-        let rival = Some(Rival {
-            row: name.to_owned(),
-            median_s,
-        });
-        Self { rival, ..self }
+    pub(crate) fn rival(mut self, name: &str, median_s: f64) -> Self {
+        let row = name.to_owned();
+        self.rivals.push(Rival { row, median_s });
+        self
     }
     pub(crate) fn case(self, case: &str) -> Self {
         let case = case.to_owned();
@@ -168,9 +168,13 @@ impl Row {
         let against = rows.iter().map(|&r| r.to_owned()).collect();
         Self { against, ..self }
     }
-    /// How many times faster than its rival; below 1 it loses.
+    /// How many times faster than a rival; below 1 it loses.
+    pub(crate) fn over(&self, rival: &Rival) -> f64 {
+        rival.median_s / self.median_s
+    }
+    /// How many times faster than its fastest rival.
     pub(crate) fn advantage(&self) -> Option<f64> {
-        Some(self.rival.as_ref()?.median_s / self.median_s)
+        Some(self.over(self.rivals.first()?))
     }
 }
 
@@ -180,7 +184,7 @@ pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Finds the fastest rival of each of the engine's rows. A result that is wrong is nobody's rival.
+/// Finds the rivals of each of the engine's rows. A result that is wrong is nobody's rival.
 pub(crate) fn compare(outcomes: &mut [Outcome]) {
     let rivals: Vec<Row> = outcomes
         .iter()
@@ -200,14 +204,15 @@ pub(crate) fn compare(outcomes: &mut [Outcome]) {
                 && r.case == row.case
                 && (row.against.is_empty() || row.against.contains(&r.row))
         };
-        let best = rivals
+        row.rivals = rivals
             .iter()
             .filter(comparable)
-            .min_by(|a, b| a.median_s.total_cmp(&b.median_s));
-        row.rival = best.map(|r| Rival {
-            row: r.row.clone(),
-            median_s: r.median_s,
-        });
+            .map(|r| Rival {
+                row: r.row.clone(),
+                median_s: r.median_s,
+            })
+            .collect();
+        row.rivals.sort_by(|a, b| a.median_s.total_cmp(&b.median_s));
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
         ];
         compare(&mut outcomes);
         let ours = outcomes[0].row().expect("measured").clone();
-        assert_eq!(ours.rival.as_ref().map(|r| r.row.as_str()), Some("fast"));
+        assert_eq!(ours.rivals.first().map(|r| r.row.as_str()), Some("fast"));
         assert_eq!(ours.advantage(), Some(0.5));
 
         if let Outcome::Measured(fast) = &mut outcomes[2] {

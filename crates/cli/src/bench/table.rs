@@ -22,8 +22,8 @@ pub(crate) fn rate(value: f64) -> String {
 
 /// What a row's comparison comes to; losses are called losses.
 pub(crate) fn verdict(row: &Row) -> Option<String> {
-    let (rival, advantage) = (row.rival.as_ref()?, row.advantage()?);
-    Some(match advantage {
+    let rival = row.rivals.first()?;
+    Some(match row.over(rival) {
         a if a >= 1.0 => format!("{a:.2} x as fast as {}", rival.row),
         a => format!("LOSES by {:.2} x to {}", 1.0 / a, rival.row),
     })
@@ -50,7 +50,7 @@ fn line(row: &Row) -> String {
         _ => ' ',
     };
     format!(
-        "{mark}{:<18}{:>16}{:>7}{times}{rate:>18}{:>12}  {}\n",
+        "{mark}{:<18}{:>24}{:>7}{times}{rate:>18}{:>12}  {}\n",
         row.row,
         row.case,
         row.n,
@@ -62,7 +62,7 @@ fn line(row: &Row) -> String {
 /// All rows as a table; those of the engine are marked with a star.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let mut text = format!(
-        " {:<18}{:>16}{:>7}{:>12}{:>12}{:>12}{:>12}{:>12}{:>18}{:>12}  result\n",
+        " {:<18}{:>24}{:>7}{:>12}{:>12}{:>12}{:>12}{:>12}{:>18}{:>12}  result\n",
         "row", "case", "n", "min", "median", "p99", "mean", "spread", "rate", "each"
     );
     for outcome in outcomes {
@@ -70,7 +70,7 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
             Outcome::Measured(row) => line(row),
             Outcome::Skipped {
                 row, case, skipped, ..
-            } => format!(" {row:<18}{case:>16}  not measured: {skipped}\n"),
+            } => format!(" {row:<18}{case:>24}  not measured: {skipped}\n"),
             Outcome::Failed { row, error, .. } => format!(" {row:<18}  FAILED: {error}\n"),
         };
     }

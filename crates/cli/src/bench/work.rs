@@ -10,7 +10,7 @@ use crate::error::CliError;
 const LEAST: usize = 3;
 const MOST: usize = 100;
 /// Repetitions go on until they have taken this long, checks included.
-const BUDGET: Duration = Duration::from_millis(600);
+const BUDGET: Duration = Duration::from_millis(400);
 /// A size at which one repetition would take longer is left out.
 const LONGEST_S: f64 = 2.0;
 

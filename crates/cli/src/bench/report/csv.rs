@@ -21,7 +21,7 @@ fn measured(r: &Row) -> Vec<String> {
     };
     let raw: Vec<String> = r.raw.iter().map(|(n, v)| format!("{n}={v:e}")).collect();
     let number = |v: f64| format!("{v:e}");
-    let rival = r.rival.as_ref();
+    let rival = r.rivals.first();
     vec![
         r.bench.clone(),
         r.row.clone(),

@@ -67,7 +67,7 @@ fn facts(out: &mut String, report: &Report) {
 /// What a reader wants to know first: what failed, and where the engine loses.
 fn summary(out: &mut String, report: &Report) {
     let rows = || report.rows.iter().filter_map(Outcome::row);
-    let ours = || rows().filter(|r| r.role == Role::Ours && r.rival.is_some());
+    let ours = || rows().filter(|r| r.role == Role::Ours && !r.rivals.is_empty());
     let lost = |r: &&Row| r.advantage().is_some_and(|a| a < 1.0);
     let (all, losses) = (ours().count(), ours().filter(lost).count());
     let bad = report.rows.iter().filter(|o| o.is_bad()).count();
@@ -112,7 +112,7 @@ fn write_section(out: &mut String, section: &Section<'_>) {
         out,
         "<table>\n<tr><th class=\"text\">row</th><th class=\"text\">case</th><th>n</th><th>min</th><th>median</th>\
          <th>p99</th><th>mean</th><th>spread</th><th>rate</th><th>each</th><th class=\"text\">result</th>\
-         <th class=\"text\">against the fastest rival</th><th class=\"text\">raw limits</th>\
+         <th class=\"text\">against the fastest rival, and the others</th><th class=\"text\">raw limits</th>\
          <th class=\"text\">engine, device</th><th class=\"text\">what</th></tr>"
     );
     for outcome in &section.rows {
@@ -164,14 +164,20 @@ fn measured(out: &mut String, row: &Row) {
         (Some(a), Some(text)) => (if a < 1.0 { "loss" } else { "win" }, text),
         _ => ("note", String::new()),
     };
+    let others = row.rivals.iter().skip(1);
+    let others: Vec<String> = others
+        .map(|r| format!("{:.2} x {}", row.over(r), r.row))
+        .collect();
     let _ = writeln!(
         out,
-        "<td>{}{}/s</td><td>{}</td><td class=\"text\">{result}</td><td class=\"text {class}\">{}</td>\
+        "<td>{}{}/s</td><td>{}</td><td class=\"text\">{result}</td><td class=\"text wide\"><span class=\"{class}\">{}</span> \
+         <span class=\"note\">{}</span></td>\
          <td class=\"text\">{}</td><td class=\"text\">{}, {}</td><td class=\"text wide\">{}</td></tr>",
         rate(row.per_second),
         escape(&row.unit),
         time(row.median_s / row.units),
         escape(&verdict),
+        escape(&others.join(", ")),
         escape(&raw(row).join("; ")),
         escape(&row.engine),
         escape(&row.device),

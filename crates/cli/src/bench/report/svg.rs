@@ -131,7 +131,7 @@ fn lines(experiment: &Experiment, rows: &[&Row]) -> String {
     for (i, (name, colour, role)) in series(rows).into_iter().enumerate() {
         let mut points: Vec<&&Row> = rows.iter().filter(|r| r.row == name).collect();
         points.sort_by_key(|r| r.size);
-        let at = |r: &&&Row| (x(r.size.unwrap_or(1)), y(r.per_second));
+        let at = |r: &&Row| (x(r.size.unwrap_or(1)), y(r.per_second));
         let path: Vec<String> = points
             .iter()
             .map(|r| format!("{:.1},{:.1}", at(r).0, at(r).1))
@@ -147,7 +147,7 @@ fn lines(experiment: &Experiment, rows: &[&Row]) -> String {
             path.join(" ")
         );
         for r in &points {
-            let (cx, cy) = at(&r);
+            let (cx, cy) = at(r);
             let tip = format!("{name}, {}: {}", r.case, time(r.median_s));
             let _ = writeln!(
                 out,

@@ -57,10 +57,11 @@ struct Ours {
 
 impl Work for Ours {
     fn run(&mut self) -> Result<(), CliError> {
-        Ok(match &self.way {
-            Way::Batch(tasks) => self.engine.submit_all(tasks)?,
-            Way::Root(function) => self.range.run(&self.engine, *function)?,
-        })
+        let done = match &self.way {
+            Way::Batch(tasks) => self.engine.submit_all(tasks),
+            Way::Root(function) => self.range.run(&self.engine, *function),
+        };
+        Ok(done?)
     }
     fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
         Ok(self.range.holds(rounds as u32)?)
