@@ -138,6 +138,22 @@ EW_FN u32 expand(const Graph& g, u64 range, u32 next, u64* out, u32* counter) {
   return edges;
 }
 
+// The place in a queue that a lane begins with: neighbours in the queue, such as the parts of a hub, go to different
+// warps, and a short queue to as many warps as there are.
+EW_FN u32 place(u32 warp, u32 warps) { return threadIdx.x % 32 * warps + warp; }
+EW_FN u32 grid_warp() { return (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
+EW_FN u32 grid_warps() { return gridDim.x * blockDim.x / 32; }
+
+// The grid: works off a queue of n ranges.
+EW_FN u32 expand_all(const Graph& g, const u64* in, u32 n, u32 next, u64* out, u32* counter) {
+  u32 warp = grid_warp(), warps = grid_warps(), edges = 0;
+  for (u32 base = 0; base + warp < n; base += warps * 32) {
+    u32 i = base + place(warp, warps);
+    edges += expand(g, i < n ? in[i] : 0, next, out, counter);
+  }
+  return edges;
+}
+
 // The block: true in all threads of the last of `blocks` blocks to get here; what the others wrote is seen.
 EW_FN bool is_last(u32* ticket, u32 blocks) {
   __shared__ u32 last;
@@ -151,9 +167,7 @@ EW_FN bool is_last(u32* ticket, u32 blocks) {
 // through a word in host memory, so that it need not wait for the kernel's end. state: next size, ticket.
 extern "C" __global__ void __launch_bounds__(256, 4) base_level(const u32* rows, const u32* columns, u32* levels, const u64* in, u32 n,
                                                              u64* out, u32* state, u32 next, u64* host) {
-  Graph g{rows, columns, levels};
-  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-  expand(g, i < n ? in[i] : 0, next, out, &state[0]);
+  expand_all(Graph{rows, columns, levels}, in, n, next, out, &state[0]);
   if (!is_last(&state[1], gridDim.x) || threadIdx.x != 0) return;
   u32 size = load(&state[0], relaxed, gpu);
   state[0] = 0;
@@ -165,15 +179,11 @@ extern "C" __global__ void __launch_bounds__(256, 4) base_level(const u32* rows,
 // ticket, level.
 extern "C" __global__ void __launch_bounds__(256, 4) base_level_node(const u32* rows, const u32* columns, u32* levels, u64* queue0,
                                                                   u64* queue1, u32* state, u64* host) {
-  Graph g{rows, columns, levels};
   u32 n = __ldcg(&state[0]), level = __ldcg(&state[3]);
   if (n == 0) return;
   const u64* in = level % 2 ? queue1 : queue0;
   u64* out = level % 2 ? queue0 : queue1;
-  for (u32 base = blockIdx.x * blockDim.x; base < n; base += gridDim.x * blockDim.x) {
-    u32 i = base + threadIdx.x;
-    expand(g, i < n ? in[i] : 0, level + 1, out, &state[1]);
-  }
+  expand_all(Graph{rows, columns, levels}, in, n, level + 1, out, &state[1]);
   if (!is_last(&state[2], gridDim.x) || threadIdx.x != 0) return;
   u32 size = load(&state[1], relaxed, gpu);
   state[0] = size;
@@ -194,93 +204,95 @@ EW_FN void grid_barrier(u32* arrived, u32& barriers) {
   __syncthreads();
 }
 
-// The whole search in one cooperative launch. While the frontier fits one block, block 0 goes on alone, with
-// barriers of a block instead of the grid. With `turns`, a level whose frontier has many edges is done from the
-// other side: unreached vertices look for a neighbour in it (Beamer, Asanovic, Patterson: "Direction-optimizing
-// breadth-first search", SC 2012; alpha = 14, beta = 24). state: 0..2 sizes in rotation, 4..6 edges in rotation,
-// 8 level and 9 size after block 0 went on alone, 10 edges reached by then, 16 arrivals at the barrier.
-extern "C" __global__ void __launch_bounds__(1024, 1) base_search(const u32* rows, const u32* columns, u32* levels, u64* queue0, u64* queue1,
-                                                              u32* state, u32 vertices, u32 edges, u32 turns) {
-  __shared__ u32 alone[2];
-  __shared__ u32 alone_edges;
+// The warp: adds up what its lanes found.
+EW_FN void add_up(u32* total, u32 found) {
+  __syncwarp();
+  found = __reduce_add_sync(0xffffffffu, found);
+  if (threadIdx.x % 32 == 0 && found != 0) atomicAdd(total, found);
+}
+
+constexpr u32 ALONE_EDGES = 8192;  // a frontier with more is worth the whole grid
+
+// The whole search in one cooperative launch. While the frontier is small, block 0 goes on alone, with barriers of
+// a block instead of the grid. With `turns`, a level whose frontier has many edges is done from the other side:
+// unreached vertices look for a neighbour in it (Beamer, Asanovic, Patterson: "Direction-optimizing breadth-first
+// search", SC 2012; alpha = 14, beta = 24). state: 0..2 sizes in rotation, 4..6 edges in rotation; after block 0 went
+// on alone 8 level, 9 size, 10 edges reached meanwhile, 11 edges of the frontier; 16 arrivals at the barrier.
+extern "C" __global__ void __launch_bounds__(1024, 1) base_search(const u32* rows, const u32* columns, u32* levels, u64* queue0,
+                                                                 u64* queue1, u32* state, u32 vertices, u32 edges, u32 turns) {
+  __shared__ u32 alone_size[2], alone_edges[2], block_edges;
   Graph g{rows, columns, levels};
-  u32 barriers = 0, level = 0, n = __ldcg(&state[0]), turn = 0, frontier_edges = __ldcg(&state[4]);
-  u32 unexplored = edges - frontier_edges;
+  u32 barriers = 0, level = 0, turn = 0, n = __ldcg(&state[0]), frontier = __ldcg(&state[4]);
+  u32 unexplored = edges - frontier;
   bool up = false;
   const u32 me = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
   while (n > 0) {
-    if (!up && n <= blockDim.x) {
+    if (!up && n <= blockDim.x && frontier <= ALONE_EDGES) {
       if (blockIdx.x == 0) {
         u32 reached = 0;
-        if (threadIdx.x == 0) alone_edges = 0;
-        while (n > 0 && n <= blockDim.x) {
-          if (threadIdx.x == 0) alone[level % 2] = 0;
+        const u32 warp = threadIdx.x / 32, mine = place(warp, blockDim.x / 32);
+        while (n > 0 && n <= blockDim.x && frontier <= ALONE_EDGES) {
+          u32 parity = level % 2;
+          if (threadIdx.x == 0) alone_size[parity] = alone_edges[parity] = 0;
           __syncthreads();
-          const u64* in = level % 2 ? queue1 : queue0;
-          u64* out = level % 2 ? queue0 : queue1;
-          if (threadIdx.x / 32 * 32 < n) {
-            u32 found = expand(g, threadIdx.x < n ? in[threadIdx.x] : 0, level + 1, out, &alone[level % 2]);
-            if (turns) reached += found;
+          if (warp < n) {
+            const u64* in = parity ? queue1 : queue0;
+            u32 found = expand(g, mine < n ? in[mine] : 0, level + 1, parity ? queue0 : queue1, &alone_size[parity]);
+            add_up(&alone_edges[parity], found);
           }
           __syncthreads();
-          n = alone[level % 2];
+          n = alone_size[parity];
+          frontier = alone_edges[parity];
+          reached += frontier;
           level++;
         }
-        if (turns && reached) atomicAdd(&alone_edges, reached);
-        __syncthreads();
         if (threadIdx.x == 0) {
           state[8] = level;
           state[9] = n;
-          state[10] = alone_edges;
+          state[10] = reached;
+          state[11] = frontier;
         }
       }
       grid_barrier(&state[16], barriers);
       level = __ldcg(&state[8]);
       n = __ldcg(&state[9]);
       unexplored -= __ldcg(&state[10]);
-      // The frontier is small beside the graph as a rule; whether to turn is decided after the next level.
-      continue;
-    }
-    u32 next = (turn + 1) % 3, after = (turn + 2) % 3;
-    if (me == 0) {
-      state[after] = 0;
-      state[4 + after] = 0;
-    }
-    u64* out = level % 2 ? queue0 : queue1;
-    u32 found = 0;
-    if (up) {
-      for (u32 v = me; v < vertices; v += threads) {
-        if (__ldcg(&levels[v]) != EMPTY) continue;
-        u32 first = rows[v], end = rows[v + 1];
-        for (u32 e = first; e < end; e++) {
-          if (__ldcg(&levels[columns[e]]) != level) continue;
-          levels[v] = level + 1;
-          found += end - first;
-          enqueue(out, &state[next], first, end);
-          break;
-        }
-      }
+      frontier = __ldcg(&state[11]);
     } else {
-      const u64* in = level % 2 ? queue1 : queue0;
-      for (u32 base = me / 32 * 32; base < n; base += threads) {
-        u32 i = base + threadIdx.x % 32;
-        found += expand(g, i < n ? __ldcg(&in[i]) : 0, level + 1, out, &state[next]);
+      // The words of this level were cleared a level ago, those of the next are cleared now: nobody reads them
+      // any more, since all passed the barrier in between.
+      u32 next = (turn + 1) % 3, after = (turn + 2) % 3;
+      if (me == 0) state[after] = state[4 + after] = 0;
+      if (threadIdx.x == 0) block_edges = 0;
+      __syncthreads();
+      u64* out = level % 2 ? queue0 : queue1;
+      u32 found = 0;
+      if (up) {
+        for (u32 v = me; v < vertices; v += threads) {
+          if (__ldcg(&levels[v]) != EMPTY) continue;
+          u32 first = rows[v], end = rows[v + 1];
+          for (u32 e = first; e < end; e++) {
+            if (__ldcg(&levels[columns[e]]) != level) continue;
+            levels[v] = level + 1;
+            found += end - first;
+            enqueue(out, &state[next], first, end);
+            break;
+          }
+        }
+      } else {
+        found = expand_all(g, level % 2 ? queue1 : queue0, n, level + 1, out, &state[next]);
       }
+      add_up(&block_edges, found);
+      __syncthreads();
+      if (threadIdx.x == 0 && block_edges != 0) atomicAdd(&state[4 + next], block_edges);
+      grid_barrier(&state[16], barriers);
+      n = __ldcg(&state[next]);
+      frontier = __ldcg(&state[4 + next]);
+      unexplored -= frontier;
+      turn = next;
+      level++;
     }
-    if (turns) {
-      __syncwarp();
-      found = __reduce_add_sync(0xffffffffu, found);
-      if (threadIdx.x % 32 == 0 && found) atomicAdd(&state[4 + next], found);
-    }
-    grid_barrier(&state[16], barriers);
-    n = __ldcg(&state[next]);
-    turn = next;
-    level++;
-    if (turns) {
-      frontier_edges = __ldcg(&state[4 + next]);
-      up = up ? n >= vertices / 24 : frontier_edges > unexplored / 14;
-      unexplored -= frontier_edges;
-    }
+    up = turns && (up ? n >= vertices / 24 : frontier > unexplored / 14);
   }
 }
 

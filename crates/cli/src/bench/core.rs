@@ -305,7 +305,7 @@ fn bfs_chain(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
 }
 
 fn bfs_roads(device: &Device, roads: Option<&Path>) -> Result<Row, CliError> {
-    let path = roads.unwrap_or(Path::new(""));
+    let path = roads.expect("the part is declared to need it");
     let graph = read_path(path, &ReadOptions::default(), &mut |_, _| {})?;
     search(device, &graph, "the road network from vertex 0", 30)
 }

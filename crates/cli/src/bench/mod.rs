@@ -131,6 +131,9 @@ fn measure_here(
         name: name.to_owned(),
         known: there().map(|(_, p)| p.name).collect::<Vec<_>>().join(", "),
     })?;
+    if part.roads && args.roads.is_none() {
+        return Err(CliError::NeedsRoads { row: part.name });
+    }
     let cx = Context {
         device,
         roads: args.roads.as_deref(),

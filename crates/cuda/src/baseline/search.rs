@@ -150,7 +150,7 @@ impl<'b> Search<'b> {
             SearchWay::Launches => {}
             _ => state[0] = self.first_size,
         }
-        if self.way == SearchWay::Turning {
+        if matches!(self.way, SearchWay::Cooperative | SearchWay::Turning) {
             state[4] = end - first;
         }
         self.state.write(&state)?;
@@ -193,8 +193,10 @@ impl<'b> Search<'b> {
             let mut from = self.queues[level as usize % 2].at;
             let mut to = self.queues[(level as usize + 1) % 2].at;
             level += 1;
+            // A short queue is spread over more warps than it would fill.
+            let spread = blocks(size, self.shape.block / 4).min(self.base.multiprocessors * 8);
             let shape = Shape {
-                grid: blocks(size, self.shape.block),
+                grid: blocks(size, self.shape.block).max(spread),
                 ..self.shape
             };
             let params = &mut args![rows, columns, levels, from, size, to, state, level, host];

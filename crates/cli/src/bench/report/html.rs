@@ -184,3 +184,57 @@ fn measured(out: &mut String, row: &Row) {
         escape(&row.what)
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use everwarp::{Device, Select};
+
+    use super::*;
+    use crate::bench::experiment::ALL;
+
+    #[test]
+    fn losses_failures_and_what_is_left_out_are_said() {
+        let device = Device::open(Select::Cpu).expect("cores are always there");
+        let mut report = Report::begin("A", &device);
+        let mut lost = Row::new("x < y", "task", 1.0, vec![2.0])
+            .size(10)
+            .verified(true)
+            .rival("fast", 1.0)
+            .rival("slow", 8.0);
+        lost.row = "lost".into();
+        let wrong = Row::new("", "task", 1.0, vec![1.0]).size(10);
+        report.rows = vec![
+            Outcome::Measured(Box::new(lost)),
+            Outcome::Measured(Box::new(wrong)),
+            Outcome::Skipped {
+                bench: "A".into(),
+                row: "big".into(),
+                case: "99".into(),
+                skipped: "too long".into(),
+            },
+            Outcome::Failed {
+                bench: "A".into(),
+                row: "broken".into(),
+                error: "it <crashed>".into(),
+            },
+        ];
+        let section = Section {
+            experiment: ALL[1],
+            rows: report.rows.iter().collect(),
+            plots: Vec::new(),
+        };
+        let page = write(&report, &[section]);
+        for part in [
+            "4 rows, of which 2 failed or gave a wrong result",
+            "<span class=\"loss\">1 lose</span>",
+            "LOSES by 2.00 x to fast",
+            "4.00 x slow",
+            "<span class=\"bad\">WRONG</span>",
+            "not measured: too long",
+            "it &lt;crashed&gt;",
+            "x &lt; y",
+        ] {
+            assert!(page.contains(part), "the page lacks {part}");
+        }
+    }
+}
