@@ -82,8 +82,9 @@ impl<T: Number> Memory<T> {
     }
     /// Sets every byte.
     pub(super) fn fill(&self, byte: u8) -> Result<(), BackendError> {
+        let bytes = self.len.max(1) * size_of::<T>();
         // SAFETY: the whole allocation.
-        unsafe { call!(cuMemsetD8_v2(self.at, byte, self.len * size_of::<T>())) }?;
+        unsafe { call!(cuMemsetD8_v2(self.at, byte, bytes)) }?;
         settle()
     }
 }

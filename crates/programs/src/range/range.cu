@@ -8,8 +8,11 @@ __device__ __forceinline__ void range_halve(ew::Lane& t, u32 size, u32 leaf, u32
   }
 }
 
+// What an earlier submission wrote is read past the first-level cache.
+__device__ __forceinline__ void range_one(const DevRange& p, u32 i) { p.cells[i] = __ldcg(&p.cells[i]) + 1; }
+
 __device__ void range_add(ew::Lane& t, const DevRange& p) {
-  if (t.lo() < p.cells_len) p.cells[t.lo()] += 1;
+  if (t.lo() < p.cells_len) range_one(p, t.lo());
 }
 __device__ void range_spread(ew::Lane& t, const DevRange&) { range_halve(t, 1, FN_range_add, FN_range_spread); }
 __device__ void range_split(ew::Lane& t, const DevRange& p) {
@@ -35,15 +38,15 @@ __device__ void range_grain(ew::Warp& t, const DevRange& p) {
   for (; i + 96 < quads; i += 128) {
     uint4 v[4];
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) v[k] = wide[i + 32 * k];
+    for (u32 k = 0; k < 4; k++) v[k] = __ldcg(&wide[i + 32 * k]);
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
       wide[i + 32 * k] = make_uint4(v[k].x + 1, v[k].y + 1, v[k].z + 1, v[k].w + 1);
     }
   }
   for (; i < quads; i += 32) {
-    uint4 v = wide[i];
+    uint4 v = __ldcg(&wide[i]);
     wide[i] = make_uint4(v.x + 1, v.y + 1, v.z + 1, v.w + 1);
   }
-  if (quads * 4 + t.lane < n) p.cells[first + quads * 4 + t.lane] += 1;
+  if (quads * 4 + t.lane < n) range_one(p, first + quads * 4 + t.lane);
 }
