@@ -40,6 +40,9 @@ pub(crate) enum CliError {
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]
     UnknownBench { name: String, known: String },
+    #[error("`{row}` needs a road network")]
+    #[diagnostic(help("give one with --roads FILE"))]
+    NeedsRoads { row: &'static str },
     #[error("{failed} of {rows} rows failed")]
     BenchFailed { failed: usize, rows: usize },
     #[error(transparent)]
@@ -66,6 +69,7 @@ impl CliError {
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }
             | Self::UnknownBench { .. }
+            | Self::NeedsRoads { .. }
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Spec(_) => 2,
             _ => 1,

@@ -4,6 +4,7 @@
 //! block, grid, system. [`image`] joins them with the programs, [`nvrtc`] compiles the result, [`cache`]
 //! keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
 
+pub mod baseline;
 pub mod cache;
 mod copy;
 mod device;

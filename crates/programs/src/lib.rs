@@ -6,9 +6,12 @@
 pub mod bfs;
 pub mod fib;
 pub mod noop;
+pub mod operators;
 pub mod pagerank;
+pub mod pairs;
 pub mod pingpong;
 pub mod probe;
+pub mod range;
 pub mod tree;
 
 use everwarp::{DevPtr, Function, Order, Program, Shape, TwinFn, dev_struct};
@@ -48,6 +51,9 @@ pub const ALL: [&Program; 6] = [
     &pingpong::PROGRAM,
     &noop::PROGRAM,
 ];
+
+/// Programs that only `everwarp bench` runs: apart, so that other images need not carry them.
+pub const BENCH: [&Program; 3] = [&pairs::PROGRAM, &range::PROGRAM, &operators::PROGRAM];
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///

@@ -3,6 +3,8 @@
 //! `cargo test -p everwarp-programs --test conformance -- cuda` runs one engine's; where there is no GPU,
 //! the GPU's tests are listed as ignored.
 
+#[path = "conformance/bench_programs.rs"]
+mod bench_programs;
 #[path = "conformance/cases.rs"]
 mod cases;
 
@@ -22,11 +24,15 @@ fn limit() -> Duration {
     Duration::from_secs(seconds.unwrap_or(120))
 }
 
+fn all() -> impl Iterator<Item = &'static cases::Case> {
+    cases::ALL.iter().chain(bench_programs::ALL)
+}
+
 fn main() {
     if let Ok(name) = std::env::var(CHILD) {
         let (engine, case) = name.split_once("::").expect("engine::case");
         let select = engine.parse().expect("an engine");
-        let case = cases::ALL.iter().find(|c| c.0 == case).expect("a case");
+        let case = all().find(|c| c.0 == case).expect("a case");
         case.1(select);
         return;
     }
@@ -36,7 +42,7 @@ fn main() {
     }
     let mut trials = Vec::new();
     for (engine, there) in [("cpu", true), ("cuda", cuda.is_ok())] {
-        for (case, _) in cases::ALL {
+        for (case, _) in all() {
             let name = format!("{engine}::{case}");
             let child = name.clone();
             trials.push(Trial::test(name, move || run_child(&child)).with_ignored_flag(!there));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use everwarp::Image;
 use everwarp::cuda::image::source;
 use everwarp::cuda::nvrtc::Nvrtc;
-use everwarp_programs::{ALL, probe};
+use everwarp_programs::{ALL, BENCH, probe};
 
 /// NVRTC, as `.ci/install-nvrtc` installs it or as the system has it. In CI it must be there.
 fn nvrtc() -> Option<Nvrtc> {
@@ -123,4 +123,35 @@ fn an_error_in_a_program_carries_the_compilers_log() {
         .expect_err("it is broken")
         .to_string();
     assert!(error.contains("expected an expression"), "{error}");
+}
+
+#[test]
+fn the_programs_of_benchmarks() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let alone = BENCH.map(|program| {
+        let programs = vec![program];
+        compile(&nvrtc, &Image { programs }, 90)
+    });
+    no_frames(&alone.concat());
+    let image = Image {
+        programs: ALL.into_iter().chain(BENCH).collect(),
+    };
+    let together = [80, 90].map(|arch| compile(&nvrtc, &image, arch));
+    no_frames(&together.concat());
+}
+
+#[test]
+fn the_kernels_that_benchmarks_are_compared_with() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let source = everwarp::cuda::baseline::baseline_source();
+    for arch in [80, 90, 100] {
+        let cubin = nvrtc.compile(&source.unit, &source.headers, arch);
+        let log = cubin.expect("they compile").log;
+        for line in log.lines().filter(|l| l.contains("bytes stack frame")) {
+            assert!(
+                line.contains(" 0 bytes stack frame, 0 bytes spill stores"),
+                "sm_{arch}: {line}\n{log}"
+            );
+        }
+    }
 }

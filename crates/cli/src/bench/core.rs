@@ -8,23 +8,43 @@ use everwarp::{Device, Engine, EngineKind, Program};
 use everwarp_graph::{Csr, ReadOptions, Spec, generate, read_path};
 use everwarp_programs::{bfs, fib, noop, pingpong, tree};
 
+use super::experiment::{Experiment, Measure, On, Part};
 use super::stats::{Row, median};
 use crate::error::CliError;
 
-type Measure = fn(&Device, Option<&Path>) -> Result<Row, CliError>;
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "core",
+    title: "what the engine itself costs",
+    about: "Each row stands beside the least that the same machine needs for such a step, measured in the same \
+            process before the engine was resident.",
+    parts: &[
+        one("round_trip", round_trip),
+        one("host_tasks", host_tasks),
+        one("fib", fib_row),
+        one("tree", tree_row),
+        one("step", step),
+        one("fork_join", fork_join),
+        one("epoch_swap", epoch_swap),
+        one("start", start),
+        one("bfs_chain", bfs_chain),
+        Part {
+            roads: true,
+            ..one("bfs_roads", bfs_roads)
+        },
+    ],
+};
 
-pub(crate) const ROWS: [(&str, Measure); 10] = [
-    ("round_trip", round_trip),
-    ("host_tasks", host_tasks),
-    ("fib", fib_row),
-    ("tree", tree_row),
-    ("step", step),
-    ("fork_join", fork_join),
-    ("epoch_swap", epoch_swap),
-    ("start", start),
-    ("bfs_chain", bfs_chain),
-    ("bfs_roads", bfs_roads),
-];
+const fn one(
+    name: &'static str,
+    measure: fn(&Device, Option<&Path>) -> Result<Row, CliError>,
+) -> Part {
+    Part {
+        name,
+        on: On::Both,
+        roads: false,
+        measure: Measure::One(measure),
+    }
+}
 
 fn engine(device: &Device, program: &'static Program) -> Result<Engine, CliError> {
     Ok(device.engine().program(program).start()?)
@@ -77,7 +97,6 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     engine.park()?;
     let right = engine.stats()?.executed == 22_000;
     let mut row = Row::new(
-        &engine,
         "submit, run, see the completion; engine idle",
         "trip",
         1.0,
@@ -88,7 +107,9 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         row = row
             .raw("pinned_ping_pong_s", median(direct))
             .raw("three_hop_relay_s", median(relay));
-        row = row.raw("launch_and_synchronize_s", median(launches));
+        let launch = median(launches);
+        row = row.raw("launch_and_synchronize_s", launch);
+        row = row.rival("launch and synchronize", launch);
     }
     Ok(row)
 }
@@ -113,14 +134,7 @@ fn host_tasks(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         std::hint::black_box(&mut copy);
         Ok(())
     })?;
-    let row = Row::new(
-        &engine,
-        "tiny tasks from one host thread",
-        "task",
-        n as f64,
-        list,
-    )
-    .verified(right);
+    let row = Row::new("tiny tasks from one host thread", "task", n as f64, list).verified(right);
     Ok(row.raw("copied_by_one_thread", n as f64 / median(copies)))
 }
 
@@ -143,7 +157,6 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     })?;
     let calls = fib::calls(n) as f64;
     let row = Row::new(
-        &engine,
         &format!("fib({n}), every call a task with a join; additions not counted"),
         "task",
         calls,
@@ -170,7 +183,7 @@ fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     let what = format!(
         "a tree of depth {depth}, 256 loads and multiply-adds a task (checked at depth 14)"
     );
-    Ok(Row::new(&engine, &what, "task", nodes, list).verified(right))
+    Ok(Row::new(&what, "task", nodes, list).verified(right))
 }
 
 fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -184,16 +197,17 @@ fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         Ok(())
     })?;
     let row = Row::new(
-        &engine,
         "10,000 dependent steps, each a task",
         "step",
         f64::from(steps),
         list,
     )
     .verified(right);
-    Ok(limits
-        .into_iter()
-        .fold(row, |row, l| row.raw("launch_and_synchronize_s", median(l))))
+    Ok(limits.into_iter().fold(row, |row, l| {
+        let launch = median(l);
+        row.raw("launch_and_synchronize_s", launch)
+            .rival("launch and synchronize", launch * f64::from(steps))
+    }))
 }
 
 fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -206,7 +220,6 @@ fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         Ok(())
     })?;
     Ok(Row::new(
-        &engine,
         "2,000 levels that fork 32 tasks and join",
         "level",
         f64::from(levels),
@@ -226,7 +239,6 @@ fn epoch_swap(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         right &= fib::run(&engine, &instance, 8)? == fib::reference(8);
     }
     let row = Row::new(
-        &engine,
         "stop flag to the next epoch's first answer",
         "swap",
         1.0,
@@ -252,9 +264,8 @@ fn start(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
             list.push(seconds);
         }
     }
-    let engine = engine(device, &fib::PROGRAM)?;
     let what = "from an open device to an engine that answers, image cached";
-    Ok(Row::new(&engine, what, "start", 1.0, list).verified(right))
+    Ok(Row::new(what, "start", 1.0, list).verified(right))
 }
 
 /// Searches from vertex 0; the raw figure is a sequential search on this machine's CPU.
@@ -277,11 +288,15 @@ fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Ro
         std::hint::black_box(bfs::reference(graph.rows(), graph.columns(), 0));
         Ok(())
     })?;
-    let row = Row::new(&engine, what, "edge", graph.edges() as f64, list).verified(right);
-    Ok(row.raw("plain_sequential_search_s", median(plain)).raw(
-        "visits_per_vertex_reached",
-        tasks / expected.reached() as f64,
-    ))
+    let row = Row::new(what, "edge", graph.edges() as f64, list).verified(right);
+    let plain = median(plain);
+    Ok(row
+        .raw("plain_sequential_search_s", plain)
+        .rival("one CPU core", plain)
+        .raw(
+            "visits_per_vertex_reached",
+            tasks / expected.reached() as f64,
+        ))
 }
 
 fn bfs_chain(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -290,7 +305,7 @@ fn bfs_chain(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
 }
 
 fn bfs_roads(device: &Device, roads: Option<&Path>) -> Result<Row, CliError> {
-    let path = roads.unwrap_or(Path::new(""));
+    let path = roads.expect("the part is declared to need it");
     let graph = read_path(path, &ReadOptions::default(), &mut |_, _| {})?;
     search(device, &graph, "the road network from vertex 0", 30)
 }

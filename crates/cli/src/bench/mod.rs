@@ -1,122 +1,161 @@
-//! `everwarp bench`: each row in a child process with a watchdog, checked, beside its raw limit.
+//! `everwarp bench`: each part in a child process with a watchdog, checked, beside what it is to be compared
+//! with.
 
+mod child;
 mod core;
+mod experiment;
+mod operators;
+mod pairs;
+mod report;
+mod search;
 mod stats;
+mod table;
+mod tiny;
+mod work;
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use everwarp::{Device, Select};
-use indicatif::ProgressBar;
-use serde_json::Value;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::CliError;
 use crate::output::{print, print_json};
-
-/// A row that takes longer has hung.
-const LIMIT: Duration = Duration::from_secs(120);
+use experiment::{ALL, Context, Experiment, Part};
+use report::Report;
+use stats::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark: core.
+    /// Which benchmark: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), E (operators), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.
     #[arg(long, default_value = "auto")]
     engine: String,
-    /// A road network for the row `bfs_roads`; without it the row is left out, and that is said.
+    /// A road network; without it the parts that need one are left out, and that is said.
     #[arg(long)]
-    roads: Option<std::path::PathBuf>,
+    roads: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Measure only this row, in this process.
+    /// Write JSON, CSV, plots and a report to this folder.
     #[arg(long)]
+    out: Option<PathBuf>,
+    /// Measure only this part, in this process; print a line of JSON for each row.
+    #[arg(long, conflicts_with_all = ["json", "out"])]
     row: Option<String>,
 }
 
-pub(crate) fn main(args: &Args) -> Result<(), CliError> {
-    if args.name != "core" {
-        return Err(CliError::UnknownBench {
-            name: args.name.clone(),
-            known: "core".to_owned(),
-        });
+/// The experiments that a name stands for.
+fn chosen(name: &str) -> Result<Vec<&'static Experiment>, CliError> {
+    if name == "all" {
+        return Ok(ALL.to_vec());
     }
-    let device = Device::open(args.engine.parse::<Select>()?)?;
-    if let Some(row) = &args.row {
-        let measure = core::ROWS.iter().find(|r| r.0 == row);
-        let known = || core::ROWS.map(|r| r.0).join(", ");
-        let (name, measure) = *measure.ok_or_else(|| CliError::UnknownBench {
-            name: row.clone(),
-            known: known(),
+    let found = ALL
+        .into_iter()
+        .find(|e| e.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| CliError::UnknownBench {
+            name: name.to_owned(),
+            known: ALL.map(|e| e.name).join(", ") + " or all",
         })?;
-        let row = measure(&device, args.roads.as_deref())?;
-        return print_json(&row.named(name));
+    Ok(vec![found])
+}
+
+pub(crate) fn main(args: &Args) -> Result<(), CliError> {
+    let experiments = chosen(&args.name)?;
+    let device = Device::open(args.engine.parse::<Select>()?)?;
+    if let Some(name) = &args.row {
+        return measure_here(args, &device, &experiments, name);
     }
-    let kind = device.kind().to_string();
-    let (name, why) = (device.name(), device.why().to_owned());
+    let mut report = Report::begin(&args.name, &device);
+    let kind = device.kind();
+    // A GPU's context would take memory and time from the children's.
     drop(device);
-    let bar = ProgressBar::new(core::ROWS.len() as u64);
-    let mut rows = Vec::new();
-    let mut failed = 0;
-    for (row, _) in core::ROWS {
-        bar.set_message(row);
-        if row == "bfs_roads" && args.roads.is_none() {
-            eprintln!("bfs_roads is left out: give the road network with --roads FILE");
-            continue;
-        }
-        match child(args, &kind, row) {
-            Ok(value) => rows.push(value),
-            Err(reason) => {
-                failed += 1;
-                rows.push(serde_json::json!({ "row": row, "error": reason }));
-            }
+    let parts: Vec<(&Experiment, &Part)> = experiments
+        .iter()
+        .flat_map(|e| e.parts.iter().map(move |p| (*e, p)))
+        .filter(|(_, part)| part.runs_on(kind))
+        .collect();
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
+    let bar = ProgressBar::new(parts.len() as u64).with_style(style.expect("a valid template"));
+    bar.enable_steady_tick(std::time::Duration::from_millis(250));
+    for (experiment, part) in parts {
+        bar.set_message(format!("{} {}", experiment.name, part.name));
+        if part.roads && args.roads.is_none() {
+            report.rows.push(Outcome::Skipped {
+                bench: experiment.name.to_owned(),
+                row: part.name.to_owned(),
+                case: String::new(),
+                skipped: "give the road network with --roads FILE".to_owned(),
+            });
+        } else {
+            let rows = child::run(args, &report.engine, experiment, part);
+            report.rows.extend(rows);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let total = rows.len();
+    stats::compare(&mut report.rows);
+    if let Some(folder) = &args.out {
+        report.write(folder, &experiments)?;
+    }
     if args.json {
-        let report = serde_json::json!({ "bench": "core", "engine": kind, "device": name, "why": why, "rows": rows });
         print_json(&report)?;
     } else {
-        print(&format!("core on {kind} ({name})\n{}", stats::table(&rows)))?;
+        show(&report, &experiments)?;
     }
-    match failed {
+    match report.rows.iter().filter(|o| o.is_bad()).count() {
         0 => Ok(()),
-        _ => Err(CliError::BenchFailed {
+        failed => Err(CliError::BenchFailed {
             failed,
-            rows: total,
+            rows: report.rows.len(),
         }),
     }
 }
 
-/// Runs one row in a process of its own; answers its JSON, or why there is none.
-fn child(args: &Args, engine: &str, row: &str) -> Result<Value, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut command = Command::new(program);
-    command.args(["bench", "core", "--engine", engine, "--row", row, "--json"]);
-    if let Some(roads) = &args.roads {
-        command.arg("--roads").arg(roads);
+/// Measures one part in this process.
+fn measure_here(
+    args: &Args,
+    device: &Device,
+    experiments: &[&'static Experiment],
+    name: &str,
+) -> Result<(), CliError> {
+    let parts = || {
+        experiments
+            .iter()
+            .flat_map(|e| e.parts.iter().map(move |p| (e, p)))
+    };
+    let there = || parts().filter(|(_, p)| p.runs_on(device.kind()));
+    let found = there().find(|(_, p)| p.name == name);
+    let (experiment, part) = found.ok_or_else(|| CliError::UnknownBench {
+        name: name.to_owned(),
+        known: there().map(|(_, p)| p.name).collect::<Vec<_>>().join(", "),
+    })?;
+    if part.roads && args.roads.is_none() {
+        return Err(CliError::NeedsRoads { row: part.name });
     }
-    let spawned = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = spawned.map_err(|e| e.to_string())?;
-    let begin = Instant::now();
-    while child.try_wait().map_err(|e| e.to_string())?.is_none() {
-        if begin.elapsed() > LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("still running after {LIMIT:?}"));
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    let cx = Context {
+        device,
+        roads: args.roads.as_deref(),
+        bench: experiment.name,
+        part: part.name,
+    };
+    cx.measure(part)
+}
+
+/// Prints a table for each experiment.
+fn show(report: &Report, experiments: &[&Experiment]) -> Result<(), CliError> {
+    for experiment in experiments {
+        let mine = |o: &&Outcome| o.bench() == experiment.name;
+        let rows: Vec<Outcome> = report.rows.iter().filter(mine).cloned().collect();
+        print(&format!(
+            "{}: {}, on {} ({})\n{}\n",
+            experiment.name,
+            experiment.title,
+            report.engine,
+            report.device,
+            table::table(&rows)
+        ))?;
     }
-    let output = child.wait_with_output().map_err(|e| e.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())
+    print("* marks the engine's rows. Each of them is compared with the fastest of its rivals.")
 }

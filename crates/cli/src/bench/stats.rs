@@ -1,42 +1,112 @@
 //! Rows: what was measured, how often, and what it is to be compared with.
 
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// The engine.
+    Ours,
+    /// Another way to do the same; the fastest of them is what the engine is compared with.
+    Rival,
+    /// What the hardware allows when the question is an easier one; shown, and nobody's rival.
+    Limit,
+}
+
+/// A rival of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rival {
+    pub(crate) row: String,
+    /// Its median for the same work.
+    pub(crate) median_s: f64,
+}
 
 /// One measured row. Times are in seconds.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    row: &'static str,
-    engine: String,
-    device: String,
+    pub(crate) bench: String,
+    pub(crate) row: String,
+    /// What rows must share to be compared: a size, or an input's name. Empty where nothing is.
+    pub(crate) case: String,
+    /// The size as a number, where the case is one.
+    pub(crate) size: Option<u64>,
+    pub(crate) role: Role,
+    pub(crate) engine: String,
+    pub(crate) device: String,
     /// What one repetition does.
-    what: String,
-    n: usize,
-    min_s: f64,
-    median_s: f64,
-    mean_s: f64,
-    p99_s: f64,
+    pub(crate) what: String,
+    /// Repetitions.
+    pub(crate) n: usize,
+    pub(crate) min_s: f64,
+    pub(crate) median_s: f64,
+    pub(crate) mean_s: f64,
+    pub(crate) p99_s: f64,
     /// Standard deviation.
-    spread_s: f64,
+    pub(crate) spread_s: f64,
     /// How many things one repetition does, for a rate or a time of each.
-    units: f64,
-    unit: &'static str,
+    pub(crate) units: f64,
+    pub(crate) unit: String,
     /// Units a second, by the median.
-    per_second: f64,
+    pub(crate) per_second: f64,
     /// Whether every result was equal to the reference.
-    verified: bool,
+    pub(crate) verified: bool,
     /// Raw limits of the same machine and process: name and value.
-    raw: Vec<(&'static str, f64)>,
+    pub(crate) raw: Vec<(String, f64)>,
+    /// Rows that are its rivals; all rivals of the case when there are none here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) against: Vec<String>,
+    /// What else does the same, fastest first.
+    #[serde(default)]
+    pub(crate) rivals: Vec<Rival>,
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Outcome {
+    /// It was measured.
+    Measured(Box<Row>),
+    /// It was left out, and why.
+    Skipped {
+        bench: String,
+        row: String,
+        case: String,
+        skipped: String,
+    },
+    /// It failed, and why.
+    Failed {
+        bench: String,
+        row: String,
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// Whether the command must say that something went wrong.
+    pub(crate) fn is_bad(&self) -> bool {
+        match self {
+            Self::Measured(row) => !row.verified,
+            Self::Skipped { .. } => false,
+            Self::Failed { .. } => true,
+        }
+    }
+    pub(crate) fn bench(&self) -> &str {
+        match self {
+            Self::Measured(row) => &row.bench,
+            Self::Skipped { bench, .. } | Self::Failed { bench, .. } => bench,
+        }
+    }
+    pub(crate) fn row(&self) -> Option<&Row> {
+        match self {
+            Self::Measured(row) => Some(row),
+            _ => None,
+        }
+    }
 }
 
 impl Row {
-    pub(crate) fn new(
-        engine: &everwarp::Engine,
-        what: &str,
-        unit: &'static str,
-        units: f64,
-        mut times: Vec<f64>,
-    ) -> Self {
+    pub(crate) fn new(what: &str, unit: &str, units: f64, mut times: Vec<f64>) -> Self {
         assert!(!times.is_empty(), "a row has repetitions");
         times.sort_by(f64::total_cmp);
         let n = times.len();
@@ -44,9 +114,13 @@ impl Row {
         let spread = (times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
         let at = |q: f64| times[((n as f64 * q).ceil() as usize).clamp(1, n) - 1];
         Self {
-            row: "",
-            engine: engine.kind().to_string(),
-            device: engine.device_name(),
+            bench: String::new(),
+            row: String::new(),
+            case: String::new(),
+            size: None,
+            role: Role::Ours,
+            engine: String::new(),
+            device: String::new(),
             what: what.to_owned(),
             n,
             min_s: times[0],
@@ -55,21 +129,52 @@ impl Row {
             p99_s: at(0.99),
             spread_s: spread,
             units,
-            unit,
+            unit: unit.to_owned(),
             per_second: units / at(0.5),
             verified: false,
             raw: Vec::new(),
+            against: Vec::new(),
+            rivals: Vec::new(),
         }
     }
     pub(crate) fn verified(self, verified: bool) -> Self {
         Self { verified, ..self }
     }
-    pub(crate) fn raw(mut self, name: &'static str, value: f64) -> Self {
-        self.raw.push((name, value));
+    pub(crate) fn raw(mut self, name: &str, value: f64) -> Self {
+        self.raw.push((name.to_owned(), value));
         self
     }
-    pub(crate) fn named(self, row: &'static str) -> Self {
-        Self { row, ..self }
+    /// Names what it is compared with, where that was measured in the same row.
+    pub(crate) fn rival(mut self, name: &str, median_s: f64) -> Self {
+        let row = name.to_owned();
+        self.rivals.push(Rival { row, median_s });
+        self
+    }
+    pub(crate) fn case(self, case: &str) -> Self {
+        let case = case.to_owned();
+        Self { case, ..self }
+    }
+    pub(crate) fn size(self, size: u64) -> Self {
+        Self {
+            case: size.to_string(),
+            size: Some(size),
+            ..self
+        }
+    }
+    pub(crate) fn role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+    pub(crate) fn against(self, rows: &[&str]) -> Self {
+        let against = rows.iter().map(|&r| r.to_owned()).collect();
+        Self { against, ..self }
+    }
+    /// How many times faster than a rival; below 1 it loses.
+    pub(crate) fn over(&self, rival: &Rival) -> f64 {
+        rival.median_s / self.median_s
+    }
+    /// How many times faster than its fastest rival.
+    pub(crate) fn advantage(&self) -> Option<f64> {
+        Some(self.over(self.rivals.first()?))
     }
 }
 
@@ -79,67 +184,95 @@ pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.2} us", s * 1e6),
-        s if s < 1.0 => format!("{:.3} ms", s * 1e3),
-        s => format!("{s:.3} s"),
-    }
-}
-
-fn rate(value: f64) -> String {
-    match value {
-        v if v >= 1e9 => format!("{:.2} G", v / 1e9),
-        v if v >= 1e6 => format!("{:.2} M", v / 1e6),
-        v if v >= 1e3 => format!("{:.2} k", v / 1e3),
-        v => format!("{v:.2} "),
-    }
-}
-
-/// The rows as a table for people.
-pub(crate) fn table(rows: &[Value]) -> String {
-    let mut text = format!(
-        "{:<13}{:>7}{:>13}{:>13}{:>13}{:>22}  result\n",
-        "row", "n", "min", "median", "p99", "rate"
-    );
-    for row in rows {
-        let name = row["row"].as_str().unwrap_or_default();
-        if let Some(error) = row["error"].as_str() {
-            text += &format!("{name:<13}failed: {error}\n");
+/// Finds the rivals of each of the engine's rows. A result that is wrong is nobody's rival.
+pub(crate) fn compare(outcomes: &mut [Outcome]) {
+    let rivals: Vec<Row> = outcomes
+        .iter()
+        .filter_map(Outcome::row)
+        .filter(|r| r.role == Role::Rival && r.verified)
+        .cloned()
+        .collect();
+    for outcome in outcomes {
+        let Outcome::Measured(row) = outcome else {
+            continue;
+        };
+        if row.role != Role::Ours || row.case.is_empty() {
             continue;
         }
-        let f = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
-        let unit = format!(
-            "{}{}/s",
-            rate(f("per_second")),
-            row["unit"].as_str().unwrap_or_default()
-        );
-        let right = if row["verified"] == Value::Bool(true) {
-            "right"
-        } else {
-            "WRONG"
+        let comparable = |r: &&Row| {
+            r.bench == row.bench
+                && r.case == row.case
+                && (row.against.is_empty() || row.against.contains(&r.row))
         };
-        let times = [f("min_s"), f("median_s"), f("p99_s")].map(time);
-        text += &format!(
-            "{name:<13}{:>7}{:>13}{:>13}{:>13}{unit:>22}  {right}",
-            row["n"], times[0], times[1], times[2]
-        );
-        for raw in row["raw"].as_array().into_iter().flatten() {
-            let (name, value) = (
-                raw[0].as_str().unwrap_or_default(),
-                raw[1].as_f64().unwrap_or(f64::NAN),
-            );
-            let value = if name.ends_with("_s") {
-                time(value)
-            } else {
-                rate(value)
-            };
-            text += &format!(
-                "; {} {value}",
-                name.trim_end_matches("_s").replace('_', " ")
-            );
-        }
-        text += "\n";
+        row.rivals = rivals
+            .iter()
+            .filter(comparable)
+            .map(|r| Rival {
+                row: r.row.clone(),
+                median_s: r.median_s,
+            })
+            .collect();
+        row.rivals.sort_by(|a, b| a.median_s.total_cmp(&b.median_s));
     }
-    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, role: Role, seconds: f64) -> Outcome {
+        let mut row = Row::new("", "task", 1.0, vec![seconds])
+            .size(10)
+            .role(role)
+            .verified(true);
+        row.row = name.to_owned();
+        Outcome::Measured(Box::new(row))
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_times() {
+        let row = Row::new("", "task", 10.0, (1..=100).rev().map(f64::from).collect());
+        assert_eq!(
+            (row.n, row.min_s, row.median_s, row.p99_s),
+            (100, 1.0, 50.0, 99.0)
+        );
+        assert_eq!((row.mean_s, row.per_second), (50.5, 0.2));
+        assert!((row.spread_s - 28.866).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_fastest_right_rival_counts() {
+        let mut outcomes = vec![
+            row("ours", Role::Ours, 2.0),
+            row("slow", Role::Rival, 6.0),
+            row("fast", Role::Rival, 1.0),
+            row("limit", Role::Limit, 0.1),
+        ];
+        compare(&mut outcomes);
+        let ours = outcomes[0].row().expect("measured").clone();
+        assert_eq!(ours.rivals.first().map(|r| r.row.as_str()), Some("fast"));
+        assert_eq!(ours.advantage(), Some(0.5));
+
+        if let Outcome::Measured(fast) = &mut outcomes[2] {
+            fast.verified = false;
+        }
+        compare(&mut outcomes);
+        assert_eq!(outcomes[0].row().and_then(Row::advantage), Some(3.0));
+        assert!(outcomes[2].is_bad());
+    }
+
+    #[test]
+    fn outcomes_survive_the_way_from_a_child() {
+        let skipped = Outcome::Skipped {
+            bench: "A".into(),
+            row: "x".into(),
+            case: "10".into(),
+            skipped: "why".into(),
+        };
+        for outcome in [row("ours", Role::Ours, 0.25), skipped] {
+            let text = serde_json::to_string(&outcome).expect("it is JSON");
+            let back: Outcome = serde_json::from_str(&text).expect("it is an outcome");
+            assert_eq!(back, outcome);
+        }
+    }
 }

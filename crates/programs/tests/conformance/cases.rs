@@ -7,7 +7,7 @@ use everwarp_graph::{Spec, generate};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{ALL as PROGRAMS, bfs, fib, noop, pagerank, pingpong, tree};
 
-type Case = (&'static str, fn(Select));
+pub(crate) type Case = (&'static str, fn(Select));
 
 pub(crate) const ALL: &[Case] = &[
     ("noop_round_trips", noop_round_trips),

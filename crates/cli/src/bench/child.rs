@@ -1,0 +1,91 @@
+//! A part in a process of its own: what it hands over line by line, and a watchdog.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Args;
+use super::experiment::{Experiment, Part};
+use super::stats::Outcome;
+
+/// A part that takes longer has hung.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs a part; answers its rows, the last of them a failure if it did not end well.
+pub(crate) fn run(args: &Args, engine: &str, experiment: &Experiment, part: &Part) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    if let Err(error) = attempt(args, engine, experiment, part, &mut outcomes) {
+        outcomes.push(Outcome::Failed {
+            bench: experiment.name.to_owned(),
+            row: part.name.to_owned(),
+            error,
+        });
+    }
+    outcomes
+}
+
+fn attempt(
+    args: &Args,
+    engine: &str,
+    experiment: &Experiment,
+    part: &Part,
+    outcomes: &mut Vec<Outcome>,
+) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = Command::new(program);
+    command.args(["bench", experiment.name, "--engine", engine]);
+    command.args(["--row", part.name]);
+    if let Some(roads) = &args.roads {
+        command.arg("--roads").arg(roads);
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let stdout = child.stdout.take().expect("it is piped");
+    let mut stderr = child.stderr.take().expect("it is piped");
+    // Both pipes are read while the child runs: a full one would stop it.
+    std::thread::scope(|scope| {
+        let lines = scope.spawn(move || BufReader::new(stdout).lines().collect::<Vec<_>>());
+        let errors = scope.spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).trim().to_owned()
+        });
+        let ended = watch(&mut child);
+        let lines = lines.join().map_err(|_| "its output cannot be read")?;
+        let errors = errors.join().map_err(|_| "its errors cannot be read")?;
+        for line in lines {
+            // A child that was ended may leave half a line.
+            let parsed = line.ok().map(|l| serde_json::from_str(&l));
+            match parsed {
+                Some(Ok(outcome)) => outcomes.push(outcome),
+                _ if ended.is_err() => {}
+                _ => return Err("it wrote something that is no row".to_owned()),
+            }
+        }
+        match ended? {
+            status if status.success() => Ok(()),
+            status if errors.is_empty() => Err(format!("it ended with {status}")),
+            _ => Err(errors),
+        }
+    })
+}
+
+/// Waits for the child, and ends it when it takes too long.
+fn watch(child: &mut Child) -> Result<std::process::ExitStatus, String> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            return Ok(status);
+        }
+        if begin.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("still running after {LIMIT:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

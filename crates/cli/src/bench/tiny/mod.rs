@@ -1,0 +1,106 @@
+//! B: many tiny tasks that need nothing of each other.
+
+mod gpu;
+mod host;
+
+use everwarp::{DevTask, Engine};
+use everwarp_programs::range::{self, Range};
+
+use super::experiment::{Context, Experiment, On, Part};
+use super::stats::Role;
+use super::work::{Label, Work, sweep};
+use crate::error::CliError;
+
+/// Numbers of tasks.
+pub(super) const SIZES: [u64; 6] = [1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000];
+
+/// Cells in one grain of a range task: 16 KiB, so that the traffic to memory outweighs the task.
+const GRAIN: u32 = 4096;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "B",
+    title: "many tiny tasks",
+    about: "Each task adds 1 to a cell of its own. `bulk` is one kernel with a thread a task, `bulk_wide` the same at \
+            the speed of memory: where all tasks are alike and known, that is the right tool, and single tasks lose to \
+            it. `range_split` and `range_fan` are one task over all cells that divides itself down to grains of 4,096 \
+            cells, each worked off by a warp (halving, or among 32 at a time). `graph` has a node a task.",
+    parts: &[
+        Part::many("launch_and_wait", On::Cuda, gpu::launch_and_wait),
+        Part::many("stream", On::Cuda, gpu::stream),
+        Part::many("graph", On::Cuda, gpu::graph),
+        Part::many("graph_wide", On::Cuda, gpu::graph_wide),
+        Part::many("device_graph", On::Cuda, gpu::device_graph),
+        Part::many("bulk", On::Cuda, gpu::bulk),
+        Part::many("bulk_wide", On::Cuda, gpu::bulk_wide),
+        Part::many("threads", On::Cpu, host::threads),
+        Part::many("pool", On::Cpu, host::pool),
+        Part::many("pool_ranges", On::Cpu, host::pool_ranges),
+        Part::many("loop", On::Cpu, host::plain_loop),
+        Part::many("from_host", On::Both, from_host),
+        Part::many("on_device", On::Both, on_device),
+        Part::many("range_split", On::Both, range_split),
+        Part::many("range_fan", On::Both, range_fan),
+    ],
+};
+
+/// How the engine runs its tasks.
+enum Way {
+    Batch(Vec<DevTask>),
+    Root(u32),
+}
+
+struct Ours {
+    engine: Engine,
+    range: Range,
+    way: Way,
+}
+
+impl Work for Ours {
+    fn run(&mut self) -> Result<(), CliError> {
+        let done = match &self.way {
+            Way::Batch(tasks) => self.engine.submit_all(tasks),
+            Way::Root(function) => self.range.run(&self.engine, *function),
+        };
+        Ok(done?)
+    }
+    fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
+        Ok(self.range.holds(rounds as u32)?)
+    }
+}
+
+/// `root` is the function that the tasks grow from; without one the host submits them all.
+fn ours(cx: &Context<'_>, what: &str, root: Option<u32>) -> Result<(), CliError> {
+    let engine = cx.device.engine().program(&range::PROGRAM).start()?;
+    let unit = match root {
+        Some(range::SPLIT | range::FAN) => "cell",
+        _ => "task",
+    };
+    sweep(cx, Label::new(what, unit, Role::Ours), &SIZES, |n| {
+        let range = Range::new(&engine, n as u32, GRAIN)?;
+        let way = match root {
+            Some(function) => Way::Root(function),
+            None => Way::Batch(range.batch()),
+        };
+        Ok(Ours {
+            engine: engine.clone(),
+            range,
+            way,
+        })
+    })
+}
+
+fn from_host(cx: &Context<'_>) -> Result<(), CliError> {
+    ours(cx, "a task a cell, all submitted by one host thread", None)
+}
+fn on_device(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = "a task a cell, spawned by a binary tree of tasks";
+    ours(cx, what, Some(range::SPREAD))
+}
+fn range_split(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = "one task over all cells, halved down to grains of 4,096";
+    ours(cx, what, Some(range::SPLIT))
+}
+fn range_fan(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = "one task over all cells, divided among 32 at a time down to grains of 4,096";
+    ours(cx, what, Some(range::FAN))
+}

@@ -1,0 +1,76 @@
+//! The benchmarks' command from end to end, on the engine that is everywhere.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn everwarp(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_everwarp");
+    let output = Command::new(program).args(args).output();
+    output.expect("the command starts")
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn a_run_checks_its_results_and_leaves_a_report() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("made/by/it");
+    let path = out.to_str().expect("a plain path");
+    let output = everwarp(&["bench", "E", "--engine", "cpu", "--json", "--out", path]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let written: serde_json::Value =
+        serde_json::from_str(&read(&out, "bench.json")).expect("it is JSON");
+    assert_eq!(printed, written);
+    let rows = written["rows"].as_array().expect("rows");
+    // Five ways without the engine and one with it, at three sizes.
+    assert_eq!(rows.len(), 18);
+    for row in rows {
+        assert_eq!(row["verified"], true, "{row}");
+        let ours = row["role"] == "ours";
+        assert_eq!(ours, row["row"] == "tasks");
+        assert_eq!(
+            row["rivals"].as_array().map(Vec::len),
+            Some(if ours { 5 } else { 0 })
+        );
+        assert!(row["min_s"].as_f64() <= row["median_s"].as_f64());
+        assert!(row["median_s"].as_f64() <= row["p99_s"].as_f64());
+    }
+    assert_eq!(read(&out, "bench.csv").lines().count(), 19);
+    let plot = read(&out, "E.svg");
+    assert_eq!(plot.matches("<polyline").count(), 6);
+    let page = read(&out, "report.html");
+    assert!(page.contains(&plot), "the page holds its plot");
+    for elsewhere in ["src=", "href=", "<script", "@import", "url("] {
+        assert!(!page.contains(elsewhere), "the page needs {elsewhere}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    for (args, known) in [
+        (&["bench", "D"][..], "core, A, B, C, E or all"),
+        (
+            &["bench", "E", "--engine", "cpu", "--row", "fused"],
+            "loop_fused, tasks",
+        ),
+    ] {
+        let output = everwarp(args);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
+        assert!(errors.contains(known), "{errors}");
+    }
+}
+
+#[test]
+fn a_part_without_its_input_is_said_to_be_left_out() {
+    // The roads are the only part of C that asks for a file; a part by itself must say so too.
+    let output = everwarp(&["bench", "C", "--engine", "cpu", "--row", "roads"]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("--roads"), "{errors}");
+}
