@@ -54,7 +54,8 @@ impl Baseline {
         device.context.enter()?;
         let cubin = Cache::user()
             .compile(&baseline_source(), device.arch())
-            .map_err(|e| BackendError::Compile(Box::new(e)))?;
+            .map_err(|e| BackendError::Compile(Box::new(e)))?
+            .into_image();
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid. The module is never unloaded.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast())) }?;

@@ -1,5 +1,20 @@
 constexpr u32 BFS_LANE_EDGES = 6;
 constexpr u32 BFS_PART_EDGES = 96;
+constexpr u32 BFS_RESET_VERTICES = 1024;
+
+__device__ void bfs_reset(ew::Warp& t, const DevBfs& p) {
+  u32 part = t.lo(), parts = t.hi();
+  if (parts > 1) {
+    u32 left = parts / 2;
+    if (t.lane < 2) t.spawn(FN_bfs_reset, 0, t.lane == 0 ? t.pack(part, left) : t.pack(part + left, parts - left));
+    return;
+  }
+#pragma unroll 8
+  for (u32 i = t.lane; i < BFS_RESET_VERTICES; i += 32) {
+    u32 v = part * BFS_RESET_VERTICES + i;
+    if (v < p.vertices) ew::store(&p.best[v], ~0ull, ew::relaxed, ew::gpu);
+  }
+}
 
 __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
   // The level is the task's, not the vertex's: if it was lowered since, another visit is on its way, and

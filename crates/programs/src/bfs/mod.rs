@@ -22,10 +22,14 @@ pub const VISIT: u32 = 0;
 /// Function number of a visit to many edges by a whole warp: argument = vertex | first part << 32 |
 /// logarithm of the number of parts << 58; tag = the level's low byte.
 pub const HUB: u32 = 1;
+/// Function number of forgetting a range of vertices: argument = first part | parts << 32.
+pub const RESET: u32 = 2;
 /// Edges that one lane follows; vertices with more are hubs.
 const LANE_EDGES: u32 = 6;
 /// Edges in one part of a hub.
 const PART_EDGES: u32 = 96;
+/// Vertices in one part of a reset.
+const RESET_VERTICES: u32 = 1024;
 
 dev_struct! {
     /// Parameters of `bfs`.
@@ -59,6 +63,12 @@ pub static PROGRAM: Program = Program {
             max_spawn: PART_EDGES as u16,
             spawns: true,
             ..lane("hub", twin::hub)
+        },
+        Function {
+            shape: Shape::Warp,
+            max_spawn: 2,
+            spawns: true,
+            ..lane("reset", twin::reset)
         },
     ],
     device_source: include_str!("bfs.cu"),
@@ -144,20 +154,30 @@ impl Bfs {
             _columns: columns,
         })
     }
-    /// Forgets the last search.
+    /// Forgets the last search, by tasks of the engine: what they write stays near to those that search.
     ///
     /// # Errors
-    /// The copy fails.
+    /// Whatever ends the engine.
     ///
     /// # Panics
     /// `source` is no vertex.
-    pub fn reset(&self, source: u32) -> Result<(), Error> {
+    pub fn reset(&self, engine: &Engine, source: u32) -> Result<(), Error> {
         assert!(
             (source as usize) < self.best.len(),
             "the source is no vertex of the graph"
         );
-        self.best.fill_bytes(0xff)?;
+        let parts = u64::from(self.reset_parts());
+        engine
+            .submit(self.instance.task(RESET).arg(parts << 32))?
+            .wait()?;
         self.best.write_at(source as usize, &[u64::from(source)])
+    }
+    fn reset_parts(&self) -> u32 {
+        (self.best.len() as u32).div_ceil(RESET_VERTICES)
+    }
+    /// How many tasks a reset is: the leaves of a binary tree and what is above them.
+    pub fn reset_tasks(&self) -> u64 {
+        2 * u64::from(self.reset_parts()) - 1
     }
     /// Searches, after [`reset`](Self::reset).
     ///

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp::TaskCx;
 
-use super::{DevBfs, HUB, LANE_EDGES, PART_EDGES, VISIT};
+use super::{DevBfs, HUB, LANE_EDGES, PART_EDGES, RESET, RESET_VERTICES, VISIT};
 use crate::{element, prefetch};
 
 /// # Safety
@@ -43,6 +43,24 @@ fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u3
             }
         }
         first = part;
+    }
+}
+
+pub(super) fn reset(t: &mut dyn TaskCx) {
+    // SAFETY: the instance was made with these parameters.
+    let p = *unsafe { t.params::<DevBfs>() };
+    let (part, parts) = (t.lo(), t.hi());
+    if parts > 1 {
+        let left = parts / 2;
+        for (first, count) in [(part, left), (part + left, parts - left)] {
+            t.spawn(RESET, 0, u64::from(count) << 32 | u64::from(first));
+        }
+        return;
+    }
+    let first = part * RESET_VERTICES;
+    for v in first..p.vertices.min(first + RESET_VERTICES) {
+        // SAFETY: `v` is a vertex.
+        unsafe { best(&p, v) }.store(u64::MAX, Ordering::Relaxed);
     }
 }
 

@@ -276,7 +276,7 @@ fn bfs_equals_the_reference(select: Select) {
         let search =
             bfs::Bfs::new(&engine, graph.rows(), graph.columns()).expect("there is memory");
         for source in [0, graph.vertices() / 2, graph.vertices() - 1] {
-            search.reset(source).expect("it resets");
+            search.reset(&engine, source).expect("it resets");
             search.search(&engine, source).expect("it runs");
             let expected = bfs::reference(graph.rows(), graph.columns(), source);
             assert!(

@@ -69,7 +69,7 @@ pub(super) fn all(cx: &Context<'_>, path: &Path, problem: &Problem) -> Result<()
     let engine = cx.device.engine().program(&bfs::PROGRAM).start()?;
     let tasks = |g: &Csr| {
         let search = Bfs::new(&engine, g.rows(), g.columns())?;
-        search.reset(source)?;
+        search.reset(&engine, source)?;
         search.search(&engine, source)?;
         Ok(search.found()?.levels)
     };

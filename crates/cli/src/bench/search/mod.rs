@@ -93,7 +93,7 @@ struct Ours<'p> {
 
 impl Work for Ours<'_> {
     fn before(&mut self) -> Result<(), CliError> {
-        Ok(self.search.reset(self.problem.source)?)
+        Ok(self.search.reset(&self.engine, self.problem.source)?)
     }
     fn run(&mut self) -> Result<(), CliError> {
         Ok(self.search.search(&self.engine, self.problem.source)?)
