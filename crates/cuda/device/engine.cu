@@ -17,8 +17,8 @@ EW_FN void save(Worker& w, LocalQueue& q, u32 queue) {
   for (u32 i = w.lane; i < n; i += WARP) {
     store_task(&w.e.saved[queue * LOCAL_TASKS + i], q.tasks[(head + i) % LOCAL_TASKS], relaxed, gpu);
   }
-  __syncwarp();
-  if (w.lane == 0) store(&w.e.saved_count[queue], n, release, gpu);
+  // The count is zero since the queue was claimed.
+  if (n != 0 && w.lane == 0) store(&w.e.saved_count[queue], n, relaxed, gpu);
 }
 
 EW_FN void arrive() {

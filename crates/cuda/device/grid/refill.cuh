@@ -100,8 +100,8 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     if (__any_sync(ALL, w.lane == 0 && anything(w, leads))) return WAIT_OVER;
   }
   // A word in shared memory is looked at far more often than the inbox: the warps of its own block hand
-  // over through it. Most of all beside the ingress warp.
-  const u32 looks = blockIdx.x == 0 ? 256 : 8;
+  // over through it. Most of all beside the ingress warp; least where the stop comes to the inbox.
+  const u32 looks = blockIdx.x == 0 ? 256 : leads ? 2 : 8;
   u32 ready = READY_BUSY;
   u64 chunk = 0;
   bool later = false, called = false;
@@ -131,7 +131,7 @@ EW_FN u32 wait(Worker& w, Batch& b) {
       if (leads && (local_count(w.block_local()) != 0 || block_chunk != 0)) break;
       later = polls % 64 == 0;
       if (later && (anything(w, leads) || load(&w.e.grid->orphan_next, relaxed, gpu) < load(&w.e.grid->orphan_end, relaxed, gpu))) break;
-      if (polls > 256) __nanosleep(100);
+      if (polls > 256 && !leads) __nanosleep(40);
     }
     while (ready < READY_FULL) {
       ready = atomicCAS_block(&w.s.ready[w.warp], READY_WAITING, READY_BUSY);
@@ -139,7 +139,7 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     }
     // Pairs with the release of `hand`. The scope is the device's because what the ingress warp hands over
     // comes from the host: what this multiprocessor has cached may be older.
-    if (ready >= READY_FULL) load(&w.s.ready[w.warp], acquire, gpu);
+    if (ready >= READY_FULL) load_shared(&w.s.ready[w.warp], acquire, gpu);
   }
   ready = __shfl_sync(ALL, ready, 0);
   if (ready >= READY_FULL) {

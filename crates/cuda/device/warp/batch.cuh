@@ -157,8 +157,17 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       note_priority(q, priority);
     }
     if (odd & COUNTS) {
-      finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value,
-                     b.m.fifo() && (held != 0 || local_count(q) != 0)});
+      // A search in full swing passes by here alone.
+      const bool more = b.m.fifo() && (held != 0 || local_count(q) != 0);
+      bool counted = false;
+      if (more) {
+        const u32 group = __shfl_sync(ALL, b.task.group, __ffs(active) - 1);
+        const bool alike = __all_sync(ALL, !mine || (t.forked == NONE && !direct && b.task.group == group));
+        counted = owe(w, group, alike, mine ? (int)t.delta - 1 : 0);
+      }
+      if (!counted) {
+        finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value, more});
+      }
     } else if (odd & ENDS) {
       complete(w, mine && direct, b.task.group, t.value);
     }

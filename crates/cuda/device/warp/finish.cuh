@@ -104,6 +104,22 @@ EW_CALL void finish(Outcome o) {
   if (w.lane == 0) w.stats().fired += __popc(firing) + __popc(paying);
 }
 
+// The warp, in a batch of tasks of this group that neither fork nor complete, and with more of them at
+// hand: counts their ends and what they spawned. False when that is not as simple; then `finish` does it.
+EW_FN bool owe(Worker& w, u32 group, bool alike, int change) {
+  Debt& debt = w.s.debts[w.warp];
+  const u32 owed = debt.owed;
+  if (!alike || (owed != 0 && debt.group != group)) return false;
+  const int total = (int)__reduce_add_sync(ALL, change) - (int)owed;
+  __syncwarp();
+  if (w.lane == 0) {
+    if (total > 0) settle(w.e, group, total);
+    debt = Debt{group, total > 0 ? 0 : (u32)-total};
+  }
+  __syncwarp();
+  return true;
+}
+
 // The warp: pays what it owes, before it does something else than tasks of that group.
 EW_FN void pay(Worker& w) {
   if (w.s.debts[w.warp].owed != 0) finish(Outcome{});
