@@ -91,8 +91,23 @@ EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
 EW_FN void share(Worker& w, bool far) {
   LocalQueue& q = w.local();
   for (u32 round = 0; round < 2 * BLOCK_WARPS; round++) {
-    u32 n = local_count(q);
+    const u32 head = q.head, tail = q.tail, n = tail - head;
     if (n < 2) return;
+    // Mostly what goes lies side by side at the far end.
+    constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
+    if (n > WARP && w.fifo()) {
+      const DevTask task = q.tasks[(tail - 1 - w.lane) % LOCAL_TASKS];
+      const u32 kind = __shfl_sync(ALL, task.head, 0) & KIND, most = min(n / 2, WARP);
+      if (priority_of(kind) == worst_priority(q) && meta(fn_of(kind)).shape() == SHAPE_LANE &&
+          __all_sync(ALL, w.lane >= most || (task.head & KIND) == kind)) {
+        const u32 who = claim_beside(w);
+        if (who != NONE) {
+          if (w.lane == 0) q.tail = tail - most;
+          hand(w, who, task, most);
+          continue;
+        }
+      }
+    }
     u32 fn = peek(w, q, !w.fifo(), best_priority(q));
     if (fn == NONE) return;
     u32 keep = meta(fn).shape() == SHAPE_LANE ? WARP : 1;

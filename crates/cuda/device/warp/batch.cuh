@@ -125,6 +125,7 @@ EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks)
 constexpr u32 ENDS = 1;     // completions
 constexpr u32 COUNTS = 2;   // counts of groups, forks
 constexpr u32 CHANGES = 4;  // lanes go on with another function
+constexpr u32 STRANGE = 8;  // forks, or ends that cannot be owed to the group that the warp may owe to
 
 // The warp: runs a batch of lane-shaped tasks. Lanes then go on with the first task that theirs spawned,
 // without a way through the queue, as long as that is one function's, keeps the warp full or leaves nobody
@@ -132,6 +133,7 @@ constexpr u32 CHANGES = 4;  // lanes go on with another function
 EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
   u32 active = b.got == WARP ? ALL : (1u << b.got) - 1, ran = 0;
   const u32 priority = priority_of(b.task.head);  // lane 0's; all have the same, also what lanes go on with
+  const u32 creditor = w.s.debts[w.warp].group;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
     Lane t = Lane::begin(b.task, b.m);
@@ -144,11 +146,13 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
     const bool direct = (b.task.group & HOST_DIRECT) != 0;
     const bool plain = t.forked == NONE && t.delta == !direct;
     const u32 odd = __reduce_or_sync(ALL, (mine && plain && direct ? ENDS : 0) | (mine && !plain ? COUNTS : 0) |
-                                              (holds && fn_of(t.next.head) != b.fn ? CHANGES : 0));
+                                              (holds && fn_of(t.next.head) != b.fn ? CHANGES : 0) |
+                                              (mine && (t.forked != NONE || b.task.group != creditor) ? STRANGE : 0));
     ran += b.fn == FN_NONE ? 0 : __popc(active);
-    if (q.head == q.tail) {
+    const bool empty = q.head == q.tail;
+    if (empty) {
       // Mostly the lanes go on as they are.
-      if (odd == 0 && held != 0 && streak < 4 * LOOK_EVERY && b.m.simple()) {
+      if ((odd & ~STRANGE) == 0 && held != 0 && streak < 4 * LOOK_EVERY && b.m.simple()) {
         b.task = t.next;
         active = held;
         continue;
@@ -157,21 +161,20 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       note_priority(q, priority);
     }
     if (odd & COUNTS) {
-      // A search in full swing passes by here alone.
-      const bool more = b.m.fifo() && (held != 0 || local_count(q) != 0);
-      bool counted = false;
-      if (more) {
-        const u32 group = __shfl_sync(ALL, b.task.group, __ffs(active) - 1);
-        const bool alike = __all_sync(ALL, !mine || (t.forked == NONE && !direct && b.task.group == group));
-        counted = owe(w, group, alike, mine ? (int)t.delta - 1 : 0);
-      }
-      if (!counted) {
-        finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value, more});
-      }
+      const bool more = b.m.fifo() && (held != 0 || !empty);
+      // A search in full swing passes by the first alone.
+      if (more && !(odd & STRANGE)) owe(w, mine ? (int)t.delta - 1 : 0);
+      else finish(Outcome{mine, b.task, t.delta, t.forked, t.children, DevTask{t.then_head, 0, t.then_arg}, t.value, more});
     } else if (odd & ENDS) {
       complete(w, mine && direct, b.task.group, t.value);
     }
     if (held == 0) return count_batches(w, q, streak, ran);
+    if (!empty && b.m.fifo()) {
+      // In its order: after what is queued.
+      if (holds) append(q, t.next);
+      __syncwarp();
+      return count_batches(w, q, streak, ran);
+    }
     // Mostly the function stays the same; then nothing about it must be looked up.
     u32 next = b.fn;
     FnMeta after = b.m;
@@ -208,11 +211,11 @@ constexpr u32 STARVED = 2;   // none can run now
 // The warp: picks a batch from its queue, which is not empty.
 EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   const bool newest = !w.fifo();
-  u32 priority = best_priority(q);
-  if (priority >= PRIORITIES) return AGAIN;
+  const u32 head = q.head, tail = q.tail, n = tail - head, window = min(n, WARP);
+  u32 priority = __ffs(q.priorities) - 1;
+  if (n == 0 || priority >= PRIORITIES) return AGAIN;
   // One look at the near end decides what runs; mostly it is also all that runs.
-  const u32 n = local_count(q), window = min(n, WARP);
-  b.task = q.tasks[(newest ? q.tail - 1 - w.lane : q.head + w.lane) % LOCAL_TASKS];
+  b.task = q.tasks[(newest ? tail - 1 - w.lane : head + w.lane) % LOCAL_TASKS];
   constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
   u32 kind = __shfl_sync(ALL, b.task.head, 0) & KIND, matching = 0;
   if (priority_of(kind) != priority) {
@@ -246,10 +249,9 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   }
   u32 low = got == WARP ? ALL : (1u << got) - 1;
   if ((matching & low) == low) {
-    __syncwarp();
     if (w.lane == 0) {
-      if (newest) q.tail -= got;
-      else q.head += got;
+      if (newest) q.tail = tail - got;
+      else q.head = head + got;
     }
     __syncwarp();
   } else if (matching != 0) {
@@ -266,7 +268,12 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
 // The warp: runs a batch; there is room for what it may spawn.
 EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   const Debt debt = w.s.debts[w.warp];
-  if (debt.owed != 0 && __shfl_sync(ALL, b.task.group, 0) != debt.group) pay(w);
+  const u32 group = __shfl_sync(ALL, b.task.group, 0);
+  if (group != debt.group) {
+    if (debt.owed != 0) pay(w);
+    if (w.lane == 0) w.s.debts[w.warp] = Debt{group, 0};
+    __syncwarp();
+  }
   if (w.fifo() != b.m.fifo()) w.set(FLAG_FIFO, b.m.fifo());
   if (b.m.shape() == SHAPE_LANE) {
     show(w, b.fn);

@@ -104,20 +104,16 @@ EW_CALL void finish(Outcome o) {
   if (w.lane == 0) w.stats().fired += __popc(firing) + __popc(paying);
 }
 
-// The warp, in a batch of tasks of this group that neither fork nor complete, and with more of them at
-// hand: counts their ends and what they spawned. False when that is not as simple; then `finish` does it.
-EW_FN bool owe(Worker& w, u32 group, bool alike, int change) {
+// The warp, after a batch of tasks of the group that it may owe to, which neither forked nor completed, and
+// with more of them at hand: counts their ends and what they spawned.
+EW_FN void owe(Worker& w, int change) {
   Debt& debt = w.s.debts[w.warp];
-  const u32 owed = debt.owed;
-  if (!alike || (owed != 0 && debt.group != group)) return false;
-  const int total = (int)__reduce_add_sync(ALL, change) - (int)owed;
-  __syncwarp();
+  const int total = (int)__reduce_add_sync(ALL, change) - (int)debt.owed;
   if (w.lane == 0) {
-    if (total > 0) settle(w.e, group, total);
-    debt = Debt{group, total > 0 ? 0 : (u32)-total};
+    if (total > 0) settle(w.e, debt.group, total);
+    debt.owed = total > 0 ? 0 : (u32)-total;
   }
   __syncwarp();
-  return true;
 }
 
 // The warp: pays what it owes, before it does something else than tasks of that group.

@@ -38,15 +38,9 @@ __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
     old[i] = 0;
     if (i < edges) old[i] = ew::fetch_min(&p.best[u[i]], offer, ew::relaxed, ew::gpu);
   }
-  // Lanes spawn side by side, whichever edge each has got to.
-  u32 lowered = 0;
 #pragma unroll
-  for (u32 i = 0; i < BFS_LANE_EDGES; i++) lowered |= (u32)(old[i] >> 32 > level + 1) << i;
-  for (; lowered != 0; lowered &= lowered - 1) {
-    u32 to = u[0];
-#pragma unroll
-    for (u32 i = 1; i < BFS_LANE_EDGES; i++) to = lowered & ((1 << i) - 1) ? to : u[i];
-    t.spawn(FN_bfs_visit, 0, t.pack(to, level + 1));
+  for (u32 i = 0; i < BFS_LANE_EDGES; i++) {
+    if (old[i] >> 32 > level + 1) t.spawn(FN_bfs_visit, 0, t.pack(u[i], level + 1));
   }
 }
 
