@@ -210,7 +210,7 @@ EW_FN bool block_mode() {
     const u32 count = s.block_count;
     for (u32 i = 0; i < count; i++) {
       const DevTask task = s.block_task[i];
-      Block t(Lane{task, 0, 0, 0, NONE, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
+      Block t(Lane{task, 0, 0, 0, NONE, 0, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
       dispatch_block(fn_of(task.head), t);
       __syncwarp();
       u32 delta = __reduce_add_sync(ALL, t.delta);

@@ -15,6 +15,7 @@ struct Lane {
   u64 value;     // what a task reports that the host counts directly
   u32 then_head;
   u64 then_arg;
+  u32 broken;    // the rule that it broke (FAULT_…), raised when it has ended; 0: none
   DevTask next;  // the first task it spawned, which the lane may go on with; head NONE: none yet
 
   __device__ __forceinline__ u64 arg() const { return task.arg; }
@@ -70,18 +71,18 @@ struct Lane {
  private:
   __device__ __forceinline__ void open(u32 head, u64 arg) {
     if (forked != NONE || forks == 0) {
-      raise_fault(everwarp_tables, FAULT_FORK, fn_of(task.head), task.head);
+      broken = FAULT_FORK;
       return;
     }
     forked = group_alloc(shared(), threadIdx.x / WARP);
     then_head = head;
     then_arg = arg;
   }
-  __device__ __forceinline__ void over() { raise_fault(everwarp_tables, FAULT_SPAWN_LIMIT, fn_of(task.head), delta + children + 1); }
+  __device__ __forceinline__ void over() { broken = FAULT_SPAWN_LIMIT; }
 
  public:
   EW_FN Lane begin(const DevTask& t, const FnMeta& m) {
-    return Lane{t, m.max_spawn(), m.forks(), 0, NONE, 0, 0, 0, 0, DevTask{NONE, 0, 0}};
+    return Lane{t, m.max_spawn(), m.forks(), 0, NONE, 0, 0, 0, 0, 0, DevTask{NONE, 0, 0}};
   }
 };
 

@@ -126,6 +126,7 @@ constexpr u32 ENDS = 1;     // completions
 constexpr u32 COUNTS = 2;   // counts of groups, forks
 constexpr u32 CHANGES = 4;  // lanes go on with another function
 constexpr u32 STRANGE = 8;  // forks, or ends that cannot be owed to the group that the warp may owe to
+constexpr u32 BROKEN = 16;  // a rule was broken
 
 // The warp: runs a batch of lane-shaped tasks. Lanes then go on with the first task that theirs spawned,
 // without a way through the queue, as long as that is one function's, keeps the warp full or leaves nobody
@@ -147,19 +148,34 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
     const bool plain = t.forked == NONE && t.delta == !direct;
     const u32 odd = __reduce_or_sync(ALL, (mine && plain && direct ? ENDS : 0) | (mine && !plain ? COUNTS : 0) |
                                               (holds && fn_of(t.next.head) != b.fn ? CHANGES : 0) |
-                                              (mine && (t.forked != NONE || b.task.group != creditor) ? STRANGE : 0));
+                                              (mine && (t.forked != NONE || direct || b.task.group != creditor) ? STRANGE : 0) |
+                                              (mine && t.broken != 0 ? BROKEN : 0));
+    if (odd & BROKEN) {
+      if (mine && t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? b.task.head : t.limit + 1);
+    }
     ran += b.fn == FN_NONE ? 0 : __popc(active);
     const bool empty = q.head == q.tail;
-    if (empty) {
-      // Mostly the lanes go on as they are.
-      if ((odd & ~STRANGE) == 0 && held != 0 && streak < 4 * LOOK_EVERY && b.m.simple()) {
-        b.task = t.next;
-        active = held;
-        continue;
+    // Mostly all go on with one function, the same as before; then nothing about it must be looked up.
+    u32 next = b.fn;
+    FnMeta after = b.m;
+    bool alike = held != 0;
+    if (odd & CHANGES) {
+      next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
+      after = meta(next);
+      alike = after.shape() == SHAPE_LANE && after.fifo() == b.m.fifo() && __all_sync(ALL, !holds || fn_of(t.next.head) == next);
+      if (alike && w.lane == 0) {
+        w.stats().function = next;
+        store(&w.e.workers[w.global].function, next, relaxed, gpu);
       }
-    } else if (w.lane == 0) {
-      note_priority(q, priority);
     }
+    if (empty && alike && (odd & ~(STRANGE | CHANGES)) == 0 && streak < 4 * LOOK_EVERY && after.simple()) {
+      b.task = t.next;
+      b.fn = next;
+      b.m = after;
+      active = held;
+      continue;
+    }
+    if (!empty && w.lane == 0) note_priority(q, priority);
     if (odd & COUNTS) {
       const bool more = b.m.fifo() && (held != 0 || !empty);
       // A search in full swing passes by the first alone.
@@ -175,17 +191,8 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       __syncwarp();
       return count_batches(w, q, streak, ran);
     }
-    // Mostly the function stays the same; then nothing about it must be looked up.
-    u32 next = b.fn;
-    FnMeta after = b.m;
-    bool go = !(odd & CHANGES);
-    if (!go) {
-      next = __shfl_sync(ALL, fn_of(t.next.head), __ffs(held) - 1);
-      after = meta(next);
-      go = after.shape() == SHAPE_LANE && after.fifo() == b.m.fifo() && __all_sync(ALL, !holds || fn_of(t.next.head) == next);
-    }
     const u32 n = local_count(q);
-    go = go && local_room(q) >= WARP * (after.max_spawn() + 1) &&
+    bool go = alike && local_room(q) >= WARP * (after.max_spawn() + 1) &&
          (n == 0 ? streak < 4 * LOOK_EVERY : streak < LOOK_EVERY && !b.m.fifo() && __popc(held) >= 24);
     if (go && after.forks()) go = groups_at_hand(w, WARP);
     if (!go) {
@@ -195,10 +202,6 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
     }
     b.task = t.next;
     active = held;
-    if (next != b.fn && w.lane == 0) {
-      w.stats().function = next;
-      store(&w.e.workers[w.global].function, next, relaxed, gpu);
-    }
     b.fn = next;
     b.m = after;
   }
@@ -295,6 +298,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   if (__any_sync(ALL, value != 0)) {
     for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
   }
+  if (t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? task.head : t.limit + 1);
   if (delta + children > b.m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, b.fn, delta + children);
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});

@@ -1,4 +1,4 @@
-constexpr u32 BFS_LANE_EDGES = 6;
+constexpr u32 BFS_LANE_EDGES = 4;
 constexpr u32 BFS_PART_EDGES = 96;
 constexpr u32 BFS_RESET_VERTICES = 1024;
 

@@ -25,7 +25,7 @@ pub const HUB: u32 = 1;
 /// Function number of forgetting a range of vertices: argument = first part | parts << 32.
 pub const RESET: u32 = 2;
 /// Edges that one lane follows; vertices with more are hubs.
-const LANE_EDGES: u32 = 6;
+const LANE_EDGES: u32 = 4;
 /// Edges in one part of a hub.
 const PART_EDGES: u32 = 96;
 /// Vertices in one part of a reset.
