@@ -130,7 +130,7 @@ EW_FN u32 turn(Looks& next, bool& turned) {
     }
     look(w, next);
   }
-  if (chunks != 0 && best_priority(q) > 0 && local_count(q) != 0) {
+  if (chunks != 0 && b.got == 0 && best_priority(q) > 0 && local_count(q) != 0) {
     // More urgent work in public places comes first.
     u32 count = w.lane < PRIORITIES ? load(&w.e.grid->chunks_at[w.lane], relaxed, gpu) : 0;
     u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;

@@ -72,7 +72,7 @@ EW_FN u32 claim_beside(Worker& w) {
   while (candidates != 0) {
     u32 who = __ffs(candidates) - 1;
     candidates &= candidates - 1;
-    bool claimed = w.lane == 0 && atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING;
+    bool claimed = w.lane == 0 && compare_exchange(&w.s.ready[who], READY_WAITING, READY_CLAIMED, acq_rel, cta) == READY_WAITING;
     if (__any_sync(ALL, claimed)) return who;
   }
   return NONE;

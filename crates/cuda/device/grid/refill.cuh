@@ -107,7 +107,8 @@ EW_FN u32 wait(Worker& w, Batch& b) {
   bool later = false, called = false;
   if (w.lane == 0) {
     const DevInbox& inbox = w.inbox();
-    atomicExch_block(&w.s.ready[w.warp], READY_WAITING);
+    // Release: what this warp has read in its staging area, and kept there, comes before what the next writes.
+    exchange(&w.s.ready[w.warp], READY_WAITING, acq_rel, cta);
     for (u32 polls = 1;; polls++) {
       // On its way while shared memory is looked at.
       u64 stop, block_chunk = 0;
@@ -134,7 +135,7 @@ EW_FN u32 wait(Worker& w, Batch& b) {
       if (polls > 256 && !leads) __nanosleep(40);
     }
     while (ready < READY_FULL) {
-      ready = atomicCAS_block(&w.s.ready[w.warp], READY_WAITING, READY_BUSY);
+      ready = compare_exchange(&w.s.ready[w.warp], READY_WAITING, READY_BUSY, acq_rel, cta);
       if (ready == READY_WAITING) break;
     }
     // Pairs with the release of `hand`. The scope is the device's because what the ingress warp hands over

@@ -39,7 +39,7 @@ EW_FN bool hand_over(Worker& w, DevTask task) {
   bool done = false;
   if (w.lane == 0 && plain && candidates != 0) {
     u32 who = __ffs(candidates) - 1;
-    if (atomicCAS_block(&w.s.ready[who], READY_WAITING, READY_CLAIMED) == READY_WAITING) {
+    if (compare_exchange(&w.s.ready[who], READY_WAITING, READY_CLAIMED, acq_rel, cta) == READY_WAITING) {
       w.s.staging[who][0] = DevTask{task.head & (TASK_BATCH - 1), task.group | HOST_DIRECT, task.arg};
       store(&w.s.ready[who], READY_FULL + 1, release, cta);
       done = true;
@@ -67,21 +67,18 @@ EW_FN void ingress() {
   set_state(w, WORKER_INGRESS, 0);
   u32 width = 8, polls = 0;
   while (true) {
-    // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request.
-    u32 index = taken + w.lane;
+    // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request. (Two looks on their
+    // way at a time are no better: a warp's answers arrive in order, and each wait is for both.)
+    const u32 index = taken + w.lane;
+    const bool slot = w.lane < width, last = w.lane == WARP - 1;
+    const DevTask* at = last ? (const DevTask*)words : &w.e.submissions[index & (w.e.submission_slots - 1)];
     DevTask task{0, 0, 0};
-    bool valid = false;
-    if (w.lane < width) {
-      task = load_task(&w.e.submissions[index & (w.e.submission_slots - 1)], relaxed, sys);
-      valid = ((task.head & TASK_LAP) != 0) == ((index & w.e.submission_slots) == 0);
-    }
-    u64 request = 0;
-    if (w.lane == WARP - 1) request = load((const u64*)&words->request, relaxed, sys);
-    u32 ready = __ballot_sync(ALL, valid);
-    request = __shfl_sync(ALL, request, WARP - 1);
-    if (request == ((u64)w.s.epoch << 32 | REQUEST_PARK)) break;
-    if (++polls % 16 == 0) {
-      if (__any_sync(ALL, load(&g->stop, acquire, gpu) == STOP_FAULT)) break;
+    if (slot || last) task = load_task(at, relaxed, sys);
+    const bool valid = slot && ((task.head & TASK_LAP) != 0) == ((index & w.e.submission_slots) == 0);
+    const u32 ready = __ballot_sync(ALL, valid);
+    if (__any_sync(ALL, last && task.head == REQUEST_PARK && task.group == w.s.epoch)) break;
+    if (++polls % 64 == 0) {
+      if (__any_sync(ALL, load(&g->stop, relaxed, gpu) == STOP_FAULT)) break;
       // What an earlier epoch could not deliver: others take it through public places.
       if (local_count(w.local()) != 0) spill(false);
     }
