@@ -1,0 +1,205 @@
+//! From a module's bytes to PTX.
+
+use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
+
+use crate::body::Body;
+use crate::layout::InstanceLayout;
+use crate::module::{Export, Import, Limits, Module};
+use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
+
+/// How to compile.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// Begins every global name of the PTX, so that several modules can be one image.
+    pub prefix: String,
+    /// Imported functions, by module and name, whose calls do nothing. All others trap when called.
+    pub ignored_imports: Vec<(String, String)>,
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The code, from the `.version` line to the kernel.
+    pub ptx: String,
+    /// Where the parts of an instance lie.
+    pub layout: InstanceLayout,
+    pub(crate) module: Module,
+    entries: Vec<u32>,
+    names: Vec<Option<String>>,
+    /// Offset of each function's body in the module's bytes; 0 for imports.
+    bodies: Vec<usize>,
+}
+
+/// The lines that begin a PTX file. All that an image needs is in PTX 7.5 for sm_80, which every driver
+/// since CUDA 11.5 compiles for newer devices.
+pub const PTX_HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
+
+/// Compiles a module of WebAssembly 2.0 without vector instructions.
+pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let mut ptx = String::from(PTX_HEAD);
+    let compiled = compile_part(bytes, options)?;
+    ptx.push_str(&compiled.ptx);
+    Ok(Compiled { ptx, ..compiled })
+}
+
+/// Compiles a module, without the lines that begin a file ([`PTX_HEAD`]): to join several in one image,
+/// each under its own prefix.
+pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let prefix = options.prefix.as_str();
+    let mut validator = Validator::new_with_features(WasmFeatures::WASM2);
+    let mut module = Module::default();
+    let mut bodies = Vec::new();
+    let mut functions = Vec::new();
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload?;
+        if let ValidPayload::Func(func, body) = validator.payload(&payload)? {
+            functions.push((func, body));
+            continue;
+        }
+        if let Payload::Version { encoding, .. } = &payload
+            && *encoding != wasmparser::Encoding::Module
+        {
+            let what = "a component".to_owned();
+            return Err(CompileError::Unsupported { offset: 0, what });
+        }
+        module.read(&payload)?;
+    }
+    let layout = InstanceLayout::new(&module);
+    let mut ptx = image::declarations(&module, prefix);
+    ptx.push_str(&image::function_table(&module, prefix));
+    ptx.push_str(&image::support(prefix));
+    for (function, import) in names::function_imports(&module).enumerate() {
+        let ignored = is_ignored(import, options)?;
+        let body = Body::new(&module, &layout, prefix, function as u32);
+        ptx.push_str(&body.import(ignored));
+        bodies.push(0);
+    }
+    let mut allocations = wasmparser::FuncValidatorAllocations::default();
+    for (func, body) in functions {
+        let mut validator = func.into_validator(allocations);
+        bodies.push(body.range().start);
+        let text = translate(&module, &layout, prefix, &mut validator, &body)?;
+        ptx.push_str(&text);
+        allocations = validator.into_allocations();
+    }
+    ptx.push_str(&image::entry(&module, prefix));
+    Ok(Compiled {
+        ptx,
+        entries: image::entries(&module),
+        names: names::functions(&module),
+        layout,
+        module,
+        bodies,
+    })
+}
+
+fn is_ignored(import: &Import, options: &CompileOptions) -> Result<bool, CompileError> {
+    let named = |(m, n): &(String, String)| *m == import.module && *n == import.name;
+    if !options.ignored_imports.iter().any(named) {
+        return Ok(false);
+    }
+    match &import.kind {
+        crate::ImportKind::Function(ty) if !ty.results.is_empty() => {
+            Err(CompileError::IgnoredImportHasResults {
+                module: import.module.clone(),
+                name: import.name.clone(),
+            })
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Validates and translates one function, operator by operator.
+fn translate(
+    module: &Module,
+    layout: &InstanceLayout,
+    prefix: &str,
+    validator: &mut wasmparser::FuncValidator<wasmparser::ValidatorResources>,
+    body: &wasmparser::FunctionBody<'_>,
+) -> Result<String, CompileError> {
+    let function = validator.index();
+    let mut out = Body::new(module, layout, prefix, function);
+    let mut reader = body.get_locals_reader()?;
+    for _ in 0..reader.get_count() {
+        let offset = reader.original_position();
+        let (count, ty) = reader.read()?;
+        validator.define_locals(offset, count, ty)?;
+        out.declare_locals(count, ValueType::new(ty, offset)?);
+    }
+    let mut operators = body.get_operators_reader()?;
+    let mut ended = false;
+    while !operators.eof() {
+        let (operator, offset) = operators.read_with_offset()?;
+        validator.op(offset, &operator)?;
+        ended = out.operator(&operator, offset)?;
+    }
+    operators.finish()?;
+    debug_assert!(ended, "validated code ends with its function");
+    Ok(out.finish(body.range().start))
+}
+
+impl Compiled {
+    /// What the module exports, in its order.
+    pub fn exports(&self) -> impl Iterator<Item = (&str, Export)> {
+        self.module.exports.iter().map(|(n, e)| (n.as_str(), *e))
+    }
+
+    /// What an export names.
+    pub fn export(&self, name: &str) -> Option<Export> {
+        self.exports().find(|(n, _)| *n == name).map(|(_, e)| e)
+    }
+
+    /// What the module imports, in its order.
+    pub fn imports(&self) -> &[Import] {
+        &self.module.imports
+    }
+
+    /// The number under which the kernel knows a function, if the host may call it: an exported
+    /// function, or the start function.
+    pub fn entry(&self, function: u32) -> Option<u32> {
+        let at = self.entries.binary_search(&function).ok()?;
+        Some(at as u32)
+    }
+
+    /// The start function, which must be called once before any other.
+    pub fn start(&self) -> Option<u32> {
+        self.module.start
+    }
+
+    /// The type of a function.
+    pub fn function_type(&self, function: u32) -> &FunctionType {
+        self.module.function_type(function)
+    }
+
+    /// Type and mutability of a global.
+    pub fn global_type(&self, global: u32) -> (ValueType, bool) {
+        let global = &self.module.globals[global as usize];
+        (global.ty, global.mutable)
+    }
+
+    /// The declared size of the memory, if there is one.
+    pub fn memory(&self) -> Option<Limits> {
+        self.module.memory
+    }
+
+    /// Element type and declared size of a table.
+    pub fn table(&self, table: u32) -> (ValueType, Limits) {
+        let table = &self.module.tables[table as usize];
+        (table.ty, table.limits)
+    }
+
+    /// What a function is called, if the module says so.
+    pub fn function_name(&self, function: u32) -> Option<&str> {
+        self.names.get(function as usize)?.as_deref()
+    }
+
+    /// A trap for people: what, in which function, and how far behind the beginning of its body.
+    pub fn describe_trap(&self, trap: Trap, function: u32, offset: u32) -> String {
+        let body = self.bodies.get(function as usize).copied().unwrap_or(0);
+        let distance = (offset as usize).saturating_sub(body);
+        match self.function_name(function) {
+            Some(name) => format!("{trap} in `{name}` +{distance:#x}"),
+            None => format!("{trap} in function {function} +{distance:#x}"),
+        }
+    }
+}
