@@ -34,7 +34,7 @@ dev_struct! {
 }
 
 dev_struct! {
-    /// One table of an instance. An element is a reference: see [`reference`].
+    /// One table of an instance. An element is a reference: see [`Compiled::referenced_function`](crate::Compiled::referenced_function).
     pub struct DevTable: align 16, size 16 {
         /// The elements, 8 bytes each.
         pub elements: DevPtr<u64>,
@@ -64,11 +64,11 @@ pub const PAGE: u64 = 65_536;
 /// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
 pub const KILL_INTERVAL: u64 = 16_384;
 
-/// The reference to function `index` whose type has the canonical number `type_id`: the type in the
-/// upper half, the index plus one in the lower. Zero is the null reference, of every type; an
-/// external reference is any other number, which only the host gives a meaning.
-pub const fn reference(type_id: u32, index: u32) -> u64 {
-    ((type_id as u64) << 32) | (index as u64 + 1)
+/// A reference to a function: its type's canonical number in the upper half, and in the lower its place,
+/// plus one, among the functions of that type that references may name. Zero is the null reference, of
+/// every type; an external reference is any other number, which only the host gives a meaning.
+pub(crate) const fn reference(type_id: u32, place: u32) -> u64 {
+    ((type_id as u64) << 32) | (place as u64 + 1)
 }
 
 macro_rules! traps {

@@ -1,8 +1,11 @@
 //! From a module's bytes to PTX.
 
+use std::collections::BTreeSet;
+
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
-use crate::body::Body;
+use crate::body::{Body, line};
+use crate::indirect::{self, Referenced};
 use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
 use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
@@ -25,6 +28,7 @@ pub struct Compiled {
     pub layout: InstanceLayout,
     pub(crate) module: Module,
     entries: Vec<u32>,
+    referenced: Referenced,
     names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
     bodies: Vec<usize>,
@@ -65,26 +69,47 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         module.read(&payload)?;
     }
     let layout = InstanceLayout::new(&module);
-    let mut ptx = image::declarations(&module, prefix);
-    ptx.push_str(&image::function_table(&module, prefix));
-    ptx.push_str(&image::support(prefix));
+    let referenced = Referenced::new(&module);
+    let new_body = |function| Body::new(&module, &layout, &referenced, prefix, function);
+    let (mut code, mut indirect) = (String::new(), BTreeSet::new());
     for (function, import) in names::function_imports(&module).enumerate() {
         let ignored = is_ignored(import, options)?;
-        let body = Body::new(&module, &layout, prefix, function as u32);
-        ptx.push_str(&body.import(ignored));
+        code.push_str(&new_body(function as u32).import(ignored));
         bodies.push(0);
     }
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
     for (func, body) in functions {
         let mut validator = func.into_validator(allocations);
         bodies.push(body.range().start);
-        let text = translate(&module, &layout, prefix, &mut validator, &body)?;
-        ptx.push_str(&text);
+        let mut out = new_body(validator.index());
+        translate(&mut out, &mut validator, &body)?;
+        indirect.extend(out.indirect());
+        code.push_str(&out.finish(body.range().start));
         allocations = validator.into_allocations();
+    }
+    let mut ptx = image::declarations(&module, prefix);
+    for &(ty, table) in &indirect {
+        line!(
+            ptx,
+            ".func {};",
+            indirect::signature(&module, prefix, ty, table)
+        );
+    }
+    ptx.push_str(&image::support(prefix));
+    ptx.push_str(&code);
+    for call in indirect {
+        ptx.push_str(&indirect::function(
+            &module,
+            &layout,
+            &referenced,
+            prefix,
+            call,
+        ));
     }
     ptx.push_str(&image::entry(&module, prefix));
     Ok(Compiled {
         ptx,
+        referenced,
         entries: image::entries(&module),
         names: names::functions(&module),
         layout,
@@ -111,14 +136,10 @@ fn is_ignored(import: &Import, options: &CompileOptions) -> Result<bool, Compile
 
 /// Validates and translates one function, operator by operator.
 fn translate(
-    module: &Module,
-    layout: &InstanceLayout,
-    prefix: &str,
+    out: &mut Body<'_>,
     validator: &mut wasmparser::FuncValidator<wasmparser::ValidatorResources>,
     body: &wasmparser::FunctionBody<'_>,
-) -> Result<String, CompileError> {
-    let function = validator.index();
-    let mut out = Body::new(module, layout, prefix, function);
+) -> Result<(), CompileError> {
     let mut reader = body.get_locals_reader()?;
     for _ in 0..reader.get_count() {
         let offset = reader.original_position();
@@ -135,7 +156,7 @@ fn translate(
     }
     operators.finish()?;
     debug_assert!(ended, "validated code ends with its function");
-    Ok(out.finish(body.range().start))
+    Ok(())
 }
 
 impl Compiled {
@@ -186,6 +207,17 @@ impl Compiled {
     pub fn table(&self, table: u32) -> (ValueType, Limits) {
         let table = &self.module.tables[table as usize];
         (table.ty, table.limits)
+    }
+
+    /// The reference to a function, as globals and tables hold it. Only functions that are exported, in
+    /// an element segment or in a global's initial value can be referred to.
+    pub(crate) fn reference(&self, function: u32) -> u64 {
+        self.referenced.reference(&self.module, function)
+    }
+
+    /// The function that a reference names. Zero, the null reference, names none.
+    pub fn referenced_function(&self, reference: u64) -> Option<u32> {
+        self.referenced.function(reference)
     }
 
     /// What a function is called, if the module says so.

@@ -1,11 +1,11 @@
-//! What surrounds a module's functions: declarations, helpers, the function table and the entry.
+//! What surrounds a module's functions: declarations, helpers and the entry.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::abi;
 use crate::body::line;
-use crate::module::{Constant, Export, Module};
+use crate::module::{Export, Module};
 
 const SUPPORT: &str = include_str!("support.ptx");
 
@@ -17,18 +17,6 @@ pub(crate) fn entries(module: &Module) -> Vec<u32> {
     });
     let all: BTreeSet<u32> = exported.chain(module.start).collect();
     all.into_iter().collect()
-}
-
-/// Functions that a reference may name.
-pub(crate) fn referenced(module: &Module) -> BTreeSet<u32> {
-    let items = module.elements.iter().flat_map(|e| e.items.iter().copied());
-    let globals = module.globals.iter().filter_map(|g| g.init);
-    let named = items.chain(globals).filter_map(|c| match c {
-        Constant::Function(f) => Some(f),
-        _ => None,
-    });
-    // Code may take a reference to an exported function.
-    named.chain(entries(module)).collect()
 }
 
 /// The helpers, under the image's prefix.
@@ -60,29 +48,10 @@ pub(crate) fn declarations(module: &Module, prefix: &str) -> String {
     let mut out = String::new();
     for f in 0..module.functions.len() as u32 {
         let name = format!("{prefix}f{f}");
-        let signature = module.function_type(f).signature(&name, false);
+        let signature = module.function_type(f).signature(&name);
         line!(out, ".func {signature};");
     }
     out
-}
-
-/// The table through which references are called.
-pub(crate) fn function_table(module: &Module, prefix: &str) -> String {
-    let referenced = referenced(module);
-    let names: Vec<_> = (0..module.functions.len() as u32)
-        .map(|f| {
-            if referenced.contains(&f) {
-                format!("{prefix}f{f}")
-            } else {
-                "0".to_owned()
-            }
-        })
-        .collect();
-    if names.is_empty() {
-        return format!(".global .align 8 .u64 {prefix}functions[1];\n");
-    }
-    let (count, list) = (names.len(), names.join(", "));
-    format!(".global .align 8 .u64 {prefix}functions[{count}] = {{{list}}};\n")
 }
 
 /// The function that calls an entry by its number, and the kernel that does so for many instances.

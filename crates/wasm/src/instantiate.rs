@@ -238,7 +238,7 @@ impl Compiled {
         match constant {
             Constant::Bits(bits) => bits,
             Constant::Global(global) => globals[global as usize],
-            Constant::Function(function) => self.module.reference(function),
+            Constant::Function(function) => self.reference(function),
         }
     }
 

@@ -4,13 +4,14 @@ mod body;
 mod compile;
 mod error;
 mod image;
+mod indirect;
 mod instantiate;
 mod layout;
 mod module;
 mod names;
 mod types;
 
-pub use abi::{DevInstance, DevTable, KILL_INTERVAL, PAGE, Trap, reference};
+pub use abi::{DevInstance, DevTable, KILL_INTERVAL, PAGE, Trap};
 pub use compile::{CompileOptions, Compiled, PTX_HEAD, compile, compile_part};
 pub use error::{CompileError, InstantiateError};
 pub use instantiate::{Addresses, Initial, InstanceLimits, Link, NoImports};

@@ -135,10 +135,9 @@ impl Module {
         &self.types[self.functions[function as usize] as usize]
     }
 
-    /// The reference to a function.
-    pub(crate) fn reference(&self, function: u32) -> u64 {
-        let ty = self.functions[function as usize];
-        crate::abi::reference(self.canonical[ty as usize], function)
+    /// The canonical number of a function's type.
+    pub(crate) fn canonical_type(&self, function: u32) -> u32 {
+        self.canonical[self.functions[function as usize] as usize]
     }
 
     /// Takes what one section declares. The payload has been validated.

@@ -63,26 +63,15 @@ impl FunctionType {
         8 + 8 * self.results.len()
     }
 
-    /// The head of a PTX function of this type, or with `_` names the head of a prototype.
-    pub(crate) fn signature(&self, name: &str, anonymous: bool) -> String {
+    /// The head of a PTX function of this type.
+    pub(crate) fn signature(&self, name: &str) -> String {
         use core::fmt::Write;
-        let named = |n: &str| {
-            if anonymous {
-                "_".to_owned()
-            } else {
-                n.to_owned()
-            }
-        };
         let mut out = format!(
-            "(.param .align 8 .b8 {}[{}]) {name} (.param .b64 {}, .param .b64 {}, .param .b32 {}",
-            named("ret"),
-            self.return_bytes(),
-            named("inst"),
-            named("fuel"),
-            named("depth")
+            "(.param .align 8 .b8 ret[{}]) {name} (.param .b64 inst, .param .b64 fuel, .param .b32 depth",
+            self.return_bytes()
         );
         for (i, param) in self.params.iter().enumerate() {
-            let _ = write!(out, ", .param .{} {}", param.ptx(), named(&format!("a{i}")));
+            let _ = write!(out, ", .param .{} a{i}", param.ptx());
         }
         out.push(')');
         out

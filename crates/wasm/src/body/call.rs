@@ -1,58 +1,48 @@
 //! Calls: direct, through tables, and of the helpers that every image carries.
 
-use super::{Body, Reg, Value, line};
+use super::{Body, Reg, line};
 use crate::{FunctionType, Trap, ValueType, abi};
 
 impl Body<'_> {
     pub(super) fn call(&mut self, function: u32) {
         let module = self.module;
         let target = format!("{}f{function}", self.prefix);
-        self.emit_call(module.function_type(function), &target, "");
+        self.emit_call(module.function_type(function), &target, None);
+        line!(self.text, "  @%sp bra $U;");
+        self.reload_memory();
     }
 
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
-        let index = self.pop();
-        let reference = self.load_element(table, index, Trap::UndefinedElement);
-        let null = self.fresh_pred();
-        line!(self.text, "  setp.eq.s64 {null}, {reference}, 0;");
-        self.trap_if(null, true, Trap::UninitializedElement);
-
         let module = self.module;
-        let (high, kind, other) = (self.fresh(true), self.fresh(false), self.fresh_pred());
-        let expected = module.canonical[ty as usize];
-        line!(self.text, "  shr.u64 {high}, {reference}, 32;");
-        line!(self.text, "  cvt.u32.u64 {kind}, {high};");
-        line!(self.text, "  setp.ne.s32 {other}, {kind}, {expected};");
-        self.trap_if(other, true, Trap::IndirectCallTypeMismatch);
+        let index = self.pop();
+        let canonical = module.canonical[ty as usize];
+        self.indirect.insert((canonical, table));
+        let target = crate::indirect::name(self.prefix, canonical, table);
+        self.emit_call(&module.types[ty as usize], &target, Some(index));
+        let failed = self.fresh_label();
+        line!(self.text, "  @%sp bra {failed};");
+        self.reload_memory();
 
-        let (low, base, at, code) = (
-            self.fresh(false),
-            self.fresh(true),
-            self.fresh(true),
-            self.fresh(true),
-        );
-        let prefix = self.prefix;
-        line!(self.text, "  cvt.u32.u64 {low}, {reference};");
-        line!(self.text, "  mul.wide.u32 {at}, {low}, 8;");
-        line!(self.text, "  mov.u64 {base}, {prefix}functions;");
-        line!(self.text, "  add.s64 {at}, {base}, {at};");
-        // A reference holds the index plus one.
-        line!(self.text, "  ld.global.b64 {code}, [{at}+-8];");
-        let prototype = self.fresh_label();
-        let ty = &module.types[ty as usize];
-        line!(
-            self.text,
-            "{prototype}: .callprototype {};",
-            ty.signature("_", true)
-        );
-        self.emit_call(ty, &code.to_string(), &format!(", {prototype}"));
+        // -1: the callee has trapped. Less: nothing could be called, and this is where.
+        let cold = &mut self.cold;
+        line!(cold, "{failed}:");
+        line!(cold, "  setp.eq.s64 %sp, %fuel, -1;");
+        line!(cold, "  @%sp bra $U;");
+        line!(cold, "  cvt.u32.u64 %tc, %fuel;");
+        line!(cold, "  sub.s32 %tc, -1, %tc;");
+        line!(cold, "  mov.b32 %to, {};", self.offset);
+        line!(cold, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(cold, "  bra $T;");
     }
 
-    fn emit_call(&mut self, ty: &FunctionType, target: &str, suffix: &str) {
+    /// Calls a function, with the index of a table's element behind the arguments if it is given. Then
+    /// `%sp` holds if it did not return.
+    fn emit_call(&mut self, ty: &FunctionType, target: &str, index: Option<Reg>) {
         self.calls = true;
         self.traps = true;
         let base = self.stack.len() - ty.params.len();
-        let args: Vec<Value> = self.stack.drain(base..).collect();
+        let mut args: Vec<Reg> = self.stack.drain(base..).map(|v| v.reg).collect();
+        args.extend(index);
         let text = &mut self.text;
         line!(text, "  {{");
         line!(text, "  .param .b64 ci;");
@@ -62,13 +52,13 @@ impl Body<'_> {
         line!(text, "  st.param.b64 [cf], %fuel;");
         line!(text, "  st.param.b32 [cd], %depth;");
         let mut list = String::from("ci, cf, cd");
-        for (i, Value { ty, reg }) in args.iter().enumerate() {
-            line!(text, "  .param .{} c{i};", ty.ptx());
-            line!(text, "  st.param.{} [c{i}], {reg};", ty.ptx());
+        for (i, reg) in args.iter().enumerate() {
+            line!(text, "  .param .{} c{i};", reg.bits());
+            line!(text, "  st.param.{} [c{i}], {reg};", reg.bits());
             list.push_str(&format!(", c{i}"));
         }
         line!(text, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
-        line!(text, "  call (cr), {target}, ({list}){suffix};");
+        line!(text, "  call (cr), {target}, ({list});");
         line!(text, "  ld.param.b64 %fuel, [cr];");
         for (i, &result) in ty.results.iter().enumerate() {
             let reg = self.push(result);
@@ -77,8 +67,6 @@ impl Body<'_> {
         }
         line!(self.text, "  }}");
         line!(self.text, "  setp.lt.s64 %sp, %fuel, 0;");
-        line!(self.text, "  @%sp bra $U;");
-        self.reload_memory();
     }
 
     /// Calls a helper of the image that gives one 32-bit value.
@@ -109,7 +97,7 @@ impl Body<'_> {
     }
 
     pub(super) fn ref_func(&mut self, function: u32) {
-        let reference = self.module.reference(function);
+        let reference = self.referenced.reference(self.module, function);
         let reg = self.push(ValueType::FuncRef);
         line!(self.text, "  mov.b64 {reg}, {reference:#x};");
     }

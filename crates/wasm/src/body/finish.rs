@@ -14,6 +14,11 @@ impl Body<'_> {
         line!(self.text, "  ret;");
     }
 
+    /// Canonical types and tables that the function calls indirectly.
+    pub(crate) fn indirect(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.indirect.iter().copied()
+    }
+
     /// A function that nobody provides traps when it is called; one to be ignored returns.
     pub(crate) fn import(mut self, ignored: bool) -> String {
         if ignored {
@@ -42,7 +47,7 @@ impl Body<'_> {
         let mut out = String::new();
         let name = format!("{}f{}", self.prefix, self.function);
         let ty = self.module.function_type(self.function);
-        line!(out, ".func {}\n{{", ty.signature(&name, false));
+        line!(out, ".func {}\n{{", ty.signature(&name));
         for (count, name, ty) in [
             (self.narrow_regs, "r", "b32"),
             (self.wide_regs, "d", "b64"),

@@ -17,8 +17,10 @@ mod integer;
 mod memory;
 mod table;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::indirect::Referenced;
 use crate::layout::InstanceLayout;
 use crate::module::Module;
 use crate::{CompileError, Trap, ValueType};
@@ -84,6 +86,7 @@ pub(crate) use line;
 pub(crate) struct Body<'m> {
     module: &'m Module,
     layout: &'m InstanceLayout,
+    referenced: &'m Referenced,
     prefix: &'m str,
     function: u32,
     /// Offset of the operator at hand, in the module's bytes.
@@ -109,6 +112,8 @@ pub(crate) struct Body<'m> {
     uses_memory: bool,
     calls: bool,
     traps: bool,
+    /// Types and tables that are called indirectly.
+    indirect: BTreeSet<(u32, u32)>,
 }
 
 impl<'m> Body<'m> {
@@ -116,12 +121,14 @@ impl<'m> Body<'m> {
     pub(crate) fn new(
         module: &'m Module,
         layout: &'m InstanceLayout,
+        referenced: &'m Referenced,
         prefix: &'m str,
         function: u32,
     ) -> Self {
         let mut body = Self {
             module,
             layout,
+            referenced,
             prefix,
             function,
             offset: 0,
@@ -141,6 +148,7 @@ impl<'m> Body<'m> {
             uses_memory: false,
             calls: false,
             traps: false,
+            indirect: BTreeSet::new(),
         };
         let ty = module.function_type(function);
         for (i, &param) in ty.params.iter().enumerate() {

@@ -11,7 +11,7 @@ impl Body<'_> {
     }
 
     /// The address of an element, checked.
-    fn element(&mut self, table: u32, index: Reg, trap: Trap) -> Reg {
+    fn element(&mut self, table: u32, index: Reg) -> Reg {
         let at = self.table_at(table);
         let (len, beyond) = (self.fresh(false), self.fresh_pred());
         let (elements, offset, address) = (self.fresh(true), self.fresh(true), self.fresh(true));
@@ -21,32 +21,24 @@ impl Body<'_> {
             at + TABLE_LEN
         );
         line!(self.text, "  setp.ge.u32 {beyond}, {index}, {len};");
-        self.trap_if(beyond, true, trap);
+        self.trap_if(beyond, true, Trap::TableOutOfBounds);
         line!(self.text, "  ld.global.b64 {elements}, [%inst+{at}];");
         line!(self.text, "  mul.wide.u32 {offset}, {index}, 8;");
         line!(self.text, "  add.s64 {address}, {elements}, {offset};");
         address
     }
 
-    /// The reference in an element.
-    pub(super) fn load_element(&mut self, table: u32, index: Reg, trap: Trap) -> Reg {
-        let address = self.element(table, index, trap);
-        let reference = self.fresh(true);
-        line!(self.text, "  ld.global.b64 {reference}, [{address}];");
-        reference
-    }
-
     pub(super) fn table_get(&mut self, table: u32) {
         let index = self.pop();
-        let loaded = self.load_element(table, index, Trap::TableOutOfBounds);
+        let address = self.element(table, index);
         let ty = self.module.tables[table as usize].ty;
         let reg = self.push(ty);
-        line!(self.text, "  mov.b64 {reg}, {loaded};");
+        line!(self.text, "  ld.global.b64 {reg}, [{address}];");
     }
 
     pub(super) fn table_set(&mut self, table: u32) {
         let (value, index) = (self.pop(), self.pop());
-        let address = self.element(table, index, Trap::TableOutOfBounds);
+        let address = self.element(table, index);
         line!(self.text, "  st.global.b64 [{address}], {value};");
     }
 
