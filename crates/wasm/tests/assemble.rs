@@ -50,9 +50,8 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How much PTX is assembled at once. A process for each module would be slow, and so is one image of
-/// all: ptxas takes every function whose address is taken for a target of every indirect call.
-const IMAGE_BYTES: usize = 60_000;
+/// How much PTX is assembled at once: a process for each of a thousand modules would be slow.
+const IMAGE_BYTES: usize = 500_000;
 
 /// All modules of a file that are instantiated, as images; how many there are, and how many are not
 /// supported.

@@ -97,7 +97,7 @@ impl Body<'_> {
     }
 
     /// An integer as the nearest floating-point number.
-    pub(super) fn to_float(&mut self, wide: bool, signed: bool, wide_float: bool) {
+    pub(super) fn convert_to_float(&mut self, wide: bool, signed: bool, wide_float: bool) {
         let (ty, f) = if wide_float {
             (ValueType::F64, "f64")
         } else {
