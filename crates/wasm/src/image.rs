@@ -37,9 +37,7 @@ pub(crate) fn support(prefix: &str) -> String {
         text = text.replace(name, &value.to_string());
     }
     // `@` also begins a guard, which is followed by a predicate.
-    text.replace(" @load", &format!(" {prefix}load"))
-        .replace(" @store", &format!(" {prefix}store"))
-        .replace(" @memory", &format!(" {prefix}memory"))
+    text.replace(" @memory", &format!(" {prefix}memory"))
         .replace(" @table", &format!(" {prefix}table"))
 }
 

@@ -92,7 +92,7 @@ impl Body<'_> {
         let frame = self.frames.last_mut().expect("the loop was opened");
         frame.target_regs = regs;
         let target = frame.target;
-        line!(self.text, "{target}:");
+        self.join(target);
         self.safepoint();
         self.last_test = None;
         Ok(())
@@ -121,7 +121,7 @@ impl Body<'_> {
         let (params, other) = frame.other.take().expect("else has its if");
         self.stack.truncate(frame.height);
         self.stack.extend(params);
-        line!(self.text, "{other}:");
+        self.join(other);
         frame.kind = Kind::Else;
         self.frames.push(frame);
         self.dead = false;
@@ -140,10 +140,10 @@ impl Body<'_> {
             // An `if` without `else`: what it takes is what it gives.
             reached = true;
             if params.is_empty() {
-                line!(self.text, "{other}:");
+                self.join(other);
             } else {
                 line!(self.text, "  bra {};", frame.target);
-                line!(self.text, "{other}:");
+                self.join(other);
                 self.stack.truncate(frame.height);
                 self.stack.extend(params);
                 self.move_results(&frame);
@@ -151,7 +151,7 @@ impl Body<'_> {
         }
         // The target of a loop is its beginning, which has its label already.
         if frame.kind != Kind::Loop {
-            line!(self.text, "{}:", frame.target);
+            self.join(frame.target);
         }
         self.stack.truncate(frame.height);
         self.dead = !reached;
@@ -249,7 +249,7 @@ impl Body<'_> {
         }
         self.jump(index, &labels);
         for (edge, target, regs) in edge_text {
-            line!(self.text, "{edge}:");
+            self.join(edge);
             self.move_top(&regs);
             line!(self.text, "  bra {target};");
         }
@@ -330,6 +330,7 @@ impl Body<'_> {
         let to = self.locals[index as usize].reg;
         self.settle(Some(to));
         line!(self.text, "  mov.{} {to}, {from};", to.bits());
+        self.addresses.remove(&to);
         self.last_test = None;
     }
 

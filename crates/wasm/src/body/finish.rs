@@ -80,6 +80,11 @@ impl Body<'_> {
     /// Where all traps of the function end: the header says what happened, and a negative fuel tells
     /// every caller to return at once.
     fn write_unwinding(&self, out: &mut String) {
+        for kind in &self.kinds {
+            line!(out, "$K{kind}:");
+            line!(out, "  mov.b32 %tc, {kind};");
+            line!(out, "  bra $T;");
+        }
         line!(out, "$T:");
         line!(out, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP);
         line!(out, "  mov.b32 %tc, {};", self.function);

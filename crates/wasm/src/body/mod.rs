@@ -7,6 +7,7 @@
 //! Why not keep constants and expressions on the stack? ptxas folds and schedules; what this pass
 //! could gain is text, not speed.
 
+mod bulk;
 mod call;
 mod control;
 mod convert;
@@ -25,9 +26,10 @@ use crate::layout::InstanceLayout;
 use crate::module::Module;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
+use memory::KnownAddresses;
 
 /// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Reg {
     wide: bool,
     index: u32,
@@ -109,6 +111,10 @@ pub(crate) struct Body<'m> {
     dead_frames: u32,
     /// The register that holds what the last comparison gave, and the predicate behind it.
     last_test: Option<(Reg, Pred)>,
+    /// What is known of addresses; forgotten where control joins.
+    addresses: KnownAddresses,
+    /// Kinds of traps that the function has.
+    kinds: BTreeSet<u32>,
     uses_memory: bool,
     calls: bool,
     traps: bool,
@@ -145,6 +151,8 @@ impl<'m> Body<'m> {
             dead: false,
             dead_frames: 0,
             last_test: None,
+            addresses: KnownAddresses::new(),
+            kinds: BTreeSet::new(),
             uses_memory: false,
             calls: false,
             traps: false,
@@ -230,14 +238,20 @@ impl<'m> Body<'m> {
         }
     }
 
+    /// Writes a label where control joins.
+    fn join(&mut self, label: Label) {
+        line!(self.text, "{label}:");
+        self.addresses.clear();
+    }
+
     /// A label that leads to a trap at the operator at hand.
     fn trap_label(&mut self, trap: Trap) -> Label {
         self.traps = true;
+        self.kinds.insert(trap as u32);
         let label = self.fresh_label();
         line!(self.cold, "{label}:");
-        line!(self.cold, "  mov.b32 %tc, {};", trap as u32);
         line!(self.cold, "  mov.b32 %to, {};", self.offset);
-        line!(self.cold, "  bra $T;");
+        line!(self.cold, "  bra $K{};", trap as u32);
         label
     }
 

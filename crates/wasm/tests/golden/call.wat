@@ -85,8 +85,10 @@
 ;;   mov.b32 %tc, 12;
 ;;   bra $T;
 ;; $L3:
-;;   mov.b32 %tc, 10;
 ;;   mov.b32 %to, 49;
+;;   bra $K10;
+;; $K10:
+;;   mov.b32 %tc, 10;
 ;;   bra $T;
 ;; $T:
 ;;   st.global.b32 [%inst+0], %tc;

@@ -28,12 +28,16 @@
 ;;   st.param.b32 [ret+8], %r2;
 ;;   ret;
 ;; $L1:
-;;   mov.b32 %tc, 2;
 ;;   mov.b32 %to, 42;
-;;   bra $T;
+;;   bra $K2;
 ;; $L2:
-;;   mov.b32 %tc, 3;
 ;;   mov.b32 %to, 42;
+;;   bra $K3;
+;; $K2:
+;;   mov.b32 %tc, 2;
+;;   bra $T;
+;; $K3:
+;;   mov.b32 %tc, 3;
 ;;   bra $T;
 ;; $T:
 ;;   st.global.b32 [%inst+0], %tc;

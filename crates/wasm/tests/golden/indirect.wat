@@ -98,8 +98,10 @@
 ;;   mov.b32 %tc, 12;
 ;;   bra $T;
 ;; $L4:
-;;   mov.b32 %tc, 10;
 ;;   mov.b32 %to, 69;
+;;   bra $K10;
+;; $K10:
+;;   mov.b32 %tc, 10;
 ;;   bra $T;
 ;; $T:
 ;;   st.global.b32 [%inst+0], %tc;

@@ -7,7 +7,7 @@
 ;; --- what is emitted ---
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)
 ;; {
-;;   .reg .b32 %r<4>;
+;;   .reg .b32 %r<5>;
 ;;   .reg .b64 %d<6>;
 ;;   .reg .pred %p<2>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
@@ -20,36 +20,33 @@
 ;;   ld.global.b64 %len, [%inst+32];
 ;;   ld.param.b32 %r0, [a0];
 ;;   cvt.u64.u32 %d1, %r0;
-;;   add.s64 %d2, %d1, 8;
-;;   setp.gt.u64 %p0, %d2, %len;
+;;   add.s64 %d2, %mem, %d1;
+;;   cvt.u64.u32 %d3, %r0;
+;;   add.s64 %d3, %d3, 8;
+;;   setp.gt.u64 %p0, %d3, %len;
 ;;   @%p0 bra $L1;
-;;   add.s64 %d3, %mem, %d1;
-;;   cvt.u32.u64 %r1, %d3;
-;;   and.b32 %r2, %r1, 1;
-;;   setp.ne.s32 %p1, %r2, 0;
-;;   @%p1 bra $L2;
-;;   ld.global.s16 %d4, [%d3+6];
-;; $L3:
-;;   mov.b64 %d0, %d4;
+;;   and.b32 %r1, %r0, 1;
+;;   setp.ne.s32 %p1, %r1, 0;
+;;   and.b64 %d4, %d2, -2;
+;;   shl.b32 %r2, %r1, 3;
+;;   ld.global.u16 %r3, [%d4+6];
+;;   mov.b32 %r4, 0;
+;;   @%p1 ld.global.u16 %r4, [%d4+8];
+;;   shl.b32 %r4, %r4, 16;
+;;   or.b32 %r3, %r3, %r4;
+;;   shr.u32 %r3, %r3, %r2;
+;;   cvt.s64.s16 %d5, %r3;
+;;   mov.b64 %d0, %d5;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d0;
 ;;   ret;
 ;; $L1:
-;;   mov.b32 %tc, 5;
 ;;   mov.b32 %to, 42;
+;;   bra $K5;
+;; $K5:
+;;   mov.b32 %tc, 5;
 ;;   bra $T;
-;; $L2:
-;;   add.s64 %d5, %d3, 6;
-;;   {
-;;   .param .b64 c0;
-;;   .param .b32 cr;
-;;   st.param.b64 [c0], %d5;
-;;   call (cr), load16, (c0);
-;;   ld.param.b32 %r3, [cr];
-;;   }
-;;   cvt.s64.s16 %d4, %r3;
-;;   bra $L3;
 ;; $T:
 ;;   st.global.b32 [%inst+0], %tc;
 ;;   mov.b32 %tc, 0;

@@ -187,7 +187,7 @@ impl Name {
             Action::MulLow => a.wrapping_mul(b),
             Action::MadLow => a.wrapping_mul(b).wrapping_add(c),
             Action::MulWide => {
-                return Ok((x as i128 as u128).wrapping_mul(y as i128 as u128) as u64);
+                return Ok((x as u128).wrapping_mul(y as u128) as u64);
             }
             Action::Div | Action::Rem => {
                 let smallest = -(1i128 << (bits - 1));
@@ -205,8 +205,8 @@ impl Name {
             Action::Xor => a ^ b,
             Action::Shl => ((ux as u128) << clamp) as u64,
             Action::Shr => (x >> clamp) as u64,
-            Action::FunnelLeft => (a as u32).rotate_left(funnel(a, b, c)?).into(),
-            Action::FunnelRight => (a as u32).rotate_right(funnel(a, b, c)?).into(),
+            Action::FunnelLeft => funnel(true, a, b, c),
+            Action::FunnelRight => funnel(false, a, b, c),
             Action::Clz => (ux as u64).leading_zeros().into(),
             Action::Popc => (ux as u64).count_ones().into(),
             Action::Brev => a.reverse_bits() >> (64 - bits),
@@ -256,12 +256,15 @@ fn comparison(text: &str) -> Option<Comparison> {
     })
 }
 
-/// A rotation is a funnel shift of a number with itself, and only that is emitted.
-fn funnel(a: u64, b: u64, count: u64) -> Result<u32, String> {
-    if a as u32 != b as u32 {
-        return Err("a funnel shift of two numbers".to_owned());
+/// The numbers side by side, `b` above `a`, shifted by at most 31 bits.
+fn funnel(left: bool, a: u64, b: u64, count: u64) -> u64 {
+    let both = (b << 32) | (a & 0xffff_ffff);
+    let count = count & 31;
+    if left {
+        (both << count) >> 32
+    } else {
+        both >> count
     }
-    Ok(count as u32 & 31)
 }
 
 fn extend(value: u64, bits: u32, signed: bool) -> i128 {
@@ -307,7 +310,7 @@ macro_rules! float {
                 Action::Compare(comparison, and) => {
                     let holds = match comparison {
                         Comparison::Eq => a == b,
-                        Comparison::Ne => a < b || a > b,
+                        Comparison::Ne => a.partial_cmp(&b).is_some_and(|o| o.is_ne()),
                         Comparison::Neu => a != b,
                         Comparison::Lt => a < b,
                         Comparison::Le => a <= b,

@@ -188,8 +188,8 @@ impl<'i> Parser<'i> {
                 count += 1;
             }
         }
-        for i in from..to {
-            let line = lines[i].trim();
+        for (i, line) in lines.iter().enumerate().take(to).skip(from) {
+            let line = line.trim();
             if line.is_empty() || line.starts_with('$') || line == "{" || line == "}" {
                 continue;
             }
