@@ -1,6 +1,6 @@
 //! Calls: direct, through tables, and of the helpers that every image carries.
 
-use super::{Body, Reg, line};
+use super::{Body, Operand, Place, Reg, line};
 use crate::{FunctionType, Trap, ValueType, abi};
 
 impl Body<'_> {
@@ -41,8 +41,13 @@ impl Body<'_> {
         self.calls = true;
         self.traps = true;
         let base = self.stack.len() - ty.params.len();
-        let mut args: Vec<Reg> = self.stack.drain(base..).map(|v| v.reg).collect();
-        args.extend(index);
+        let mut args = Vec::new();
+        for i in base..self.stack.len() {
+            let entry = self.stack[i];
+            args.push((entry.ty.ptx(), self.operand(entry)));
+        }
+        self.stack.truncate(base);
+        args.extend(index.map(|i| ("b32", Operand::Reg(i))));
         let text = &mut self.text;
         line!(text, "  {{");
         line!(text, "  .param .b64 ci;");
@@ -52,9 +57,9 @@ impl Body<'_> {
         line!(text, "  st.param.b64 [cf], %fuel;");
         line!(text, "  st.param.b32 [cd], %depth;");
         let mut list = String::from("ci, cf, cd");
-        for (i, reg) in args.iter().enumerate() {
-            line!(text, "  .param .{} c{i};", reg.bits());
-            line!(text, "  st.param.{} [c{i}], {reg};", reg.bits());
+        for (i, (ty, arg)) in args.iter().enumerate() {
+            line!(text, "  .param .{ty} c{i};");
+            line!(text, "  st.param.{ty} [c{i}], {arg};");
             list.push_str(&format!(", c{i}"));
         }
         line!(text, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
@@ -98,8 +103,7 @@ impl Body<'_> {
 
     pub(super) fn ref_func(&mut self, function: u32) {
         let reference = self.referenced.reference(self.module, function);
-        let reg = self.push(ValueType::FuncRef);
-        line!(self.text, "  mov.b64 {reg}, {reference:#x};");
+        self.push_place(ValueType::FuncRef, Place::Constant(reference));
     }
 
     pub(super) fn ref_is_null(&mut self) {

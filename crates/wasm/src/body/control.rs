@@ -2,7 +2,7 @@
 
 use wasmparser::{BlockType, BrTable};
 
-use super::{Body, Label, Reg, Value, line};
+use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
 use crate::{CompileError, Trap, ValueType, abi};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Frame {
     /// Something branches to the block's end.
     branched: bool,
     /// Of an `if`: its parameters, and the label of its other half.
-    other: Option<(Vec<Value>, Label)>,
+    other: Option<(Vec<Entry>, Label)>,
 }
 
 /// Branch tables up to this size become a chain of comparisons.
@@ -87,14 +87,13 @@ impl Body<'_> {
         let regs: Vec<_> = params.iter().map(|p| self.fresh(p.is_wide())).collect();
         self.move_top(&regs);
         for (value, &reg) in self.stack[height..].iter_mut().zip(&regs) {
-            value.reg = reg;
+            value.place = Place::Reg(reg);
         }
         let frame = self.frames.last_mut().expect("the loop was opened");
         frame.target_regs = regs;
         let target = frame.target;
         self.join(target);
         self.safepoint();
-        self.last_test = None;
         Ok(())
     }
 
@@ -125,7 +124,6 @@ impl Body<'_> {
         frame.kind = Kind::Else;
         self.frames.push(frame);
         self.dead = false;
-        self.last_test = None;
     }
 
     /// Ends a block; true if it was the function.
@@ -155,12 +153,13 @@ impl Body<'_> {
         }
         self.stack.truncate(frame.height);
         self.dead = !reached;
-        self.last_test = None;
         if frame.kind == Kind::Function {
             self.return_values(&frame.results);
             return true;
         }
-        self.stack.extend(&frame.results);
+        for Value { ty, reg } in frame.results {
+            self.push_place(ty, Place::Reg(reg));
+        }
         false
     }
 
@@ -172,16 +171,19 @@ impl Body<'_> {
     /// Copies the top of the stack to these registers, all at once.
     fn move_top(&mut self, to: &[Reg]) {
         let base = self.stack.len() - to.len();
-        let mut moves: Vec<_> = (self.stack[base..].iter().map(|v| v.reg))
-            .zip(to.iter().copied())
-            .filter(|(from, to)| from != to)
-            .collect();
-        let overlap = (moves.iter()).any(|(from, _)| moves.iter().any(|(_, to)| from == to));
-        if overlap {
-            for (from, _) in &mut moves {
-                let copy = self.fresh(from.wide);
+        let mut moves = Vec::new();
+        for (i, &to) in to.iter().enumerate() {
+            let from = self.operand(self.stack[base + i]);
+            if from != Operand::Reg(to) {
+                moves.push((from, to));
+            }
+        }
+        let assigned: Vec<_> = moves.iter().map(|(_, to)| Operand::Reg(*to)).collect();
+        if moves.iter().any(|(from, _)| assigned.contains(from)) {
+            for (from, to) in &mut moves {
+                let copy = self.fresh(to.wide);
                 line!(self.text, "  mov.{} {copy}, {from};", copy.bits());
-                *from = copy;
+                *from = Operand::Reg(copy);
             }
         }
         for (from, to) in moves {
@@ -314,30 +316,50 @@ impl Body<'_> {
 
     pub(super) fn select(&mut self) {
         let pred = self.pop_test();
-        let (b, a) = (self.pop(), self.pop_value());
-        let (ty, a) = (a.ty, a.reg);
+        let b = self.pop_operand();
+        let a = self.pop_entry();
+        let (ty, a) = (a.ty, self.operand(a));
         let reg = self.push(ty);
         line!(self.text, "  selp.{} {reg}, {a}, {b}, {pred};", reg.bits());
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
-        let value = self.locals[index as usize];
-        self.stack.push(value);
+        let Value { ty, reg } = self.locals[index as usize];
+        self.push_place(ty, Place::Reg(reg));
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
-        let from = self.pop();
+        let from = self.pop_operand();
+        self.set(index, from);
+    }
+
+    fn set(&mut self, index: u32, from: Operand) {
         let to = self.locals[index as usize].reg;
         self.settle(Some(to));
         line!(self.text, "  mov.{} {to}, {from};", to.bits());
         self.addresses.remove(&to);
-        self.last_test = None;
     }
 
     pub(super) fn local_tee(&mut self, index: u32) {
-        let value = *self.stack.last().expect("tee has an operand");
-        self.local_set(index);
-        self.stack.push(value);
+        let Entry { ty, place } = self.pop_entry();
+        match place {
+            Place::Constant(_) => {
+                let from = self.operand(Entry { ty, place });
+                self.set(index, from);
+                self.push_place(ty, place);
+            }
+            Place::Reg(_) | Place::Test(_) => {
+                self.push_place(ty, place);
+                let from = self.pop();
+                self.set(index, Operand::Reg(from));
+                // Of a test the predicate is worth more than the register.
+                let place = match place {
+                    Place::Test(_) => place,
+                    _ => Place::Reg(from),
+                };
+                self.push_place(ty, place);
+            }
+        }
     }
 
     pub(super) fn global_get(&mut self, index: u32) {
@@ -348,9 +370,10 @@ impl Body<'_> {
     }
 
     pub(super) fn global_set(&mut self, index: u32) {
-        let reg = self.pop();
+        let value = self.pop_operand();
+        let ty = self.module.globals[index as usize].ty.ptx();
         let at = self.layout.globals + 8 * index as usize;
-        line!(self.text, "  st.global.{} [%inst+{at}], {reg};", reg.bits());
+        line!(self.text, "  st.global.{ty} [%inst+{at}], {value};");
     }
 
     /// Enters a block in code that is not reached: only its end matters.

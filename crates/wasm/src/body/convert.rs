@@ -122,9 +122,7 @@ impl Body<'_> {
 
     /// The same bits under another type.
     pub(super) fn reinterpret(&mut self, ty: ValueType) {
-        self.stack
-            .last_mut()
-            .expect("reinterpret has an operand")
-            .ty = ty;
+        let top = self.stack.last_mut();
+        top.expect("reinterpret has an operand").ty = ty;
     }
 }

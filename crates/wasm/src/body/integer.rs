@@ -1,7 +1,7 @@
 //! Integer arithmetic. PTX leaves division by zero and the smallest number over -1 open, so both are
 //! decided before the instruction.
 
-use super::{Body, Reg, line};
+use super::{Body, Operand, Place, Reg, line};
 use crate::{Trap, ValueType};
 
 const fn int(wide: bool) -> ValueType {
@@ -10,8 +10,7 @@ const fn int(wide: bool) -> ValueType {
 
 impl Body<'_> {
     pub(super) fn constant(&mut self, ty: ValueType, bits: u64) {
-        let reg = self.push(ty);
-        line!(self.text, "  mov.{} {reg}, {bits:#x};", reg.bits());
+        self.push_place(ty, Place::Constant(bits));
     }
 
     /// An instruction of one operand.
@@ -23,22 +22,35 @@ impl Body<'_> {
 
     /// An instruction of two operands.
     pub(super) fn binary(&mut self, instruction: &str, to: ValueType) {
-        let (b, a) = (self.pop(), self.pop());
+        let (b, a) = (self.pop_operand(), self.pop());
         let reg = self.push(to);
         line!(self.text, "  {instruction} {reg}, {a}, {b};");
     }
 
     /// A comparison, `lt.s32` for example.
     pub(super) fn compare(&mut self, comparison: &str) {
-        let (b, a) = (self.pop(), self.pop());
+        // A number would have to be written otherwise for floating-point instructions.
+        let b = if comparison.contains(".f") {
+            Operand::Reg(self.pop())
+        } else {
+            self.pop_operand()
+        };
+        let a = self.pop();
         let pred = self.fresh_pred();
         line!(self.text, "  setp.{comparison} {pred}, {a}, {b};");
         self.push_test(pred);
     }
 
     pub(super) fn eqz(&mut self, wide: bool) {
-        let a = self.pop();
+        let entry = *self.stack.last().expect("eqz has an operand");
         let pred = self.fresh_pred();
+        if let Place::Test(test) = entry.place {
+            self.stack.pop();
+            line!(self.text, "  not.pred {pred}, {test};");
+            self.push_test(pred);
+            return;
+        }
+        let a = self.pop();
         let ty = if wide { "s64" } else { "s32" };
         line!(self.text, "  setp.eq.{ty} {pred}, {a}, 0;");
         self.push_test(pred);
@@ -65,8 +77,11 @@ impl Body<'_> {
     }
 
     /// A count for a shift, as 32 bits below the operand's size. PTX clamps where WebAssembly wraps.
-    fn shift_count(&mut self, wide: bool) -> Reg {
-        let count = self.pop();
+    fn shift_count(&mut self, wide: bool) -> Operand {
+        let count = match self.pop_operand() {
+            Operand::Reg(count) => count,
+            Operand::Number(count) => return Operand::Number(count & if wide { 63 } else { 31 }),
+        };
         let narrow = if wide {
             let narrow = self.fresh(false);
             line!(self.text, "  cvt.u32.u64 {narrow}, {count};");
@@ -77,7 +92,7 @@ impl Body<'_> {
         let masked = self.fresh(false);
         let mask = if wide { 63 } else { 31 };
         line!(self.text, "  and.b32 {masked}, {narrow}, {mask};");
-        masked
+        Operand::Reg(masked)
     }
 
     pub(super) fn shift(&mut self, instruction: &str, wide: bool) {

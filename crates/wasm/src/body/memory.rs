@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use wasmparser::MemArg;
 
-use super::{Body, Pred, Reg, line};
+use super::{Body, Operand, Pred, Reg, line};
 use crate::{Trap, ValueType};
 
 /// What a load or store moves.
@@ -205,7 +205,7 @@ impl Body<'_> {
     }
 
     pub(super) fn store(&mut self, from: Access, memarg: &MemArg) {
-        let (value, address) = (self.pop(), self.pop());
+        let (value, address) = (self.pop_operand(), self.pop());
         let at = self.check(address, memarg.offset, from.bytes, false);
         let (base, offset, bits) = (at.base, at.offset, from.bytes * 8);
         let Some(Alignment { unaligned, .. }) = at.alignment else {
@@ -216,18 +216,25 @@ impl Body<'_> {
         line!(self.text, "  @{unaligned} bra {slow};");
         line!(self.text, "  st.global.b{bits} [{base}+{offset}], {value};");
         line!(self.text, "{back}:");
-        let shifted = self.fresh(value.wide);
-        let shr = if value.wide { "shr.u64" } else { "shr.u32" };
+        let shifted = self.fresh(from.ty.is_wide());
+        let shr = if shifted.wide { "shr.u64" } else { "shr.u32" };
         let cold = &mut self.cold;
         line!(cold, "{slow}:");
-        line!(cold, "  st.global.b8 [{base}+{offset}], {value};");
-        for byte in 1..from.bytes {
-            line!(cold, "  {shr} {shifted}, {value}, {};", 8 * byte);
-            line!(
-                cold,
-                "  st.global.b8 [{base}+{}], {shifted};",
-                offset + byte
-            );
+        for byte in 0..from.bytes {
+            let at = offset + byte;
+            match value {
+                Operand::Number(number) => {
+                    let byte = (number >> (8 * byte)) & 0xff;
+                    line!(cold, "  st.global.b8 [{base}+{at}], {byte};");
+                }
+                Operand::Reg(reg) if byte == 0 => {
+                    line!(cold, "  st.global.b8 [{base}+{at}], {reg};");
+                }
+                Operand::Reg(reg) => {
+                    line!(cold, "  {shr} {shifted}, {reg}, {};", 8 * byte);
+                    line!(cold, "  st.global.b8 [{base}+{at}], {shifted};");
+                }
+            }
         }
         line!(cold, "  bra {back};");
     }

@@ -1,11 +1,10 @@
 //! One function: its operators become PTX text, in one pass over validated code.
 //!
-//! The operand stack exists only here. An entry is a virtual register that is never assigned again
-//! while the entry lives: results go to fresh registers, and an entry that still names a local
-//! is copied before that local changes or control branches ([`Body::settle`]).
+//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is
+//! never assigned again while the entry lives: results go to fresh registers, and an entry that still
+//! names a local is copied before that local changes or control branches ([`Body::settle`]).
 //!
-//! Why not keep constants and expressions on the stack? ptxas folds and schedules; what this pass
-//! could gain is text, not speed.
+//! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
 
 mod bulk;
 mod call;
@@ -68,11 +67,44 @@ impl fmt::Display for Label {
     }
 }
 
-/// An entry of the operand stack.
+/// A local or a result: a register that is assigned more than once.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     ty: ValueType,
     reg: Reg,
+}
+
+/// Where the value of a stack entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Reg(Reg),
+    /// These bits, in no register yet.
+    Constant(u64),
+    /// 1 if the predicate holds, else 0; in no register yet.
+    Test(Pred),
+}
+
+/// An entry of the operand stack.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ty: ValueType,
+    place: Place,
+}
+
+/// An operand as PTX writes it: a register or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operand {
+    Reg(Reg),
+    Number(i64),
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reg(reg) => reg.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
 }
 
 /// Writes one line of PTX.
@@ -100,7 +132,7 @@ pub(crate) struct Body<'m> {
     wide_regs: u32,
     preds: u32,
     labels: u32,
-    stack: Vec<Value>,
+    stack: Vec<Entry>,
     locals: Vec<Value>,
     /// Registers below these numbers, narrow and wide, are locals; they alone are assigned again.
     local_regs: (u32, u32),
@@ -109,8 +141,6 @@ pub(crate) struct Body<'m> {
     dead: bool,
     /// Frames that were opened since then.
     dead_frames: u32,
-    /// The register that holds what the last comparison gave, and the predicate behind it.
-    last_test: Option<(Reg, Pred)>,
     /// What is known of addresses; forgotten where control joins.
     addresses: KnownAddresses,
     /// Kinds of traps that the function has.
@@ -150,7 +180,6 @@ impl<'m> Body<'m> {
             frames: Vec::new(),
             dead: false,
             dead_frames: 0,
-            last_test: None,
             addresses: KnownAddresses::new(),
             kinds: BTreeSet::new(),
             uses_memory: false,
@@ -203,18 +232,50 @@ impl<'m> Body<'m> {
     /// Pushes a value that a fresh register will hold, and returns that register.
     fn push(&mut self, ty: ValueType) -> Reg {
         let reg = self.fresh(ty.is_wide());
-        self.stack.push(Value { ty, reg });
+        self.push_place(ty, Place::Reg(reg));
         reg
     }
 
-    fn pop(&mut self) -> Reg {
-        self.pop_value().reg
+    fn push_place(&mut self, ty: ValueType, place: Place) {
+        self.stack.push(Entry { ty, place });
     }
 
-    fn pop_value(&mut self) -> Value {
+    fn pop_entry(&mut self) -> Entry {
         self.stack
             .pop()
             .expect("validated code pops what it pushed")
+    }
+
+    /// Pops a value into a register.
+    fn pop(&mut self) -> Reg {
+        let entry = self.pop_entry();
+        match self.operand(entry) {
+            Operand::Reg(reg) => reg,
+            Operand::Number(number) => {
+                let reg = self.fresh(entry.ty.is_wide());
+                line!(self.text, "  mov.{} {reg}, {number};", reg.bits());
+                reg
+            }
+        }
+    }
+
+    /// Pops a value as an operand, for instructions that take numbers.
+    fn pop_operand(&mut self) -> Operand {
+        let entry = self.pop_entry();
+        self.operand(entry)
+    }
+
+    fn operand(&mut self, entry: Entry) -> Operand {
+        match entry.place {
+            Place::Reg(reg) => Operand::Reg(reg),
+            Place::Constant(bits) if entry.ty.is_wide() => Operand::Number(bits as i64),
+            Place::Constant(bits) => Operand::Number(i64::from(bits as i32)),
+            Place::Test(pred) => {
+                let reg = self.fresh(false);
+                line!(self.text, "  selp.b32 {reg}, 1, 0, {pred};");
+                Operand::Reg(reg)
+            }
+        }
     }
 
     fn is_local(&self, reg: Reg) -> bool {
@@ -229,11 +290,13 @@ impl<'m> Body<'m> {
     /// Copies every stack entry that names a local (only `which`, if given), so that it keeps its value.
     fn settle(&mut self, which: Option<Reg>) {
         for i in 0..self.stack.len() {
-            let Value { ty, reg } = self.stack[i];
+            let Place::Reg(reg) = self.stack[i].place else {
+                continue;
+            };
             if which.map_or_else(|| self.is_local(reg), |w| w == reg) {
-                let copy = self.fresh(ty.is_wide());
+                let copy = self.fresh(reg.wide);
                 line!(self.text, "  mov.{} {copy}, {reg};", copy.bits());
-                self.stack[i].reg = copy;
+                self.stack[i].place = Place::Reg(copy);
             }
         }
     }
@@ -271,12 +334,16 @@ impl<'m> Body<'m> {
 
     /// A predicate that holds if the 32-bit value on top of the stack is not zero. Pops it.
     fn pop_test(&mut self) -> Pred {
-        let reg = self.pop();
-        if let Some((tested, pred)) = self.last_test
-            && tested == reg
+        if let Some(Entry {
+            place: Place::Test(pred),
+            ..
+        }) = self.stack.last()
         {
+            let pred = *pred;
+            self.stack.pop();
             return pred;
         }
+        let reg = self.pop();
         let pred = self.fresh_pred();
         line!(self.text, "  setp.ne.s32 {pred}, {reg}, 0;");
         pred
@@ -284,8 +351,6 @@ impl<'m> Body<'m> {
 
     /// Pushes a predicate as a 32-bit 0 or 1.
     fn push_test(&mut self, pred: Pred) {
-        let reg = self.push(ValueType::I32);
-        line!(self.text, "  selp.b32 {reg}, 1, 0, {pred};");
-        self.last_test = Some((reg, pred));
+        self.push_place(ValueType::I32, Place::Test(pred));
     }
 }

@@ -37,7 +37,7 @@ impl Body<'_> {
     }
 
     pub(super) fn table_set(&mut self, table: u32) {
-        let (value, index) = (self.pop(), self.pop());
+        let (value, index) = (self.pop_operand(), self.pop());
         let address = self.element(table, index);
         line!(self.text, "  st.global.b64 [{address}], {value};");
     }

@@ -33,8 +33,7 @@
 ;; }
 ;; .func (.param .align 8 .b8 ret[16]) f1 (.param .b64 inst, .param .b64 fuel, .param .b32 depth)
 ;; {
-;;   .reg .b32 %r<1>;
-;;   .reg .b64 %d<3>;
+;;   .reg .b64 %d<2>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
@@ -49,8 +48,6 @@
 ;;   setp.eq.s32 %sp, %depth, 0;
 ;;   @%sp bra $L3;
 ;;   add.s32 %depth, %depth, -1;
-;;   mov.b32 %r0, 0x3f800000;
-;;   mov.b64 %d1, 0x8000000000000000;
 ;;   {
 ;;   .param .b64 ci;
 ;;   .param .b64 cf;
@@ -59,17 +56,17 @@
 ;;   st.param.b64 [cf], %fuel;
 ;;   st.param.b32 [cd], %depth;
 ;;   .param .b32 c0;
-;;   st.param.b32 [c0], %r0;
+;;   st.param.b32 [c0], 1065353216;
 ;;   .param .b64 c1;
-;;   st.param.b64 [c1], %d1;
+;;   st.param.b64 [c1], -9223372036854775808;
 ;;   .param .align 8 .b8 cr[16];
 ;;   call (cr), f0, (ci, cf, cd, c0, c1);
 ;;   ld.param.b64 %fuel, [cr];
-;;   ld.param.b64 %d2, [cr+8];
+;;   ld.param.b64 %d1, [cr+8];
 ;;   }
 ;;   setp.lt.s64 %sp, %fuel, 0;
 ;;   @%sp bra $U;
-;;   mov.b64 %d0, %d2;
+;;   mov.b64 %d0, %d1;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d0;

@@ -10,15 +10,14 @@
 ;; --- what is emitted ---
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth)
 ;; {
-;;   .reg .b32 %r<2>;
+;;   .reg .b32 %r<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
-;;   mov.b32 %r1, 0x1;
-;;   mov.b32 %r0, %r1;
+;;   mov.b32 %r0, 1;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b32 [ret+8], %r0;
@@ -26,15 +25,14 @@
 ;; }
 ;; .func (.param .align 8 .b8 ret[16]) f1 (.param .b64 inst, .param .b64 fuel, .param .b32 depth)
 ;; {
-;;   .reg .b32 %r<2>;
+;;   .reg .b32 %r<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
-;;   mov.b32 %r1, 0x2;
-;;   mov.b32 %r0, %r1;
+;;   mov.b32 %r0, 2;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b32 [ret+8], %r0;

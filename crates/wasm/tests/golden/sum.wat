@@ -11,8 +11,7 @@
 ;; --- what is emitted ---
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b64 a0)
 ;; {
-;;   .reg .b32 %r<1>;
-;;   .reg .b64 %d<7>;
+;;   .reg .b64 %d<5>;
 ;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
@@ -30,12 +29,9 @@
 ;; $L3:
 ;;   add.s64 %d3, %d2, %d0;
 ;;   mov.b64 %d2, %d3;
-;;   mov.b64 %d4, 0x1;
-;;   sub.s64 %d5, %d0, %d4;
-;;   mov.b64 %d0, %d5;
-;;   mov.b64 %d6, 0x0;
-;;   setp.ne.s64 %p0, %d5, %d6;
-;;   selp.b32 %r0, 1, 0, %p0;
+;;   sub.s64 %d4, %d0, 1;
+;;   mov.b64 %d0, %d4;
+;;   setp.ne.s64 %p0, %d4, 0;
 ;;   @%p0 bra $L1;
 ;;   mov.b64 %d1, %d2;
 ;; $L0:

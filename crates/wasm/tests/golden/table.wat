@@ -9,7 +9,7 @@
 ;; --- what is emitted ---
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)
 ;; {
-;;   .reg .b32 %r<8>;
+;;   .reg .b32 %r<6>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
@@ -17,20 +17,18 @@
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
 ;;   ld.param.b32 %r0, [a0];
-;;   mov.b32 %r4, 0x7;
-;;   min.u32 %r5, %r0, 4;
+;;   min.u32 %r4, %r0, 4;
 ;; $L5: .branchtargets $L3, $L4, $L3, $L4, $L3;
-;;   brx.idx %r5, $L5;
+;;   brx.idx %r4, $L5;
 ;; $L3:
-;;   mov.b32 %r3, %r4;
+;;   mov.b32 %r3, 7;
 ;;   bra $L2;
 ;; $L4:
-;;   mov.b32 %r2, %r4;
+;;   mov.b32 %r2, 7;
 ;;   bra $L1;
 ;; $L2:
-;;   mov.b32 %r6, 0xa;
-;;   add.s32 %r7, %r3, %r6;
-;;   mov.b32 %r2, %r7;
+;;   add.s32 %r5, %r3, 10;
+;;   mov.b32 %r2, %r5;
 ;; $L1:
 ;;   mov.b32 %r1, %r2;
 ;; $L0:

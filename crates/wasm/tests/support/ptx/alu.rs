@@ -7,6 +7,8 @@ use super::{Kind, Type};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Mov,
+    /// Of a predicate.
+    Not,
     Add,
     Sub,
     MulLow,
@@ -74,6 +76,7 @@ impl Name {
         let float = last.kind == Kind::Float;
         let action = match parts[..parts.len() - 1] {
             ["mov"] => Action::Mov,
+            ["not"] if last.kind == Kind::Pred => Action::Not,
             ["add"] if !float => Action::Add,
             ["sub"] if !float => Action::Sub,
             ["add", "rn"] if float => Action::Add,
@@ -125,7 +128,7 @@ impl Name {
         let wide = ty(t.kind, t.bits * 2);
         let pred = ty(Kind::Pred, 1);
         match self.action {
-            Action::Mov | Action::Brev | Action::Sqrt => (t, vec![t]),
+            Action::Mov | Action::Not | Action::Brev | Action::Sqrt => (t, vec![t]),
             Action::Clz | Action::Popc => (narrow, vec![t]),
             Action::MulWide => (wide, vec![t, t]),
             Action::MadLow => (t, vec![t, t, t]),
@@ -182,6 +185,7 @@ impl Name {
         let clamp = (b as u32).min(bits);
         let result = match self.action {
             Action::Mov => a,
+            Action::Not => a ^ 1,
             Action::Add => a.wrapping_add(b),
             Action::Sub => a.wrapping_sub(b),
             Action::MulLow => a.wrapping_mul(b),

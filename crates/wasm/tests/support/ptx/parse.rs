@@ -369,20 +369,17 @@ impl<'i> Parser<'i> {
         {
             return Err("an address of 32 bits".to_owned());
         }
-        let register = self.reg(other)?;
-        if self.function.registers[register].bits < ty.bits {
+        let value = self.operand(other)?;
+        if let Operand::Reg(register) = value
+            && self.function.registers[register].bits < ty.bits
+        {
             return Err("a register that is too small".to_owned());
         }
-        Ok(if parts[0] == "ld" {
-            Op::Load {
-                ty,
-                to: register,
-                at,
-            }
-        } else {
-            let value = Operand::Reg(register);
-            Op::Store { ty, at, value }
-        })
+        match (parts[0], value) {
+            ("st", value) => Ok(Op::Store { ty, at, value }),
+            (_, Operand::Reg(to)) => Ok(Op::Load { ty, to, at }),
+            _ => Err("a load into a number".to_owned()),
+        }
     }
 
     fn call(&mut self, rest: &str) -> Result<Op, String> {
