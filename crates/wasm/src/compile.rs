@@ -15,8 +15,42 @@ use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
 pub struct CompileOptions {
     /// Begins every global name of the PTX, so that several modules can be one image.
     pub prefix: String,
-    /// Imported functions, by module and name, whose calls do nothing. All others trap when called.
+    /// Imported functions, by module and name, whose calls do nothing.
     pub ignored_imports: Vec<(String, String)>,
+    /// Imported functions that something else in the image provides. All that are in neither list trap
+    /// when they are called.
+    pub provided_imports: Vec<ProvidedImport>,
+}
+
+/// An imported function that something else in the image provides.
+#[derive(Clone, Debug)]
+pub struct ProvidedImport {
+    /// The module that it is imported from.
+    pub module: String,
+    /// The imported name.
+    pub name: String,
+    /// The function in the image, which takes and gives what a compiled function of the import's type does.
+    pub symbol: String,
+    /// Who provides it.
+    pub provider: Provider,
+}
+
+/// Who provides an imported function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// Device code, linked from elsewhere. It is called with the block of the instance that imports.
+    Device,
+    /// Another module, joined in the same file before this one. It is called with the block of its own
+    /// instance: see [`Link::provider`](crate::Link::provider).
+    Module,
+}
+
+/// What becomes of a call of an imported function.
+#[derive(Clone, Copy)]
+pub(crate) enum ImportAction<'o> {
+    Trap,
+    Ignore,
+    Call(&'o ProvidedImport),
 }
 
 /// A compiled module.
@@ -28,6 +62,7 @@ pub struct Compiled {
     pub layout: InstanceLayout,
     pub(crate) module: Module,
     entries: Vec<u32>,
+    prefix: String,
     referenced: Referenced,
     names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
@@ -72,9 +107,18 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     let referenced = Referenced::new(&module);
     let new_body = |function| Body::new(&module, &layout, &referenced, prefix, function);
     let (mut code, mut indirect) = (String::new(), BTreeSet::new());
+    let mut ptx = image::declarations(&module, prefix);
     for (function, import) in names::function_imports(&module).enumerate() {
-        let ignored = is_ignored(import, options)?;
-        code.push_str(&new_body(function as u32).import(ignored));
+        let action = action(import, options)?;
+        if let ImportAction::Call(provided) = action
+            && provided.provider == Provider::Device
+        {
+            let head = module
+                .function_type(function as u32)
+                .signature(&provided.symbol);
+            line!(ptx, ".extern .func {head};");
+        }
+        code.push_str(&new_body(function as u32).import(action));
         bodies.push(0);
     }
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
@@ -87,7 +131,6 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         code.push_str(&out.finish(body.range().start));
         allocations = validator.into_allocations();
     }
-    let mut ptx = image::declarations(&module, prefix);
     for &(ty, table) in &indirect {
         line!(
             ptx,
@@ -109,6 +152,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     ptx.push_str(&image::entry(&module, prefix));
     Ok(Compiled {
         ptx,
+        prefix: options.prefix.clone(),
         referenced,
         entries: image::entries(&module),
         names: names::functions(&module),
@@ -118,10 +162,20 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     })
 }
 
-fn is_ignored(import: &Import, options: &CompileOptions) -> Result<bool, CompileError> {
-    let named = |(m, n): &(String, String)| *m == import.module && *n == import.name;
-    if !options.ignored_imports.iter().any(named) {
-        return Ok(false);
+fn action<'o>(
+    import: &Import,
+    options: &'o CompileOptions,
+) -> Result<ImportAction<'o>, CompileError> {
+    let is = |module: &str, name: &str| *module == import.module && *name == import.name;
+    if let Some(provided) = options
+        .provided_imports
+        .iter()
+        .find(|p| is(&p.module, &p.name))
+    {
+        return Ok(ImportAction::Call(provided));
+    }
+    if !options.ignored_imports.iter().any(|(m, n)| is(m, n)) {
+        return Ok(ImportAction::Trap);
     }
     match &import.kind {
         crate::ImportKind::Function(ty) if !ty.results.is_empty() => {
@@ -130,7 +184,7 @@ fn is_ignored(import: &Import, options: &CompileOptions) -> Result<bool, Compile
                 name: import.name.clone(),
             })
         }
-        _ => Ok(true),
+        _ => Ok(ImportAction::Ignore),
     }
 }
 
@@ -218,6 +272,11 @@ impl Compiled {
     /// The function that a reference names. Zero, the null reference, names none.
     pub fn referenced_function(&self, reference: u64) -> Option<u32> {
         self.referenced.function(reference)
+    }
+
+    /// The name of a function in the image, for another module to import it.
+    pub fn symbol(&self, function: u32) -> String {
+        format!("{}f{function}", self.prefix)
     }
 
     /// What a function is called, if the module says so.

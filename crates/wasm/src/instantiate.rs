@@ -25,6 +25,12 @@ pub struct InstanceLimits {
 pub trait Link {
     /// The type of a function.
     fn function(&self, module: &str, name: &str) -> Option<FunctionType>;
+    /// The address of the block of the instance whose function is imported. Needed only for functions that
+    /// are provided by another module ([`Provider::Module`](crate::Provider::Module)).
+    fn provider(&self, module: &str, name: &str) -> Option<u64> {
+        let _ = (module, name);
+        None
+    }
     /// Type, mutability and bits of a global.
     fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)>;
     /// Size and largest size of a memory, in pages.
@@ -159,6 +165,10 @@ impl Compiled {
             tables.push((block.len(), record));
             block.resize((block.len() + 8 * limit as usize).next_multiple_of(16), 0);
         }
+        for (i, address) in resolved.providers.iter().enumerate() {
+            let at = self.layout.providers + 8 * i;
+            block[at..at + 8].copy_from_slice(&address.to_le_bytes());
+        }
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         for (i, bits) in globals.iter().enumerate() {
             put(self.layout.globals + 8 * i, &bits.to_le_bytes());
@@ -271,6 +281,8 @@ impl Compiled {
                     if found != *ty {
                         return Err(other(format!("wanted {ty:?}, found {found:?}")));
                     }
+                    let provider = link.provider(module, name).unwrap_or(0);
+                    resolved.providers.push(provider);
                 }
                 ImportKind::Global { ty, mutable } => {
                     let found = link.global(module, name).ok_or_else(missing)?;
@@ -304,6 +316,7 @@ impl Compiled {
 /// What the imports turned out to be, in the order of their index spaces.
 #[derive(Default)]
 struct Resolved {
+    providers: Vec<u64>,
     globals: Vec<u64>,
     memory: Option<Limits>,
     tables: Vec<Limits>,

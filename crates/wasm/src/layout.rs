@@ -11,6 +11,9 @@ pub struct InstanceLayout {
     pub globals: usize,
     /// Offset of the table records ([`DevTable`]).
     pub tables: usize,
+    /// Offset of the blocks' addresses of instances that provide imported functions, 8 bytes for each
+    /// imported function.
+    pub providers: usize,
     /// Offset of the data segments' lengths, a `u32` each; 0 once dropped.
     pub data_lengths: usize,
     /// Offset of the element segments' lengths, a `u32` each; 0 once dropped.
@@ -32,7 +35,8 @@ impl InstanceLayout {
             ..Self::default()
         };
         layout.tables = (layout.globals + 8 * module.globals.len()).next_multiple_of(16);
-        layout.data_lengths = layout.tables + size_of::<DevTable>() * module.tables.len();
+        layout.providers = layout.tables + size_of::<DevTable>() * module.tables.len();
+        layout.data_lengths = layout.providers + 8 * module.imported_functions;
         layout.element_lengths = layout.data_lengths + 4 * module.data.len();
         let mut next = (layout.element_lengths + 4 * module.elements.len()).next_multiple_of(16);
         for segment in &module.elements {

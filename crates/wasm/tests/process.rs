@@ -4,11 +4,11 @@
 mod support;
 
 use everwarp_wasm::{
-    CompileError, CompileOptions, Compiled, Export, InstanceLimits, InstantiateError, NoImports,
-    Trap, compile,
+    CompileError, CompileOptions, Compiled, Export, FunctionType, InstanceLimits, InstantiateError,
+    Limits, Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
 };
-use support::instance::{Process, Trapped};
-use support::ptx::Image;
+use support::instance::{Process, SharedMachine, Trapped};
+use support::ptx::Machine;
 
 const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 4,
@@ -28,16 +28,16 @@ fn compiled(text: &str) -> &'static Compiled {
     Box::leak(Box::new(compiled))
 }
 
-fn process(text: &str, limits: InstanceLimits) -> Process<'static> {
+fn process(text: &str, limits: InstanceLimits) -> Process {
     let compiled = compiled(text);
-    let image = Image::parse(&compiled.ptx).expect("the interpreter reads what is emitted");
-    let initial = compiled
-        .instantiate(&NoImports, &limits)
-        .expect("it has no imports");
-    Process::new(compiled, Box::leak(Box::new(image)), &initial)
+    let machine = SharedMachine::new(Machine::new().into());
+    let loaded = machine.borrow_mut().load(&compiled.ptx);
+    loaded.expect("the interpreter reads what is emitted");
+    let initial = compiled.instantiate(&NoImports, &limits);
+    Process::new(compiled, &machine, "", &initial.expect("it has no imports"))
 }
 
-fn call(process: &mut Process<'_>, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
+fn call(process: &mut Process, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
     let Some(Export::Function(f)) = process.compiled.export(name) else {
         panic!("no function {name}");
     };
@@ -206,4 +206,84 @@ fn vectors_are_refused_where_they_stand() {
     };
     assert_eq!(offset, 24, "its first instruction");
     assert!(what.starts_with("the instruction V128Const"), "{what}");
+}
+
+#[test]
+fn what_is_imported_traps_or_is_provided() {
+    let importer = r#"(module
+      (import "lib" "divide" (func $divide (param i32 i32) (result i32)))
+      (import "lib" "missing" (func $missing))
+      (func (export "half") (param i32) (result i32) (call $divide (local.get 0) (i32.const 2)))
+      (func (export "none") (param i32) (result i32) (call $divide (local.get 0) (i32.const 0)))
+      (func (export "missing") (call $missing)))"#;
+    let library = r#"(module (global $calls (export "calls") (mut i32) (i32.const 0))
+      (func (export "missing"))
+      (func (export "divide") (param i32 i32) (result i32)
+        (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+        (i32.div_u (local.get 0) (local.get 1))))"#;
+    let part = |text, prefix: &str, provided_imports| {
+        let options = CompileOptions {
+            prefix: prefix.to_owned(),
+            provided_imports,
+            ..CompileOptions::default()
+        };
+        let compiled = compile(&bytes(text), &options).expect("it is supported");
+        &*Box::leak(Box::new(compiled))
+    };
+    let machine = SharedMachine::new(Machine::new().into());
+    let library = part(library, "a_", vec![]);
+    let provided = ProvidedImport {
+        module: "lib".to_owned(),
+        name: "divide".to_owned(),
+        symbol: library.symbol(1),
+        provider: Provider::Module,
+    };
+    let importer = part(importer, "b_", vec![provided]);
+    for compiled in [library, importer] {
+        let loaded = machine.borrow_mut().load(&compiled.ptx);
+        loaded.expect("the parts make one image");
+    }
+    let initial = library
+        .instantiate(&NoImports, &LIMITS)
+        .expect("it has no imports");
+    let mut library = Process::new(library, &machine, "a_", &initial);
+    let link = Library(library.compiled, library.block);
+    let initial = importer
+        .instantiate(&link, &LIMITS)
+        .expect("all types agree");
+    let mut importer = Process::new(importer, &machine, "b_", &initial);
+
+    assert_eq!(call(&mut importer, "half", &[84]), Ok(vec![42]));
+    let trapped = call(&mut importer, "none", &[84]).expect_err("it divides by zero");
+    let described = importer
+        .compiled
+        .describe_trap(trapped.trap, trapped.function, trapped.offset);
+    assert_eq!(described, "integer divide by zero in `divide` +0x0");
+    let trapped = call(&mut importer, "missing", &[]).expect_err("nobody provides it");
+    assert_eq!(trapped.trap, Trap::UnlinkedImport);
+    assert_eq!(library.global(0), Ok(2), "the library keeps its own state");
+}
+
+/// Provides the functions that one module exports.
+struct Library(&'static Compiled, u64);
+
+impl Link for Library {
+    fn function(&self, _: &str, name: &str) -> Option<FunctionType> {
+        match self.0.export(name) {
+            Some(Export::Function(f)) => Some(self.0.function_type(f).clone()),
+            _ => None,
+        }
+    }
+    fn provider(&self, _: &str, _: &str) -> Option<u64> {
+        Some(self.1)
+    }
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+        None
+    }
+    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
+        None
+    }
+    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
+        None
+    }
 }

@@ -7,7 +7,7 @@ impl Body<'_> {
     pub(super) fn call(&mut self, function: u32) {
         let module = self.module;
         let target = format!("{}f{function}", self.prefix);
-        self.emit_call(module.function_type(function), &target, None);
+        self.emit_call("%inst", module.function_type(function), &target, None);
         line!(self.text, "  @%sp bra $U;");
         self.reload_memory();
     }
@@ -18,7 +18,7 @@ impl Body<'_> {
         let canonical = module.canonical[ty as usize];
         self.indirect.insert((canonical, table));
         let target = crate::indirect::name(self.prefix, canonical, table);
-        self.emit_call(&module.types[ty as usize], &target, Some(index));
+        self.emit_call("%inst", &module.types[ty as usize], &target, Some(index));
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
         self.reload_memory();
@@ -35,9 +35,15 @@ impl Body<'_> {
         line!(cold, "  bra $T;");
     }
 
-    /// Calls a function, with the index of a table's element behind the arguments if it is given. Then
+    /// Calls a function for an instance, with the index of a table's element behind the arguments if it is given. Then
     /// `%sp` holds if it did not return.
-    fn emit_call(&mut self, ty: &FunctionType, target: &str, index: Option<Reg>) {
+    pub(super) fn emit_call(
+        &mut self,
+        instance: &str,
+        ty: &FunctionType,
+        target: &str,
+        index: Option<Reg>,
+    ) {
         self.calls = true;
         self.traps = true;
         let base = self.stack.len() - ty.params.len();
@@ -53,7 +59,7 @@ impl Body<'_> {
         line!(text, "  .param .b64 ci;");
         line!(text, "  .param .b64 cf;");
         line!(text, "  .param .b32 cd;");
-        line!(text, "  st.param.b64 [ci], %inst;");
+        line!(text, "  st.param.b64 [ci], {instance};");
         line!(text, "  st.param.b64 [cf], %fuel;");
         line!(text, "  st.param.b32 [cd], %depth;");
         let mut list = String::from("ci, cf, cd");

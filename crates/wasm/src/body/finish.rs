@@ -1,6 +1,7 @@
 //! The end of a function: what stands before and after its text.
 
 use super::{Body, Value, line};
+use crate::compile::{ImportAction, ProvidedImport, Provider};
 use crate::{Trap, abi};
 
 impl Body<'_> {
@@ -19,15 +20,45 @@ impl Body<'_> {
         self.indirect.iter().copied()
     }
 
-    /// A function that nobody provides traps when it is called; one to be ignored returns.
-    pub(crate) fn import(mut self, ignored: bool) -> String {
-        if ignored {
-            self.return_values(&[]);
-        } else {
-            let label = self.trap_label(Trap::UnlinkedImport);
-            line!(self.text, "  bra {label};");
+    /// A function that is imported: it traps, returns or calls who provides it.
+    pub(crate) fn import(mut self, action: ImportAction<'_>) -> String {
+        match action {
+            ImportAction::Ignore => self.return_values(&[]),
+            ImportAction::Trap => {
+                let label = self.trap_label(Trap::UnlinkedImport);
+                line!(self.text, "  bra {label};");
+            }
+            ImportAction::Call(provided) => self.call_provider(provided),
         }
         self.finish(0)
+    }
+
+    fn call_provider(&mut self, provided: &ProvidedImport) {
+        let module = self.module;
+        for i in 0..self.locals.len() {
+            self.local_get(i as u32);
+        }
+        let ty = module.function_type(self.function);
+        if provided.provider == Provider::Device {
+            self.emit_call("%inst", ty, &provided.symbol, None);
+            line!(self.text, "  @%sp bra $U;");
+            self.end();
+            return;
+        }
+        let other = self.fresh(true);
+        let at = self.layout.providers + 8 * self.function as usize;
+        line!(self.text, "  ld.global.b64 {other}, [%inst+{at}];");
+        self.emit_call(&other.to_string(), ty, &provided.symbol, None);
+        let failed = self.fresh_label();
+        line!(self.text, "  @%sp bra {failed};");
+        self.end();
+        // The other instance's header says what happened there; here it happened in the import.
+        let cold = &mut self.cold;
+        line!(cold, "{failed}:");
+        line!(cold, "  ld.global.b32 %tc, [{other}+{}];", abi::TRAP);
+        line!(cold, "  ld.global.b64 %fuel, [{other}+{}];", abi::FUEL);
+        line!(cold, "  mov.b32 %to, 0;");
+        line!(cold, "  bra $T;");
     }
 
     /// The whole function as PTX. Its body begins at `start`, an offset in the module's bytes.

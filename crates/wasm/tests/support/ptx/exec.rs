@@ -1,6 +1,8 @@
 //! Running one thread.
 
-use super::{Address, CODE, GLOBALS, Image, Kind, Memory, Op, Operand, Target};
+use std::rc::Rc;
+
+use super::{Address, Image, Kind, Memory, Op, Operand};
 
 /// A call in progress.
 struct Frame {
@@ -13,36 +15,37 @@ struct Frame {
 }
 
 /// An image and the memory that it works on.
-pub(crate) struct Machine<'i> {
-    image: &'i Image,
+pub(crate) struct Machine {
+    image: Rc<Image>,
     pub(crate) memory: Memory,
     /// Instructions left before a run counts as endless.
     pub(crate) budget: u64,
 }
 
-impl<'i> Machine<'i> {
-    /// Loads an image into memory, whose allocations must be complete.
-    pub(crate) fn new(image: &'i Image, mut memory: Memory) -> Self {
-        for (i, (_, functions)) in image.globals.iter().enumerate() {
-            let address = |f: &Option<usize>| f.map_or(0, |f| CODE + 16 * f as u64);
-            let bytes = functions.iter().flat_map(|f| address(f).to_le_bytes());
-            memory.place(GLOBALS + ((i as u64) << 30), bytes.collect());
-        }
-        let budget = 4_000_000_000;
+impl Machine {
+    /// A machine without code and memory.
+    pub(crate) fn new() -> Self {
         Self {
-            image,
-            memory,
-            budget,
+            image: Rc::default(),
+            memory: Memory::default(),
+            budget: 4_000_000_000,
         }
+    }
+
+    /// Loads code beside what is there.
+    pub(crate) fn load(&mut self, ptx: &str) -> Result<(), String> {
+        let image = Rc::get_mut(&mut self.image).ok_or("the machine is running")?;
+        image.add(ptx)
     }
 
     /// Runs a kernel or function with these arguments, as thread 0 of one.
     pub(crate) fn run(&mut self, name: &str, args: &[Vec<u8>]) -> Result<(), String> {
-        let function = *self.image.by_name.get(name).ok_or("no such function")?;
-        let mut frames = vec![self.frame(function, args, None)?];
+        let image = Rc::clone(&self.image);
+        let function = *image.by_name.get(name).ok_or("no such function")?;
+        let mut frames = vec![frame(&image, function, args, None)?];
         loop {
             let frame = frames.last_mut().expect("there is a frame until the end");
-            let code = &self.image.functions[frame.function];
+            let code = &image.functions[frame.function];
             let Some(instruction) = code.code.get(frame.at) else {
                 return Err(format!("{} runs past its end", code.name));
             };
@@ -69,76 +72,23 @@ impl<'i> Machine<'i> {
                     result,
                     target,
                     args,
-                    prototype,
                 } => {
-                    let callee = match target {
-                        Target::Function(f) => *f,
-                        Target::Register(r) => {
-                            let address = read(frame, *r).map_err(where_)?;
-                            let index = address.wrapping_sub(CODE) / 16;
-                            if index >= self.image.functions.len() as u64 {
-                                return Err(where_(format!("{address:#x} is no function")));
-                            }
-                            index as usize
-                        }
-                    };
-                    let to = &self.image.functions[callee];
-                    if let Some((bytes, params)) = prototype {
-                        let formals = to.formals.iter().map(|f| f.1);
-                        if !formals.eq(params.iter().copied())
-                            || to.result.map(|r| r.1) != Some(*bytes)
-                        {
-                            return Err(where_(format!("{} has another prototype", to.name)));
-                        }
-                    }
+                    let to = &image.functions[*target];
                     let wanted = result.map(|r| frame.params[r].len());
                     if to.result.map(|r| r.1) != wanted {
                         return Err(where_(format!("{} has another result", to.name)));
                     }
                     let args: Vec<_> = args.iter().map(|a| frame.params[*a].clone()).collect();
-                    let next = self.frame(callee, &args, *result).map_err(where_)?;
+                    let next = self::frame(&image, *target, &args, *result).map_err(where_)?;
                     frames.push(next);
                 }
-                op => self.step(frame, op).map_err(where_)?,
+                op => self.step(&image, frame, op).map_err(where_)?,
             }
         }
     }
 
-    fn frame(
-        &self,
-        function: usize,
-        args: &[Vec<u8>],
-        result: Option<usize>,
-    ) -> Result<Frame, String> {
-        let code = &self.image.functions[function];
-        let mut params = vec![Vec::new(); code.param_count];
-        if args.len() != code.formals.len() {
-            return Err(format!(
-                "{} takes {} arguments",
-                code.name,
-                code.formals.len()
-            ));
-        }
-        for ((slot, bytes), arg) in code.formals.iter().zip(args) {
-            if arg.len() != *bytes {
-                return Err(format!("an argument of {} has another size", code.name));
-            }
-            params[*slot].clone_from(arg);
-        }
-        if let Some((slot, bytes)) = code.result {
-            params[slot] = vec![0xee; bytes];
-        }
-        Ok(Frame {
-            function,
-            at: 0,
-            registers: vec![None; code.registers.len()],
-            params,
-            result,
-        })
-    }
-
-    fn step(&mut self, frame: &mut Frame, op: &Op) -> Result<(), String> {
-        let registers = &self.image.functions[frame.function].registers;
+    fn step(&mut self, image: &Image, frame: &mut Frame, op: &Op) -> Result<(), String> {
+        let registers = &image.functions[frame.function].registers;
         match op {
             Op::Compute {
                 name,
@@ -200,6 +150,40 @@ impl<'i> Machine<'i> {
         }
         Ok(())
     }
+}
+
+/// The frame of a call.
+fn frame(
+    image: &Image,
+    function: usize,
+    args: &[Vec<u8>],
+    result: Option<usize>,
+) -> Result<Frame, String> {
+    let code = &image.functions[function];
+    let mut params = vec![Vec::new(); code.param_count];
+    if args.len() != code.formals.len() {
+        return Err(format!(
+            "{} takes {} arguments",
+            code.name,
+            code.formals.len()
+        ));
+    }
+    for ((slot, bytes), arg) in code.formals.iter().zip(args) {
+        if arg.len() != *bytes {
+            return Err(format!("an argument of {} has another size", code.name));
+        }
+        params[*slot].clone_from(arg);
+    }
+    if let Some((slot, bytes)) = code.result {
+        params[slot] = vec![0xee; bytes];
+    }
+    Ok(Frame {
+        function,
+        at: 0,
+        registers: vec![None; code.registers.len()],
+        params,
+        result,
+    })
 }
 
 fn mask(value: u64, bits: u32) -> u64 {

@@ -16,12 +16,6 @@ impl Memory {
         at
     }
 
-    /// Takes bytes into memory at this address, which must be beyond all others.
-    pub(crate) fn place(&mut self, at: u64, bytes: Vec<u8>) {
-        assert!(self.regions.last().is_none_or(|(start, _)| *start < at));
-        self.regions.push((at, bytes));
-    }
-
     /// Bytes that must be allocated.
     pub(crate) fn bytes(&mut self, at: u64, len: usize) -> Result<&mut [u8], String> {
         let after = self.regions.partition_point(|(start, _)| *start <= at);

@@ -47,12 +47,6 @@ pub(crate) enum Address {
     Param(usize, usize),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    Function(usize),
-    Register(usize),
-}
-
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// Everything that computes a register from operands: the instruction's parts decide what.
@@ -83,10 +77,9 @@ pub(crate) enum Op {
     },
     Call {
         result: Option<usize>,
-        target: Target,
+        /// The number of a function.
+        target: usize,
         args: Vec<usize>,
-        /// Sizes that a prototype states: of the result, and of the arguments.
-        prototype: Option<(usize, Vec<usize>)>,
     },
     Return,
 }
@@ -116,18 +109,11 @@ pub(crate) struct Function {
 pub(crate) struct Image {
     pub(crate) functions: Vec<Function>,
     pub(crate) by_name: HashMap<String, usize>,
-    /// Tables of function numbers (or none), by name.
-    pub(crate) globals: Vec<(String, Vec<Option<usize>>)>,
 }
 
-/// Where functions seem to lie.
-pub(crate) const CODE: u64 = 0xf000_0000_0000;
-/// Where global tables seem to lie, one in each gibibyte.
-pub(crate) const GLOBALS: u64 = 0xe000_0000_0000;
-
 impl Image {
-    /// Parses the text of an image.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        parse::image(text)
+    /// Parses more text into the image. It may call what was there before.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
+        parse::add(self, text)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Address, Function, GLOBALS, Image, Instruction, Kind, Op, Operand, Target, Type, alu};
+use super::{Address, Function, Image, Instruction, Kind, Op, Operand, Type, alu};
 
 /// A type as PTX writes it, `b32` for example.
 pub(crate) fn parse_type(text: &str) -> Option<Type> {
@@ -24,8 +24,7 @@ pub(crate) fn parse_type(text: &str) -> Option<Type> {
         .then_some(Type { kind, bits })
 }
 
-pub(crate) fn image(text: &str) -> Result<Image, String> {
-    let mut image = Image::default();
+pub(crate) fn add(image: &mut Image, text: &str) -> Result<(), String> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     // Names first: functions call each other in any order.
     for line in &lines {
@@ -46,10 +45,7 @@ pub(crate) fn image(text: &str) -> Result<Image, String> {
     while at < lines.len() {
         let line = lines[at];
         at += 1;
-        if let Some(global) = line.strip_prefix(".global .align 8 .u64 ") {
-            let parsed = parse_global(global, &image)?;
-            image.globals.push(parsed);
-        } else if let Some(head) = function_head(line) {
+        if let Some(head) = function_head(line) {
             if line.ends_with(';') {
                 continue;
             }
@@ -58,7 +54,7 @@ pub(crate) fn image(text: &str) -> Result<Image, String> {
             }
             let end = (at..lines.len()).find(|&i| lines[i] == "}");
             let end = end.ok_or("a function that does not end")?;
-            let body = Parser::new(&image, head)?.parse(&lines, at + 1, end)?;
+            let body = Parser::new(image, head)?.parse(&lines, at + 1, end)?;
             let index = image.by_name[&body.name];
             if !image.functions[index].code.is_empty() {
                 return Err(format!("{} is defined twice", body.name));
@@ -71,7 +67,7 @@ pub(crate) fn image(text: &str) -> Result<Image, String> {
     }
     match image.functions.iter().find(|f| f.code.is_empty()) {
         Some(f) => Err(format!("{} is declared and never defined", f.name)),
-        None => Ok(image),
+        None => Ok(()),
     }
 }
 
@@ -116,23 +112,6 @@ fn parse_param(text: &str) -> Result<(&str, usize), String> {
     Ok((name, ty.bits as usize / 8))
 }
 
-fn parse_global(text: &str, image: &Image) -> Result<(String, Vec<Option<usize>>), String> {
-    let (name, rest) = text.split_once('[').ok_or("a global without a size")?;
-    let Some((_, list)) = rest.split_once('{') else {
-        return Ok((name.to_owned(), vec![None]));
-    };
-    let list = list.trim_end_matches("};").split(", ");
-    let functions = list.map(|f| match f {
-        "0" => Ok(None),
-        f => image.by_name.get(f).copied().map(Some).ok_or(f),
-    });
-    let functions = functions.collect::<Result<_, _>>();
-    Ok((
-        name.to_owned(),
-        functions.map_err(|f| format!("{f} is no function"))?,
-    ))
-}
-
 struct Parser<'i> {
     image: &'i Image,
     function: Function,
@@ -140,7 +119,6 @@ struct Parser<'i> {
     registers: HashMap<String, usize>,
     labels: HashMap<String, usize>,
     tables: HashMap<String, Vec<String>>,
-    prototypes: HashMap<String, (usize, Vec<usize>)>,
 }
 
 impl<'i> Parser<'i> {
@@ -156,7 +134,6 @@ impl<'i> Parser<'i> {
             registers: HashMap::new(),
             labels: HashMap::new(),
             tables: HashMap::new(),
-            prototypes: HashMap::new(),
         };
         if let Some(result) = result {
             let (name, bytes) = parse_param(result)?;
@@ -213,12 +190,6 @@ impl<'i> Parser<'i> {
         if let Some(list) = rest.strip_prefix(".branchtargets ") {
             let list = list.split(", ").map(str::to_owned).collect();
             self.tables.insert(label, list);
-        } else if let Some(prototype) = rest.strip_prefix(".callprototype ") {
-            let (result, _, params) = split_head(prototype)?;
-            let result = parse_param(result.ok_or("a prototype without a result")?)?.1;
-            let params = params.split(", ").map(|p| parse_param(p).map(|(_, b)| b));
-            let params = params.collect::<Result<_, _>>()?;
-            self.prototypes.insert(label, (result, params));
         } else if !rest.is_empty() {
             return Err(format!("a label before {rest:?}"));
         } else if self.labels.insert(label, at).is_some() {
@@ -268,9 +239,6 @@ impl<'i> Parser<'i> {
         }
         if text.starts_with('%') {
             return self.reg(text).map(Operand::Reg);
-        }
-        if let Some(i) = self.image.globals.iter().position(|(n, _)| n == text) {
-            return Ok(Operand::Value(GLOBALS + ((i as u64) << 30)));
         }
         number(text).map(Operand::Value)
     }
@@ -394,21 +362,14 @@ impl<'i> Parser<'i> {
         let (args, suffix) = rest.split_once(')').ok_or("a call's arguments")?;
         let args = args.split(", ").filter(|a| !a.is_empty());
         let args = args.map(|a| self.param(a)).collect();
-        let (target, prototype) = match suffix.strip_prefix(", ") {
-            Some(label) => {
-                let prototype = self.prototypes.get(label).ok_or("no such prototype")?;
-                (Target::Register(self.reg(target)?), Some(prototype.clone()))
-            }
-            None => {
-                let function = self.image.by_name.get(target).ok_or("no such function")?;
-                (Target::Function(*function), None)
-            }
-        };
+        if !suffix.is_empty() {
+            return Err(format!("what is {suffix:?}?"));
+        }
+        let target = *(self.image.by_name.get(target)).ok_or("no such function")?;
         Ok(Op::Call {
             result,
             target,
             args,
-            prototype,
         })
     }
 }

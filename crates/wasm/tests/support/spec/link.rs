@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use everwarp_wasm::{Export, FunctionType, Limits, Link, ValueType};
+use everwarp_wasm::{Export, FunctionType, Limits, Link, ProvidedImport, Provider, ValueType};
 
 use super::super::instance::Process;
 
@@ -19,7 +19,8 @@ pub(crate) const SPECTEST_PRINTS: [&str; 7] = [
 
 /// What an export of a registered instance is.
 pub(crate) enum Item {
-    Function(FunctionType),
+    /// Its type, and its name in the image.
+    Function(FunctionType, String),
     Global(ValueType, bool, u64),
     Memory(Limits),
     Table(ValueType, Limits),
@@ -28,16 +29,19 @@ pub(crate) enum Item {
 /// A registered instance.
 pub(crate) struct Registered {
     pub(crate) instance: usize,
+    block: u64,
     pub(crate) exports: HashMap<String, Item>,
 }
 
 impl Registered {
-    pub(crate) fn new(instance: usize, process: &mut Process<'_>) -> Result<Self, String> {
+    pub(crate) fn new(instance: usize, process: &mut Process) -> Result<Self, String> {
         let compiled = process.compiled;
         let mut exports = HashMap::new();
         for (name, export) in compiled.exports() {
             let item = match export {
-                Export::Function(f) => Item::Function(compiled.function_type(f).clone()),
+                Export::Function(f) => {
+                    Item::Function(compiled.function_type(f).clone(), compiled.symbol(f))
+                }
                 Export::Global(g) => {
                     let (ty, mutable) = compiled.global_type(g);
                     Item::Global(ty, mutable, process.global(g)?)
@@ -56,8 +60,30 @@ impl Registered {
             };
             exports.insert(name.to_owned(), item);
         }
-        Ok(Self { instance, exports })
+        Ok(Self {
+            instance,
+            block: process.block,
+            exports,
+        })
     }
+}
+
+/// All functions that registered instances export.
+pub(crate) fn provided(registered: &HashMap<String, Registered>) -> Vec<ProvidedImport> {
+    let mut provided = Vec::new();
+    for (module, registered) in registered {
+        for (name, item) in &registered.exports {
+            if let Item::Function(_, symbol) = item {
+                provided.push(ProvidedImport {
+                    module: module.clone(),
+                    name: name.clone(),
+                    symbol: symbol.clone(),
+                    provider: Provider::Module,
+                });
+            }
+        }
+    }
+    provided
 }
 
 /// Finds imports.
@@ -72,7 +98,7 @@ impl Linker<'_> {
 impl Link for Linker<'_> {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
         use ValueType::{F32, F64, I32, I64};
-        if let Some(Item::Function(ty)) = self.item(module, name) {
+        if let Some(Item::Function(ty, _)) = self.item(module, name) {
             return Some(ty.clone());
         }
         let params = match (module, name) {
@@ -87,6 +113,10 @@ impl Link for Linker<'_> {
         };
         let results = vec![];
         Some(FunctionType { params, results })
+    }
+
+    fn provider(&self, module: &str, _: &str) -> Option<u64> {
+        self.0.get(module).map(|r| r.block)
     }
 
     fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)> {

@@ -12,8 +12,8 @@ use everwarp_wasm::{
 use wast::core::WastArgCore;
 use wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
 
-use super::instance::{Process, Trapped};
-use super::ptx::Image;
+use super::instance::{Process, SharedMachine, Trapped};
+use super::ptx::Machine;
 use link::Registered;
 
 pub(crate) use link::SPECTEST_PRINTS;
@@ -44,9 +44,13 @@ impl From<String> for Miss {
 type Outcome = Result<(), Miss>;
 
 /// The modules of a file.
-#[derive(Default)]
 struct Runner {
-    processes: Vec<Process<'static>>,
+    machine: SharedMachine,
+    /// How many modules have been compiled.
+    modules: usize,
+    processes: Vec<Process>,
+    /// For each instance those that it calls.
+    providers: Vec<Vec<usize>>,
     /// Instances by name, and the last one; with the reason if there is none.
     names: HashMap<String, Result<usize, String>>,
     current: Option<Result<usize, String>>,
@@ -80,7 +84,17 @@ pub(crate) fn run(source: &str) -> Counts {
     lexer.allow_confusing_unicode(true);
     let buffer = wast::parser::ParseBuffer::new_with_lexer(lexer).expect("the suite can be read");
     let wast: wast::Wast<'_> = wast::parser::parse(&buffer).expect("the suite can be parsed");
-    let mut runner = Runner::default();
+    let mut runner = Runner {
+        machine: SharedMachine::new(Machine::new().into()),
+        modules: 0,
+        processes: Vec::new(),
+        providers: Vec::new(),
+        names: HashMap::new(),
+        current: None,
+        registered: HashMap::new(),
+        unregistered: HashMap::new(),
+        tainted: HashMap::new(),
+    };
     for directive in wast.directives {
         let line = directive.span().linecol_in(source).0 + 1;
         let (kind, outcome) = runner.directive(directive);
@@ -166,7 +180,14 @@ impl Runner {
 
     /// Compiles and instantiates a module; the inner error is a trap while doing so.
     fn instantiate(&mut self, bytes: &[u8]) -> Result<Result<usize, Trapped>, Miss> {
-        let compiled = compile(bytes, &options()).map_err(|e| match e {
+        let prefix = format!("m{}_", self.modules);
+        self.modules += 1;
+        let options = CompileOptions {
+            prefix: prefix.clone(),
+            provided_imports: link::provided(&self.registered),
+            ..options()
+        };
+        let compiled = compile(bytes, &options).map_err(|e| match e {
             CompileError::Unsupported { what, .. } => Miss::Unsupported(what),
             e => Miss::Failed(e.to_string()),
         })?;
@@ -185,9 +206,13 @@ impl Runner {
             }
             Err(e) => return Err(Miss::Failed(e.to_string())),
         };
-        let image: &'static Image = Box::leak(Box::new(Image::parse(&compiled.ptx)?));
+        self.machine.borrow_mut().load(&compiled.ptx)?;
         let index = self.processes.len();
-        self.processes.push(Process::new(compiled, image, &initial));
+        let process = Process::new(compiled, &self.machine, &prefix, &initial);
+        self.processes.push(process);
+        let modules = compiled.imports().iter().map(|i| &i.module);
+        let providers = modules.filter_map(|m| self.registered.get(m));
+        self.providers.push(providers.map(|r| r.instance).collect());
         if let Some(start) = compiled.start() {
             let outcome = self.call(index, start, &[])?;
             if let Err(trapped) = outcome {
@@ -234,10 +259,16 @@ impl Runner {
         let index = entry
             .ok_or_else(|| Miss::Failed("no such instance".to_owned()))?
             .map_err(|why| Miss::Unsupported(format!("its module: {why}")))?;
-        match self.tainted.get(&index) {
+        match self.taint(index) {
             Some(why) => Err(Miss::Unsupported(format!("its module: {why}"))),
             None => Ok(index),
         }
+    }
+
+    /// Why an instance or one that it calls is not as it should be.
+    fn taint(&self, index: usize) -> Option<&String> {
+        let own = self.tainted.get(&index);
+        own.or_else(|| self.providers[index].iter().find_map(|&p| self.taint(p)))
     }
 
     fn register(&mut self, name: &str, module: Option<&str>) -> Outcome {
@@ -259,22 +290,7 @@ impl Runner {
         function: u32,
         args: &[u64],
     ) -> Result<Result<Vec<u64>, Trapped>, Miss> {
-        let outcome = self.processes[index].call(function, args)?;
-        if let Err(Trapped {
-            trap: Trap::UnlinkedImport,
-            ..
-        }) = outcome
-        {
-            let why = "a call into another instance".to_owned();
-            for import in self.processes[index].compiled.imports() {
-                if let Some(from) = self.registered.get(&import.module) {
-                    self.tainted.insert(from.instance, why.clone());
-                }
-            }
-            self.tainted.insert(index, why.clone());
-            return Err(Miss::Unsupported(why));
-        }
-        Ok(outcome)
+        Ok(self.processes[index].call(function, args)?)
     }
 
     fn invoke(&mut self, invoke: &WastInvoke<'_>) -> Result<Result<Vec<u64>, Trapped>, Miss> {
