@@ -8,8 +8,8 @@
 //!
 //! 1. [`compile`] gives a [`Compiled`]: the PTX, and everything a host must know of the module.
 //!    [`Compiled::ptx`] is a file of its own. Give it to `cuLinkAddData` rather than to
-//!    `cuModuleLoadData`: as relocatable code ptxas 13.0 took 4.5 s and 150 MB for a module of 135 kB (a Rust
-//!    library with JSON and SHA-256), as a whole program 32 s and 1 GB. To put several modules in one image
+//!    `cuModuleLoadData`: as relocatable code ptxas 13.0 took 4 s and 150 MB for a module of 135 kB (a Rust
+//!    library with JSON and SHA-256), as a whole program 34 s and 1 GB. To put several modules in one image
 //!    join [`PTX_HEAD`] and what [`compile_part`] gives for each, every one under another
 //!    [`CompileOptions::prefix`].
 //! 2. [`Compiled::module_data`] are bytes that all instances of the module read. Copy them once.

@@ -324,6 +324,7 @@ impl Body<'_> {
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
+        self.read[index as usize] = true;
         let Value { ty, reg } = self.locals[index as usize];
         self.push_place(ty, Place::Reg(reg));
     }

@@ -78,6 +78,7 @@ impl Body<'_> {
         let mut out = String::new();
         let name = format!("{}f{}", self.prefix, self.function);
         let ty = self.module.function_type(self.function);
+        let params = ty.params.len();
         line!(out, ".func {}\n{{", ty.signature(&name));
         for (count, name, ty) in [
             (self.narrow_regs, "r", "b32"),
@@ -99,6 +100,16 @@ impl Body<'_> {
             line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES);
         }
         out.push_str(&entry);
+        for (i, Value { ty, reg }) in self.locals.iter().enumerate() {
+            if !self.read[i] {
+                continue;
+            }
+            if i < params {
+                line!(out, "  ld.param.{} {reg}, [a{i}];", ty.ptx());
+            } else {
+                line!(out, "  mov.{} {reg}, 0;", reg.bits());
+            }
+        }
         out.push_str(&self.text);
         out.push_str(&self.cold);
         if self.traps {

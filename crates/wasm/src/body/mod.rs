@@ -134,6 +134,8 @@ pub(crate) struct Body<'m> {
     labels: u32,
     stack: Vec<Entry>,
     locals: Vec<Value>,
+    /// For each local whether anything reads it; only those get their first value.
+    read: Vec<bool>,
     /// Registers below these numbers, narrow and wide, are locals; they alone are assigned again.
     local_regs: (u32, u32),
     frames: Vec<Frame>,
@@ -176,6 +178,7 @@ impl<'m> Body<'m> {
             labels: 0,
             stack: Vec::new(),
             locals: Vec::new(),
+            read: Vec::new(),
             local_regs: (0, 0),
             frames: Vec::new(),
             dead: false,
@@ -188,11 +191,11 @@ impl<'m> Body<'m> {
             indirect: BTreeSet::new(),
         };
         let ty = module.function_type(function);
-        for (i, &param) in ty.params.iter().enumerate() {
+        for &param in &ty.params {
             let reg = body.fresh(param.is_wide());
             body.locals.push(Value { ty: param, reg });
-            line!(body.text, "  ld.param.{} {reg}, [a{i}];", param.ptx());
         }
+        body.read = vec![false; body.locals.len()];
         body.local_regs = (body.narrow_regs, body.wide_regs);
         body.open_function(&ty.results);
         body
@@ -203,8 +206,8 @@ impl<'m> Body<'m> {
         for _ in 0..count {
             let reg = self.fresh(ty.is_wide());
             self.locals.push(Value { ty, reg });
-            line!(self.text, "  mov.{} {reg}, 0;", reg.bits());
         }
+        self.read.resize(self.locals.len(), false);
         self.local_regs = (self.narrow_regs, self.wide_regs);
     }
 
