@@ -48,10 +48,11 @@
 //!
 //! # What a host must see to
 //!
-//! * **Stack.** Calls nest on the device's own stack, up to `depth` of those functions that call others;
-//!   one leaf and one helper may stand on top. For modules with recursion the driver cannot know the size:
-//!   set `CU_LIMIT_STACK_SIZE` to at least `depth` + 3 times the largest frame that `ptxas -v` reports,
-//!   plus what a call saves (a few hundred bytes a frame are safe for small functions).
+//! * **Stack.** Calls nest on the device's own stack, up to `depth` of those functions that call others; an
+//!   indirect call takes the frame of a function of its own between the two, and a leaf, a helper and
+//!   `enter` come on top. For modules with recursion the driver cannot know the size: set
+//!   `CU_LIMIT_STACK_SIZE` to at least 2 * `depth` + 3 times the largest frame that `ptxas -v` reports (or
+//!   `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without recursion). Nothing on the device checks it.
 //! * **Fuel.** One unit for each round of a loop, and one for each call of a function that itself calls.
 //!   Must be positive when a call begins; `i64::MAX` is as good as endless. A bulk operation
 //!   (`memory.fill` and the like) is one step, however long.
