@@ -71,8 +71,9 @@
 //! function, as described below. In CUDA C++ one that takes an `i32` and gives an `f64` is
 //! `struct Ret { int64_t fuel; double value; };` with
 //! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`;
-//! it returns the fuel that it was given, or less, or -1 after writing the header itself. If a function of
-//! another module traps, its own header says where, and the caller's header names the import.
+//! it returns the fuel that it was given, or less but a positive number, or exactly -1 after writing
+//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself. If a function of another module
+//! traps, its own header says where, and the caller's header names the import.
 //!
 //! # Inside
 //!
