@@ -1,0 +1,127 @@
+//! What compiled code and its host agree on: the header of an instance, tables, traps.
+
+use core::mem::offset_of;
+
+use everwarp_contract::dev_struct;
+use everwarp_contract::layout::DevPtr;
+
+dev_struct! {
+    /// The head of an instance's block. Compiled code finds everything else from here.
+    pub struct DevInstance: align 16, size 64 {
+        /// Why the last call ended: 0, or a [`Trap`].
+        pub trap: u32,
+        /// The function that trapped, in the module's index space.
+        pub trap_function: u32,
+        /// Where it trapped: an offset in the module's bytes.
+        pub trap_offset: u32,
+        /// Nonzero asks the instance to end at its next look at this word.
+        pub kill: u32,
+        /// Safepoints left. Must be positive when a call begins.
+        pub fuel: i64,
+        /// Linear memory, aligned to 16 bytes, mapped up to `memory_limit` and zero where not initialised.
+        pub memory: DevPtr<u8>,
+        /// Its length in bytes, a multiple of a page.
+        pub memory_bytes: u64,
+        /// What `memory.grow` may raise the length to, in bytes.
+        pub memory_limit: u64,
+        /// The module's passive data segments, shared by all its instances.
+        pub module_data: DevPtr<u8>,
+        /// How deep calls may nest.
+        pub depth: u32,
+        /// Not used.
+        pub reserved: u32,
+    }
+}
+
+dev_struct! {
+    /// One table of an instance. An element is a reference: see [`Compiled::referenced_function`](crate::Compiled::referenced_function).
+    pub struct DevTable: align 16, size 16 {
+        /// The elements, 8 bytes each.
+        pub elements: DevPtr<u64>,
+        /// How many there are.
+        pub len: u32,
+        /// How many there may be.
+        pub limit: u32,
+    }
+}
+
+pub(crate) const TRAP: usize = offset_of!(DevInstance, trap);
+pub(crate) const TRAP_FUNCTION: usize = offset_of!(DevInstance, trap_function);
+pub(crate) const TRAP_OFFSET: usize = offset_of!(DevInstance, trap_offset);
+pub(crate) const KILL: usize = offset_of!(DevInstance, kill);
+pub(crate) const FUEL: usize = offset_of!(DevInstance, fuel);
+pub(crate) const MEMORY: usize = offset_of!(DevInstance, memory);
+pub(crate) const MEMORY_BYTES: usize = offset_of!(DevInstance, memory_bytes);
+pub(crate) const MEMORY_LIMIT: usize = offset_of!(DevInstance, memory_limit);
+pub(crate) const MODULE_DATA: usize = offset_of!(DevInstance, module_data);
+pub(crate) const DEPTH: usize = offset_of!(DevInstance, depth);
+pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
+pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
+
+/// Bytes of a WebAssembly page.
+pub const PAGE: u64 = 65_536;
+
+/// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
+pub const KILL_INTERVAL: u64 = 16_384;
+
+/// A reference to a function: its type's canonical number in the upper half, and in the lower its place,
+/// plus one, among the functions of that type that references may name. Zero is the null reference, of
+/// every type; an external reference is any other number, which only the host gives a meaning.
+pub(crate) const fn reference(type_id: u32, place: u32) -> u64 {
+    ((type_id as u64) << 32) | (place as u64 + 1)
+}
+
+macro_rules! traps {
+    ($($(#[$meta:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+        /// Why an instance ended. Numbers are never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum Trap { $($(#[$meta])* $name = $code),* }
+
+        impl Trap {
+            /// The trap with this number, as an instance's header holds it.
+            pub const fn from_code(code: u32) -> Option<Self> {
+                match code { $($code => Some(Self::$name),)* _ => None }
+            }
+            /// What happened, in the words of the WebAssembly specification where it has some.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+        }
+    };
+}
+
+traps! {
+    /// An `unreachable` instruction.
+    Unreachable = 1, "unreachable";
+    /// An integer was divided by zero.
+    DivideByZero = 2, "integer divide by zero";
+    /// A quotient or a converted number does not fit.
+    IntegerOverflow = 3, "integer overflow";
+    /// A NaN was converted to an integer.
+    InvalidConversion = 4, "invalid conversion to integer";
+    /// An access reaches beyond the memory's length, or beyond a data segment.
+    MemoryOutOfBounds = 5, "out of bounds memory access";
+    /// An access reaches beyond a table's length, or beyond an element segment.
+    TableOutOfBounds = 6, "out of bounds table access";
+    /// An indirect call through an index beyond the table.
+    UndefinedElement = 7, "undefined element";
+    /// An indirect call through a null reference.
+    UninitializedElement = 8, "uninitialized element";
+    /// An indirect call of a function of another type.
+    IndirectCallTypeMismatch = 9, "indirect call type mismatch";
+    /// Calls nest deeper than the header allows.
+    StackExhausted = 10, "call stack exhausted";
+    /// All fuel is spent.
+    OutOfFuel = 11, "out of fuel";
+    /// The kill word was set.
+    Killed = 12, "killed";
+    /// A function was called that nobody provides.
+    UnlinkedImport = 13, "unlinked import";
+}
+
+impl core::fmt::Display for Trap {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.text())
+    }
+}

@@ -1,0 +1,129 @@
+//! Calls: direct, through tables, and of the helpers that every image carries.
+
+use super::{Body, Operand, Place, Reg, line};
+use crate::{FunctionType, Trap, ValueType, abi};
+
+impl Body<'_> {
+    pub(super) fn call(&mut self, function: u32) {
+        let module = self.module;
+        let target = format!("{}f{function}", self.prefix);
+        self.emit_call("%inst", module.function_type(function), &target, None);
+        line!(self.text, "  @%sp bra $U;");
+        self.reload_memory();
+    }
+
+    pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
+        let module = self.module;
+        let index = self.pop();
+        let canonical = module.canonical[ty as usize];
+        self.indirect.insert((canonical, table));
+        let target = crate::indirect::name(self.prefix, canonical, table);
+        self.emit_call("%inst", &module.types[ty as usize], &target, Some(index));
+        let failed = self.fresh_label();
+        line!(self.text, "  @%sp bra {failed};");
+        self.reload_memory();
+
+        // -1: the callee has trapped. Less: nothing could be called, and this is where.
+        let cold = &mut self.cold;
+        line!(cold, "{failed}:");
+        line!(cold, "  setp.eq.s64 %sp, %fuel, -1;");
+        line!(cold, "  @%sp bra $U;");
+        line!(cold, "  cvt.u32.u64 %tc, %fuel;");
+        line!(cold, "  sub.s32 %tc, -1, %tc;");
+        line!(cold, "  mov.b32 %to, {};", self.offset);
+        line!(cold, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(cold, "  bra $T;");
+    }
+
+    /// Calls a function for an instance, with the index of a table's element behind the arguments if it is given. Then
+    /// `%sp` holds if it did not return.
+    pub(super) fn emit_call(
+        &mut self,
+        instance: &str,
+        ty: &FunctionType,
+        target: &str,
+        index: Option<Reg>,
+    ) {
+        self.calls = true;
+        self.traps = true;
+        let base = self.stack.len() - ty.params.len();
+        let mut args = Vec::new();
+        for i in base..self.stack.len() {
+            let entry = self.stack[i];
+            args.push((entry.ty.ptx(), self.operand(entry)));
+        }
+        self.stack.truncate(base);
+        args.extend(index.map(|i| ("b32", Operand::Reg(i))));
+        let text = &mut self.text;
+        line!(text, "  {{");
+        line!(text, "  .param .b64 ci;");
+        line!(text, "  .param .b64 cf;");
+        line!(text, "  .param .b32 cd;");
+        line!(text, "  st.param.b64 [ci], {instance};");
+        line!(text, "  st.param.b64 [cf], %fuel;");
+        line!(text, "  st.param.b32 [cd], %depth;");
+        let mut list = String::from("ci, cf, cd");
+        for (i, (ty, arg)) in args.iter().enumerate() {
+            line!(text, "  .param .{ty} c{i};");
+            line!(text, "  st.param.{ty} [c{i}], {arg};");
+            list.push_str(&format!(", c{i}"));
+        }
+        line!(text, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
+        line!(text, "  call (cr), {target}, ({list});");
+        line!(text, "  ld.param.b64 %fuel, [cr];");
+        for (i, &result) in ty.results.iter().enumerate() {
+            let reg = self.push(result);
+            let at = 8 + 8 * i;
+            line!(self.text, "  ld.param.{} {reg}, [cr+{at}];", result.ptx());
+        }
+        line!(self.text, "  }}");
+        line!(self.text, "  setp.lt.s64 %sp, %fuel, 0;");
+    }
+
+    /// Calls a helper of the image that gives one 32-bit value.
+    pub(super) fn call_helper(&mut self, name: &str, args: &[Reg]) -> Reg {
+        let result = self.fresh(false);
+        let prefix = self.prefix;
+        let text = &mut self.text;
+        line!(text, "  {{");
+        let mut list = Vec::new();
+        for (i, reg) in args.iter().enumerate() {
+            line!(text, "  .param .{} c{i};", reg.bits());
+            line!(text, "  st.param.{} [c{i}], {reg};", reg.bits());
+            list.push(format!("c{i}"));
+        }
+        line!(text, "  .param .b32 cr;");
+        line!(text, "  call (cr), {prefix}{name}, ({});", list.join(", "));
+        line!(text, "  ld.param.b32 {result}, [cr];");
+        line!(text, "  }}");
+        result
+    }
+
+    /// Calls a helper that gives 0, or another number if it could not do its work.
+    pub(super) fn call_checked(&mut self, name: &str, args: &[Reg], trap: Trap) {
+        let failed = self.call_helper(name, args);
+        let pred = self.fresh_pred();
+        line!(self.text, "  setp.ne.s32 {pred}, {failed}, 0;");
+        self.trap_if(pred, true, trap);
+    }
+
+    pub(super) fn ref_func(&mut self, function: u32) {
+        let reference = self.referenced.reference(self.module, function);
+        self.push_place(ValueType::FuncRef, Place::Constant(reference));
+    }
+
+    pub(super) fn ref_is_null(&mut self) {
+        let reg = self.pop();
+        let pred = self.fresh_pred();
+        line!(self.text, "  setp.eq.s64 {pred}, {reg}, 0;");
+        self.push_test(pred);
+    }
+
+    /// Reads the memory's length again, after what may have raised it.
+    pub(super) fn reload_memory(&mut self) {
+        if self.module.memory.is_some() {
+            let at = abi::MEMORY_BYTES;
+            line!(self.text, "  ld.global.b64 %len, [%inst+{at}];");
+        }
+    }
+}

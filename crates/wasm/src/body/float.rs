@@ -1,0 +1,97 @@
+//! Floating-point arithmetic.
+//!
+//! Every rounding is written out (`.rn`), so that ptxas does not contract a multiplication and an
+//! addition into one rounding. What a NaN looks like is not the same in PTX for both sizes, and 32-bit
+//! instructions give 0x7fffffff, which WebAssembly does not allow where all NaN operands are
+//! canonical: so every NaN that arithmetic makes becomes the canonical one. Results are then the same
+//! on every engine that canonicalizes.
+
+use super::{Body, Reg, line};
+use crate::ValueType;
+
+const fn float(wide: bool) -> (ValueType, &'static str, &'static str) {
+    if wide {
+        (ValueType::F64, "f64", "0x7ff8000000000000")
+    } else {
+        (ValueType::F32, "f32", "0x7fc00000")
+    }
+}
+
+impl Body<'_> {
+    /// Pushes a result, or the canonical NaN if it is one.
+    pub(super) fn push_canonical(&mut self, raw: Reg) {
+        let (ty, f, nan) = float(raw.wide);
+        let pred = self.fresh_pred();
+        let reg = self.push(ty);
+        line!(self.text, "  setp.nan.{f} {pred}, {raw}, {raw};");
+        line!(
+            self.text,
+            "  selp.{} {reg}, {nan}, {raw}, {pred};",
+            reg.bits()
+        );
+    }
+
+    /// Arithmetic on one operand, `sqrt.rn` for example.
+    pub(super) fn float_unary(&mut self, instruction: &str, wide: bool) {
+        let a = self.pop();
+        let raw = self.fresh(wide);
+        let f = float(wide).1;
+        line!(self.text, "  {instruction}.{f} {raw}, {a};");
+        self.push_canonical(raw);
+    }
+
+    /// Rounding to an integer: `cvt` with a direction.
+    pub(super) fn round(&mut self, direction: &str, wide: bool) {
+        let f = float(wide).1;
+        self.float_unary(&format!("cvt.{direction}.{f}"), wide);
+    }
+
+    /// Arithmetic on two operands, `add.rn` for example.
+    pub(super) fn float_binary(&mut self, instruction: &str, wide: bool) {
+        let (b, a) = (self.pop(), self.pop());
+        let raw = self.fresh(wide);
+        let f = float(wide).1;
+        line!(self.text, "  {instruction}.{f} {raw}, {a}, {b};");
+        self.push_canonical(raw);
+    }
+
+    /// PTX gives the operand that is a number, WebAssembly the NaN. Both hold -0 to be less than +0.
+    pub(super) fn min_max(&mut self, instruction: &str, wide: bool) {
+        let (b, a) = (self.pop(), self.pop());
+        let (ty, f, nan) = float(wide);
+        let (raw, pred) = (self.fresh(wide), self.fresh_pred());
+        let reg = self.push(ty);
+        line!(self.text, "  {instruction}.{f} {raw}, {a}, {b};");
+        line!(self.text, "  setp.nan.{f} {pred}, {a}, {b};");
+        line!(
+            self.text,
+            "  selp.{} {reg}, {nan}, {raw}, {pred};",
+            reg.bits()
+        );
+    }
+
+    /// The sign bit alone: no arithmetic, so a NaN keeps its bits.
+    pub(super) fn sign(&mut self, instruction: &str, wide: bool, mask: u64) {
+        let a = self.pop();
+        let reg = self.push(float(wide).0);
+        line!(
+            self.text,
+            "  {instruction}.{} {reg}, {a}, {mask:#x};",
+            reg.bits()
+        );
+    }
+
+    pub(super) fn copysign(&mut self, wide: bool) {
+        let (b, a) = (self.pop(), self.pop());
+        let (size, sign) = if wide {
+            (a.bits(), 1u64 << 63)
+        } else {
+            (a.bits(), 1 << 31)
+        };
+        let (x, y) = (self.fresh(wide), self.fresh(wide));
+        let reg = self.push(float(wide).0);
+        line!(self.text, "  and.{size} {x}, {a}, {:#x};", sign - 1);
+        line!(self.text, "  and.{size} {y}, {b}, {sign:#x};");
+        line!(self.text, "  or.{size} {reg}, {x}, {y};");
+    }
+}

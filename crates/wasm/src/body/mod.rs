@@ -1,0 +1,359 @@
+//! One function: its operators become PTX text, in one pass over validated code.
+//!
+//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is
+//! never assigned again while the entry lives: results go to fresh registers, and an entry that still
+//! names a local is copied before that local changes or control branches ([`Body::settle`]).
+//!
+//! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
+
+mod bulk;
+mod call;
+mod control;
+mod convert;
+mod dispatch;
+mod finish;
+mod float;
+mod integer;
+mod memory;
+mod table;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::indirect::Referenced;
+use crate::layout::InstanceLayout;
+use crate::module::Module;
+use crate::{CompileError, Trap, ValueType};
+use control::Frame;
+use memory::KnownAddresses;
+
+/// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Reg {
+    wide: bool,
+    index: u32,
+}
+
+impl fmt::Display for Reg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}{}", if self.wide { 'd' } else { 'r' }, self.index)
+    }
+}
+
+impl Reg {
+    /// The PTX type of untyped bits of this size.
+    const fn bits(self) -> &'static str {
+        if self.wide { "b64" } else { "b32" }
+    }
+}
+
+/// A predicate register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pred(u32);
+
+impl fmt::Display for Pred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%p{}", self.0)
+    }
+}
+
+/// A label within the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Label(u32);
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "$L{}", self.0)
+    }
+}
+
+/// A local or a result: a register that is assigned more than once.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    ty: ValueType,
+    reg: Reg,
+}
+
+/// Where the value of a stack entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Reg(Reg),
+    /// These bits, in no register yet.
+    Constant(u64),
+    /// 1 if the predicate holds, else 0; in no register yet.
+    Test(Pred),
+}
+
+/// An entry of the operand stack.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ty: ValueType,
+    place: Place,
+}
+
+/// An operand as PTX writes it: a register or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operand {
+    Reg(Reg),
+    Number(i64),
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reg(reg) => reg.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Writes one line of PTX.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {{
+        use std::fmt::Write as _;
+        writeln!($text, $($format)*).expect("a String takes any text")
+    }};
+}
+pub(crate) use line;
+
+/// A function that is being translated.
+pub(crate) struct Body<'m> {
+    module: &'m Module,
+    layout: &'m InstanceLayout,
+    referenced: &'m Referenced,
+    prefix: &'m str,
+    function: u32,
+    /// Offset of the operator at hand, in the module's bytes.
+    offset: usize,
+    text: String,
+    /// What is reached rarely; it follows the text.
+    cold: String,
+    narrow_regs: u32,
+    wide_regs: u32,
+    preds: u32,
+    labels: u32,
+    stack: Vec<Entry>,
+    locals: Vec<Value>,
+    /// For each local whether anything reads it; only those get their first value.
+    read: Vec<bool>,
+    /// Registers below these numbers, narrow and wide, are locals; they alone are assigned again.
+    local_regs: (u32, u32),
+    frames: Vec<Frame>,
+    /// No operator is reached until the frame at hand ends.
+    dead: bool,
+    /// Frames that were opened since then.
+    dead_frames: u32,
+    /// What is known of addresses; forgotten where control joins.
+    addresses: KnownAddresses,
+    /// Kinds of traps that the function has.
+    kinds: BTreeSet<u32>,
+    uses_memory: bool,
+    calls: bool,
+    traps: bool,
+    /// Types and tables that are called indirectly.
+    indirect: BTreeSet<(u32, u32)>,
+}
+
+impl<'m> Body<'m> {
+    /// Begins the translation of a function.
+    pub(crate) fn new(
+        module: &'m Module,
+        layout: &'m InstanceLayout,
+        referenced: &'m Referenced,
+        prefix: &'m str,
+        function: u32,
+    ) -> Self {
+        let mut body = Self {
+            module,
+            layout,
+            referenced,
+            prefix,
+            function,
+            offset: 0,
+            text: String::new(),
+            cold: String::new(),
+            narrow_regs: 0,
+            wide_regs: 0,
+            preds: 0,
+            labels: 0,
+            stack: Vec::new(),
+            locals: Vec::new(),
+            read: Vec::new(),
+            local_regs: (0, 0),
+            frames: Vec::new(),
+            dead: false,
+            dead_frames: 0,
+            addresses: KnownAddresses::new(),
+            kinds: BTreeSet::new(),
+            uses_memory: false,
+            calls: false,
+            traps: false,
+            indirect: BTreeSet::new(),
+        };
+        let ty = module.function_type(function);
+        for &param in &ty.params {
+            let reg = body.fresh(param.is_wide());
+            body.locals.push(Value { ty: param, reg });
+        }
+        body.read = vec![false; body.locals.len()];
+        body.local_regs = (body.narrow_regs, body.wide_regs);
+        body.open_function(&ty.results);
+        body
+    }
+
+    /// Declares locals. They start as zero, or null.
+    pub(crate) fn declare_locals(&mut self, count: u32, ty: ValueType) {
+        for _ in 0..count {
+            let reg = self.fresh(ty.is_wide());
+            self.locals.push(Value { ty, reg });
+        }
+        self.read.resize(self.locals.len(), false);
+        self.local_regs = (self.narrow_regs, self.wide_regs);
+    }
+
+    fn fresh(&mut self, wide: bool) -> Reg {
+        let count = if wide {
+            &mut self.wide_regs
+        } else {
+            &mut self.narrow_regs
+        };
+        *count += 1;
+        let index = *count - 1;
+        Reg { wide, index }
+    }
+
+    fn fresh_pred(&mut self) -> Pred {
+        self.preds += 1;
+        Pred(self.preds - 1)
+    }
+
+    fn fresh_label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
+    }
+
+    /// Pushes a value that a fresh register will hold, and returns that register.
+    fn push(&mut self, ty: ValueType) -> Reg {
+        let reg = self.fresh(ty.is_wide());
+        self.push_place(ty, Place::Reg(reg));
+        reg
+    }
+
+    fn push_place(&mut self, ty: ValueType, place: Place) {
+        self.stack.push(Entry { ty, place });
+    }
+
+    fn pop_entry(&mut self) -> Entry {
+        self.stack
+            .pop()
+            .expect("validated code pops what it pushed")
+    }
+
+    /// Pops a value into a register.
+    fn pop(&mut self) -> Reg {
+        let entry = self.pop_entry();
+        match self.operand(entry) {
+            Operand::Reg(reg) => reg,
+            Operand::Number(number) => {
+                let reg = self.fresh(entry.ty.is_wide());
+                line!(self.text, "  mov.{} {reg}, {number};", reg.bits());
+                reg
+            }
+        }
+    }
+
+    /// Pops a value as an operand, for instructions that take numbers.
+    fn pop_operand(&mut self) -> Operand {
+        let entry = self.pop_entry();
+        self.operand(entry)
+    }
+
+    fn operand(&mut self, entry: Entry) -> Operand {
+        match entry.place {
+            Place::Reg(reg) => Operand::Reg(reg),
+            Place::Constant(bits) if entry.ty.is_wide() => Operand::Number(bits as i64),
+            Place::Constant(bits) => Operand::Number(i64::from(bits as i32)),
+            Place::Test(pred) => {
+                let reg = self.fresh(false);
+                line!(self.text, "  selp.b32 {reg}, 1, 0, {pred};");
+                Operand::Reg(reg)
+            }
+        }
+    }
+
+    fn is_local(&self, reg: Reg) -> bool {
+        let bound = if reg.wide {
+            self.local_regs.1
+        } else {
+            self.local_regs.0
+        };
+        reg.index < bound
+    }
+
+    /// Copies every stack entry that names a local (only `which`, if given), so that it keeps its value.
+    fn settle(&mut self, which: Option<Reg>) {
+        for i in 0..self.stack.len() {
+            let Place::Reg(reg) = self.stack[i].place else {
+                continue;
+            };
+            if which.map_or_else(|| self.is_local(reg), |w| w == reg) {
+                let copy = self.fresh(reg.wide);
+                line!(self.text, "  mov.{} {copy}, {reg};", copy.bits());
+                self.stack[i].place = Place::Reg(copy);
+            }
+        }
+    }
+
+    /// Writes a label where control joins.
+    fn join(&mut self, label: Label) {
+        line!(self.text, "{label}:");
+        self.addresses.clear();
+    }
+
+    /// A label that leads to a trap at the operator at hand.
+    fn trap_label(&mut self, trap: Trap) -> Label {
+        self.traps = true;
+        self.kinds.insert(trap as u32);
+        let label = self.fresh_label();
+        line!(self.cold, "{label}:");
+        line!(self.cold, "  mov.b32 %to, {};", self.offset);
+        line!(self.cold, "  bra $K{};", trap as u32);
+        label
+    }
+
+    /// Traps if the predicate is as given.
+    fn trap_if(&mut self, pred: Pred, holds: bool, trap: Trap) {
+        let label = self.trap_label(trap);
+        let not = if holds { "" } else { "!" };
+        line!(self.text, "  @{not}{pred} bra {label};");
+    }
+
+    fn unsupported(&self, what: impl Into<String>) -> CompileError {
+        CompileError::Unsupported {
+            offset: self.offset,
+            what: what.into(),
+        }
+    }
+
+    /// A predicate that holds if the 32-bit value on top of the stack is not zero. Pops it.
+    fn pop_test(&mut self) -> Pred {
+        if let Some(Entry {
+            place: Place::Test(pred),
+            ..
+        }) = self.stack.last()
+        {
+            let pred = *pred;
+            self.stack.pop();
+            return pred;
+        }
+        let reg = self.pop();
+        let pred = self.fresh_pred();
+        line!(self.text, "  setp.ne.s32 {pred}, {reg}, 0;");
+        pred
+    }
+
+    /// Pushes a predicate as a 32-bit 0 or 1.
+    fn push_test(&mut self, pred: Pred) {
+        self.push_place(ValueType::I32, Place::Test(pred));
+    }
+}

@@ -1,0 +1,296 @@
+//! From a module's bytes to PTX.
+
+use std::collections::BTreeSet;
+
+use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
+
+use crate::body::{Body, line};
+use crate::indirect::{self, Referenced};
+use crate::layout::InstanceLayout;
+use crate::module::{Export, Import, Limits, Module};
+use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
+
+/// How to compile.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// Begins every global name of the PTX, so that several modules can be one image.
+    pub prefix: String,
+    /// Imported functions, by module and name, whose calls do nothing.
+    pub ignored_imports: Vec<(String, String)>,
+    /// Imported functions that something else in the image provides. All that are in neither list trap
+    /// when they are called.
+    pub provided_imports: Vec<ProvidedImport>,
+}
+
+/// An imported function that something else in the image provides.
+#[derive(Clone, Debug)]
+pub struct ProvidedImport {
+    /// The module that it is imported from.
+    pub module: String,
+    /// The imported name.
+    pub name: String,
+    /// The function in the image, which takes and gives what a compiled function of the import's type does.
+    pub symbol: String,
+    /// Who provides it.
+    pub provider: Provider,
+}
+
+/// Who provides an imported function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// Device code, linked from elsewhere. It is called with the block of the instance that imports.
+    Device,
+    /// Another module, joined in the same file before this one. It is called with the block of its own
+    /// instance: see [`Link::provider`](crate::Link::provider).
+    Module,
+}
+
+/// What becomes of a call of an imported function.
+#[derive(Clone, Copy)]
+pub(crate) enum ImportAction<'o> {
+    Trap,
+    Ignore,
+    Call(&'o ProvidedImport),
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The code, from the `.version` line to the kernel.
+    pub ptx: String,
+    /// Where the parts of an instance lie.
+    pub layout: InstanceLayout,
+    pub(crate) module: Module,
+    entries: Vec<u32>,
+    prefix: String,
+    referenced: Referenced,
+    names: Vec<Option<String>>,
+    /// Offset of each function's body in the module's bytes; 0 for imports.
+    bodies: Vec<usize>,
+}
+
+/// The lines that begin a PTX file. All that an image needs is in PTX 7.5 for sm_80, which every driver
+/// since CUDA 11.5 compiles for newer devices.
+pub const PTX_HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
+
+/// Compiles a module of WebAssembly 2.0 without vector instructions.
+pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let mut ptx = String::from(PTX_HEAD);
+    let compiled = compile_part(bytes, options)?;
+    ptx.push_str(&compiled.ptx);
+    Ok(Compiled { ptx, ..compiled })
+}
+
+/// Compiles a module, without the lines that begin a file ([`PTX_HEAD`]): to join several in one image,
+/// each under its own prefix.
+pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let prefix = options.prefix.as_str();
+    let mut validator = Validator::new_with_features(WasmFeatures::WASM2);
+    let mut module = Module::default();
+    let mut bodies = Vec::new();
+    let mut functions = Vec::new();
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload?;
+        if let ValidPayload::Func(func, body) = validator.payload(&payload)? {
+            functions.push((func, body));
+            continue;
+        }
+        if let Payload::Version { encoding, .. } = &payload
+            && *encoding != wasmparser::Encoding::Module
+        {
+            let what = "a component".to_owned();
+            return Err(CompileError::Unsupported { offset: 0, what });
+        }
+        module.read(&payload)?;
+    }
+    let layout = InstanceLayout::new(&module);
+    let referenced = Referenced::new(&module);
+    let new_body = |function| Body::new(&module, &layout, &referenced, prefix, function);
+    let (mut code, mut indirect) = (String::new(), BTreeSet::new());
+    let mut ptx = image::declarations(&module, prefix);
+    for (function, import) in names::function_imports(&module).enumerate() {
+        let action = action(import, options)?;
+        if let ImportAction::Call(provided) = action
+            && provided.provider == Provider::Device
+        {
+            let head = module
+                .function_type(function as u32)
+                .signature(&provided.symbol);
+            line!(ptx, ".extern .func {head};");
+        }
+        code.push_str(&new_body(function as u32).import(action));
+        bodies.push(0);
+    }
+    let mut allocations = wasmparser::FuncValidatorAllocations::default();
+    for (func, body) in functions {
+        let mut validator = func.into_validator(allocations);
+        bodies.push(body.range().start);
+        let mut out = new_body(validator.index());
+        translate(&mut out, &mut validator, &body)?;
+        indirect.extend(out.indirect());
+        code.push_str(&out.finish(body.range().start));
+        allocations = validator.into_allocations();
+    }
+    for &(ty, table) in &indirect {
+        line!(
+            ptx,
+            ".func {};",
+            indirect::signature(&module, prefix, ty, table)
+        );
+    }
+    ptx.push_str(&image::support(prefix));
+    ptx.push_str(&code);
+    for call in indirect {
+        ptx.push_str(&indirect::function(
+            &module,
+            &layout,
+            &referenced,
+            prefix,
+            call,
+        ));
+    }
+    ptx.push_str(&image::entry(&module, prefix));
+    Ok(Compiled {
+        ptx,
+        prefix: options.prefix.clone(),
+        referenced,
+        entries: image::entries(&module),
+        names: names::functions(&module),
+        layout,
+        module,
+        bodies,
+    })
+}
+
+fn action<'o>(
+    import: &Import,
+    options: &'o CompileOptions,
+) -> Result<ImportAction<'o>, CompileError> {
+    let is = |module: &str, name: &str| *module == import.module && *name == import.name;
+    if let Some(provided) = options
+        .provided_imports
+        .iter()
+        .find(|p| is(&p.module, &p.name))
+    {
+        return Ok(ImportAction::Call(provided));
+    }
+    if !options.ignored_imports.iter().any(|(m, n)| is(m, n)) {
+        return Ok(ImportAction::Trap);
+    }
+    match &import.kind {
+        crate::ImportKind::Function(ty) if !ty.results.is_empty() => {
+            Err(CompileError::IgnoredImportHasResults {
+                module: import.module.clone(),
+                name: import.name.clone(),
+            })
+        }
+        _ => Ok(ImportAction::Ignore),
+    }
+}
+
+/// Validates and translates one function, operator by operator.
+fn translate(
+    out: &mut Body<'_>,
+    validator: &mut wasmparser::FuncValidator<wasmparser::ValidatorResources>,
+    body: &wasmparser::FunctionBody<'_>,
+) -> Result<(), CompileError> {
+    let mut reader = body.get_locals_reader()?;
+    for _ in 0..reader.get_count() {
+        let offset = reader.original_position();
+        let (count, ty) = reader.read()?;
+        validator.define_locals(offset, count, ty)?;
+        out.declare_locals(count, ValueType::new(ty, offset)?);
+    }
+    let mut operators = body.get_operators_reader()?;
+    let mut ended = false;
+    while !operators.eof() {
+        let (operator, offset) = operators.read_with_offset()?;
+        validator.op(offset, &operator)?;
+        ended = out.operator(&operator, offset)?;
+    }
+    operators.finish()?;
+    debug_assert!(ended, "validated code ends with its function");
+    Ok(())
+}
+
+impl Compiled {
+    /// What the module exports, in its order.
+    pub fn exports(&self) -> impl Iterator<Item = (&str, Export)> {
+        self.module.exports.iter().map(|(n, e)| (n.as_str(), *e))
+    }
+
+    /// What an export names.
+    pub fn export(&self, name: &str) -> Option<Export> {
+        self.exports().find(|(n, _)| *n == name).map(|(_, e)| e)
+    }
+
+    /// What the module imports, in its order.
+    pub fn imports(&self) -> &[Import] {
+        &self.module.imports
+    }
+
+    /// The number under which the kernel knows a function, if the host may call it: an exported
+    /// function, or the start function.
+    pub fn entry(&self, function: u32) -> Option<u32> {
+        let at = self.entries.binary_search(&function).ok()?;
+        Some(at as u32)
+    }
+
+    /// The start function, which must be called once before any other.
+    pub fn start(&self) -> Option<u32> {
+        self.module.start
+    }
+
+    /// The type of a function.
+    pub fn function_type(&self, function: u32) -> &FunctionType {
+        self.module.function_type(function)
+    }
+
+    /// Type and mutability of a global.
+    pub fn global_type(&self, global: u32) -> (ValueType, bool) {
+        let global = &self.module.globals[global as usize];
+        (global.ty, global.mutable)
+    }
+
+    /// The declared size of the memory, if there is one.
+    pub fn memory(&self) -> Option<Limits> {
+        self.module.memory
+    }
+
+    /// Element type and declared size of a table.
+    pub fn table(&self, table: u32) -> (ValueType, Limits) {
+        let table = &self.module.tables[table as usize];
+        (table.ty, table.limits)
+    }
+
+    /// The reference to a function, as globals and tables hold it. Only functions that are exported, in
+    /// an element segment or in a global's initial value can be referred to.
+    pub(crate) fn reference(&self, function: u32) -> u64 {
+        self.referenced.reference(&self.module, function)
+    }
+
+    /// The function that a reference names. Zero, the null reference, names none.
+    pub fn referenced_function(&self, reference: u64) -> Option<u32> {
+        self.referenced.function(reference)
+    }
+
+    /// The name of a function in the image, for another module to import it.
+    pub fn symbol(&self, function: u32) -> String {
+        format!("{}f{function}", self.prefix)
+    }
+
+    /// What a function is called, if the module says so.
+    pub fn function_name(&self, function: u32) -> Option<&str> {
+        self.names.get(function as usize)?.as_deref()
+    }
+
+    /// A trap for people: what, in which function, and how far behind the beginning of its body.
+    pub fn describe_trap(&self, trap: Trap, function: u32, offset: u32) -> String {
+        let body = self.bodies.get(function as usize).copied().unwrap_or(0);
+        let distance = (offset as usize).saturating_sub(body);
+        match self.function_name(function) {
+            Some(name) => format!("{trap} in `{name}` +{distance:#x}"),
+            None => format!("{trap} in function {function} +{distance:#x}"),
+        }
+    }
+}

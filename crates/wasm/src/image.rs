@@ -1,0 +1,178 @@
+//! What surrounds a module's functions: declarations, helpers and the entry.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::abi;
+use crate::body::line;
+use crate::module::{Export, Module};
+
+const SUPPORT: &str = include_str!("support.ptx");
+
+/// Functions that the host may call: exported ones and the start function, in ascending order.
+pub(crate) fn entries(module: &Module) -> Vec<u32> {
+    let exported = module.exports.iter().filter_map(|(_, e)| match e {
+        Export::Function(f) => Some(*f),
+        _ => None,
+    });
+    let all: BTreeSet<u32> = exported.chain(module.start).collect();
+    all.into_iter().collect()
+}
+
+/// The helpers, under the image's prefix.
+pub(crate) fn support(prefix: &str) -> String {
+    let mut text = String::with_capacity(SUPPORT.len());
+    for line in SUPPORT.lines() {
+        if !line.trim_start().starts_with("//") {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    for (name, value) in [
+        ("{MEMORY_BYTES}", abi::MEMORY_BYTES),
+        ("{MEMORY_LIMIT}", abi::MEMORY_LIMIT),
+        ("{TABLE_LEN}", abi::TABLE_LEN),
+        ("{TABLE_LIMIT}", abi::TABLE_LIMIT),
+    ] {
+        text = text.replace(name, &value.to_string());
+    }
+    // `@` also begins a guard, which is followed by a predicate.
+    text.replace(" @memory", &format!(" {prefix}memory"))
+        .replace(" @table", &format!(" {prefix}table"))
+}
+
+/// Declares every function, so that they may call each other in any order.
+pub(crate) fn declarations(module: &Module, prefix: &str) -> String {
+    let mut out = String::new();
+    for f in 0..module.functions.len() as u32 {
+        let name = format!("{prefix}f{f}");
+        let signature = module.function_type(f).signature(&name);
+        line!(out, ".func {signature};");
+    }
+    out
+}
+
+/// The function that calls an entry by its number, and the kernel that does so for many instances.
+pub(crate) fn entry(module: &Module, prefix: &str) -> String {
+    let mut out = String::new();
+    let entries = entries(module);
+    line!(
+        out,
+        ".visible .func {prefix}enter(.param .b64 a0, .param .b32 a1, .param .b64 a2, .param .b64 a3)\n{{"
+    );
+    line!(out, "  .reg .b64 %inst, %fuel, %args, %results, %d;");
+    line!(out, "  .reg .b32 %depth, %entry, %r;");
+    line!(out, "  .reg .pred %p;");
+    line!(out, "  ld.param.b64 %inst, [a0];");
+    line!(out, "  ld.param.b32 %entry, [a1];");
+    line!(out, "  ld.param.b64 %args, [a2];");
+    line!(out, "  ld.param.b64 %results, [a3];");
+    line!(out, "  mov.b32 %r, 0;");
+    line!(out, "  st.global.b32 [%inst+{}], %r;", abi::TRAP);
+    line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+    line!(out, "  ld.global.b32 %depth, [%inst+{}];", abi::DEPTH);
+    line!(out, "  mov.b32 %r, {};", crate::Trap::OutOfFuel as u32);
+    line!(out, "  setp.le.s64 %p, %fuel, 0;");
+    line!(out, "  @%p bra $refuse;");
+    line!(out, "  mov.b32 %r, {};", crate::Trap::UnlinkedImport as u32);
+    for (i, f) in entries.iter().enumerate() {
+        line!(out, "  setp.eq.s32 %p, %entry, {i};");
+        line!(out, "  @%p bra $E{f};");
+    }
+    line!(out, "$refuse:");
+    line!(out, "  st.global.b32 [%inst+{}], %r;", abi::TRAP);
+    line!(out, "  ret;");
+    for f in entries {
+        write_entry(&mut out, module, prefix, f);
+    }
+    line!(out, "$done:");
+    // A negative fuel says that the header has been written already.
+    line!(out, "  setp.lt.s64 %p, %fuel, 0;");
+    line!(out, "  @%p bra $trapped;");
+    line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+    line!(out, "$trapped:");
+    line!(out, "  ret;\n}}");
+    write_kernel(&mut out, prefix);
+    out
+}
+
+fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32) {
+    let ty = module.function_type(function);
+    line!(out, "$E{function}:");
+    line!(out, "  {{");
+    line!(out, "  .param .b64 ci;");
+    line!(out, "  .param .b64 cf;");
+    line!(out, "  .param .b32 cd;");
+    line!(out, "  st.param.b64 [ci], %inst;");
+    line!(out, "  st.param.b64 [cf], %fuel;");
+    line!(out, "  st.param.b32 [cd], %depth;");
+    let mut list = String::from("ci, cf, cd");
+    for (i, param) in ty.params.iter().enumerate() {
+        let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
+        line!(out, "  .param .{size} c{i};");
+        line!(out, "  ld.global.{size} {reg}, [%args+{}];", 8 * i);
+        line!(out, "  st.param.{size} [c{i}], {reg};");
+        let _ = write!(list, ", c{i}");
+    }
+    line!(out, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
+    line!(out, "  call (cr), {prefix}f{function}, ({list});");
+    line!(out, "  ld.param.b64 %fuel, [cr];");
+    line!(out, "  setp.lt.s64 %p, %fuel, 0;");
+    line!(out, "  @%p bra $done;");
+    for (i, result) in ty.results.iter().enumerate() {
+        let at = 8 * i;
+        if result.is_wide() {
+            line!(out, "  ld.param.b64 %d, [cr+{}];", 8 + at);
+        } else {
+            line!(out, "  ld.param.b32 %r, [cr+{}];", 8 + at);
+            line!(out, "  cvt.u64.u32 %d, %r;");
+        }
+        line!(out, "  st.global.b64 [%results+{at}], %d;");
+    }
+    line!(out, "  }}");
+    line!(out, "  bra $done;");
+}
+
+/// Thread `i` runs instance `i`: `instances[i]`, arguments and results at a stride each.
+fn write_kernel(out: &mut String, prefix: &str) {
+    line!(
+        out,
+        ".visible .entry {prefix}run(.param .u64 instances, .param .u32 count, .param .u32 entry, .param .u64 args, .param .u64 results, .param .u32 args_stride, .param .u32 results_stride)\n{{"
+    );
+    let body = "  .reg .b64 %d<8>;
+  .reg .b32 %r<8>;
+  .reg .pred %p;
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %ntid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r3, %r0, %r1, %r2;
+  ld.param.u32 %r4, [count];
+  setp.ge.u32 %p, %r3, %r4;
+  @%p bra $done;
+  ld.param.u32 %r5, [entry];
+  ld.param.u32 %r6, [args_stride];
+  ld.param.u32 %r7, [results_stride];
+  ld.param.u64 %d0, [instances];
+  ld.param.u64 %d1, [args];
+  ld.param.u64 %d2, [results];
+  mul.wide.u32 %d3, %r3, 8;
+  add.s64 %d4, %d0, %d3;
+  ld.global.b64 %d5, [%d4];
+  mul.wide.u32 %d6, %r3, %r6;
+  add.s64 %d1, %d1, %d6;
+  mul.wide.u32 %d7, %r3, %r7;
+  add.s64 %d2, %d2, %d7;
+  {
+  .param .b64 c0;
+  .param .b32 c1;
+  .param .b64 c2;
+  .param .b64 c3;
+  st.param.b64 [c0], %d5;
+  st.param.b32 [c1], %r5;
+  st.param.b64 [c2], %d1;
+  st.param.b64 [c3], %d2;
+";
+    out.push_str(body);
+    line!(out, "  call {prefix}enter, (c0, c1, c2, c3);");
+    line!(out, "  }}\n$done:\n  ret;\n}}");
+}

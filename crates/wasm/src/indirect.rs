@@ -1,0 +1,186 @@
+//! Indirect calls: one function for each table and type, which looks an element up, checks it and
+//! branches to a direct call.
+//!
+//! Why not call through a pointer? ptxas takes every function whose address is taken for a target of
+//! every indirect call: 50 small modules of the official suite in one image took it 57 seconds, and with
+//! direct calls it knows the registers and the stack that a call needs.
+
+use std::collections::BTreeMap;
+
+use crate::Trap;
+use crate::abi::{self, DevTable, TABLE_LEN};
+use crate::body::line;
+use crate::layout::InstanceLayout;
+use crate::module::{Constant, Module};
+
+/// Functions that references may name, by their canonical type, in ascending order. A function's place
+/// in its list is its number in a reference.
+#[derive(Debug, Default)]
+pub(crate) struct Referenced(BTreeMap<u32, Vec<u32>>);
+
+impl Referenced {
+    pub(crate) fn new(module: &Module) -> Self {
+        let items = module.elements.iter().flat_map(|e| e.items.iter().copied());
+        let globals = module.globals.iter().filter_map(|g| g.init);
+        let named = items.chain(globals).filter_map(|c| match c {
+            Constant::Function(f) => Some(f),
+            _ => None,
+        });
+        // Code may take references to exported functions as well.
+        let mut functions: Vec<u32> = named.chain(crate::image::entries(module)).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for f in functions {
+            lists.entry(module.canonical_type(f)).or_default().push(f);
+        }
+        Self(lists)
+    }
+
+    fn list(&self, ty: u32) -> &[u32] {
+        self.0.get(&ty).map_or(&[], Vec::as_slice)
+    }
+
+    /// The reference to a function.
+    pub(crate) fn reference(&self, module: &Module, function: u32) -> u64 {
+        let ty = module.canonical_type(function);
+        let place = self.list(ty).binary_search(&function);
+        let place = place.expect("validated code refers to declared functions only");
+        abi::reference(ty, place as u32)
+    }
+
+    /// The function that a reference names.
+    pub(crate) fn function(&self, reference: u64) -> Option<u32> {
+        let place = (reference as u32).checked_sub(1)?;
+        let list = self.list((reference >> 32) as u32);
+        list.get(place as usize).copied()
+    }
+}
+
+/// The name of the function that calls elements of this table of this type.
+pub(crate) fn name(prefix: &str, ty: u32, table: u32) -> String {
+    format!("{prefix}i{ty}_{table}")
+}
+
+/// The head of such a function: that of the type, with the element's index as last parameter.
+pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> String {
+    let mut head = module.types[ty as usize].signature(&name(prefix, ty, table));
+    head.pop();
+    head.push_str(", .param .b32 index)");
+    head
+}
+
+/// The function that calls elements of this table that have the canonical type `ty`. What it cannot call
+/// it answers with a fuel of `-1 - trap`, and leaves the fuel in the header: its caller knows where that
+/// happened.
+pub(crate) fn function(
+    module: &Module,
+    layout: &InstanceLayout,
+    referenced: &Referenced,
+    prefix: &str,
+    (ty, table): (u32, u32),
+) -> String {
+    let mut out = String::new();
+    let record = layout.tables + size_of::<DevTable>() * table as usize;
+    let answer = |trap: Trap| -1 - i64::from(trap as u32);
+    line!(out, ".func {}\n{{", signature(module, prefix, ty, table));
+    let head = "  .reg .b64 %inst, %fuel, %d<5>;
+  .reg .b32 %depth, %index, %r<3>;
+  .reg .pred %p;
+  ld.param.b64 %inst, [inst];
+  ld.param.b64 %fuel, [fuel];
+  ld.param.b32 %depth, [depth];
+  ld.param.b32 %index, [index];";
+    line!(out, "{head}");
+    line!(out, "  ld.global.b32 %r0, [%inst+{}];", record + TABLE_LEN);
+    line!(out, "  mov.b64 %d0, {};", answer(Trap::UndefinedElement));
+    line!(out, "  setp.ge.u32 %p, %index, %r0;");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  ld.global.b64 %d1, [%inst+{record}];");
+    line!(out, "  mul.wide.u32 %d2, %index, 8;");
+    line!(out, "  add.s64 %d1, %d1, %d2;");
+    line!(out, "  ld.global.b64 %d3, [%d1];");
+    line!(
+        out,
+        "  mov.b64 %d0, {};",
+        answer(Trap::UninitializedElement)
+    );
+    line!(out, "  setp.eq.s64 %p, %d3, 0;");
+    line!(out, "  @%p bra $fail;");
+    let mismatch = answer(Trap::IndirectCallTypeMismatch);
+    line!(out, "  mov.b64 %d0, {mismatch};");
+    line!(out, "  shr.u64 %d4, %d3, 32;");
+    line!(out, "  cvt.u32.u64 %r1, %d4;");
+    line!(out, "  setp.ne.s32 %p, %r1, {ty};");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  cvt.u32.u64 %r2, %d3;");
+    let functions = referenced.list(ty);
+    write_switch(&mut out, functions);
+    // References are made by the compiler alone, so beyond the list there is nothing.
+    line!(out, "$fail:");
+    line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+    line!(out, "  st.param.b64 [ret], %d0;");
+    line!(out, "  ret;");
+    for f in functions {
+        write_call(&mut out, module, prefix, *f);
+    }
+    line!(out, "}}");
+    out
+}
+
+/// Branches to the call of the function whose place, plus one, is in `%r2`.
+fn write_switch(out: &mut String, functions: &[u32]) {
+    if functions.len() <= 3 {
+        for (i, f) in functions.iter().enumerate() {
+            line!(out, "  setp.eq.s32 %p, %r2, {};", i + 1);
+            line!(out, "  @%p bra $F{f};");
+        }
+        return;
+    }
+    let labels: Vec<_> = functions.iter().map(|f| format!("$F{f}")).collect();
+    line!(out, "  min.u32 %r2, %r2, {};", functions.len() + 1);
+    line!(
+        out,
+        "$places: .branchtargets $fail, {}, $fail;",
+        labels.join(", ")
+    );
+    line!(out, "  brx.idx %r2, $places;");
+}
+
+/// Calls a function with the parameters as they came, and gives what it gives.
+fn write_call(out: &mut String, module: &Module, prefix: &str, function: u32) {
+    let ty = module.function_type(function);
+    let bytes = ty.return_bytes();
+    line!(out, "$F{function}:\n  {{");
+    let registers = ty.params.iter().chain(&ty.results);
+    let registers: Vec<_> = (registers.enumerate())
+        .map(|(i, ty)| (format!("%v{i}"), ty.ptx()))
+        .collect();
+    for (name, ty) in &registers {
+        line!(out, "  .reg .{ty} {name};");
+    }
+    line!(out, "  .param .b64 ci;");
+    line!(out, "  .param .b64 cf;");
+    line!(out, "  .param .b32 cd;");
+    line!(out, "  st.param.b64 [ci], %inst;");
+    line!(out, "  st.param.b64 [cf], %fuel;");
+    line!(out, "  st.param.b32 [cd], %depth;");
+    let mut list = String::from("ci, cf, cd");
+    let (params, results) = registers.split_at(ty.params.len());
+    for (i, (register, ty)) in params.iter().enumerate() {
+        line!(out, "  .param .{ty} c{i};");
+        line!(out, "  ld.param.{ty} {register}, [a{i}];");
+        line!(out, "  st.param.{ty} [c{i}], {register};");
+        list.push_str(&format!(", c{i}"));
+    }
+    line!(out, "  .param .align 8 .b8 cr[{bytes}];");
+    line!(out, "  call (cr), {prefix}f{function}, ({list});");
+    line!(out, "  ld.param.b64 %fuel, [cr];");
+    line!(out, "  st.param.b64 [ret], %fuel;");
+    for (i, (register, ty)) in results.iter().enumerate() {
+        let at = 8 + 8 * i;
+        line!(out, "  ld.param.{ty} {register}, [cr+{at}];");
+        line!(out, "  st.param.{ty} [ret+{at}], {register};");
+    }
+    line!(out, "  }}\n  ret;");
+}

@@ -1,0 +1,58 @@
+//! Where the parts of an instance lie in its block.
+
+use crate::abi::{DevInstance, DevTable};
+use crate::module::{Module, Placement};
+
+/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), then globals, table
+/// records, lengths of segments, passive element segments, and the tables' elements.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceLayout {
+    /// Offset of the globals, 8 bytes each, in the order of the module's index space.
+    pub globals: usize,
+    /// Offset of the table records ([`DevTable`]).
+    pub tables: usize,
+    /// Offset of the blocks' addresses of instances that provide imported functions, 8 bytes for each
+    /// imported function.
+    pub providers: usize,
+    /// Offset of the data segments' lengths, a `u32` each; 0 once dropped.
+    pub data_lengths: usize,
+    /// Offset of the element segments' lengths, a `u32` each; 0 once dropped.
+    pub element_lengths: usize,
+    /// For each element segment the offset of its references, if it is passive.
+    pub elements: Vec<usize>,
+    /// Offset of the first table's elements; further tables follow, each with room for its limit.
+    pub table_elements: usize,
+    /// For each data segment the offset of its bytes in the module's data, if it is passive.
+    pub data: Vec<usize>,
+    /// Size of the module's data in bytes.
+    pub data_bytes: usize,
+}
+
+impl InstanceLayout {
+    pub(crate) fn new(module: &Module) -> Self {
+        let mut layout = Self {
+            globals: size_of::<DevInstance>(),
+            ..Self::default()
+        };
+        layout.tables = (layout.globals + 8 * module.globals.len()).next_multiple_of(16);
+        layout.providers = layout.tables + size_of::<DevTable>() * module.tables.len();
+        layout.data_lengths = layout.providers + 8 * module.imported_functions;
+        layout.element_lengths = layout.data_lengths + 4 * module.data.len();
+        let mut next = (layout.element_lengths + 4 * module.elements.len()).next_multiple_of(16);
+        for segment in &module.elements {
+            layout.elements.push(next);
+            if matches!(segment.place, Placement::Passive) {
+                next += 8 * segment.items.len();
+            }
+        }
+        layout.table_elements = next.next_multiple_of(16);
+        for segment in &module.data {
+            layout.data.push(layout.data_bytes);
+            if matches!(segment.place, Placement::Passive) {
+                let end = layout.data_bytes + segment.bytes.len();
+                layout.data_bytes = end.next_multiple_of(16);
+            }
+        }
+        layout
+    }
+}

@@ -1,0 +1,117 @@
+//! The compiler from WebAssembly to PTX, and the initial memory of an instance.
+//!
+//! One thread runs one instance. All of an instance lies in device memory, so a host allocates, copies
+//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 without vectors; what is
+//! not supported is refused with its offset ([`CompileError::Unsupported`]).
+//!
+//! # From a module to a launch
+//!
+//! 1. [`compile`] gives a [`Compiled`]: the PTX, and everything a host must know of the module.
+//!    [`Compiled::ptx`] is a file of its own. Give it to `cuLinkAddData` rather than to
+//!    `cuModuleLoadData`: as relocatable code ptxas 13.0 took 4 s and 150 MB for a module of 135 kB (a Rust
+//!    library with JSON and SHA-256), as a whole program 34 s and 1 GB. To put several modules in one image
+//!    join [`PTX_HEAD`] and what [`compile_part`] gives for each, every one under another
+//!    [`CompileOptions::prefix`].
+//! 2. [`Compiled::module_data`] are bytes that all instances of the module read. Copy them once.
+//! 3. [`Compiled::instantiate`] gives an [`Initial`]: it has resolved imports, evaluated globals and
+//!    copied active segments. Reserve [`Initial::block_bytes`] for the block and
+//!    [`Initial::memory_limit`] for linear memory, both aligned to 16 bytes.
+//! 4. Copy [`Initial::block`], made for the [`Addresses`] of these three, to the block; and
+//!    [`Initial::memory`] to the beginning of linear memory. **The rest of linear memory, up to the limit,
+//!    must be zero**: `memory.grow` only raises the length.
+//! 5. If [`Compiled::start`] names a function, call it once before all others.
+//!
+//! # Calls
+//!
+//! The kernel is `{prefix}run`, its parameters in this order:
+//!
+//! | parameter | type | meaning |
+//! |---|---|---|
+//! | instances | `u64` | address of an array of blocks' addresses |
+//! | count | `u32` | how many there are; thread `i` of the grid (x only) runs instance `i`, further ones nothing |
+//! | entry | `u32` | which function: [`Compiled::entry`] |
+//! | args | `u64` | address of the first instance's arguments |
+//! | results | `u64` | address of the first instance's results |
+//! | args_stride | `u32` | bytes from one instance's arguments to the next one's; a multiple of 8, 0 to share them |
+//! | results_stride | `u32` | bytes from one instance's results to the next one's; a multiple of 8 |
+//!
+//! Every argument and every result takes 8 bytes, in order. Of a 32-bit argument the lower half counts; a
+//! 32-bit result has a zero upper half. Floating-point numbers are their bits. Device code calls the same
+//! through `.visible .func {prefix}enter(.param .b64 block, .param .b32 entry, .param .b64 args,
+//! .param .b64 results)`.
+//!
+//! A call sets `trap` in the header ([`DevInstance`]) to 0 first. When it ends, `trap` is 0 and the results
+//! are written, or it is a [`Trap`], of which [`Compiled::describe_trap`] makes a sentence with
+//! `trap_function` and `trap_offset`; then no result is written. An instance may be called again after a
+//! trap; its memory is what the trap left behind. Out of fuel at the very start, and an entry that does
+//! not exist ([`Trap::UnlinkedImport`]), leave the other two words as they were. `fuel` is what is left.
+//!
+//! # What a host must see to
+//!
+//! * **Stack.** Calls nest on the device's own stack, up to `depth` of those functions that call others; an
+//!   indirect call takes the frame of a function of its own between the two, and a leaf, a helper and
+//!   `enter` come on top. For modules with recursion the driver cannot know the size: set
+//!   `CU_LIMIT_STACK_SIZE` to at least 2 * `depth` + 3 times the largest frame that `ptxas -v` reports (or
+//!   `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without recursion). Nothing on the device checks it.
+//! * **Fuel.** One unit for each round of a loop, and one for each call of a function that itself calls.
+//!   Must be positive when a call begins; `i64::MAX` is as good as endless. A bulk operation
+//!   (`memory.fill` and the like) is one step, however long.
+//! * **Kill.** A nonzero `kill` word ends the instance when its fuel next reaches a multiple of
+//!   [`KILL_INTERVAL`], read with `ld.relaxed.sys`. It stays set until the host clears it.
+//! * **References.** A function reference is a number that this compiler makes
+//!   ([`Compiled::referenced_function`]); it means nothing in another module. An external reference is any
+//!   number of the host's but 0, which is null.
+//!
+//! # Imported functions
+//!
+//! A function that is imported traps when it is called ([`Trap::UnlinkedImport`]), unless its calls are to
+//! do nothing ([`CompileOptions::ignored_imports`]) or something in the image provides it
+//! ([`CompileOptions::provided_imports`]): device code, which gets the block of its caller and may read
+//! and write that instance's memory, or a function of another module. Either looks like a compiled
+//! function, as described below. In CUDA C++ one that takes an `i32` and gives an `f64` is
+//! `struct Ret { int64_t fuel; double value; };` with
+//! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`;
+//! it returns the fuel that it was given, or less but a positive number, or exactly -1 after writing
+//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself. If a function of another module
+//! traps, its own header says where, and the caller's header names the import.
+//!
+//! # Inside
+//!
+//! A WebAssembly function `n` is `.func (.param .align 8 .b8 ret[8 + 8 * results]) {prefix}fn(.param .b64 inst,
+//! .param .b64 fuel, .param .b32 depth, …)`: block, fuel and remaining depth, then the arguments as `.b32`
+//! or `.b64`. It returns the fuel that is left, then its results, 8 bytes each. **A negative fuel says
+//! that it trapped**: then the header has been written, and every caller returns at once. That is why a
+//! trap needs no flag beside the fuel, and why neither costs a memory access.
+//!
+//! A function without calls that loops no loop cannot run for long; so it has no safepoint.
+//!
+//! Results are the same as those of every engine that canonicalizes NaNs: arithmetic gives the one NaN
+//! with only the highest bit of the payload set; loads, stores, constants, `neg`, `abs`, `copysign` and
+//! reinterpretations keep bits as they are.
+//!
+//! # Not there yet
+//!
+//! Vectors, threads, and whatever came after 2.0. Memories, tables and mutable globals are not shared
+//! between instances: an import of one gives the instance its own.
+
+mod abi;
+mod body;
+mod compile;
+mod error;
+mod image;
+mod indirect;
+mod instantiate;
+mod layout;
+mod module;
+mod names;
+mod types;
+
+pub use abi::{DevInstance, DevTable, KILL_INTERVAL, PAGE, Trap};
+pub use compile::{
+    CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
+};
+pub use error::{CompileError, InstantiateError};
+pub use instantiate::{Addresses, Initial, InstanceLimits, Link, NoImports};
+pub use layout::InstanceLayout;
+pub use module::{Export, Import, ImportKind, Limits};
+pub use types::{FunctionType, ValueType};

@@ -1,0 +1,377 @@
+//! What a module declares, read from its sections in one pass, without the code.
+
+use std::collections::HashMap;
+
+use wasmparser::{DataKind, ElementItems, ElementKind, Operator, Payload, TypeRef};
+
+use crate::{CompileError, FunctionType, ValueType};
+
+/// A constant expression of WebAssembly 2.0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Constant {
+    /// The bits of a number, or of the null reference.
+    Bits(u64),
+    /// The value of a global.
+    Global(u32),
+    /// A reference to a function.
+    Function(u32),
+}
+
+/// The smallest and largest size of a table (in elements) or a memory (in pages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The size at the start.
+    pub min: u64,
+    /// The size that it may grow to, if that is limited.
+    pub max: Option<u64>,
+}
+
+/// What an import is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportKind {
+    /// A function.
+    Function(FunctionType),
+    /// A global variable.
+    Global {
+        /// Its type.
+        ty: ValueType,
+        /// Whether it may change.
+        mutable: bool,
+    },
+    /// A linear memory.
+    Memory(Limits),
+    /// A table.
+    Table {
+        /// The type of its elements.
+        ty: ValueType,
+        /// Its size.
+        limits: Limits,
+    },
+}
+
+/// One import.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The module that it is imported from.
+    pub module: String,
+    /// The imported name.
+    pub name: String,
+    /// What it is.
+    pub kind: ImportKind,
+}
+
+/// What an export names: an index in the module's space of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Export {
+    /// A function.
+    Function(u32),
+    /// A global variable.
+    Global(u32),
+    /// The memory.
+    Memory,
+    /// A table.
+    Table(u32),
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) ty: ValueType,
+    pub(crate) limits: Limits,
+}
+
+#[derive(Debug)]
+pub(crate) struct Global {
+    pub(crate) ty: ValueType,
+    pub(crate) mutable: bool,
+    /// None if it is imported.
+    pub(crate) init: Option<Constant>,
+}
+
+/// Where a segment goes when an instance is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Placement {
+    Passive,
+    Active { table: u32, offset: Constant },
+    Declared,
+}
+
+#[derive(Debug)]
+pub(crate) struct Elements {
+    pub(crate) place: Placement,
+    pub(crate) items: Vec<Constant>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) place: Placement,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A module without its code.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    pub(crate) types: Vec<FunctionType>,
+    /// For each type the number of the first type that is equal to it.
+    pub(crate) canonical: Vec<u32>,
+    /// For each function, imported ones first, its type.
+    pub(crate) functions: Vec<u32>,
+    pub(crate) imported_functions: usize,
+    pub(crate) imports: Vec<Import>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) memory: Option<Limits>,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) exports: Vec<(String, Export)>,
+    pub(crate) start: Option<u32>,
+    pub(crate) elements: Vec<Elements>,
+    pub(crate) data: Vec<Data>,
+    pub(crate) names: HashMap<u32, String>,
+}
+
+impl Module {
+    /// The type of a function.
+    pub(crate) fn function_type(&self, function: u32) -> &FunctionType {
+        &self.types[self.functions[function as usize] as usize]
+    }
+
+    /// The canonical number of a function's type.
+    pub(crate) fn canonical_type(&self, function: u32) -> u32 {
+        self.canonical[self.functions[function as usize] as usize]
+    }
+
+    /// Takes what one section declares. The payload has been validated.
+    pub(crate) fn read(&mut self, payload: &Payload<'_>) -> Result<(), CompileError> {
+        match payload {
+            Payload::TypeSection(section) => {
+                let mut offset = section.original_position();
+                for group in section.clone() {
+                    for ty in group?.into_types() {
+                        self.add_type(&ty, offset)?;
+                    }
+                    offset = section.range().end;
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.clone().into_imports_with_offsets() {
+                    let (offset, import) = import?;
+                    self.add_import(&import, offset)?;
+                }
+            }
+            Payload::FunctionSection(section) => {
+                for ty in section.clone() {
+                    self.functions.push(ty?);
+                }
+            }
+            Payload::TableSection(section) => {
+                for entry in section.clone().into_iter_with_offsets() {
+                    let (offset, table) = entry?;
+                    let table = read_table(&table.ty, offset)?;
+                    self.tables.push(table);
+                }
+            }
+            Payload::MemorySection(section) => {
+                for memory in section.clone() {
+                    self.memory = Some(read_memory(&memory?));
+                }
+            }
+            Payload::GlobalSection(section) => {
+                for entry in section.clone().into_iter_with_offsets() {
+                    let (offset, global) = entry?;
+                    self.globals.push(Global {
+                        ty: ValueType::new(global.ty.content_type, offset)?,
+                        mutable: global.ty.mutable,
+                        init: Some(read_constant(&global.init_expr)?),
+                    });
+                }
+            }
+            Payload::ExportSection(section) => {
+                for entry in section.clone().into_iter_with_offsets() {
+                    let (offset, export) = entry?;
+                    self.add_export(&export, offset)?;
+                }
+            }
+            Payload::StartSection { func, .. } => self.start = Some(*func),
+            Payload::ElementSection(section) => {
+                for element in section.clone() {
+                    let element = read_elements(&element?)?;
+                    self.elements.push(element);
+                }
+            }
+            Payload::DataSection(section) => {
+                for data in section.clone() {
+                    let data = data?;
+                    let place = match &data.kind {
+                        DataKind::Passive => Placement::Passive,
+                        DataKind::Active { offset_expr, .. } => Placement::Active {
+                            table: 0,
+                            offset: read_constant(offset_expr)?,
+                        },
+                    };
+                    let bytes = data.data.to_vec();
+                    self.data.push(Data { place, bytes });
+                }
+            }
+            Payload::CustomSection(section) => {
+                if let wasmparser::KnownCustom::Name(names) = section.as_known() {
+                    crate::names::read(names, &mut self.names);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_type(&mut self, ty: &wasmparser::SubType, offset: usize) -> Result<(), CompileError> {
+        let wasmparser::CompositeInnerType::Func(func) = &ty.composite_type.inner else {
+            let what = format!("the type {ty}");
+            return Err(CompileError::Unsupported { offset, what });
+        };
+        let read = |types: &[wasmparser::ValType]| {
+            let types = types.iter().map(|t| ValueType::new(*t, offset));
+            types.collect::<Result<Vec<_>, _>>()
+        };
+        let ty = FunctionType {
+            params: read(func.params())?,
+            results: read(func.results())?,
+        };
+        let first = self.types.iter().position(|t| *t == ty);
+        let own = self.types.len();
+        self.canonical.push(first.unwrap_or(own) as u32);
+        self.types.push(ty);
+        Ok(())
+    }
+
+    fn add_import(
+        &mut self,
+        import: &wasmparser::Import<'_>,
+        offset: usize,
+    ) -> Result<(), CompileError> {
+        let kind = match import.ty {
+            TypeRef::Func(ty) => {
+                self.functions.push(ty);
+                self.imported_functions += 1;
+                ImportKind::Function(self.types[ty as usize].clone())
+            }
+            TypeRef::Table(ty) => {
+                let table = read_table(&ty, offset)?;
+                let (ty, limits) = (table.ty, table.limits);
+                self.tables.push(table);
+                ImportKind::Table { ty, limits }
+            }
+            TypeRef::Memory(ty) => {
+                let limits = read_memory(&ty);
+                self.memory = Some(limits);
+                ImportKind::Memory(limits)
+            }
+            TypeRef::Global(global) => {
+                let ty = ValueType::new(global.content_type, offset)?;
+                let mutable = global.mutable;
+                let init = None;
+                self.globals.push(Global { ty, mutable, init });
+                ImportKind::Global { ty, mutable }
+            }
+            TypeRef::Tag(_) | TypeRef::FuncExact(_) => {
+                let what = format!("the import {}.{}", import.module, import.name);
+                return Err(CompileError::Unsupported { offset, what });
+            }
+        };
+        self.imports.push(Import {
+            module: import.module.to_owned(),
+            name: import.name.to_owned(),
+            kind,
+        });
+        Ok(())
+    }
+
+    fn add_export(
+        &mut self,
+        export: &wasmparser::Export<'_>,
+        offset: usize,
+    ) -> Result<(), CompileError> {
+        use wasmparser::ExternalKind;
+        let what = match export.kind {
+            ExternalKind::Func => Export::Function(export.index),
+            ExternalKind::Table => Export::Table(export.index),
+            ExternalKind::Memory => Export::Memory,
+            ExternalKind::Global => Export::Global(export.index),
+            ExternalKind::Tag | ExternalKind::FuncExact => {
+                let what = format!("the export {}", export.name);
+                return Err(CompileError::Unsupported { offset, what });
+            }
+        };
+        self.exports.push((export.name.to_owned(), what));
+        Ok(())
+    }
+}
+
+fn read_table(ty: &wasmparser::TableType, offset: usize) -> Result<Table, CompileError> {
+    Ok(Table {
+        ty: ValueType::new(wasmparser::ValType::Ref(ty.element_type), offset)?,
+        limits: Limits {
+            min: ty.initial,
+            max: ty.maximum,
+        },
+    })
+}
+
+fn read_memory(ty: &wasmparser::MemoryType) -> Limits {
+    Limits {
+        min: ty.initial,
+        max: ty.maximum,
+    }
+}
+
+fn read_elements(element: &wasmparser::Element<'_>) -> Result<Elements, CompileError> {
+    let place = match &element.kind {
+        ElementKind::Passive => Placement::Passive,
+        ElementKind::Declared => Placement::Declared,
+        ElementKind::Active {
+            table_index,
+            offset_expr,
+        } => Placement::Active {
+            table: table_index.unwrap_or(0),
+            offset: read_constant(offset_expr)?,
+        },
+    };
+    let mut items = Vec::new();
+    match &element.items {
+        ElementItems::Functions(section) => {
+            for function in section.clone() {
+                items.push(Constant::Function(function?));
+            }
+        }
+        ElementItems::Expressions(_, section) => {
+            for expression in section.clone() {
+                items.push(read_constant(&expression?)?);
+            }
+        }
+    }
+    Ok(Elements { place, items })
+}
+
+/// Reads a constant expression; in WebAssembly 2.0 that is one instruction and `end`.
+fn read_constant(expression: &wasmparser::ConstExpr<'_>) -> Result<Constant, CompileError> {
+    let mut reader = expression.get_operators_reader();
+    let (operator, offset) = reader.read_with_offset()?;
+    let value = match operator {
+        Operator::I32Const { value } => Constant::Bits(u64::from(value as u32)),
+        Operator::I64Const { value } => Constant::Bits(value as u64),
+        Operator::F32Const { value } => Constant::Bits(u64::from(value.bits())),
+        Operator::F64Const { value } => Constant::Bits(value.bits()),
+        Operator::RefNull { .. } => Constant::Bits(0),
+        Operator::RefFunc { function_index } => Constant::Function(function_index),
+        Operator::GlobalGet { global_index } => Constant::Global(global_index),
+        other => {
+            let what = format!("{other:?} in a constant expression");
+            return Err(CompileError::Unsupported { offset, what });
+        }
+    };
+    match reader.read_with_offset()? {
+        (Operator::End, _) => Ok(value),
+        (other, offset) => {
+            let what = format!("{other:?} in a constant expression");
+            Err(CompileError::Unsupported { offset, what })
+        }
+    }
+}

@@ -1,0 +1,60 @@
+;; The check is made in 64 bits, and an address that is not aligned goes to a helper.
+(module
+  (memory 1)
+  (func (export "load") (param i32) (result i64)
+    (i64.load16_s offset=6 (local.get 0))))
+
+;; --- what is emitted ---
+;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)
+;; {
+;;   .reg .b32 %r<5>;
+;;   .reg .b64 %d<6>;
+;;   .reg .pred %p<2>;
+;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
+;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .pred %sp;
+;;   ld.param.b64 %inst, [inst];
+;;   ld.param.b64 %fuel, [fuel];
+;;   ld.param.b32 %depth, [depth];
+;;   ld.global.b64 %mem, [%inst+24];
+;;   ld.global.b64 %len, [%inst+32];
+;;   ld.param.b32 %r0, [a0];
+;;   cvt.u64.u32 %d1, %r0;
+;;   add.s64 %d2, %mem, %d1;
+;;   cvt.u64.u32 %d3, %r0;
+;;   add.s64 %d3, %d3, 8;
+;;   setp.gt.u64 %p0, %d3, %len;
+;;   @%p0 bra $L1;
+;;   and.b32 %r1, %r0, 1;
+;;   setp.ne.s32 %p1, %r1, 0;
+;;   and.b64 %d4, %d2, -2;
+;;   shl.b32 %r2, %r1, 3;
+;;   ld.global.u16 %r3, [%d4+6];
+;;   mov.b32 %r4, 0;
+;;   @%p1 ld.global.u16 %r4, [%d4+8];
+;;   shl.b32 %r4, %r4, 16;
+;;   or.b32 %r3, %r3, %r4;
+;;   shr.u32 %r3, %r3, %r2;
+;;   cvt.s64.s16 %d5, %r3;
+;;   mov.b64 %d0, %d5;
+;; $L0:
+;;   st.param.b64 [ret], %fuel;
+;;   st.param.b64 [ret+8], %d0;
+;;   ret;
+;; $L1:
+;;   mov.b32 %to, 42;
+;;   bra $K5;
+;; $K5:
+;;   mov.b32 %tc, 5;
+;;   bra $T;
+;; $T:
+;;   st.global.b32 [%inst+0], %tc;
+;;   mov.b32 %tc, 0;
+;;   st.global.b32 [%inst+4], %tc;
+;;   st.global.b32 [%inst+8], %to;
+;;   st.global.b64 [%inst+16], %fuel;
+;;   mov.b64 %fuel, -1;
+;; $U:
+;;   st.param.b64 [ret], %fuel;
+;;   ret;
+;; }

@@ -1,0 +1,289 @@
+//! What an instance promises beyond the official suite: fuel, the kill word, depth, where a trap was, and
+//! that nothing outside of the instance is touched.
+
+mod support;
+
+use everwarp_wasm::{
+    CompileError, CompileOptions, Compiled, Export, FunctionType, InstanceLimits, InstantiateError,
+    Limits, Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
+};
+use support::instance::{Process, SharedMachine, Trapped};
+use support::ptx::Machine;
+
+const LIMITS: InstanceLimits = InstanceLimits {
+    memory_pages: 4,
+    table_elements: 16,
+    fuel: 1_000_000,
+    depth: 50,
+};
+
+fn bytes(text: &str) -> Vec<u8> {
+    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+    wat.encode().expect("it can be encoded")
+}
+
+fn compiled(text: &str) -> &'static Compiled {
+    let compiled = compile(&bytes(text), &CompileOptions::default()).expect("it is supported");
+    Box::leak(Box::new(compiled))
+}
+
+fn process(text: &str, limits: InstanceLimits) -> Process {
+    let compiled = compiled(text);
+    let machine = SharedMachine::new(Machine::new().into());
+    let loaded = machine.borrow_mut().load(&compiled.ptx);
+    loaded.expect("the interpreter reads what is emitted");
+    let initial = compiled.instantiate(&NoImports, &limits);
+    Process::new(compiled, &machine, "", &initial.expect("it has no imports"))
+}
+
+fn call(process: &mut Process, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
+    let Some(Export::Function(f)) = process.compiled.export(name) else {
+        panic!("no function {name}");
+    };
+    process
+        .call(f, args)
+        .expect("the interpreter finds no fault")
+}
+
+const LOOP: &str = r#"(module
+  (func (export "spin") (param i64)
+    (loop (local.tee 0 (i64.sub (local.get 0) (i64.const 1)))
+      (br_if 0 (i64.ne (i64.const 0))))))"#;
+
+#[test]
+fn fuel_is_spent_by_rounds() {
+    let mut process = process(LOOP, LIMITS);
+    assert_eq!(call(&mut process, "spin", &[1000]), Ok(vec![]));
+    assert_eq!(process.fuel(), 1_000_000 - 1000);
+}
+
+#[test]
+fn without_fuel_a_loop_ends() {
+    let mut process = process(LOOP, LIMITS);
+    let trapped = call(&mut process, "spin", &[u64::MAX]).expect_err("there is not that much fuel");
+    assert_eq!(trapped.trap, Trap::OutOfFuel);
+    assert_eq!(process.fuel(), 0);
+    // And nothing begins without fuel.
+    let again = call(&mut process, "spin", &[1]).expect_err("no fuel is left");
+    assert_eq!(again.trap, Trap::OutOfFuel);
+}
+
+#[test]
+fn without_fuel_a_recursion_ends() {
+    let text = r#"(module (func $f (export "f") (call $f) (call $f)))"#;
+    let limits = InstanceLimits { fuel: 20, ..LIMITS };
+    let mut process = process(text, limits);
+    let trapped = call(&mut process, "f", &[]).expect_err("it never returns");
+    assert_eq!(trapped.trap, Trap::OutOfFuel);
+}
+
+#[test]
+fn the_kill_word_ends_a_loop() {
+    let mut process = process(LOOP, LIMITS);
+    process.kill();
+    let trapped = call(&mut process, "spin", &[900_000]).expect_err("it is killed");
+    assert_eq!(trapped.trap, Trap::Killed);
+    // At the first look, which is at a multiple of the interval.
+    let left = process.fuel();
+    assert!(
+        left > 0 && left % everwarp_wasm::KILL_INTERVAL as i64 == 0,
+        "{left}"
+    );
+}
+
+#[test]
+fn depth_is_exact() {
+    let text = r#"(module (func $down (export "down") (param i32) (result i32)
+      (if (result i32) (local.get 0)
+        (then (call $down (i32.sub (local.get 0) (i32.const 1))))
+        (else (i32.const 7)))))"#;
+    let mut process = process(text, LIMITS);
+    assert_eq!(call(&mut process, "down", &[49]), Ok(vec![7]));
+    let trapped = call(&mut process, "down", &[50]).expect_err("50 calls may nest, not 51");
+    assert_eq!(trapped.trap, Trap::StackExhausted);
+    assert_eq!(
+        call(&mut process, "down", &[49]),
+        Ok(vec![7]),
+        "a trap leaves no depth behind"
+    );
+}
+
+#[test]
+fn a_trap_says_where_it_was() {
+    let text = r#"(module
+      (memory 1)
+      (func $inner (param i32) (drop (i32.load (local.get 0))))
+      (func $parse_header (export "parse") (param i32) (nop) (call $inner (local.get 0)) unreachable)
+      (table 3 funcref)
+      (elem (i32.const 1) $inner)
+      (func $pick (export "pick") (param i32) (call_indirect (local.get 0))))"#;
+    let mut process = process(text, LIMITS);
+    let mut describe = |name: &str, arg: u64| {
+        let t = call(&mut process, name, &[arg]).expect_err("it traps");
+        process.compiled.describe_trap(t.trap, t.function, t.offset)
+    };
+    assert_eq!(describe("parse", 0), "unreachable in `parse_header` +0x6");
+    assert_eq!(
+        describe("parse", 65_533),
+        "out of bounds memory access in `inner` +0x3"
+    );
+    assert_eq!(describe("pick", 3), "undefined element in `pick` +0x3");
+    assert_eq!(describe("pick", 0), "uninitialized element in `pick` +0x3");
+    assert_eq!(
+        describe("pick", 1),
+        "indirect call type mismatch in `pick` +0x3"
+    );
+}
+
+#[test]
+fn accesses_at_every_alignment() {
+    let text = r#"(module (memory 1)
+      (func (export "swap") (param i32 i64) (result i64)
+        (i64.store offset=3 (local.get 0) (local.get 1))
+        (i64.add (i64.load32_s offset=3 (local.get 0)) (i64.load16_u offset=9 (local.get 0)))))"#;
+    let mut process = process(text, LIMITS);
+    let value = 0x8877_6655_f433_2211_u64;
+    let expected = (value as i32 as i64 as u64).wrapping_add(0x8877);
+    for address in 0..16 {
+        assert_eq!(
+            call(&mut process, "swap", &[address, value]),
+            Ok(vec![expected])
+        );
+    }
+    let last = 65_536 - 11;
+    assert_eq!(
+        call(&mut process, "swap", &[last, value]),
+        Ok(vec![expected])
+    );
+    let beyond = call(&mut process, "swap", &[last + 1, value]).expect_err("one byte too far");
+    assert_eq!(beyond.trap, Trap::MemoryOutOfBounds);
+    let far = call(&mut process, "swap", &[0xffff_ffff, value]).expect_err("no address wraps");
+    assert_eq!(far.trap, Trap::MemoryOutOfBounds);
+}
+
+#[test]
+fn growth_stops_at_the_hosts_limit() {
+    let text = r#"(module (memory 1) (table 2 externref)
+      (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0)))
+      (func (export "last") (result i32) (i32.load8_u (i32.const 262143)))
+      (func (export "table") (param i32) (result i32)
+        (table.grow (ref.null extern) (local.get 0))))"#;
+    let mut process = process(text, LIMITS);
+    let refused = Ok(vec![u64::from(u32::MAX)]);
+    assert_eq!(call(&mut process, "memory", &[4]), refused);
+    assert_eq!(call(&mut process, "memory", &[3]), Ok(vec![1]));
+    assert_eq!(call(&mut process, "last", &[]), Ok(vec![0]));
+    assert_eq!(call(&mut process, "memory", &[1]), refused);
+    assert_eq!(call(&mut process, "table", &[15]), refused);
+    assert_eq!(call(&mut process, "table", &[14]), Ok(vec![2]));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let large = compiled("(module (memory 5))");
+    let refused = large.instantiate(&NoImports, &LIMITS);
+    assert!(matches!(
+        refused,
+        Err(InstantiateError::BeyondLimit {
+            needed: 5,
+            allowed: 4,
+            ..
+        })
+    ));
+    let segment = compiled(r#"(module (memory 1) (data (i32.const 65535) "ab"))"#);
+    let trapped = segment.instantiate(&NoImports, &LIMITS);
+    let trap = Trap::MemoryOutOfBounds;
+    assert!(matches!(trapped, Err(InstantiateError::Trap { trap: t, segment: 0 }) if t == trap));
+}
+
+#[test]
+fn vectors_are_refused_where_they_stand() {
+    let text = "(module (func (result i32) (i32x4.extract_lane 1 (v128.const i32x4 1 2 3 4))))";
+    let error = compile(&bytes(text), &CompileOptions::default()).expect_err("no vectors");
+    let CompileError::Unsupported { offset, what } = error else {
+        panic!("it is valid: {error}");
+    };
+    assert_eq!(offset, 24, "its first instruction");
+    assert!(what.starts_with("the instruction V128Const"), "{what}");
+}
+
+#[test]
+fn what_is_imported_traps_or_is_provided() {
+    let importer = r#"(module
+      (import "lib" "divide" (func $divide (param i32 i32) (result i32)))
+      (import "lib" "missing" (func $missing))
+      (func (export "half") (param i32) (result i32) (call $divide (local.get 0) (i32.const 2)))
+      (func (export "none") (param i32) (result i32) (call $divide (local.get 0) (i32.const 0)))
+      (func (export "missing") (call $missing)))"#;
+    let library = r#"(module (global $calls (export "calls") (mut i32) (i32.const 0))
+      (func (export "missing"))
+      (func (export "divide") (param i32 i32) (result i32)
+        (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+        (i32.div_u (local.get 0) (local.get 1))))"#;
+    let part = |text, prefix: &str, provided_imports| {
+        let options = CompileOptions {
+            prefix: prefix.to_owned(),
+            provided_imports,
+            ..CompileOptions::default()
+        };
+        let compiled = compile(&bytes(text), &options).expect("it is supported");
+        &*Box::leak(Box::new(compiled))
+    };
+    let machine = SharedMachine::new(Machine::new().into());
+    let library = part(library, "a_", vec![]);
+    let provided = ProvidedImport {
+        module: "lib".to_owned(),
+        name: "divide".to_owned(),
+        symbol: library.symbol(1),
+        provider: Provider::Module,
+    };
+    let importer = part(importer, "b_", vec![provided]);
+    for compiled in [library, importer] {
+        let loaded = machine.borrow_mut().load(&compiled.ptx);
+        loaded.expect("the parts make one image");
+    }
+    let initial = library
+        .instantiate(&NoImports, &LIMITS)
+        .expect("it has no imports");
+    let mut library = Process::new(library, &machine, "a_", &initial);
+    let link = Library(library.compiled, library.block);
+    let initial = importer
+        .instantiate(&link, &LIMITS)
+        .expect("all types agree");
+    let mut importer = Process::new(importer, &machine, "b_", &initial);
+
+    assert_eq!(call(&mut importer, "half", &[84]), Ok(vec![42]));
+    let trapped = call(&mut importer, "none", &[84]).expect_err("it divides by zero");
+    let described = importer
+        .compiled
+        .describe_trap(trapped.trap, trapped.function, trapped.offset);
+    assert_eq!(described, "integer divide by zero in `divide` +0x0");
+    let trapped = call(&mut importer, "missing", &[]).expect_err("nobody provides it");
+    assert_eq!(trapped.trap, Trap::UnlinkedImport);
+    assert_eq!(library.global(0), Ok(2), "the library keeps its own state");
+}
+
+/// Provides the functions that one module exports.
+struct Library(&'static Compiled, u64);
+
+impl Link for Library {
+    fn function(&self, _: &str, name: &str) -> Option<FunctionType> {
+        match self.0.export(name) {
+            Some(Export::Function(f)) => Some(self.0.function_type(f).clone()),
+            _ => None,
+        }
+    }
+    fn provider(&self, _: &str, _: &str) -> Option<u64> {
+        Some(self.1)
+    }
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+        None
+    }
+    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
+        None
+    }
+    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
+        None
+    }
+}

