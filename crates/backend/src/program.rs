@@ -24,8 +24,8 @@ pub enum Order {
     BreadthFirst,
 }
 
-/// The most that [`Function::max_spawn`] may be: a warp's queue holds four calls' worth, so that one call
-/// always finds room in an empty one, and with smaller functions all 32 lanes do.
+/// The most that [`Function::max_spawn`] may be: a warp's queue holds 511 tasks, so that a call
+/// always finds room in an empty one, and with functions that spawn up to 15 all 32 lanes do.
 pub const MAX_SPAWN: u16 = 128;
 
 /// One task function.

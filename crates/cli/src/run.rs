@@ -223,7 +223,7 @@ fn run_bfs(args: &Args, engine: &Engine, graph: &Csr, report: &mut Report) -> Re
     report.vertices = Some(graph.vertices());
     report.edges = Some(graph.edges());
     let search = bfs::Bfs::new(engine, graph.rows(), graph.columns())?;
-    search.reset(&engine, source)?;
+    search.reset(engine, source)?;
     let begin = Instant::now();
     spin("searching", || search.search(engine, source))?;
     report.elapsed_s = begin.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::layout::Layout;
-use crate::{control, device, fault, group, host_call, ring, task, telemetry};
+use crate::{control, device, fault, group, heap, host_call, ring, task, telemetry};
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
 ///
@@ -30,6 +30,7 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     telemetry::write_consts(out)?;
     ring::write_consts(out)?;
     device::write_consts(out)?;
+    heap::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     group::DevGroup::write_struct(out)?;
     fault::DevFault::write_struct(out)?;
@@ -40,5 +41,8 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     device::DevInbox::write_struct(out)?;
     device::DevDeque::write_struct(out)?;
     device::DevGrid::write_struct(out)?;
+    heap::DevHeapPage::write_struct(out)?;
+    heap::DevHeapCounters::write_struct(out)?;
+    heap::DevHeap::write_struct(out)?;
     device::DevEngine::write_struct(out)
 }

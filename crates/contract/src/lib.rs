@@ -12,6 +12,7 @@ pub mod device;
 pub mod fault;
 pub mod group;
 pub mod header;
+pub mod heap;
 pub mod host_call;
 pub mod layout;
 pub mod ring;
@@ -20,6 +21,7 @@ pub mod telemetry;
 
 pub use control::DevWords;
 pub use group::DevGroup;
+pub use heap::{DevHeap, DevHeapCounters, DevHeapPage};
 pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::DevTask;

@@ -114,6 +114,9 @@ EW_FN u32 load_shared(const u32* p, acquire_t, gpu_t) {
 EW_FN void add(u32* p, u32 v, relaxed_t, gpu_t) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+EW_FN void add(u32* p, u32 v, release_t, gpu_t) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
 EW_FN void add(u64* p, u64 v, relaxed_t, gpu_t) {
   asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

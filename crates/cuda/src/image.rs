@@ -13,6 +13,18 @@ const SOURCES: &[(&str, &str)] = &[
     ("everwarp/atomic.cuh", include_str!("../device/atomic.cuh")),
     ("everwarp/engine.cu", include_str!("../device/engine.cu")),
     (
+        "everwarp/heap/class.cuh",
+        include_str!("../device/heap/class.cuh"),
+    ),
+    (
+        "everwarp/heap/heap.cuh",
+        include_str!("../device/heap/heap.cuh"),
+    ),
+    (
+        "everwarp/heap/page.cuh",
+        include_str!("../device/heap/page.cuh"),
+    ),
+    (
         "everwarp/lane/lane.cuh",
         include_str!("../device/lane/lane.cuh"),
     ),

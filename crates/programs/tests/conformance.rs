@@ -7,6 +7,8 @@
 mod bench_programs;
 #[path = "conformance/cases.rs"]
 mod cases;
+#[path = "conformance/heap.rs"]
+mod heap;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +27,15 @@ fn limit() -> Duration {
 }
 
 fn all() -> impl Iterator<Item = &'static cases::Case> {
-    cases::ALL.iter().chain(bench_programs::ALL)
+    cases::ALL
+        .iter()
+        .chain(bench_programs::ALL)
+        .chain(heap::ALL)
+}
+
+/// Whether a case is one of this engine's: the device heap is a GPU's.
+fn concerns(engine: &str, case: &str) -> bool {
+    engine == "cuda" || heap::ALL.iter().all(|c| c.0 != case)
 }
 
 fn main() {
@@ -42,7 +52,7 @@ fn main() {
     }
     let mut trials = Vec::new();
     for (engine, there) in [("cpu", true), ("cuda", cuda.is_ok())] {
-        for (case, _) in all() {
+        for (case, _) in all().filter(|c| concerns(engine, c.0)) {
             let name = format!("{engine}::{case}");
             let child = name.clone();
             trials.push(Trial::test(name, move || run_child(&child)).with_ignored_flag(!there));

@@ -143,8 +143,11 @@ fn the_programs_of_benchmarks() {
 #[test]
 fn the_kernels_that_benchmarks_are_compared_with() {
     let Some(nvrtc) = nvrtc() else { return };
-    let source = everwarp::cuda::baseline::baseline_source();
-    for arch in [80, 90, 100] {
+    use everwarp::cuda::baseline::{baseline_source, heap_source};
+    for (source, arch) in [baseline_source, heap_source]
+        .iter()
+        .flat_map(|s| [80, 90, 100].map(|arch| (s(), arch)))
+    {
         let cubin = nvrtc.compile(&source.unit, &source.headers, arch);
         let log = cubin.expect("they compile").log;
         for line in log.lines().filter(|l| l.contains("bytes stack frame")) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use everwarp::{Device, EngineKind};
 
 use super::stats::{Outcome, Row};
-use super::{core, operators, pairs, search, tiny};
+use super::{core, heap, operators, pairs, search, tiny};
 use crate::error::CliError;
 use crate::output::print;
 
@@ -43,12 +43,13 @@ pub(crate) enum Measure {
     Many(fn(&Context<'_>) -> Result<(), CliError>),
 }
 
-/// Every experiment, in the order of `bench all`. `D` joins them when the device heap is there.
-pub(crate) const ALL: [&Experiment; 5] = [
+/// Every experiment, in the order of `bench all`.
+pub(crate) const ALL: [&Experiment; 6] = [
     &core::EXPERIMENT,
     &pairs::EXPERIMENT,
     &tiny::EXPERIMENT,
     &search::EXPERIMENT,
+    &heap::EXPERIMENT,
     &operators::EXPERIMENT,
 ];
 

@@ -4,6 +4,7 @@
 mod child;
 mod core;
 mod experiment;
+mod heap;
 mod operators;
 mod pairs;
 mod report;
@@ -26,7 +27,8 @@ use stats::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), E (operators), or all.
+    /// Which benchmark: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
+    /// (operators), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.

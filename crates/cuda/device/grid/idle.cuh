@@ -65,7 +65,7 @@ EW_CALL void give(bool blocks, u32 priority, u32 ref) {
 }
 
 // The warp: claims a warp of its own block that waits for work; NONE when none does. Whoever claims must
-// soon `hand` or `unclaim`: the other one may be waiting for that to stop waiting.
+// soon `hand`, if only nothing: the other one may be waiting for that to stop waiting.
 EW_FN u32 claim_beside(Worker& w) {
   u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
   u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);

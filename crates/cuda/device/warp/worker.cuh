@@ -11,11 +11,11 @@ constexpr u32 NONE = 0xffffffffu;
 constexpr u32 ALL = 0xffffffffu;
 constexpr u32 WARP = 32;
 
-// Answers of Shared::ready, the hand-over of tasks from the ingress warp to a warp of its own block.
+// Values of Shared::ready, by which warps of a block, and the ingress warp, hand tasks to one that waits.
 constexpr u32 READY_BUSY = 0;     // the warp is not waiting
-constexpr u32 READY_WAITING = 1;  // the warp waits; the ingress warp may claim it
-constexpr u32 READY_CLAIMED = 2;  // the ingress warp is filling the warp's staging area
-constexpr u32 READY_FULL = 0x100; // | count: the staging area holds tasks
+constexpr u32 READY_WAITING = 1;  // it waits, and may be claimed
+constexpr u32 READY_CLAIMED = 2;  // somebody is filling its staging area
+constexpr u32 READY_FULL = 0x100; // | count: its staging area holds tasks
 
 // A queue of tasks in shared memory; indices are free-running.
 struct LocalQueue {

@@ -5,6 +5,7 @@
 //! Nothing may be resident while they run.
 
 mod graph;
+mod heap;
 mod launch;
 mod memory;
 mod operators;
@@ -12,6 +13,7 @@ mod pairs;
 mod search;
 mod tiny;
 
+pub use heap::{HeapState, HeapTrial, HeapWay, Sizes};
 pub use operators::{Operators, OperatorsWay};
 pub use pairs::{Pairs, PairsWay};
 pub use search::{Search, SearchWay};
@@ -36,6 +38,15 @@ pub fn baseline_source() -> Source {
     }
 }
 
+/// The kernels that fill and empty heaps.
+pub fn heap_source() -> Source {
+    let Source { headers, .. } = source(&Image::default());
+    Source {
+        unit: include_str!("../../device/heap/bench.cu").to_owned(),
+        headers,
+    }
+}
+
 /// The loaded kernels and a stream to launch them on. It belongs to the thread that made it.
 #[derive(Debug)]
 pub struct Baseline {
@@ -51,9 +62,25 @@ impl Baseline {
     /// # Errors
     /// They do not compile, or the device refuses.
     pub fn new(device: &CudaDevice) -> Result<Self, BackendError> {
+        Self::load(device, &baseline_source())
+    }
+
+    /// Loads the kernels of heaps; CUDA's own device allocator gets `bytes`.
+    ///
+    /// # Errors
+    /// They do not compile, or the device refuses.
+    pub fn heaps(device: &CudaDevice, bytes: usize) -> Result<Self, BackendError> {
+        device.context.enter()?;
+        let limit = sys::CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE;
+        // SAFETY: a context is current, and no kernel that allocates has been loaded.
+        unsafe { call!(cuCtxSetLimit(limit, bytes)) }?;
+        Self::load(device, &heap_source())
+    }
+
+    fn load(device: &CudaDevice, source: &Source) -> Result<Self, BackendError> {
         device.context.enter()?;
         let cubin = Cache::user()
-            .compile(&baseline_source(), device.arch())
+            .compile(source, device.arch())
             .map_err(|e| BackendError::Compile(Box::new(e)))?
             .into_image();
         let mut module = std::ptr::null_mut();

@@ -1,10 +1,13 @@
-//! Twin of the counting in `device/warp/finish.cuh` (`finish`, `fire`) and of `group_open` in
+//! Twin of the counting in `device/warp/finish.cuh` (`finish`, `settle`) and of `group_open` in
 //! `device/grid/group.cuh`, with `report_add` of `device/lane/lane.cuh`.
 //!
 //! A batch whose net change is positive adds relaxed and does not ask for the result; one that changes
 //! nothing does nothing; any other adds with release, and only who brings the count to zero fences before it
 //! reads. That is enough because a task that leaves children behind hands them on after its reports: what
 //! it reported happens before their end. Here each child goes to another warp through its inbox.
+//!
+//! Debts are not modelled. A warp that owes has only put off a change that takes from the count, or set it
+//! off against what it spawned: the count is never smaller than the tasks that remain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};

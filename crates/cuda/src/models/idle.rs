@@ -2,10 +2,10 @@
 //! announcing and polling in `wait` of `device/grid/refill.cuh`. One word of bits; a giver publishes to a
 //! deque of its own, and `anything` looks at the counts of all.
 //!
-//! The top of `idle.cuh` says that a publisher fences between counting a chunk and looking at the idle. The
-//! sources have the idle warp's fence, but none after `publish`, so the models keep the two cases apart:
-//! with both fences one of the two sees the other; with one they may miss each other, and what makes up for
-//! it is that `wait` looks again every 64 polls. Here it looks again at every poll.
+//! The idle warp fences between its bit and its look at what is public; a publisher does not fence between
+//! counting a chunk and looking at the idle. So the models keep two cases apart: with both fences one of the
+//! two would see the other at a single look; with one they may miss each other, and what makes up for it is
+//! that `wait` looks again every 64 polls. Here it looks again at every poll.
 
 use std::sync::Arc;
 

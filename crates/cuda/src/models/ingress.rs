@@ -1,15 +1,19 @@
-//! Twin of the hand-over in shared memory, `Shared::ready` with `Shared::staging`: `deliver` and `hand_over`
-//! of `device/system/ingress.cuh`, and the part of `wait` in `device/grid/refill.cuh` that takes.
+//! Twin of the hand-over in shared memory, `Shared::ready` with `Shared::staging`: `claim_beside` and `hand` of
+//! `device/grid/idle.cuh`, `deliver` and `hand_over` of `device/system/ingress.cuh`, and the part of `wait` in
+//! `device/grid/refill.cuh` that takes.
+//!
+//! Any warp of a block may hand over to another; here one does, the ingress warp. Two that claim the same
+//! warp, and a claim that is withdrawn (`hand` with no tasks), are not modelled.
 //!
 //! The staging area is memory without atomics here as there, so loom reports a race where two accesses are
-//! not ordered. `__threadfence_block` is modelled as an acquire-release fence, which is no stronger.
+//! not ordered. Where the source loads `ready` once more with acquire, the twin has an acquire-release fence,
+//! which orders the same.
 //!
-//! One difference is deliberate. On the device a warp offers itself by a relaxed exchange and is claimed by
-//! a relaxed compare-and-swap. That orders a claim after nothing that the warp did to its staging area
-//! before, such as reading the last hand-over or using it as scratch memory in `take`; it works because
-//! shared memory is accessed in program order. The last mutant shows that the words alone do not promise it.
-//! So the models of several hand-overs offer with release and claim with acquire; that of a first hand-over
-//! has the orders as written.
+//! The source offers, claims and withdraws by operations that acquire and release. What several hand-overs
+//! to one warp need of that is that the offer releases and the claim acquires: otherwise a claim is ordered
+//! after nothing that the warp did to its staging area before, such as reading the last hand-over or using it
+//! as scratch memory in `take`. The last mutant shows it. A first hand-over needs neither, and is modelled
+//! with relaxed ones, so that nothing but the store that says "full" orders the tasks.
 
 use std::sync::Arc;
 
@@ -41,17 +45,19 @@ struct Rules {
     withdraws_by_cas: bool,
 }
 
-const AS_WRITTEN: Rules = Rules {
+/// The orders of the source, but for offers and claims, which are weaker: enough for a first hand-over.
+const FIRST: Rules = Rules {
     offer: Relaxed,
     claim: Relaxed,
     full: Release,
     withdraws_by_cas: true,
 };
 
+/// What the source promises of offers and claims, as far as several hand-overs need it.
 const ORDERED: Rules = Rules {
     offer: Release,
     claim: Acquire,
-    ..AS_WRITTEN
+    ..FIRST
 };
 
 struct Warp {
@@ -214,12 +220,12 @@ fn delivers_two(block: &Block, tally: &Tally) {
 
 #[test]
 fn a_warp_that_withdraws_loses_nothing() {
-    model(1, 1, 2, AS_WRITTEN, delivers_two);
+    model(1, 1, 2, FIRST, delivers_two);
 }
 
 #[test]
 fn one_of_two_waiting_warps_gets_it() {
-    model(2, 1, 2, AS_WRITTEN, delivers_two);
+    model(2, 1, 2, FIRST, delivers_two);
 }
 
 #[test]
@@ -233,7 +239,7 @@ fn mutant_a_relaxed_full_hides_the_tasks() {
     // The fence of a waiter cannot make up for it.
     let rules = Rules {
         full: Relaxed,
-        ..AS_WRITTEN
+        ..FIRST
     };
     model(1, 1, 2, rules, delivers_two);
 }
@@ -243,7 +249,7 @@ fn mutant_a_relaxed_full_hides_the_tasks() {
 fn mutant_a_warp_that_withdraws_without_asking_loses_tasks() {
     let rules = Rules {
         withdraws_by_cas: false,
-        ..AS_WRITTEN
+        ..FIRST
     };
     model(1, 1, 2, rules, delivers_two);
 }
@@ -251,5 +257,5 @@ fn mutant_a_warp_that_withdraws_without_asking_loses_tasks() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_relaxed_offers_and_claims_race_on_what_was_staged_before() {
-    model(1, 2, 2, AS_WRITTEN, hands_over_two);
+    model(1, 2, 2, FIRST, hands_over_two);
 }

@@ -1,0 +1,99 @@
+// What benchmarks and tests of the heap run: a kernel for each step, a thread for each slot or for several.
+#include "everwarp/heap/heap.cuh"
+using namespace ew;
+
+namespace {
+__device__ u32 mix(u32 v) {
+  v = (v ^ v >> 16) * 0x7feb352du;
+  v = (v ^ v >> 15) * 0x846ca68bu;
+  return v ^ v >> 16;
+}
+// `low` to `high` bytes, by slot; the same in each round of the same seed.
+__device__ u32 size_of(u32 slot, u32 low, u32 high, u32 seed) {
+  return low == high ? low : low + mix(slot * 2654435761u + seed) % (high - low + 1);
+}
+}  // namespace
+
+// Each thread fills `each` slots, one after the other.
+extern "C" __global__ void heap_fill(const __grid_constant__ DevHeap h, u8** slots, u32 threads, u32 each, u32 low, u32 high, u32 seed) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) {
+    const u32 slot = k * threads + i;
+    slots[slot] = heap_alloc(h, size_of(slot, low, high, seed));
+  }
+}
+extern "C" __global__ void heap_empty(const __grid_constant__ DevHeap h, u8** slots, u32 threads, u32 each) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) heap_free(h, slots[k * threads + i]);
+}
+// Each thread allocates and frees `rounds` times, and writes to what it got.
+extern "C" __global__ void heap_churn(const __grid_constant__ DevHeap h, u32 threads, u32 rounds, u32 low, u32 high, u32 seed) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < rounds; k++) {
+    u8* block = heap_alloc(h, size_of(i + k * threads, low, high, seed));
+    if (block != nullptr) *(u32*)block = i;
+    heap_free(h, block);
+  }
+}
+// A warp writes its slot's number into every word of the block, or counts the words that differ.
+extern "C" __global__ void heap_mark(u8** slots, u32 count, u32 low, u32 high, u32 seed, u64* wrong, u64* there) {
+  const u32 slot = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (slot >= count || slots[slot] == nullptr) return;
+  const u32 words = size_of(slot, low, high, seed) / 4;
+  u32* block = (u32*)slots[slot];
+  u32 bad = 0;
+  for (u32 i = lane; i < words; i += 32) {
+    if (wrong == nullptr) block[i] = slot + 1;
+    else bad += block[i] != slot + 1;
+  }
+  if (bad != 0) atomicAdd(wrong, (u64)bad);
+  if (lane == 0 && there != nullptr) atomicAdd(there, (u64)1);
+}
+// Gives empty pages back, so that a heap without blocks is as it was. One block of threads, nobody else.
+extern "C" __global__ void heap_trim(const __grid_constant__ DevHeap h) {
+  for (u32 i = threadIdx.x; i < h.multiprocessors * HEAP_SLOTS; i += blockDim.x) h.active[i] = 0;
+  __syncthreads();
+  for (u32 page = threadIdx.x; page < h.page_count; page += blockDim.x) {
+    DevHeapPage& p = h.pages[page];
+    const u32 state = p.state & ((1u << HEAP_STATE_BITS) - 1), generation = p.state >> HEAP_STATE_BITS;
+    if (state == HEAP_FREE || state == HEAP_RUN) continue;
+    if (state == HEAP_LISTED) {
+      clear(&h.listed[p.class_ * heap_words(h) + page / 32], 1u << page % 32, relaxed, gpu);
+      add(&h.counters->listed[p.class_], ~0u, relaxed, gpu);
+    }
+    if (heap_take_back(h, page, p.class_)) {
+      p.state = heap_state(generation + 1, HEAP_FREE);
+      fetch_or(&h.free[page / 32], 1u << page % 32, release, gpu);
+      add(&h.counters->free, 1, relaxed, gpu);
+    } else {
+      p.state = heap_state(generation, HEAP_UNLISTED);
+      heap_list(h, page, p.class_, generation);
+    }
+  }
+}
+// A heap without blocks: all pages nobody's. Everything else was set to zero.
+extern "C" __global__ void heap_start(const __grid_constant__ DevHeap h) {
+  const u32 page = blockIdx.x * blockDim.x + threadIdx.x;
+  if (page >= h.page_count) return;
+  h.pages[page].available = HEAP_NOBODYS;
+  fetch_or(&h.free[page / 32], 1u << page % 32, relaxed, gpu);
+  add(&h.counters->free, 1, relaxed, gpu);
+}
+
+// The same by CUDA's own device allocator.
+extern "C" __global__ void malloc_fill(u8** slots, u32 threads, u32 each, u32 low, u32 high, u32 seed) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) {
+    const u32 slot = k * threads + i;
+    slots[slot] = (u8*)malloc(size_of(slot, low, high, seed));
+  }
+}
+extern "C" __global__ void malloc_empty(u8** slots, u32 threads, u32 each) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) free(slots[k * threads + i]);
+}

@@ -1,0 +1,121 @@
+// Pages: given to a class, listed when they have room, taken back when they are empty.
+//
+// Rules of a page:
+// 1. `available` counts free blocks that nobody has reserved. A block may be taken only after a successful
+//    reservation; its bit in `used` is cleared before the count goes up. So whoever reserved finds a bit.
+// 2. A page is taken from its class by exchanging `available` from "all" to "nobody's": then no block is in
+//    use or reserved, and no reservation can succeed until the page has been given to another class. Who
+//    reserves looks at the class again afterwards, and withdraws if it has changed.
+// 3. `state` says who may reach the page. Its generation changes with the class, so that whoever remembers
+//    the page from before cannot change its state.
+// 4. A bit in `free` or `listed` is a claim on the page: who clears it owns the page's state.
+#pragma once
+#include "everwarp/heap/class.cuh"
+
+namespace ew {
+
+constexpr i32 HEAP_NOBODYS = -(1 << 30);
+constexpr u32 HEAP_NONE = 0xffffffffu;
+
+EW_FN u32 heap_state(u32 generation, u32 state) { return generation << HEAP_STATE_BITS | state; }
+EW_FN u32 heap_words(const DevHeap& h) { return (h.page_count + 31) / 32; }
+
+EW_FN i32 heap_available(const DevHeap& h, u32 page) { return (i32)load((const u32*)&h.pages[page].available, relaxed, gpu); }
+
+// One lane: reserves up to `want` blocks of a page; how many, and where to look first in `hint`.
+EW_FN u32 heap_reserve(const DevHeap& h, u32 page, u32 cls, u32 want, u32& hint) {
+  DevHeapPage& p = h.pages[page];
+  // Acquire: with the class that the page was given to comes its empty state.
+  const i32 there = (i32)fetch_add((u32*)&p.available, (u32)-(i32)want, acquire, gpu);
+  i32 got = min(max(there, 0), (i32)want);
+  if (got > 0 && load(&p.class_, relaxed, gpu) != cls) got = 0;
+  if (got != (i32)want) add((u32*)&p.available, want - got, relaxed, gpu);
+  hint = heap_class_blocks(cls) - (u32)max(there, 0);
+  return (u32)got;
+}
+
+// One lane: makes a page with room findable; `generation` is what the caller knows it by.
+EW_FN void heap_list(const DevHeap& h, u32 page, u32 cls, u32 generation) {
+  u32* state = &h.pages[page].state;
+  if (compare_exchange(state, heap_state(generation, HEAP_UNLISTED), heap_state(generation, HEAP_LISTED), acq_rel, gpu) !=
+      heap_state(generation, HEAP_UNLISTED)) return;
+  add(&h.counters->listed[cls], 1, relaxed, gpu);
+  fetch_or(&h.listed[cls * heap_words(h) + page / 32], 1u << page % 32, release, gpu);
+}
+
+// One lane: stops allocating from a page that had no room.
+EW_FN void heap_drop(const DevHeap& h, u32 page, u32 cls) {
+  DevHeapPage& p = h.pages[page];
+  const u32 state = load(&p.state, relaxed, gpu), generation = state >> HEAP_STATE_BITS;
+  if (state != heap_state(generation, HEAP_ACTIVE) || load(&p.class_, relaxed, gpu) != cls) return;
+  if (compare_exchange(&p.state, state, heap_state(generation, HEAP_UNLISTED), acq_rel, gpu) != state) return;
+  // Who freed meanwhile saw it active and left it to us.
+  fence(sc, gpu);
+  if (heap_available(h, page) >= heap_worth_listing(cls)) heap_list(h, page, cls, generation);
+}
+
+// One lane, which owns the page's state and knows that it is empty and nobody's: gives it to a class.
+EW_FN void heap_give(const DevHeap& h, u32 page, u32 cls) {
+  DevHeapPage& p = h.pages[page];
+  const u32 generation = (load(&p.state, relaxed, gpu) >> HEAP_STATE_BITS) + 1;
+  store((u64*)&p.state, (u64)cls << 32 | heap_state(generation, HEAP_ACTIVE), relaxed, gpu);
+  // Release: class and state before the first reservation. Reservations that failed meanwhile put back
+  // what they took, so the count is added to, not set.
+  add((u32*)&p.available, (u32)((i32)heap_class_blocks(cls) - HEAP_NOBODYS), release, gpu);
+}
+
+// One lane: whether an empty page of this class became nobody's.
+EW_FN bool heap_take_back(const DevHeap& h, u32 page, u32 cls) {
+  const u32 all = heap_class_blocks(cls);
+  return compare_exchange((u32*)&h.pages[page].available, all, (u32)HEAP_NOBODYS, acq_rel, gpu) == all;
+}
+
+// Pages that are few: multiprocessors share theirs then.
+EW_FN u32 heap_few(const DevHeap& h) { return h.multiprocessors * HEAP_SLOTS; }
+
+// The place in `active` of a class; a warp's, where there are several.
+EW_FN u32 heap_slot(u32 cls, u32 warp) {
+  return cls < HEAP_WIDE_CLASS ? cls : HEAP_WIDE_CLASS + (cls - HEAP_WIDE_CLASS) * HEAP_WIDE_SLOTS + warp % HEAP_WIDE_SLOTS;
+}
+static_assert(HEAP_SLOTS == HEAP_WIDE_CLASS + (HEAP_CLASSES - HEAP_WIDE_CLASS) * HEAP_WIDE_SLOTS, "places of a multiprocessor");
+
+// The lanes of `mask`, together: a page of this class with room from which others allocate.
+EW_FN u32 heap_join(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
+  const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
+  const u32 wide = cls < HEAP_WIDE_CLASS ? 1 : HEAP_WIDE_SLOTS, places = h.multiprocessors * wide;
+  for (u32 base = 0; base < places; base += lanes) {
+    const u32 at = (seed + base + rank) % places;
+    const u32 slot = base + rank < places ? load(&h.active[at / wide * HEAP_SLOTS + heap_slot(cls, at % wide)], relaxed, gpu) : 0;
+    const bool fits = slot != 0 && slot != HEAP_BUSY && heap_available(h, slot - 1) > 0 &&
+                      load(&h.pages[slot - 1].class_, relaxed, gpu) == cls;
+    const u32 found = __ballot_sync(mask, fits);
+    if (found != 0) return __shfl_sync(mask, slot - 1, __ffs(found) - 1);
+  }
+  return HEAP_NONE;
+}
+
+// The lanes of `mask`, together: claims a page whose bit is set; HEAP_NONE when none was found.
+EW_FN u32 heap_claim(u32 mask, u32 me, u32* bits, u32 words, u32 start) {
+  const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
+  for (u32 base = 0; base < words; base += lanes) {
+    const u32 at = (start + base + rank) % words;
+    u32 word = base + rank < words ? load(&bits[at], relaxed, gpu) : 0;
+    u32 found = __ballot_sync(mask, word != 0);
+    while (found != 0) {
+      const u32 who = __ffs(found) - 1;
+      found &= found - 1;
+      u32 page = HEAP_NONE;
+      while (me == who && word != 0 && page == HEAP_NONE) {
+        const u32 bit = word & -word, old = fetch_and(&bits[at], ~bit, acquire, gpu);
+        if (old & bit) page = at * 32 + __ffs(bit) - 1;
+        word = old & ~bit;
+      }
+      __syncwarp(mask);
+      page = __shfl_sync(mask, page, who);
+      if (page != HEAP_NONE) return page;
+    }
+  }
+  return HEAP_NONE;
+}
+
+}  // namespace ew
