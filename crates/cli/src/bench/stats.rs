@@ -18,7 +18,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) row: String,
-    /// Its median for the same work.
+    /// Its median for as many units as our row has: scaled where it did another number of them.
     pub(crate) median_s: f64,
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn compare(outcomes: &mut [Outcome]) {
             .filter(comparable)
             .map(|r| Rival {
                 row: r.row.clone(),
-                median_s: r.median_s,
+                median_s: r.median_s * (row.units / r.units),
             })
             .collect();
         row.rivals.sort_by(|a, b| a.median_s.total_cmp(&b.median_s));
@@ -258,6 +258,13 @@ mod tests {
         }
         compare(&mut outcomes);
         assert_eq!(outcomes[0].row().and_then(Row::advantage), Some(3.0));
+
+        // A rival that did a quarter of the work needs four times as long for all of it.
+        if let Outcome::Measured(ours) = &mut outcomes[0] {
+            ours.units = 4.0;
+        }
+        compare(&mut outcomes);
+        assert_eq!(outcomes[0].row().and_then(Row::advantage), Some(12.0));
         assert!(outcomes[2].is_bad());
     }
 
