@@ -36,6 +36,16 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error("{path}: {source}")]
+    Input {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path}: {source}")]
+    Module {
+        path: PathBuf,
+        source: everwarp_wasm::CompileError,
+    },
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]

@@ -3,6 +3,7 @@
 //! Exit codes: 0 success; 1 the work failed or its result is wrong; 2 the command line is wrong.
 
 mod bench;
+mod compile;
 mod doctor;
 mod error;
 mod output;
@@ -29,6 +30,8 @@ enum Command {
     Doctor(doctor::Args),
     /// List the programs and their parameters.
     Programs(programs::Args),
+    /// Compile a WebAssembly module to PTX, or say what it asks for.
+    Compile(compile::Args),
     /// Measure, beside the raw limits of the same machine.
     Bench(bench::Args),
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Programs(args) => programs::main(&args),
+        Command::Compile(args) => compile::main(&args),
         Command::Bench(args) => bench::main(&args),
     };
     match result {

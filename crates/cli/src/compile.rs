@@ -1,0 +1,148 @@
+//! `everwarp compile`: WebAssembly to PTX, and what a module asks for.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use everwarp_wasm::{CompileOptions, Compiled, Export, FunctionType, ImportKind, compile};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::output::{print, print_json, write_file};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A WebAssembly module (.wasm).
+    module: PathBuf,
+    /// What to write: ptx. Without it only what the module asks for is said.
+    #[arg(long, value_enum)]
+    emit: Option<Emit>,
+    /// Where to write it, instead of standard output.
+    #[arg(long, requires = "emit")]
+    output: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long, conflicts_with = "emit")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Emit {
+    Ptx,
+}
+
+/// What a module asks for and what became of it.
+#[derive(Debug, Serialize)]
+struct Report {
+    module: PathBuf,
+    bytes: usize,
+    ptx_bytes: usize,
+    compile_s: f64,
+    /// Pages of 64 KiB at the start, and at most if the module says so.
+    memory_pages: Option<(u64, Option<u64>)>,
+    start: bool,
+    imports: Vec<Item>,
+    exports: Vec<Item>,
+}
+
+#[derive(Debug, Serialize)]
+struct Item {
+    name: String,
+    kind: String,
+}
+
+pub(crate) fn main(args: &Args) -> Result<(), CliError> {
+    let unreadable = |source| CliError::Input {
+        path: args.module.clone(),
+        source,
+    };
+    let bytes = std::fs::read(&args.module).map_err(unreadable)?;
+    let begin = Instant::now();
+    let options = CompileOptions::default();
+    let compiled = compile(&bytes, &options).map_err(|source| CliError::Module {
+        path: args.module.clone(),
+        source,
+    })?;
+    let compile_s = begin.elapsed().as_secs_f64();
+    match (args.emit, &args.output) {
+        (Some(Emit::Ptx), Some(path)) => {
+            write_file(path, |out| out.write_all(compiled.ptx.as_bytes()))
+        }
+        (Some(Emit::Ptx), None) => print(compiled.ptx.trim_end()),
+        (None, _) => {
+            let report = report(&args.module, bytes.len(), compile_s, &compiled);
+            if args.json {
+                print_json(&report)
+            } else {
+                print(&describe(&report))
+            }
+        }
+    }
+}
+
+fn function(ty: &FunctionType) -> String {
+    let list = |types: &[_]| {
+        let names: Vec<_> = types
+            .iter()
+            .map(|t| format!("{t:?}").to_lowercase())
+            .collect();
+        names.join(", ")
+    };
+    format!("function ({}) -> ({})", list(&ty.params), list(&ty.results))
+}
+
+fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> Report {
+    let imports = compiled.imports().iter().map(|i| Item {
+        name: format!("{}.{}", i.module, i.name),
+        kind: match &i.kind {
+            ImportKind::Function(ty) => function(ty),
+            ImportKind::Global { .. } => "global".to_owned(),
+            ImportKind::Memory(_) => "memory".to_owned(),
+            ImportKind::Table { .. } => "table".to_owned(),
+            other => format!("{other:?}"),
+        },
+    });
+    let exports = compiled.exports().map(|(name, export)| Item {
+        name: name.to_owned(),
+        kind: match export {
+            Export::Function(f) => function(compiled.function_type(f)),
+            Export::Global(_) => "global".to_owned(),
+            Export::Memory => "memory".to_owned(),
+            Export::Table(_) => "table".to_owned(),
+            other => format!("{other:?}"),
+        },
+    });
+    Report {
+        module: module.to_owned(),
+        bytes,
+        ptx_bytes: compiled.ptx.len(),
+        compile_s,
+        memory_pages: compiled.memory().map(|m| (m.min, m.max)),
+        start: compiled.start().is_some(),
+        imports: imports.collect(),
+        exports: exports.collect(),
+    }
+}
+
+fn describe(r: &Report) -> String {
+    let mut text = format!(
+        "{}: {} bytes become {} bytes of PTX in {:.1} ms ({:.1} MB of WebAssembly a second)\n",
+        r.module.display(),
+        r.bytes,
+        r.ptx_bytes,
+        r.compile_s * 1e3,
+        r.bytes as f64 / r.compile_s / 1e6
+    );
+    match r.memory_pages {
+        Some((pages, Some(most))) => {
+            text += &format!("memory: {pages} pages of 64 KiB, at most {most}\n")
+        }
+        Some((pages, None)) => text += &format!("memory: {pages} pages of 64 KiB\n"),
+        None => text += "memory: none\n",
+    }
+    for (what, items) in [("imports", &r.imports), ("exports", &r.exports)] {
+        text += &format!("{what}: {}\n", items.len());
+        for item in items {
+            text += &format!("  {}  {}\n", item.name, item.kind);
+        }
+    }
+    text + "no engine runs processes yet; `--emit ptx` writes the code"
+}

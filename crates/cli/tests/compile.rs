@@ -1,0 +1,101 @@
+//! `everwarp compile` from end to end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// `(func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)`.
+const ADD: &[u8] =
+    b"\0asm\x01\0\0\0\x01\x07\x01\x60\x02\x7f\x7f\x01\x7f\x03\x02\x01\0\x07\x07\x01\x03add\0\0\
+\x0a\x09\x01\x07\0\x20\0\x20\x01\x6a\x0b";
+/// A function with a vector constant.
+const VECTOR: &[u8] =
+    b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x0a\x17\x01\x15\0\xfd\x0c\
+\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x1a\x0b";
+
+fn compile(module: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command.arg("compile").arg(module).args(args);
+    command.output().expect("the command starts")
+}
+
+fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).expect("the folder is writable");
+    path
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is text")
+}
+
+#[test]
+fn a_module_becomes_ptx_and_is_described() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let module = file(folder.path(), "add.wasm", ADD);
+    let ptx = compile(&module, &["--emit", "ptx"]);
+    assert!(ptx.status.success());
+    assert!(text(&ptx.stdout).starts_with(".version 7.5\n.target sm_80\n"));
+    let out = folder.path().join("add.ptx");
+    let written = compile(
+        &module,
+        &[
+            "--emit",
+            "ptx",
+            "--output",
+            out.to_str().expect("a plain path"),
+        ],
+    );
+    assert!(written.status.success() && written.stdout.is_empty());
+    let read = std::fs::read_to_string(&out).expect("it was written");
+    assert_eq!(read.trim_end(), text(&ptx.stdout).trim_end());
+
+    let json = compile(&module, &["--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
+    assert_eq!(json["exports"][0]["name"], "add");
+    assert_eq!(json["exports"][0]["kind"], "function (i32, i32) -> (i32)");
+    assert_eq!(json["ptx_bytes"], read.len());
+    let plain = compile(&module, &[]);
+    assert!(
+        text(&plain.stdout).contains("imports: 0\nexports: 1\n  add  function (i32, i32) -> (i32)")
+    );
+}
+
+#[test]
+fn what_cannot_be_compiled_is_one_error_with_the_offset() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("none.ptx");
+    for (name, bytes, says) in [
+        ("vector.wasm", VECTOR, "not supported"),
+        (
+            "short.wasm",
+            &ADD[..ADD.len() - 3],
+            "not valid at offset 0x",
+        ),
+        ("text.wasm", b"(module)", "not valid at offset 0x0"),
+        ("empty.wasm", b"", "not valid"),
+    ] {
+        let module = file(folder.path(), name, bytes);
+        let output = compile(
+            &module,
+            &[
+                "--emit",
+                "ptx",
+                "--output",
+                out.to_str().expect("a plain path"),
+            ],
+        );
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {errors}");
+        // The report is wrapped to the width of a terminal.
+        let words = errors
+            .split_whitespace()
+            .filter(|w| *w != "│")
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(words.contains(says), "{name}: {errors}");
+        assert!(output.stdout.is_empty() && !out.exists(), "{name}");
+    }
+    let missing = compile(&folder.path().join("missing.wasm"), &[]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("missing.wasm"));
+}
