@@ -46,6 +46,9 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: everwarp_wasm::CompileError,
     },
+    #[error("there is no folder {path}")]
+    #[diagnostic(help("make it, or choose another --output"))]
+    NoFolder { path: PathBuf },
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]
