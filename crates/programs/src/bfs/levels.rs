@@ -117,6 +117,7 @@ impl Shared {
     fn parent(&self, bitmap: u8, v: u32) -> Option<u32> {
         // SAFETY: `v` is a vertex; there is one row more; the rows were made with the columns.
         let from = |e: u32| unsafe { *element(self.0.in_columns, e.into()) };
+        // SAFETY: as above.
         let row = |v: u64| unsafe { *element(self.0.in_rows, v) };
         let mut edges = row(v.into())..row(u64::from(v) + 1);
         edges.find(|&e| self.has(bitmap, from(e))).map(from)
