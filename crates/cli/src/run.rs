@@ -84,41 +84,35 @@ struct Report {
     verified: Option<bool>,
 }
 
-/// The options of native programs that were given, each with the programs that take it.
-fn native_options(args: &Args) -> [(&'static str, bool, fn(&str) -> bool); 9] {
-    let graph: fn(&str) -> bool = |p| matches!(p, "bfs" | "pagerank");
-    [
+/// Answers whether an option was given to a program that does not take it.
+fn check_options(args: &Args) -> Result<(), CliError> {
+    let program = args.program.as_str();
+    let module = process::is_module(program);
+    let graph = matches!(program, "bfs" | "pagerank");
+    let given = [
         ("--graph", args.graph.is_some(), graph),
         ("--generate", args.generate.is_some(), graph),
         ("--output", args.output.is_some(), graph),
-        ("--source", args.source.is_some(), |p| p == "bfs"),
-        ("--iterations", args.iterations.is_some(), |p| {
-            p == "pagerank"
-        }),
-        ("--n", args.n.is_some(), |p| {
-            matches!(p, "fib" | "tree" | "pingpong" | "noop")
-        }),
+        ("--source", args.source.is_some(), program == "bfs"),
+        (
+            "--iterations",
+            args.iterations.is_some(),
+            program == "pagerank",
+        ),
+        ("--n", args.n.is_some(), !graph && !module),
         ("--directed", args.directed, graph),
         ("--undirected", args.undirected, graph),
-        ("--verify", args.verify, |p| !process::is_module(p)),
-    ]
-}
-
-/// Answers whether an option was given to a program that does not take it.
-fn check_options(args: &Args) -> Result<(), CliError> {
-    let native = native_options(args);
-    let native = native
-        .iter()
-        .find(|(_, given, takes)| *given && !takes(&args.program));
-    let of_processes = match process::is_module(&args.program) {
+        ("--verify", args.verify, !module),
+    ];
+    let native = given.iter().find(|(_, given, takes)| *given && !takes);
+    let of_modules = match module {
         true => None,
         false => args.process.given(),
     };
-    let wrong = native.map(|(option, ..)| *option).or(of_processes);
-    match wrong {
+    match native.map(|(option, ..)| *option).or(of_modules) {
         Some(option) => Err(CliError::NotApplicable {
             option,
-            program: args.program.clone(),
+            program: program.to_owned(),
         }),
         None => Ok(()),
     }
