@@ -52,6 +52,29 @@ impl Default for Pools {
     }
 }
 
+impl Pools {
+    /// Whether the sizes of the rings can work; what an engine needs beyond that it checks itself.
+    ///
+    /// # Errors
+    /// [`BackendError::Pool`] names the first that cannot.
+    pub fn check(&self) -> Result<(), BackendError> {
+        for (what, value) in [
+            ("pools.submission_slots", self.submission_slots),
+            ("pools.tokens", self.tokens),
+            ("pools.arena_tasks", self.arena_tasks),
+        ] {
+            if !value.is_power_of_two() || value > 1 << 28 {
+                return Err(BackendError::Pool {
+                    what,
+                    rule: "a power of two up to 2^28",
+                    value: value.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Where the rings are. The addresses stay valid as long as the backend lives, parked or not.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMemory {

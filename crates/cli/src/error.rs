@@ -69,6 +69,9 @@ pub(crate) enum CliError {
         instances: u32,
         first: Box<CliError>,
     },
+    #[error("there is no folder {path}")]
+    #[diagnostic(help("make it, or choose another --output"))]
+    NoFolder { path: PathBuf },
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]

@@ -5,11 +5,9 @@ use std::path::Path;
 
 use crate::error::CliError;
 
-/// Writes a file through a temporary one beside it, so that it is never half-written.
-pub(crate) fn write_file(
-    path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), CliError> {
+/// Whether a file can be written to this path, as far as that can be told before it is: long work should not
+/// end where there is no place for its result.
+pub(crate) fn check_place(path: &Path) -> Result<(), CliError> {
     let failed = |source| CliError::Output {
         path: path.to_owned(),
         source,
@@ -19,6 +17,30 @@ pub(crate) fn write_file(
             std::io::ErrorKind::IsADirectory,
         )));
     }
+    if !folder(path).is_dir() {
+        return Err(CliError::NoFolder {
+            path: folder(path).to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Writes a file through a temporary one beside it, so that it is never half-written.
+pub(crate) fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), CliError> {
+    let failed = |source| CliError::Output {
+        path: path.to_owned(),
+        source,
+    };
+    check_place(path)?;
     // A device or a pipe cannot be replaced by a rename: it is written as it is.
     if path.exists() && !path.is_file() {
         let mut file = std::fs::OpenOptions::new()
@@ -27,11 +49,7 @@ pub(crate) fn write_file(
             .map_err(failed)?;
         return fill(&mut file).map_err(failed);
     }
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder(path)).map_err(failed)?;
     {
         let mut buffered = std::io::BufWriter::new(&mut file);
         fill(&mut buffered)

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::output::{print, print_json, write_file};
+use crate::output::{check_place, print, print_json, write_file};
 use crate::process;
 use crate::programs::ENTRIES;
 
@@ -140,6 +140,7 @@ fn run_native(args: &Args) -> Result<(), CliError> {
     check_options(args)?;
     let select = args.engine.parse()?;
     let begin = Instant::now();
+    args.output.as_deref().map_or(Ok(()), check_place)?;
     let graph = match program {
         "bfs" | "pagerank" => Some(load_graph(args, program)?),
         _ => None,

@@ -78,19 +78,7 @@ impl CpuEngine {
     pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, BackendError> {
         let begin = Instant::now();
         image.check()?;
-        for (what, value) in [
-            ("pools.submission_slots", pools.submission_slots),
-            ("pools.tokens", pools.tokens),
-            ("pools.arena_tasks", pools.arena_tasks),
-        ] {
-            if !value.is_power_of_two() || value > 1 << 28 {
-                return Err(BackendError::Pool {
-                    what,
-                    rule: "a power of two up to 2^28",
-                    value: value.into(),
-                });
-            }
-        }
+        pools.check()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let threads = threads.unwrap_or(cores.min(MAX_THREADS));
         check_size(threads)?;

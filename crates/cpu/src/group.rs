@@ -85,14 +85,17 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// The group whose credit has to be returned before anything else than its tasks is done.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
     pub(crate) fn owes(&self) -> Option<u32> {
         self.group.filter(|_| self.credit != 0)
     }
     /// Whether `group` is the one that the ledger is open for.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
     pub(crate) fn is_for(&self, group: u32) -> bool {
         self.group == Some(group)
     }
     /// Opens the ledger for a group; nothing may be owed to another.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
     pub(crate) fn open(&mut self, group: u32) {
         debug_assert!(
             self.owes().is_none(),

@@ -156,19 +156,7 @@ impl CudaEngine {
         pools: Pools,
     ) -> Result<Self, BackendError> {
         device.context.enter()?;
-        for (what, value) in [
-            ("pools.submission_slots", pools.submission_slots),
-            ("pools.tokens", pools.tokens),
-            ("pools.arena_tasks", pools.arena_tasks),
-        ] {
-            if !value.is_power_of_two() || value > 1 << 28 {
-                return Err(BackendError::Pool {
-                    what,
-                    rule: "a power of two up to 2^28",
-                    value: value.into(),
-                });
-            }
-        }
+        pools.check()?;
         let kernel = load(image, device.arch())?;
         let started = Instant::now();
         let max_blocks = occupancy(kernel, device.multiprocessors())?;

@@ -106,13 +106,27 @@ pub struct Source {
     pub headers: Vec<(String, String)>,
 }
 
+/// A compilation unit of its own beside the engine's headers.
+pub(crate) fn unit(text: &str) -> Source {
+    Source {
+        unit: text.to_owned(),
+        headers: headers(),
+    }
+}
+
 /// The raw kernels that benchmarks are compared with.
 pub fn raw_source() -> Source {
-    let Source { headers, .. } = source(&Image::default());
-    Source {
-        unit: include_str!("../device/raw.cu").to_owned(),
-        headers,
-    }
+    unit(include_str!("../device/raw.cu"))
+}
+
+/// The generated contract and the device sources that others include.
+fn headers() -> Vec<(String, String)> {
+    let mut contract = String::new();
+    write_header(&mut contract).expect("writing to a string cannot fail");
+    let sources = SOURCES.iter().map(|&(n, t)| (n.to_owned(), t.to_owned()));
+    std::iter::once(("everwarp/contract.cuh".to_owned(), contract))
+        .chain(sources)
+        .collect()
 }
 
 /// Builds the source of an image.
@@ -124,17 +138,12 @@ pub fn source(image: &Image) -> Source {
         image.functions().count() < (FN_LIMIT - FN_FIRST) as usize,
         "too many functions for one image"
     );
-    let mut contract = String::new();
-    write_header(&mut contract).expect("writing to a string cannot fail");
-    let mut headers = vec![("everwarp/contract.cuh".to_owned(), contract)];
-    headers.extend(
-        SOURCES
-            .iter()
-            .map(|&(name, text)| (name.to_owned(), text.to_owned())),
-    );
     let mut unit = String::new();
     write_unit(&mut unit, image).expect("writing to a string cannot fail");
-    Source { unit, headers }
+    Source {
+        unit,
+        headers: headers(),
+    }
 }
 
 fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {

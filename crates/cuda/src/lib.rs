@@ -1,8 +1,8 @@
 //! The CUDA engine: one cooperative grid, resident on all multiprocessors.
 //!
 //! This crate is **internal** to everwarp. The device sources are under `device/`, by scope: lane, warp,
-//! block, grid, system. [`image`] joins them with the programs, [`nvrtc`] compiles the result, [`cache`]
-//! keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
+//! block, grid, system; and the device heap. [`image`] joins them with the programs, [`nvrtc`] compiles the
+//! result, [`cache`] keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
 
 pub mod baseline;
 pub mod cache;

@@ -33,6 +33,7 @@ impl Slot {
             .is_ok()
     }
     /// The holder: which functions its tasks may name.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
     pub(crate) fn set_functions(&self, first: u32, number: u32) {
         self.functions.store(
             u64::from(number) << 32 | u64::from(first),
@@ -40,6 +41,7 @@ impl Slot {
         );
     }
     /// First and number of the function ids that tasks of the instance may name.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
     pub(crate) fn functions(&self) -> (u32, u32) {
         let word = self.functions.load(Ordering::Acquire);
         (word as u32, (word >> 32) as u32)

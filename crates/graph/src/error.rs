@@ -21,6 +21,9 @@ pub enum GraphError {
         /// The path as given.
         path: PathBuf,
     },
+    /// What is at this path is a folder.
+    #[error("this is a folder; name a file in it")]
+    Folder,
     /// The file exists but could not be opened.
     #[error("cannot open {}; check its permissions", path.display())]
     Open {

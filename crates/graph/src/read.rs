@@ -82,7 +82,15 @@ pub fn read_path(
             source,
         },
     })?;
-    let total = file.metadata().map_or(0, |metadata| metadata.len());
+    let in_file = |error| GraphError::InFile {
+        path: path.to_owned(),
+        error: Box::new(error),
+    };
+    let metadata = file.metadata();
+    if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+        return Err(in_file(GraphError::Folder));
+    }
+    let total = metadata.map_or(0, |metadata| metadata.len());
     unpack(
         Watched {
             inner: file,
@@ -92,10 +100,7 @@ pub fn read_path(
         },
         options,
     )
-    .map_err(|error| GraphError::InFile {
-        path: path.to_owned(),
-        error: Box::new(error),
-    })
+    .map_err(in_file)
 }
 
 /// Reads a graph from a file's bytes, decompressing them if need be.

@@ -92,6 +92,7 @@ fn errors_name_the_file_once() {
         read(folder.path()),
         GraphError::Open { .. } | GraphError::InFile { .. }
     ));
+    assert!(matches!(read(folder.path()).kind(), GraphError::Folder));
 }
 
 #[test]

@@ -3,17 +3,19 @@
 mod common;
 
 use common::{captured, program, run};
-use everwarp_process::{Config, Host, LoadError, Program, Reason, SpawnError, TrapKind};
+use everwarp_process::{
+    Config, Host, LoadError, ProcessState, Program, Reason, SpawnError, TrapKind,
+};
 
 const LOOP: &str =
     r#"(memory (export "memory") 1) (func (export "_start") (loop $forever (br $forever)))"#;
 
-/// Waits for a relative clock of an hour.
+/// Waits for a relative clock of an hour. The subscription lies at 96, because its record is 8-aligned.
 const SLEEP: &str = r#"(memory (export "memory") 1)
         (func (export "_start")
-          (i32.store (i32.const 116) (i32.const 1))
-          (i64.store (i32.const 124) (i64.const 3600000000000))
-          (drop (call $poll_oneoff (i32.const 100) (i32.const 200) (i32.const 1) (i32.const 300))))"#;
+          (i32.store (i32.const 112) (i32.const 1))
+          (i64.store (i32.const 120) (i64.const 3600000000000))
+          (drop (call $poll_oneoff (i32.const 96) (i32.const 200) (i32.const 1) (i32.const 300))))"#;
 
 #[test]
 fn a_trap_has_its_kind_and_its_function() {
@@ -117,8 +119,12 @@ fn a_kill_ends_what_is_certainly_running() {
     let host = Host::start(std::num::NonZeroUsize::new(1)).expect("a host starts");
     for program in programs.iter().cycle().take(40) {
         let pid = host.spawn(program, captured()).expect("it begins");
-        while host.list()[0].state != everwarp_process::ProcessState::Running {
-            std::thread::yield_now();
+        loop {
+            match host.list()[0].state {
+                ProcessState::Queued => std::thread::yield_now(),
+                ProcessState::Running => break,
+                ProcessState::Exited => panic!("it ended by itself: {:?}", host.wait(pid)),
+            }
         }
         host.kill(pid).expect("the pid is fresh");
         assert_eq!(

@@ -20,10 +20,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 const CHILD: &str = "EVERWARP_CONFORMANCE_CASE";
 /// A case that takes longer has hung; `EVERWARP_CASE_LIMIT_S` sets another limit.
 fn limit() -> Duration {
-    let seconds = std::env::var("EVERWARP_CASE_LIMIT_S")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(120))
+    let Ok(text) = std::env::var("EVERWARP_CASE_LIMIT_S") else {
+        return Duration::from_secs(120);
+    };
+    let seconds = text.parse().unwrap_or_else(|_| {
+        eprintln!("EVERWARP_CASE_LIMIT_S is `{text}`: give whole seconds, or unset it");
+        std::process::exit(2)
+    });
+    Duration::from_secs(seconds)
 }
 
 fn all() -> impl Iterator<Item = &'static cases::Case> {
@@ -46,6 +50,8 @@ fn main() {
         case.1(select);
         return;
     }
+    // Once before all cases, so that a wrong limit is said at once.
+    limit();
     let cuda = everwarp::Device::open(Select::Cuda);
     if let Err(reason) = &cuda {
         eprintln!("the GPU's tests are ignored: {reason}");

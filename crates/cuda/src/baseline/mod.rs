@@ -22,29 +22,21 @@ pub use tiny::{Tiny, TinyWay};
 use std::ffi::CStr;
 
 use cudarc::driver::sys;
-use everwarp_backend::{BackendError, Image};
+use everwarp_backend::BackendError;
 
 use crate::cache::Cache;
 use crate::device::CudaDevice;
 use crate::driver::{Stream, call};
-use crate::image::{Source, source};
+use crate::image::{Source, unit};
 
 /// The kernels that benchmarks are compared with.
 pub fn baseline_source() -> Source {
-    let Source { headers, .. } = source(&Image::default());
-    Source {
-        unit: include_str!("../../device/baselines.cu").to_owned(),
-        headers,
-    }
+    unit(include_str!("../../device/baselines.cu"))
 }
 
 /// The kernels that fill and empty heaps.
 pub fn heap_source() -> Source {
-    let Source { headers, .. } = source(&Image::default());
-    Source {
-        unit: include_str!("../../device/heap/bench.cu").to_owned(),
-        headers,
-    }
+    unit(include_str!("../../device/heap/bench.cu"))
 }
 
 /// The loaded kernels and a stream to launch them on. It belongs to the thread that made it.
