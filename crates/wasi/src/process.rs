@@ -1,12 +1,12 @@
 //! A process, as far as the host is concerned.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::config::Config;
 use crate::errno::{Errno, Result};
 use crate::input::ProcessInput;
-use crate::readdir::Listing;
 use crate::sink::{Sink, lock};
 use crate::streams::Streams;
 use crate::table::{Descriptor, OpenDir, OpenFile, Table};
@@ -19,6 +19,8 @@ pub(crate) struct Process {
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
     pub(crate) table: Mutex<Table>,
+    /// Directories that have a listing, the longest first.
+    pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
     /// How many of its requests wait for time or input.
     pub(crate) waits: AtomicUsize,
     /// Whether it has ended, so that no request of its may begin to wait.
@@ -46,7 +48,7 @@ impl Process {
                 given: Some(directory.guest),
                 readable: true,
                 read_only: directory.read_only,
-                listing: Mutex::<Option<Arc<Listing>>>::default(),
+                listing: Mutex::default(),
             }))?;
         }
         Ok(Self {
@@ -56,6 +58,7 @@ impl Process {
             stdout: Sink::new(config.stdout, &name, &streams.stdout, &streams.stderr),
             stderr: Sink::new(config.stderr, &name, &streams.stderr, &streams.stderr),
             table: Mutex::new(table),
+            listed: Mutex::default(),
             waits: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })

@@ -3,7 +3,8 @@
 //! A cookie is the number of entries before it, `.` and `..` being the first two. The listing is taken at cookie 0
 //! and kept with the descriptor, so that what others create and remove meanwhile neither hides an entry nor shows
 //! one twice. The system's own cookies would do without keeping anything, but not every file system's survive a
-//! removal.
+//! removal. A process keeps the last [`LISTINGS`] of them, or one with many descriptors of a large directory would
+//! take much memory of the host's; one that has been dropped is taken anew when it is asked for.
 
 use std::sync::Arc;
 
@@ -14,8 +15,11 @@ use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::request::{Reply, Request};
 use crate::sink::lock;
-use crate::table::OpenDir;
+use crate::table::{Descriptor, OpenDir};
 use crate::wasi;
+
+/// Listings that a process keeps at a time: as many as a walk through a tree is deep, mostly.
+const LISTINGS: usize = 16;
 
 /// Bytes of an entry before its name.
 const HEAD: usize = 24;
@@ -101,14 +105,43 @@ pub(crate) fn readdir(process: &Process, request: &Request<'_>, reply: &mut Repl
     let (cookie, skip) = (request.args[2], request.args[3]);
     let descriptor = process.descriptor(request.word(0)?)?;
     let dir = descriptor.directory()?;
-    let listing = {
-        let mut kept = lock(&dir.listing);
-        match kept.as_ref().filter(|_| (cookie, skip) != (0, 0)) {
-            Some(listing) => Arc::clone(listing),
-            None => Arc::clone(kept.insert(Arc::new(Listing::take(dir)?))),
+    let kept = lock(&dir.listing)
+        .as_ref()
+        .filter(|_| (cookie, skip) != (0, 0))
+        .map(Arc::clone);
+    let listing = match kept {
+        Some(listing) => listing,
+        None => {
+            let taken = Arc::new(Listing::take(dir)?);
+            let first = lock(&dir.listing).replace(Arc::clone(&taken)).is_none();
+            if first {
+                process.keep_listing(&descriptor);
+            }
+            taken
         }
     };
     listing.write(cookie, skip, length, &mut reply.data);
     reply.count();
     Ok(())
+}
+
+impl Process {
+    /// Notes that a descriptor has a listing, and drops that of the one that has had one the longest if there are
+    /// too many.
+    fn keep_listing(&self, of: &Arc<Descriptor>) {
+        let mut listed = lock(&self.listed);
+        // What has been closed took its listing along.
+        listed.retain(|descriptor| descriptor.strong_count() > 0);
+        listed.push_back(Arc::downgrade(of));
+        let oldest = if listed.len() > LISTINGS {
+            listed.pop_front()
+        } else {
+            None
+        };
+        if let Some(Descriptor::Directory(dir)) =
+            oldest.and_then(|oldest| oldest.upgrade()).as_deref()
+        {
+            *lock(&dir.listing) = None;
+        }
+    }
 }

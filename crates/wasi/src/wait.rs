@@ -90,8 +90,8 @@ struct State {
     input: bool,
     /// A process with requests here has ended.
     ended: bool,
-    /// Everything that waits is called off.
-    cancel: bool,
+    /// How many ask for everything that waits to be called off.
+    cancels: usize,
     /// The thread is answering requests that it has taken out.
     answering: bool,
     stop: bool,
@@ -111,7 +111,7 @@ impl State {
     /// Takes out what can be answered, with the answers.
     fn due(&mut self, now: Instant) -> Vec<(Later, Reply)> {
         let mut due = Vec::new();
-        let cancel = self.cancel || self.stop;
+        let cancel = self.cancels > 0 || self.stop;
         if cancel || take(&mut self.ended) {
             let ended = |wait: &Wait| cancel || wait.process.ended.load(SeqCst);
             let entries = self.entries.iter();
@@ -186,7 +186,7 @@ impl Waits {
     /// Calls off everything that waits, and returns when nothing does and no answer is under way.
     pub(crate) fn cancel(&self) {
         let mut state = lock(&self.state);
-        state.cancel = true;
+        state.cancels += 1;
         self.changed.notify_one();
         while !state.stop && (state.answering || !state.entries.is_empty()) {
             state = self
@@ -194,7 +194,7 @@ impl Waits {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.cancel = false;
+        state.cancels -= 1;
     }
 
     /// Ends the thread, which calls off everything first.

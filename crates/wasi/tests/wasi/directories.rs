@@ -169,3 +169,31 @@ fn a_listing_stands_still_and_a_new_one_does_not() {
     );
     process.get(call::HOSTCALL_PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".");
 }
+
+/// Seventeen descriptors list a directory, of which the listings of sixteen are kept.
+#[test]
+fn the_oldest_of_many_listings_is_taken_anew() {
+    let (world, process) = World::with_process();
+    let open = [DIR, 0, 2, 0, READ, 0];
+    let opened: Vec<u64> = (0..17)
+        .map(|_| process.get(call::HOSTCALL_PATH_OPEN, &open, ".").values[0])
+        .collect();
+    let names = |fd: u64, cookie: u64| {
+        let listed = process
+            .get(call::HOSTCALL_FD_READDIR, &[fd, 8192, cookie, 0], "")
+            .data;
+        entries(&listed).len()
+    };
+    for fd in &opened {
+        assert_eq!(names(*fd, 0), 2);
+    }
+    fs::write(world.root.path().join("beneath/new"), "").expect("a file");
+    assert_eq!(names(opened[1], 1), 1, "the second oldest stands still");
+    assert_eq!(names(opened[0], 1), 2, "the oldest has been dropped");
+    assert_eq!(
+        names(opened[1], 1),
+        2,
+        "and was the sixteenth again, for which the second went"
+    );
+    assert_eq!(names(opened[16], 1), 1);
+}
