@@ -7,6 +7,7 @@
 use crate::control::DevWords;
 use crate::fault::DevFault;
 use crate::group::DevGroup;
+use crate::hostcall::DevHostCallRing;
 use crate::layout::DevPtr;
 use crate::ring::DevCompletion;
 use crate::task::DevTask;
@@ -168,8 +169,8 @@ crate::dev_struct! {
         pub completions: DevPtr<DevCompletion>,
         /// Tasks of batches, in host memory.
         pub arena: DevPtr<DevTask>,
-        /// The host-call ring; null until an engine serves it.
-        pub host_calls: DevPtr<u64>,
+        /// The host calls' memory; null where nobody serves them.
+        pub host_calls: DevPtr<DevHostCallRing>,
         /// Grid-wide words.
         pub grid: DevPtr<DevGrid>,
         /// Groups.
