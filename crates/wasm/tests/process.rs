@@ -1,6 +1,6 @@
 //! What an instance promises beyond the official suite: fuel, the kill word, depth, where a trap was, and
-//! that nothing outside of the instance is touched. On the interpreter, or with `EVERWARP_MACHINE=cuda` on the
-//! first CUDA device.
+//! that nothing outside of the instance is touched. On the interpreter; or on the first CUDA device, with
+//! `EVERWARP_MACHINE=cuda CUDA_CACHE_DISABLE=1 cargo test -p everwarp-wasm --test process -- --test-threads 1`.
 
 mod support;
 
@@ -31,9 +31,15 @@ fn compiled(text: &str) -> &'static Compiled {
 
 fn process(text: &str, limits: InstanceLimits) -> Process {
     let compiled = compiled(text);
-    let machine = chosen(LIMITS.depth);
-    let loaded = machine.borrow_mut().load("", &compiled.ptx, &[]);
-    loaded.expect("the machine takes what is emitted");
+    let machine = chosen();
+    let loaded = machine
+        .borrow_mut()
+        .load("", &compiled.ptx, &[], LIMITS.depth);
+    assert_eq!(
+        loaded,
+        Ok(LIMITS.depth),
+        "the machine takes what is emitted"
+    );
     let initial = compiled.instantiate(&NoImports, &limits);
     let initial = initial.expect("it has no imports");
     Process::new(compiled, &machine, "", &initial).expect("there is memory for it")
@@ -230,7 +236,7 @@ fn what_is_imported_traps_or_is_provided() {
         let compiled = compile(&bytes(text), &options).expect("it is supported");
         &*Box::leak(Box::new(compiled))
     };
-    let machine = chosen(LIMITS.depth);
+    let machine = chosen();
     let library = part(library, "a_", vec![]);
     let provided = ProvidedImport {
         module: "lib".to_owned(),
@@ -243,8 +249,8 @@ fn what_is_imported_traps_or_is_provided() {
         ("a_", library, vec![]),
         ("b_", importer, vec!["a_".to_owned()]),
     ] {
-        let loaded = (machine.borrow_mut()).load(prefix, &compiled.ptx, &calls);
-        loaded.expect("the parts make one image");
+        let loaded = (machine.borrow_mut()).load(prefix, &compiled.ptx, &calls, LIMITS.depth);
+        assert_eq!(loaded, Ok(LIMITS.depth), "the parts make one image");
     }
     let initial = library
         .instantiate(&NoImports, &LIMITS)

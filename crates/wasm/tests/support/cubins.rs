@@ -90,10 +90,17 @@ impl Assembler {
 }
 
 impl Machine for Assembler {
-    fn load(&mut self, prefix: &str, ptx: &str, calls: &[String]) -> Result<(), String> {
+    fn load(
+        &mut self,
+        prefix: &str,
+        ptx: &str,
+        calls: &[String],
+        depth: u32,
+    ) -> Result<u32, String> {
         let image = self.images.add(prefix, ptx, calls)?;
         self.assemble(&image)?;
-        self.interpreter.load(ptx)
+        self.interpreter.load(ptx)?;
+        Ok(depth)
     }
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String> {
         self.interpreter.allocate(bytes, length)

@@ -34,21 +34,25 @@ pub(crate) struct Work {
     pub(crate) launches: u64,
     /// The largest stack that a thread needed, in bytes.
     pub(crate) stack: usize,
+    /// How deep calls could nest in the module where they could least.
+    pub(crate) depth: u32,
 }
+
+/// The largest stack of a thread, in bytes. The driver reserves it for every thread that a device can hold:
+/// on an H200 132 x 2,048, so this comes to 33 GiB.
+const STACK: usize = 128 << 10;
 
 /// The first CUDA device. It is meant for a process that ends soon: nothing is freed.
 pub(crate) struct Gpu {
     images: Images,
     kernels: HashMap<String, sys::CUfunction>,
     cubins: Option<PathBuf>,
-    depth: usize,
     pub(crate) work: Work,
 }
 
 impl Gpu {
-    /// Opens the device for this thread. Machine code is looked for in the folder; calls nest as deep as
-    /// this.
-    pub(crate) fn open(cubins: Option<PathBuf>, depth: u32) -> Result<Self, String> {
+    /// Opens the device for this thread. Machine code is looked for in the folder.
+    pub(crate) fn open(cubins: Option<PathBuf>) -> Result<Self, String> {
         device_name()?;
         let device = said("cuDeviceGet", result::device::get(0))?;
         // SAFETY: the device is the driver's; the context is never released.
@@ -60,25 +64,35 @@ impl Gpu {
             images: Images::default(),
             kernels: HashMap::new(),
             cubins,
-            depth: depth as usize,
-            work: Work::default(),
+            work: Work {
+                depth: u32::MAX,
+                ..Work::default()
+            },
         })
     }
 
-    /// Grants each thread a stack for calls as deep as they may be: see the crate's documentation.
-    fn grant_stack(&mut self, frame: u32) -> Result<(), String> {
-        let needed = (2 * self.depth + 3) * frame as usize;
+    /// Grants each thread a stack for calls as deep as this, as the crate's documentation has it; or as deep
+    /// as the largest stack allows. Gives how deep that is.
+    fn grant_stack(&mut self, frame: u32, depth: u32) -> Result<u32, String> {
+        let frame = frame as usize;
+        let most = (STACK / frame.max(1)).saturating_sub(3) / 2;
+        let depth = depth.min(u32::try_from(most).unwrap_or(u32::MAX));
+        let needed = (2 * depth as usize + 3) * frame;
+        if needed > STACK {
+            return Err(format!("a frame of {frame} bytes"));
+        }
+        self.work.depth = self.work.depth.min(depth);
         self.work.stack = self.work.stack.max(needed);
         let limit = sys::CUlimit::CU_LIMIT_STACK_SIZE;
         if needed <= said("the stack", result::ctx::get_limit(limit))? {
-            return Ok(());
+            return Ok(depth);
         }
         said("the stack", result::ctx::set_limit(limit, needed))?;
         let granted = said("the stack", result::ctx::get_limit(limit))?;
         if granted < needed {
             return Err(format!("a stack of {granted} bytes, not {needed}"));
         }
-        Ok(())
+        Ok(depth)
     }
 }
 
@@ -121,12 +135,20 @@ fn compile(ptx: &str) -> Result<(sys::CUmodule, u32), String> {
     said("cuModuleLoadDataEx", loaded.result()).map_err(|e| format!("{e}: {}", log(&errors)))?;
     let info = log(&info);
     let frame = cubins::largest_frame(&info);
-    let frame = frame.ok_or_else(|| format!("the driver tells no frame: {info}"))?;
+    let frame = frame.ok_or(
+        "the driver tells no frame, since it has the image in its cache: set CUDA_CACHE_DISABLE=1",
+    )?;
     Ok((module, frame))
 }
 
 impl Machine for Gpu {
-    fn load(&mut self, prefix: &str, ptx: &str, calls: &[String]) -> Result<(), String> {
+    fn load(
+        &mut self,
+        prefix: &str,
+        ptx: &str,
+        calls: &[String],
+        depth: u32,
+    ) -> Result<u32, String> {
         let image = self.images.add(prefix, ptx, calls)?;
         let kept = self.cubins.as_ref().and_then(|f| cubins::find(f, &image));
         let (module, frame) = match kept {
@@ -141,13 +163,13 @@ impl Machine for Gpu {
             }
         };
         self.work.modules += 1;
-        self.grant_stack(frame)?;
+        let depth = self.grant_stack(frame, depth)?;
         let name = CString::new(format!("{prefix}run")).map_err(|e| e.to_string())?;
         // SAFETY: the module is loaded and stays so.
         let kernel = unsafe { result::module::get_function(module, name) };
         let kernel = said("cuModuleGetFunction", kernel)?;
         self.kernels.insert(prefix.to_owned(), kernel);
-        Ok(())
+        Ok(depth)
     }
 
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String> {

@@ -12,7 +12,14 @@ use super::ptx::Interpreter;
 /// What a test needs of a GPU, or of something that does as a GPU would.
 pub(crate) trait Machine {
     /// Loads a module's code, which may call modules that were loaded before: those with these prefixes.
-    fn load(&mut self, prefix: &str, ptx: &str, calls: &[String]) -> Result<(), String>;
+    /// Gives how deep its calls may nest, which is less than this if its frames are large.
+    fn load(
+        &mut self,
+        prefix: &str,
+        ptx: &str,
+        calls: &[String],
+        depth: u32,
+    ) -> Result<u32, String>;
     /// New memory, aligned to 256, that begins with these bytes and is zero up to its length.
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String>;
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<(), String>;
@@ -24,10 +31,10 @@ pub(crate) trait Machine {
 /// A machine that several processes may share.
 pub(crate) type SharedMachine = Rc<RefCell<dyn Machine>>;
 
-/// The first CUDA device if `EVERWARP_MACHINE` is `cuda`, else an interpreter; calls nest as deep as this.
-pub(crate) fn chosen(depth: u32) -> SharedMachine {
+/// The first CUDA device if `EVERWARP_MACHINE` is `cuda`, else an interpreter.
+pub(crate) fn chosen() -> SharedMachine {
     match std::env::var("EVERWARP_MACHINE").as_deref() {
-        Ok("cuda") => Rc::new(RefCell::new(Gpu::open(None, depth).expect("a device"))),
+        Ok("cuda") => Rc::new(RefCell::new(Gpu::open(None).expect("a device"))),
         Ok(other) if other != "interpreter" => panic!("EVERWARP_MACHINE is `{other}`"),
         _ => interpreter(),
     }
@@ -48,8 +55,9 @@ impl dyn Machine + '_ {
 }
 
 impl Machine for Interpreter {
-    fn load(&mut self, _: &str, ptx: &str, _: &[String]) -> Result<(), String> {
-        Interpreter::load(self, ptx)
+    fn load(&mut self, _: &str, ptx: &str, _: &[String], depth: u32) -> Result<u32, String> {
+        Interpreter::load(self, ptx)?;
+        Ok(depth)
     }
 
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String> {

@@ -30,10 +30,15 @@ pub(crate) fn output(name: &str, counts: &Counts, work: &Work) -> String {
         compiled,
         launches,
         stack,
+        depth,
     } = work;
+    let stack = match modules {
+        0 => String::new(),
+        _ => format!(", stack {stack} B for a depth of {depth}"),
+    };
     writeln!(
         text,
-        "  device: {modules} images loaded, {compiled} of them compiled by the driver, {launches} launches, stack {stack} B"
+        "  device: {modules} images loaded, {compiled} of them compiled by the driver, {launches} launches{stack}"
     )
     .expect("a String takes text");
     text

@@ -210,8 +210,17 @@ impl Runner {
         })?;
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         self.check_sharing(compiled)?;
+        let modules = compiled.imports().iter().map(|i| &i.module);
+        let providers = modules.filter_map(|m| self.registered.get(m));
+        let providers: Vec<_> = providers.map(|r| r.instance).collect();
+        let called = providers.iter().map(|p| self.processes[*p].prefix.clone());
+        let called: Vec<_> = called.collect();
+        let mut machine = self.machine.borrow_mut();
+        let depth = machine.load(&prefix, &compiled.ptx, &called, LIMITS.depth)?;
+        drop(machine);
         let link = link::Linker(&self.registered);
-        let initial = match compiled.instantiate(&link, &LIMITS) {
+        let limits = InstanceLimits { depth, ..LIMITS };
+        let initial = match compiled.instantiate(&link, &limits) {
             Ok(initial) => initial,
             Err(InstantiateError::Trap { trap, .. }) => {
                 let (function, offset) = (0, 0);
@@ -223,12 +232,6 @@ impl Runner {
             }
             Err(e) => return Err(Miss::Failed(e.to_string())),
         };
-        let modules = compiled.imports().iter().map(|i| &i.module);
-        let providers = modules.filter_map(|m| self.registered.get(m));
-        let providers: Vec<_> = providers.map(|r| r.instance).collect();
-        let called = providers.iter().map(|p| self.processes[*p].prefix.clone());
-        let called: Vec<_> = called.collect();
-        (self.machine.borrow_mut()).load(&prefix, &compiled.ptx, &called)?;
         let index = self.processes.len();
         let process = Process::new(compiled, &self.machine, &prefix, &initial)?;
         self.processes.push(process);
