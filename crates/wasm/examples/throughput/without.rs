@@ -1,0 +1,68 @@
+//! Compiled code with a part of its semantics taken out again, to see what that part costs. Nothing of the kind
+//! is ever run for its answers: it is only right for programs that never need what is missing.
+
+/// What can be taken out.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Part {
+    /// That an access lies in linear memory.
+    Bounds,
+    /// That an access may be unaligned.
+    Alignment,
+    /// That loops use up fuel and look at the kill word.
+    Fuel,
+    /// That every NaN is the same one.
+    Nans,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 4] = [Self::Bounds, Self::Alignment, Self::Fuel, Self::Nans];
+}
+
+/// The PTX without these parts.
+pub(crate) fn without(ptx: &str, parts: &[Part]) -> String {
+    let lines: Vec<&str> = ptx.lines().collect();
+    let (mut out, mut at) = (String::with_capacity(ptx.len()), 0);
+    while at < lines.len() {
+        let found = parts.iter().find_map(|p| take_out(*p, &lines[at..]));
+        let (taken, instead) = found.unwrap_or_else(|| (1, lines[at].to_owned()));
+        out.push_str(&instead);
+        out.push('\n');
+        at += taken;
+    }
+    out
+}
+
+/// How many of the next lines a part is, and what takes their place.
+fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
+    let (first, second) = (lines[0], *lines.get(1)?);
+    let words = |line: &str| -> Vec<String> {
+        let parts = line.trim().trim_end_matches(';').split([' ', ',']);
+        parts.filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    };
+    let w = words(first);
+    let is = |i: usize, text: &str| w.get(i).is_some_and(|w| w == text);
+    match part {
+        Part::Bounds if is(0, "setp.gt.u64") && is(3, "%len") => {
+            second.contains(" bra ").then(|| (2, String::new()))
+        }
+        Part::Alignment if is(0, "and.b32") && second.contains("setp.ne.s32") => {
+            let mask = ["1", "3", "7"].iter().any(|m| is(3, m));
+            mask.then(|| (1, format!("  mov.b32 {}, 0;", w[1])))
+        }
+        Part::Alignment if is(0, "and.b64") => {
+            let mask = ["-2", "-4", "-8"].iter().any(|m| is(3, m));
+            mask.then(|| (1, format!("  mov.b64 {}, {};", w[1], w[2])))
+        }
+        Part::Fuel if is(0, "add.s64") && is(1, "%fuel") && is(3, "-1") => {
+            let branch = lines.get(3)?.starts_with("  @%sp bra ");
+            (branch && second.starts_with("  and.b64 %st, %fuel")).then(|| (4, String::new()))
+        }
+        Part::Nans if is(0, "setp.nan.f64") || is(0, "setp.nan.f32") => {
+            let select = words(second);
+            let same = select[0].starts_with("selp.b") && select.get(4) == w.get(1);
+            let size = &select[0][4..];
+            same.then(|| (2, format!("  mov{size} {}, {};", select[1], select[3])))
+        }
+        _ => None,
+    }
+}
