@@ -2,6 +2,16 @@
 // Each thread has the words that an instance has, at the same distance from those of the next.
 using u32 = unsigned int;
 using u64 = unsigned long long;
+using Vector = double[3];
+
+// Where arrays are that a function has for itself: with IN_MEMORY in the thread's own memory, where a guest has
+// what its compiler could not keep in variables; else where the CUDA compiler likes.
+#ifdef IN_MEMORY
+#define ARRAY(type, name, count, offset) \
+  type* name = reinterpret_cast<type*>(reinterpret_cast<char*>(memory) + 16384 + offset)
+#else
+#define ARRAY(type, name, count, offset) type name[count]
+#endif
 
 static __device__ u32 next(u32& state) {
   state = state * 1664525u + 1013904223u;
@@ -57,14 +67,14 @@ static __constant__ u32 K[64] = {
 
 static __device__ u32 rotate(u32 x, int by) { return x >> by | x << (32 - by); }
 
-static __device__ u64 sha256(u32* message, u32 seed, u32 blocks) {
+static __device__ u64 sha256(u32* memory, u32 seed, u32 blocks) {
   u32 state = seed;
-  for (u32 i = 0; i < blocks * 16; ++i) message[i] = next(state);
+  for (u32 i = 0; i < blocks * 16; ++i) memory[i] = next(state);
   u32 h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   for (u32 block = 0; block < blocks; ++block) {
-    u32 w[64];
-    for (int i = 0; i < 16; ++i) w[i] = message[16 * block + i];
+    ARRAY(u32, w, 64, 0);
+    for (int i = 0; i < 16; ++i) w[i] = memory[16 * block + i];
     for (int i = 16; i < 64; ++i) {
       u32 a = w[i - 15], b = w[i - 2];
       u32 s0 = rotate(a, 7) ^ rotate(a, 18) ^ (a >> 3);
@@ -116,9 +126,11 @@ static __device__ u64 sort(u32* items, u32 seed, u32 count) {
   return sum;
 }
 
-static __device__ u64 nbody(u32*, u32 seed, u32 steps) {
+static __device__ u64 nbody(u32* memory, u32 seed, u32 steps) {
   u32 state = seed;
-  double at[5][3], speed[5][3], mass[5];
+  ARRAY(Vector, at, 5, 0);
+  ARRAY(Vector, speed, 5, 128);
+  ARRAY(double, mass, 5, 256);
   for (int i = 0; i < 5; ++i) {
     for (int d = 0; d < 3; ++d) {
       at[i][d] = double(next(state)) / 4294967296.0 + double(i);
