@@ -1,7 +1,7 @@
 //! How fast compiled WebAssembly is on a GPU beside the same algorithm in CUDA C++: many threads, and in each
 //! one instance. `run` beside this file builds both sides; `throughput FOLDER` measures what it has built.
 //!
-//! Both have their words at the same places in memory, so that what differs is the code: an instance's words
+//! Both have their words at the same distances in memory, so that what differs is the code: an instance's words
 //! lie together, and so do those of a thread on the other side, where a CUDA programmer would interleave them. What
 //! that would bring a guest is in a column of its own.
 
@@ -39,8 +39,11 @@ fn measure(place: &Place, sides: &mut [Launch]) -> Result<Vec<f64>> {
         answers.push(place.answers()?);
     }
     // The guest's arithmetic is not contracted, so the first side may differ in the last bits.
-    if answers[1..].iter().any(|a| *a != answers[1]) {
-        return Err("the sides have different answers".into());
+    for (i, other) in answers.iter().enumerate().skip(1) {
+        if let Some(thread) = (0..other.len()).find(|&t| other[t] != answers[1][t]) {
+            let (own, first) = (other[thread], answers[1][thread]);
+            return Err(format!("side {i} has {own:#x} in thread {thread}, not {first:#x}").into());
+        }
     }
     let mut times = vec![Vec::new(); sides.len()];
     for _ in 0..RUNS {
@@ -65,10 +68,12 @@ fn main() -> Result<()> {
         result::device::get_attribute(gpu, what)? as u32
     };
     let threads = multiprocessors * 1024;
+    let pages = threads as usize * PAGE as usize;
     let place = Place {
         threads,
-        memory: device(&[], threads as usize * PAGE as usize)?,
-        interleaved: device(&[], threads as usize * PAGE as usize)?,
+        apart: device(&[], pages)?,
+        interleaved: device(&[], pages)?,
+        native: device(&[], pages)?,
         results: device(&[], 8 * threads as usize)?,
     };
     println!(
@@ -87,6 +92,7 @@ fn main() -> Result<()> {
         read("native-nofma.cubin")?,
         read("native-memory.cubin")?,
     ];
+    let mut failed = false;
     for (name, work) in PROGRAMS {
         let args = little((0..u64::from(threads)).flat_map(|i| [i, work]));
         let args = device(&args, args.len())?;
@@ -95,7 +101,14 @@ fn main() -> Result<()> {
             let natives = cubins.iter().map(|c| place.native(c, name, args));
             let mut sides = natives.collect::<Result<Vec<_>>>()?;
             sides.extend(place.guest(&wasm, name, args)?);
-            let times = measure(&place, &mut sides).map_err(|e| format!("{name}: {e}"))?;
+            let times = match measure(&place, &mut sides) {
+                Ok(times) => times,
+                Err(e) => {
+                    println!("{name:8} {work:6} {build:8} failed: {e}");
+                    failed = true;
+                    continue;
+                }
+            };
             let guest = times[NATIVES];
             print!("{name:8} {work:6} {build:8}");
             for time in &times[..=NATIVES] {
@@ -114,5 +127,8 @@ fn main() -> Result<()> {
             println!(" | {}, {}", registers.0, registers.1);
         }
     }
-    Ok(())
+    match failed {
+        true => Err("a program failed".into()),
+        false => Ok(()),
+    }
 }

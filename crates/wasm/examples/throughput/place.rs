@@ -94,10 +94,12 @@ enum Layout {
 /// What both sides work on.
 pub(crate) struct Place {
     pub(crate) threads: u32,
-    /// A page for each thread.
-    pub(crate) memory: u64,
-    /// Another, for interleaved memories.
+    /// A page for each thread, where instances' memories lie apart.
+    pub(crate) apart: u64,
+    /// Another, where they are interleaved.
     pub(crate) interleaved: u64,
+    /// Another, for the other side.
+    pub(crate) native: u64,
     pub(crate) results: u64,
 }
 
@@ -115,7 +117,7 @@ impl Place {
     /// Where an instance's memory begins.
     fn instance(&self, index: u64, layout: Layout) -> u64 {
         match layout {
-            Layout::Apart => self.memory + index * PAGE,
+            Layout::Apart => self.apart + index * PAGE,
             Layout::Interleaved => self.interleaved + index / 32 * 32 * PAGE + index % 32 * GRANULE,
         }
     }
@@ -204,7 +206,7 @@ impl Place {
 
     pub(crate) fn native(&self, cubin: &[u8], name: &str, args: u64) -> Result<Launch> {
         let params = vec![
-            self.memory,
+            self.native,
             PAGE,
             u64::from(self.threads),
             args,
