@@ -92,6 +92,45 @@ fn pi_without_a_seed_draws_points_of_its_own_in_every_instance() {
 }
 
 #[test]
+fn instances_know_their_number() {
+    let args = ["1000", "7", "{instance}"];
+    let ended = run(
+        "pi",
+        &["--instances", "40", "--memory", ONE_PAGE],
+        &args,
+        b"",
+    );
+    assert_eq!(ended.code, 0);
+    let mut drawn: Vec<u64> = ended.out.lines().map(|l| hits(l, 1000)).collect();
+    let mut wanted: Vec<u64> = (0..40).map(|stream| expected(1000, 7, stream)).collect();
+    drawn.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(drawn, wanted);
+
+    let options = ["--instances", "3", "--tag", "--env", "N=<{instance}>"];
+    let ended = run("hello", &options, &["{instance}{instance}"], b"");
+    for number in 0..3 {
+        for line in [
+            format!("[{number}.1] argument 1: {number}{number}"),
+            format!("[{number}.1] variable N=<{number}>"),
+        ] {
+            assert!(
+                ended.out.lines().any(|l| l == line),
+                "{line}\n{}",
+                ended.out
+            );
+        }
+    }
+    // A single process gets what was typed.
+    let ended = run("hello", &["--env", "N={instance}"], &["{instance}"], b"");
+    assert!(
+        ended
+            .out
+            .contains("argument 1: {instance}\nvariable N={instance}\n")
+    );
+}
+
+#[test]
 fn pi_refuses_what_is_no_number_of_samples() {
     for (arg, says) in [
         (
