@@ -6,7 +6,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub(crate) enum CliError {
     #[error("there is no program called `{name}`")]
-    #[diagnostic(help("the programs are: {known}; see `everwarp programs`"))]
+    #[diagnostic(help(
+        "the programs are: {known}; see `everwarp programs`. The name of a WebAssembly module ends in .wasm"
+    ))]
     UnknownProgram { name: String, known: String },
     #[error("`{option}` does not apply to the program `{program}`")]
     #[diagnostic(help("see `everwarp programs` and `everwarp run --help` for what it takes"))]
@@ -51,6 +53,9 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: everwarp_process::LoadError,
     },
+    #[error("`{option}` gives `{name}` twice")]
+    #[diagnostic(help("give each name once, so that it is clear what it means"))]
+    Twice { option: &'static str, name: String },
     #[error("the CUDA engine does not run WebAssembly processes yet")]
     #[diagnostic(help("use --engine cpu, or auto"))]
     ProcessEngine,
@@ -101,6 +106,7 @@ impl CliError {
         match self {
             Self::UnknownProgram { .. }
             | Self::NotApplicable { .. }
+            | Self::Twice { .. }
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }

@@ -1,94 +1,21 @@
 //! `everwarp run MODULE.wasm`: one process, or many of one module.
 
+mod options;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use everwarp::Select;
-use everwarp_process::{Config, Directory, Host, Input, Output, Program, Reason};
+use everwarp_process::{Config, Host, Input, Output, Program, Reason};
 use serde::Serialize;
+
+pub(crate) use options::Options;
 
 use crate::error::CliError;
 use crate::output::print_json;
 use crate::run::Args;
-
-/// The options that only modules take.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of MODULE.wasm")]
-pub(crate) struct Options {
-    /// How many processes of the module to run.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    instances: Option<u32>,
-    /// How much each may execute, in units of about one WebAssembly instruction.
-    #[arg(long)]
-    fuel: Option<u64>,
-    /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    memory: Option<u64>,
-    /// A directory that each may use, and what it calls it (by default the same).
-    #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
-    dir: Vec<Directory>,
-    /// A variable of the environment, which is empty otherwise.
-    #[arg(long, value_name = "K=V", value_parser = variable)]
-    env: Vec<(String, String)>,
-    /// Put the process's id before each line of output.
-    #[arg(long)]
-    tag: bool,
-    /// Arguments of the module.
-    #[arg(last = true, value_name = "ARGS")]
-    args: Vec<String>,
-}
-
-impl Options {
-    /// An option that was given, if any was.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--instances", self.instances.is_some()),
-            ("--fuel", self.fuel.is_some()),
-            ("--memory", self.memory.is_some()),
-            ("--dir", !self.dir.is_empty()),
-            ("--env", !self.env.is_empty()),
-            ("--tag", self.tag),
-            ("-- ARGS", !self.args.is_empty()),
-        ];
-        given
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(name, _)| *name)
-    }
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let rule = || format!("`{text}` is no size: use bytes, or a number with K, M or G behind it");
-    let shift = match text.bytes().last() {
-        Some(b'K' | b'k') => 10,
-        Some(b'M' | b'm') => 20,
-        Some(b'G' | b'g') => 30,
-        _ => 0,
-    };
-    let digits = &text[..text.len() - usize::from(shift > 0)];
-    let number: u64 = digits.parse().map_err(|_| rule())?;
-    number.checked_mul(1 << shift).ok_or_else(rule)
-}
-
-fn directory(text: &str) -> Result<Directory, String> {
-    let (host, guest) = text.split_once("::").unwrap_or((text, text));
-    match host.is_empty() || guest.is_empty() {
-        true => Err("use HOST or HOST::GUEST".to_owned()),
-        false => Ok(Directory {
-            host: PathBuf::from(host),
-            guest: guest.to_owned(),
-        }),
-    }
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("use NAME=VALUE".to_owned()),
-    }
-}
 
 /// Whether the name of a program means a module.
 pub(crate) fn is_module(program: &str) -> bool {
@@ -120,8 +47,10 @@ struct Report {
     instances_per_s: f64,
 }
 
-fn config(args: &Args, single: bool) -> Config {
+/// What the process with this number is given.
+fn config(args: &Args, number: u32) -> Config {
     let options = &args.process;
+    let single = options.instances() == 1;
     // With --json standard output belongs to the object.
     let lines = Output::Lines {
         tag: options.tag,
@@ -133,10 +62,10 @@ fn config(args: &Args, single: bool) -> Config {
         _ => (lines, lines),
     };
     let mut all = vec![args.program.clone()];
-    all.extend(options.args.iter().cloned());
+    all.extend(options.args(number));
     Config {
         args: all,
-        env: options.env.clone(),
+        env: options.env(number),
         directories: options.dir.clone(),
         stdin: match single {
             true => Input::Inherit,
@@ -175,6 +104,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     if args.engine.parse::<Select>()? == Select::Cuda {
         return Err(CliError::ProcessEngine);
     }
+    args.process.check()?;
     let threads = match args.size {
         None => None,
         Some(size) => Some(NonZeroUsize::new(size as usize).ok_or(CliError::Value {
@@ -192,7 +122,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     let program = Program::load(&bytes).map_err(|source| CliError::Program { path, source })?;
     let load_s = begin.elapsed().as_secs_f64();
     let host = Host::start(threads).map_err(CliError::ProcessHost)?;
-    let instances = args.process.instances.unwrap_or(1);
+    let instances = args.process.instances();
     let mut report = Report {
         program: args.program.clone(),
         engine: "cpu",
@@ -201,10 +131,9 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         load_s,
         ..Report::default()
     };
-    let config = config(args, instances == 1);
     let begin = Instant::now();
     let pids: Vec<_> = (0..instances)
-        .map(|_| host.spawn(&program, config.clone()))
+        .map(|number| host.spawn(&program, config(args, number)))
         .collect::<Result<_, _>>()?;
     let mut first = None;
     for pid in pids {

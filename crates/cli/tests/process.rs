@@ -204,8 +204,20 @@ fn what_does_not_apply_is_an_error() {
         (vec!["--n", "3"], "`--n` does not apply to the program"),
         (vec!["--verify"], "`--verify` does not apply"),
         (vec!["--instances", "0"], "0 is not in 1.."),
+        (vec!["--instances", "-1"], "-1 is not in 1.."),
+        (vec!["--fuel", "-1"], "invalid value '-1' for '--fuel <N>'"),
+        (vec!["--memory", "-1"], "`-1` is no size"),
         (vec!["--memory", "12Q"], "`12Q` is no size"),
         (vec!["--env", "=x"], "use NAME=VALUE"),
+        (
+            vec!["--env", "A=1", "--env", "A=1"],
+            "`--env` gives `A` twice",
+        ),
+        (
+            vec!["--dir", ".::/a", "--dir", "..::/a/"],
+            "`--dir` gives `/a` twice",
+        ),
+        (vec!["--dir", "::/a"], "use HOST or HOST::GUEST"),
         (vec!["--size", "0"], "`--size` must be at least 1"),
     ] {
         let output = run(&bench.module, &args);
@@ -233,4 +245,24 @@ fn what_does_not_apply_is_an_error() {
     );
     let missing = run(&bench.folder.path().join("missing.wasm"), &[]);
     assert_eq!(missing.status.code(), Some(1));
+    for (dir, says) in [
+        ("nowhere", "No such file"),
+        ("broken.wasm", "Not a directory"),
+    ] {
+        let dir = bench.folder.path().join(dir);
+        let output = run(
+            &bench.module,
+            &["--dir", dir.to_str().expect("a plain path")],
+        );
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            words(&output.stderr).contains(says),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+    }
+    let unknown = run(Path::new("README.md"), &[]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(words(&unknown.stderr).contains("a WebAssembly module ends in .wasm"));
 }
