@@ -34,7 +34,7 @@ pub struct Woken {
     pub sequence: u32,
 }
 
-/// What whoever embeds the service is told, on the service's threads.
+/// What whoever embeds the service is told, on the service's threads, which must not panic there.
 pub trait Events: Send + Sync {
     /// A request that asked for it has been answered.
     fn wake(&self, woken: Woken);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -226,7 +227,11 @@ impl Waits {
             if !due.is_empty() {
                 state.answering = true;
                 drop(state);
-                due.into_iter().for_each(|(later, reply)| later(&reply));
+                for (later, reply) in due {
+                    // What panics here is somebody else's, who is told by the panic's own message; the others'
+                    // requests are answered all the same.
+                    drop(catch_unwind(AssertUnwindSafe(|| later(&reply))));
+                }
                 state = lock(&self.state);
                 state.answering = false;
                 continue;

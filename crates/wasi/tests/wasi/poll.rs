@@ -1,11 +1,12 @@
 //! Waiting for clocks and for standard input.
 
 use std::io::{self, Write};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall as call;
-use everwarp_wasi::{Config, Input, Reason};
+use everwarp_wasi::{Config, Input, Reason, Reply, Request};
 
 use crate::world::{DIR, READ, World};
 
@@ -274,4 +275,85 @@ fn a_server_that_ends_answers_what_waits() {
         assert_eq!(world.device.receive(sent).errno, e::ERRNO_CANCELED);
     }
     assert_eq!(world.service.counts().failed, 3);
+}
+
+/// Whoever is to be told of an answer may fail; the others' requests are answered all the same.
+#[test]
+fn a_panic_of_one_who_is_told_is_nobody_elses() {
+    let (world, _) = World::with_process();
+    let soon = clock(1, MONOTONIC, Duration::from_millis(1), 0);
+    let request = Request {
+        process: 1,
+        generation: 1,
+        call: call::HOSTCALL_POLL_ONEOFF,
+        args: [1, 0, 0, 0, 0, 0],
+        payload: &soon,
+    };
+    let (sender, answers) = mpsc::channel();
+    let mut reply = Reply::default();
+    for panics in [true, false] {
+        let sender = sender.clone();
+        let wait = world
+            .service
+            .answer(&request, &mut reply)
+            .expect("a millisecond is to pass");
+        let later = move |reply: &Reply| {
+            sender.send(reply.values[0]).expect("the test waits");
+            assert!(!panics, "this panic is meant");
+        };
+        world.service.later(wait, Box::new(later));
+        assert_eq!(answers.recv_timeout(Duration::from_secs(60)), Ok(1));
+    }
+    world.service.cancel_waits();
+}
+
+/// Without a ring: a request is found to have to wait, what it waits for comes, and only then it begins to wait.
+#[test]
+fn what_comes_before_the_wait_begins_is_not_missed() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let world = World::new(4, 4, reader);
+    let inherit = Config {
+        stdin: Input::Inherit,
+        ..Config::default()
+    };
+    world.open(0, 1, inherit);
+    let readable = ready(1, 1, 0);
+    let request = |call: u32, args: [u64; 6], payload| Request {
+        process: 0,
+        generation: 1,
+        call,
+        args,
+        payload,
+    };
+    let mut reply = Reply::default();
+    let read = request(call::HOSTCALL_FD_READ, [0, 9, 0, 0, 0, 0], &[]);
+    let read = world
+        .service
+        .answer(&read, &mut reply)
+        .expect("nothing has been typed");
+    let poll = request(call::HOSTCALL_POLL_ONEOFF, [1, 0, 0, 0, 0, 0], &readable);
+    let poll = world
+        .service
+        .answer(&poll, &mut reply)
+        .expect("nothing has been typed");
+    let (sender, answers) = mpsc::channel();
+    let later = || {
+        let sender = sender.clone();
+        Box::new(move |reply: &Reply| drop(sender.send(reply.clone())))
+    };
+    // That this one is answered says that the news of the input has been used up.
+    world.service.later(poll, later());
+    writer.write_all(b"typed").expect("somebody reads");
+    let answer = answers
+        .recv_timeout(Duration::from_secs(60))
+        .expect("an answer");
+    assert_eq!(events(&answer.data), [(1, 0, 1, 5, 0)]);
+    world.service.later(read, later());
+    let answer = answers
+        .recv_timeout(Duration::from_secs(60))
+        .expect("an answer");
+    assert_eq!(
+        (answer.errno, answer.values[0], &*answer.data),
+        (0, 5, &b"typed"[..])
+    );
 }
