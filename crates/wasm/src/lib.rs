@@ -104,9 +104,12 @@ mod instantiate;
 mod layout;
 mod module;
 mod names;
+mod suspend;
 mod types;
 
-pub use abi::{DevInstance, DevTable, KILL_INTERVAL, PAGE, Trap};
+pub use abi::{
+    CallState, DevInstance, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED, Trap, YIELD,
+};
 pub use compile::{
     CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
 };

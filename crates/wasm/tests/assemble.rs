@@ -148,6 +148,7 @@ fn provided_imports_assemble() {
         name: "f".to_owned(),
         symbol,
         provider,
+        suspends: false,
     };
     let imports = vec![
         provided("lib", library.symbol(0), Provider::Module),

@@ -303,7 +303,11 @@ impl Body<'_> {
             "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
         );
         line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
-        line!(self.cold, "  @%sp bra {back};");
+        if self.preempted() {
+            self.write_yield(back);
+        } else {
+            line!(self.cold, "  @%sp bra {back};");
+        }
         line!(self.cold, "  mov.b32 %tc, {};", Trap::Killed as u32);
         line!(self.cold, "  bra $T;");
     }

@@ -15,6 +15,7 @@ mod finish;
 mod float;
 mod integer;
 mod memory;
+mod suspend;
 mod table;
 
 use std::collections::BTreeSet;
@@ -23,9 +24,11 @@ use std::fmt;
 use crate::indirect::Referenced;
 use crate::layout::InstanceLayout;
 use crate::module::Module;
+use crate::suspend::Suspending;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use memory::KnownAddresses;
+use suspend::Site;
 
 /// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -121,6 +124,8 @@ pub(crate) struct Body<'m> {
     module: &'m Module,
     layout: &'m InstanceLayout,
     referenced: &'m Referenced,
+    /// Given if this function may be suspended.
+    suspending: Option<&'m Suspending>,
     prefix: &'m str,
     function: u32,
     /// Offset of the operator at hand, in the module's bytes.
@@ -152,21 +157,36 @@ pub(crate) struct Body<'m> {
     traps: bool,
     /// Types and tables that are called indirectly.
     indirect: BTreeSet<(u32, u32)>,
+    /// Where the function may be suspended.
+    sites: Vec<Site>,
+}
+
+/// What all functions of a module need for their translation.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) layout: &'m InstanceLayout,
+    pub(crate) referenced: &'m Referenced,
+    /// Given if the module can be suspended.
+    pub(crate) suspending: Option<&'m Suspending>,
+    pub(crate) prefix: &'m str,
 }
 
 impl<'m> Body<'m> {
     /// Begins the translation of a function.
-    pub(crate) fn new(
-        module: &'m Module,
-        layout: &'m InstanceLayout,
-        referenced: &'m Referenced,
-        prefix: &'m str,
-        function: u32,
-    ) -> Self {
+    pub(crate) fn new(context: Context<'m>, function: u32) -> Self {
+        let Context {
+            module,
+            layout,
+            referenced,
+            suspending,
+            prefix,
+        } = context;
         let mut body = Self {
             module,
             layout,
             referenced,
+            suspending: suspending.filter(|s| s.function(function)),
             prefix,
             function,
             offset: 0,
@@ -189,6 +209,7 @@ impl<'m> Body<'m> {
             calls: false,
             traps: false,
             indirect: BTreeSet::new(),
+            sites: Vec::new(),
         };
         let ty = module.function_type(function);
         for &param in &ty.params {
