@@ -72,8 +72,42 @@
 //! `struct Ret { int64_t fuel; double value; };` with
 //! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`;
 //! it returns the fuel that it was given, or less but a positive number, or exactly -1 after writing
-//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself. If a function of another module
+//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself, or if it may, exactly -2 to
+//! suspend. If a function of another module
 //! traps, its own header says where, and the caller's header names the import.
+//!
+//! # Suspension
+//!
+//! A thread of the GPU must not wait for what takes long: the instance that waits is taken off its thread
+//! and put on one again later. With [`CompileOptions::suspendable`] an imported function whose
+//! [`ProvidedImport::suspends`] is set may return exactly [`SUSPENDED`], -2, instead of a fuel. Then every function on the way up saves
+//! what is live in it and returns the same, and the call ends with the header's `trap` 0, `state`
+//! [`CallState::Waiting`], no results, and in `fuel` what is left. **A later call of an instance whose
+//! `state` is not 0 resumes it**: every function takes what it saved and goes on at its call, and the import
+//! is called once more with the same arguments and fuel. So an import is written as: if no request of mine is
+//! pending, post one and suspend; if it is not answered, suspend; else take the answer and return. It may
+//! suspend any number of times. Results, traps, fuel and depth are as if nothing had happened.
+//!
+//! * The call that resumes goes on with the entry that was suspended: `entry` and `args` do not count, and the arguments
+//!   need not be kept. `results` does, and may be another address than before. The kernel `{prefix}run` resumes
+//!   each of its instances that is suspended and calls the entry of the others.
+//! * Fuel may be added to the header meanwhile. Without any the call ends with [`Trap::OutOfFuel`] and the instance stays
+//!   suspended. `depth` must stay as it is.
+//! * To give a suspended call up, set `state` to 0: the next call then begins anew. A request that is pending
+//!   is the import's to forget. `state` is also 0 after a trap, which is how to tell that nothing is pending.
+//! * Frames are saved in the **save area**, which [`Initial::block_bytes`] counts in, at the end of the
+//!   block; [`Initial::save_bytes`] is its size, and may be changed before the block is made. [`Compiled::save_bytes`] always
+//!   suffices. The area may lie elsewhere: write `base` and `end` of the [`DevSuspension`], behind the header.
+//!   A frame that does not fit ends the call with [`Trap::StackExhausted`], where it was to be saved; the
+//!   import's request is then pending without anybody who waits.
+//! * Of a function of another module ([`Provider::Module`]) `suspends` must be [`Compiled::may_suspend`]. It saves its frames in
+//!   its own instance's area. Until the call has ended, nothing else may call that instance.
+//! * What cannot reach such an import is compiled as without the option. A function that can pays a
+//!   comparison and a branch at its entry; and a call that may suspend can be reached from elsewhere, so ptxas
+//!   keeps no address that was checked before it.
+//!
+//! A frame is what is live of the operand stack and all locals that are read anywhere in the function, in 4
+//! or 8 bytes each, and 4 bytes for the place in the function.
 //!
 //! # Inside
 //!
@@ -81,7 +115,9 @@
 //! .param .b64 fuel, .param .b32 depth, …)`: block, fuel and remaining depth, then the arguments as `.b32`
 //! or `.b64`. It returns the fuel that is left, then its results, 8 bytes each. **A negative fuel says
 //! that it trapped**: then the header has been written, and every caller returns at once. That is why a
-//! trap needs no flag beside the fuel, and why neither costs a memory access.
+//! trap needs no flag beside the fuel, and why neither costs a memory access. Of the negative numbers -1 is
+//! a trap, -2 a suspension, and those below say what an indirect call could not call. A function that is
+//! *given* a negative fuel goes on where it was suspended, and finds its fuel in the header.
 //!
 //! A function without calls that loops no loop cannot run for long; so it has no safepoint.
 //!

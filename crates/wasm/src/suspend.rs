@@ -30,10 +30,8 @@ impl Calls {
         while let Ok(operator) = operators.read() {
             match operator {
                 Operator::Loop { .. } => calls.loops = true,
-                Operator::Call { function_index } => {
-                    if (function_index as usize) < module.functions.len() {
-                        calls.direct.insert(function_index);
-                    }
+                Operator::Call { function_index: f } if (f as usize) < module.functions.len() => {
+                    calls.direct.insert(f);
                 }
                 Operator::CallIndirect { type_index, .. } => {
                     calls
@@ -131,11 +129,9 @@ impl Suspending {
 
     /// What the frames of all functions on a stack take at most, given each one's frame.
     pub(crate) fn need(&self, referenced: &Referenced, frames: &[usize]) -> SaveNeed {
-        let between = if self.types.is_empty() {
-            0
-        } else {
-            INDIRECT_FRAME
-        };
+        let called = |calls: &Calls| !calls.indirect.is_disjoint(&self.types);
+        let indirect = self.calls.iter().any(called);
+        let between = if indirect { INDIRECT_FRAME } else { 0 };
         let largest = frames.iter().max().copied().unwrap_or(0);
         let mut paths = vec![Path::Unknown; frames.len()];
         let longest = (0..frames.len() as u32).try_fold(0, |longest: u64, f| {

@@ -128,6 +128,9 @@ impl Body<'_> {
             // Written last, because only now is it known that the function calls: it then takes part
             // in recursion, so its entry is a safepoint and counts towards the depth.
             self.safepoint();
+            if self.preempted() {
+                self.at_entry();
+            }
             let deep = self.trap_label(Trap::StackExhausted);
             line!(self.text, "  setp.eq.s32 %sp, %depth, 0;");
             line!(self.text, "  @%sp bra {deep};");
@@ -135,7 +138,7 @@ impl Body<'_> {
         }
         let entry = self.text.split_off(begin);
         let preempted = self.preempted();
-        let (sites, frame) = self.write_sites(start, u32::from(self.calls));
+        let (sites, frame) = self.write_sites(start, self.calls);
         let mut out = String::new();
         let name = format!("{}f{}", self.prefix, self.function);
         let ty = self.module.function_type(self.function);

@@ -159,6 +159,10 @@ pub(crate) struct Body<'m> {
     indirect: BTreeSet<(u32, u32)>,
     /// Where the function may be suspended.
     sites: Vec<Site>,
+    /// How much of the operand stack is live across them, all together.
+    kept: usize,
+    /// Offset of the first operator.
+    start: usize,
 }
 
 /// What all functions of a module need for their translation.
@@ -210,6 +214,8 @@ impl<'m> Body<'m> {
             traps: false,
             indirect: BTreeSet::new(),
             sites: Vec::new(),
+            kept: 0,
+            start: 0,
         };
         let ty = module.function_type(function);
         for &param in &ty.params {

@@ -15,7 +15,12 @@
 use std::fmt::Write;
 
 use super::{Body, Label, Operand, Place, Pred, Reg, line};
-use crate::{Trap, abi};
+use crate::{CompileError, Trap, abi};
+
+/// How many entries of the operand stack may be live across all sites of a function, and how many more for
+/// each byte of its code. What compilers emit keeps less than one for each call.
+const MOST_KEPT: usize = 10_000;
+const KEPT_FOR_EACH_BYTE: usize = 4;
 
 /// A place where the function may be suspended.
 pub(super) struct Site {
@@ -50,18 +55,31 @@ impl SiteId {
     }
 }
 
-/// Where the values of a frame lie: wide ones first, then narrow ones, then predicates; the site's number
-/// in the last four bytes.
-struct FrameLayout {
+/// Where values lie in a part of a frame: wide ones first, then narrow ones, then predicates.
+struct Slots {
     wide: Vec<Reg>,
     narrow: Vec<Reg>,
     preds: Vec<Pred>,
 }
 
-impl FrameLayout {
-    fn bytes(&self) -> usize {
-        let narrow = self.narrow.len() + self.preds.len() + 1;
-        (8 * self.wide.len() + 4 * narrow).next_multiple_of(8)
+impl Slots {
+    fn new(regs: impl Iterator<Item = Reg>, preds: &[Pred]) -> Self {
+        let mut all: Vec<_> = regs.collect();
+        all.sort_unstable_by_key(|r| (r.wide, r.index));
+        all.dedup();
+        let (wide, narrow) = all.into_iter().partition(|r| r.wide);
+        let preds = preds.to_vec();
+        Self {
+            wide,
+            narrow,
+            preds,
+        }
+    }
+
+    /// With so many more bytes at the end.
+    fn bytes(&self, more: usize) -> usize {
+        let narrow = self.narrow.len() + self.preds.len();
+        (8 * self.wide.len() + 4 * narrow + more).next_multiple_of(8)
     }
 
     fn regs(&self) -> impl Iterator<Item = (usize, Reg)> {
@@ -88,8 +106,20 @@ impl Body<'_> {
         self.suspending.is_some_and(|s| s.preempt)
     }
 
+    /// Refuses a function of which more is kept across its sites than is in proportion to its length: it could
+    /// pile up values on the operand stack that each of thousands of calls would have to save.
+    pub(super) fn check_kept(&self) -> Result<(), CompileError> {
+        if self.kept > MOST_KEPT + KEPT_FOR_EACH_BYTE * self.offset.saturating_sub(self.start) {
+            return Err(
+                self.unsupported("a call that may suspend, with too much on the operand stack")
+            );
+        }
+        Ok(())
+    }
+
     /// Adds a site where the operand stack is as it is now. The caller writes the label.
     pub(super) fn add_site(&mut self, resume: Label, args: Vec<Reg>) -> SiteId {
+        self.kept += self.stack.len();
         let (mut regs, mut preds) = (Vec::new(), Vec::new());
         for entry in &self.stack {
             match entry.place {
@@ -168,34 +198,50 @@ impl Body<'_> {
         self.around(site, before, after);
     }
 
-    fn frame_layout(&self, site: &Site) -> FrameLayout {
-        let locals = self.locals.iter().zip(&self.read);
-        let locals = locals.filter(|(_, read)| **read).map(|(v, _)| v.reg);
-        let mut all: Vec<Reg> = locals.chain(site.regs.iter().copied()).collect();
-        all.sort_unstable_by_key(|r| (r.wide, r.index));
-        all.dedup();
-        let (wide, narrow) = all.into_iter().partition(|r| r.wide);
-        FrameLayout {
-            wide,
-            narrow,
-            preds: site.preds.clone(),
-        }
+    /// The site added last is the safepoint at the function's entry: behind it the function takes its level
+    /// of the depth, which a function that goes on has taken already.
+    pub(super) fn at_entry(&mut self) {
+        let site = self.sites.last_mut().expect("the safepoint is a site");
+        line!(site.after_restore, "  add.s32 %depth, %depth, 1;");
+    }
+
+    /// The operand stack at a site, without what is a local.
+    fn stack_slots(&self, site: &Site) -> Slots {
+        let regs = site.regs.iter().copied();
+        Slots::new(regs.filter(|r| !self.is_local(*r)), &site.preds)
     }
 
     /// Saving and restoring, for all sites; and the size of the largest frame. `start` is the offset of the
-    /// function, of which a resumed call takes `levels` of the depth.
-    pub(super) fn write_sites(&mut self, start: usize, levels: u32) -> (String, usize) {
-        let (mut out, mut largest) = (String::new(), 0);
+    /// function, which takes a level of the depth if it `calls` others.
+    ///
+    /// A frame is what a site keeps of the operand stack, then the locals, then the site's number in the last
+    /// four bytes. Locals are saved and restored in one place for all sites: text for each of them at each
+    /// site would grow with the square of a function's length.
+    pub(super) fn write_sites(&mut self, start: usize, calls: bool) -> (String, usize) {
+        let mut out = String::new();
         if self.sites.is_empty() {
-            return (out, largest);
+            return (out, 0);
         }
         self.kinds.insert(Trap::StackExhausted as u32);
         let sites = std::mem::take(&mut self.sites);
-        for (i, site) in sites.iter().enumerate() {
-            let layout = self.frame_layout(site);
-            largest = largest.max(layout.bytes());
-            write_save(&mut out, SiteId(i), site, &layout);
+        let locals = self.locals.iter().zip(&self.read);
+        let locals = locals.filter(|(_, read)| **read).map(|(v, _)| v.reg);
+        let locals = Slots::new(locals, &[]);
+        let below = locals.bytes(4);
+        let slots: Vec<_> = sites.iter().map(|site| self.stack_slots(site)).collect();
+        for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
+            write_save(&mut out, SiteId(i), site, slots, below);
         }
+        write_frame_check(&mut out, "$W", below);
+        line!(out, "$WL:");
+        for (at, reg) in locals.regs() {
+            let at = at as i64 - below as i64;
+            line!(out, "  st.global.{} [%sn+{at}], {reg};", reg.bits());
+        }
+        line!(out, "  st.global.b32 [%sn+-4], %tc;");
+        line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
+        line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+        line!(out, "  bra $U;");
         // No room for a frame: the fuel is what it was when the innermost function was suspended.
         line!(out, "$X:");
         line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_BASE);
@@ -203,43 +249,63 @@ impl Body<'_> {
         line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
         line!(out, "  bra $K{};", Trap::StackExhausted as u32);
         line!(out, "$R:");
-        if levels > 0 {
+        if calls {
             line!(out, "  mov.b32 %to, {start};");
             line!(out, "  setp.eq.s32 %sp, %depth, 0;");
             line!(out, "  @%sp bra $X;");
-            line!(out, "  add.s32 %depth, %depth, -{levels};");
+            line!(out, "  add.s32 %depth, %depth, -1;");
         }
         line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
         line!(out, "  ld.global.b32 %tc, [%sn+-4];");
-        write_dispatch(&mut out, sites.len());
-        for (i, site) in sites.iter().enumerate() {
-            let layout = self.frame_layout(site);
-            write_restore(&mut out, SiteId(i), site, &layout);
+        for (at, reg) in locals.regs() {
+            let at = at as i64 - below as i64;
+            line!(out, "  ld.global.{} {reg}, [%sn+{at}];", reg.bits());
         }
-        (out, largest)
+        write_dispatch(&mut out, sites.len());
+        for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
+            let restored = |reg| self.is_local(reg);
+            write_restore(&mut out, SiteId(i), site, slots, below, restored);
+        }
+        let largest = slots.iter().map(|s| s.bytes(0)).max().unwrap_or(0);
+        (out, largest + below)
     }
 }
 
-fn write_save(out: &mut String, id: SiteId, site: &Site, layout: &FrameLayout) {
-    line!(out, "{}:", id.save());
-    out.push_str(&site.before_save);
-    line!(out, "  mov.b32 %to, {};", site.offset);
+/// Finds room for a frame of this size: from `%sv` to `%sn`.
+fn write_frame_check(out: &mut String, label: &str, bytes: usize) {
+    line!(out, "{label}:");
     line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_TOP);
     line!(out, "  ld.global.b64 %st, [%inst+{}];", abi::SAVE_END);
-    line!(out, "  add.s64 %sn, %sv, {};", layout.bytes());
+    line!(out, "  add.s64 %sn, %sv, {bytes};");
     line!(out, "  setp.gt.u64 %sp, %sn, %st;");
     line!(out, "  @%sp bra $X;");
-    for (at, reg) in layout.regs() {
+}
+
+/// Saves what is the site's own, and goes on to the locals with its number in `%tc`.
+fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: usize) {
+    let label = id.save();
+    let bytes = slots.bytes(0);
+    if bytes == 0 {
+        line!(out, "{label}:");
+        out.push_str(&site.before_save);
+        line!(out, "  mov.b32 %to, {};", site.offset);
+        line!(out, "  mov.b32 %tc, {};", id.0);
+        line!(out, "  bra $W;");
+        return;
+    }
+    line!(out, "{label}:");
+    out.push_str(&site.before_save);
+    line!(out, "  mov.b32 %to, {};", site.offset);
+    write_frame_check(out, &format!("{label}S"), bytes + below);
+    for (at, reg) in slots.regs() {
         line!(out, "  st.global.{} [%sv+{at}], {reg};", reg.bits());
     }
-    for (at, pred) in layout.preds() {
+    for (at, pred) in slots.preds() {
         line!(out, "  selp.b32 %tc, 1, 0, {pred};");
         line!(out, "  st.global.b32 [%sv+{at}], %tc;");
     }
-    line!(out, "  st.global.b32 [%sn+-4], {};", id.0);
-    line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
-    line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
-    line!(out, "  bra $U;");
+    line!(out, "  mov.b32 %tc, {};", id.0);
+    line!(out, "  bra $WL;");
 }
 
 /// Branches to the site whose number is in `%tc`. Only the function itself has written it.
@@ -258,22 +324,29 @@ fn write_dispatch(out: &mut String, sites: usize) {
     line!(out, "  brx.idx %tc, $RT;");
 }
 
-fn write_restore(out: &mut String, id: SiteId, site: &Site, layout: &FrameLayout) {
+fn write_restore(
+    out: &mut String,
+    id: SiteId,
+    site: &Site,
+    slots: &Slots,
+    below: usize,
+    is_restored: impl Fn(Reg) -> bool,
+) {
     line!(out, "{}:", id.restore());
-    line!(out, "  add.s64 %sv, %sn, -{};", layout.bytes());
+    line!(out, "  add.s64 %sv, %sn, -{};", slots.bytes(0) + below);
     line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
-    for (at, pred) in layout.preds() {
+    for (at, pred) in slots.preds() {
         line!(out, "  ld.global.b32 %tc, [%sv+{at}];");
         line!(out, "  setp.ne.s32 {pred}, %tc, 0;");
     }
     let mut restored = Vec::new();
-    for (at, reg) in layout.regs() {
+    for (at, reg) in slots.regs() {
         line!(out, "  ld.global.{} {reg}, [%sv+{at}];", reg.bits());
         restored.push(reg);
     }
     for &arg in &site.args {
         // The callee does not look at it, but it must be something.
-        if !restored.contains(&arg) {
+        if !is_restored(arg) && !restored.contains(&arg) {
             restored.push(arg);
             line!(out, "  mov.{} {arg}, 0;", arg.bits());
         }
