@@ -213,11 +213,13 @@ impl Host {
         memory.store(at, 4, slice).expect("the record is there");
     }
 
-    /// The fuel that an instance goes on with.
-    fn prepare(&self, process: &mut Process) -> i64 {
+    /// The fuel that an instance goes on with, which was preempted so many times. Who runs for long is preempted
+    /// less often, lest the suite take minutes.
+    fn prepare(&self, process: &mut Process, times: u32) -> i64 {
         if self.schedule.every > 0 {
             self.ask_to_yield(process);
-            Self::set_fuel(process, PLENTY + self.schedule.every as i64);
+            let every = (self.schedule.every as i64) << (times / 64).min(32);
+            Self::set_fuel(process, PLENTY + every);
         }
         process.fuel()
     }
@@ -230,7 +232,7 @@ impl Host {
         args: &[u64],
         suspensions: &mut Suspensions,
     ) -> Result<Outcome, String> {
-        let (mut begun, mut spent) = (self.prepare(process), 0);
+        let (mut begun, mut spent, mut times) = (self.prepare(process, 0), 0, 0);
         let mut ended = process.call(function, args)?;
         loop {
             match Self::state(process) {
@@ -239,7 +241,8 @@ impl Host {
                 CallState::Preempted => {
                     suspensions.preempted += 1;
                     spent += begun - process.fuel();
-                    begun = self.prepare(process);
+                    times += 1;
+                    begun = self.prepare(process, times);
                 }
             }
             if ended.is_err() {

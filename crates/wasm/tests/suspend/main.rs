@@ -7,3 +7,4 @@ mod support;
 mod host;
 mod modules;
 mod run;
+mod suite;

@@ -1,6 +1,7 @@
 //! Runs a module's calls under a schedule, so that two runs can be compared.
 
 use core::mem::offset_of;
+use std::collections::BTreeMap;
 
 use everwarp_wasm::{
     CompileOptions, Compiled, DevInstance, Export, FunctionType, ImportKind, InstanceLimits,
@@ -34,16 +35,20 @@ pub(crate) fn encode(text: &str) -> Vec<u8> {
     wat.encode().expect("it can be encoded")
 }
 
-/// How a module is compiled for a schedule: every import from `host` is provided, and may suspend.
-pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> CompileOptions {
-    let ignoring = compile(bytes, &CompileOptions::default()).expect("it is supported");
+/// The modules of which the host provides functions: its own, and the suite's.
+const HOSTS: [&str; 2] = ["host", "spectest"];
+
+/// How a module is compiled for a schedule: every function of the host's is provided, and may suspend. None if
+/// the module is not supported.
+pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions> {
+    let ignoring = compile(bytes, &CompileOptions::default()).ok()?;
     let mut options = CompileOptions {
         suspendable: schedule.suspendable,
         preempt: schedule.preempt,
         ..CompileOptions::default()
     };
     for import in ignoring.imports() {
-        if import.module == "host" {
+        if HOSTS.contains(&import.module.as_str()) {
             options.provided_imports.push(ProvidedImport {
                 module: import.module.clone(),
                 name: import.name.clone(),
@@ -53,19 +58,21 @@ pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> CompileOptions {
             });
         }
     }
-    options
+    Some(options)
 }
 
-/// The functions that a compiled module imports from `host`, in PTX.
-pub(crate) fn providers(compiled: &Compiled, control: u64) -> String {
-    let imports = compiled.imports().iter();
-    let functions = imports.filter_map(|import| match &import.kind {
-        ImportKind::Function(ty) if import.module == "host" => {
-            Some(provider(&format!("host_{}", import.name), ty, control))
+/// The functions that a compiled module imports from the host, in PTX.
+fn providers(compiled: &Compiled, control: u64) -> String {
+    let mut functions = BTreeMap::new();
+    for import in compiled.imports() {
+        if let ImportKind::Function(ty) = &import.kind
+            && HOSTS.contains(&import.module.as_str())
+        {
+            let symbol = format!("host_{}", import.name);
+            functions.insert(import.name.as_str(), provider(&symbol, ty, control));
         }
-        _ => None,
-    });
-    functions.collect()
+    }
+    functions.into_values().collect()
 }
 
 /// An instance of a module that imports nothing but what the host provides.
@@ -83,7 +90,18 @@ impl Instance {
         limits: &InstanceLimits,
         save_bytes: Option<u64>,
     ) -> Self {
-        let compiled = compile(bytes, &options(bytes, schedule)).expect("it is supported");
+        let made = Self::try_new(bytes, schedule, limits, save_bytes);
+        made.expect("it imports from the host alone")
+    }
+
+    /// None if the module cannot be instantiated.
+    pub(crate) fn try_new(
+        bytes: &[u8],
+        schedule: Schedule,
+        limits: &InstanceLimits,
+        save_bytes: Option<u64>,
+    ) -> Option<Self> {
+        let compiled = compile(bytes, &options(bytes, schedule)?).expect("it is supported");
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         let machine = SharedMachine::new(Machine::new().into());
         let host = Host::new(&machine, schedule);
@@ -92,13 +110,20 @@ impl Instance {
         let loaded = machine.borrow_mut().load(&text);
         loaded.expect("the interpreter reads what is emitted");
         let initial = compiled.instantiate(&HostLink(compiled), limits);
-        let mut initial = initial.expect("all that it imports is there");
+        let mut initial = initial.ok()?;
         initial.save_bytes = save_bytes.unwrap_or(initial.save_bytes);
-        Self {
+        Some(Self {
             process: Process::new(compiled, &machine, "", &initial),
             host,
             suspensions: Suspensions::default(),
-        }
+        })
+    }
+
+    /// How many globals there are.
+    pub(crate) fn globals(&self) -> u32 {
+        let layout = &self.process.compiled.layout;
+        // Table records follow, and begin at a multiple of 16: what may lie between is always zero.
+        ((layout.tables - layout.globals) / 8) as u32
     }
 
     pub(crate) fn call(&mut self, name: &str, args: &[u64]) -> Outcome {
@@ -211,24 +236,35 @@ pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Susp
     all
 }
 
-/// Has the host's functions, and no other.
+/// Has the host's functions, and what else the suite's `spectest` has.
 struct HostLink(&'static Compiled);
 
 impl Link for HostLink {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
-        let import = self.0.imports().iter().find(|i| i.name == name)?;
+        let mut imports = self.0.imports().iter();
+        let import = imports.find(|i| i.module == module && i.name == name)?;
         match &import.kind {
-            ImportKind::Function(ty) if module == "host" => Some(ty.clone()),
+            ImportKind::Function(ty) if HOSTS.contains(&module) => Some(ty.clone()),
             _ => None,
         }
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
-        None
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)> {
+        let (ty, bits) = match (module, name) {
+            ("spectest", "global_i32") => (ValueType::I32, 666),
+            ("spectest", "global_i64") => (ValueType::I64, 666),
+            ("spectest", "global_f32") => (ValueType::F32, 666.6f32.to_bits().into()),
+            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits()),
+            _ => return None,
+        };
+        Some((ty, false, bits))
     }
-    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
+    fn memory(&self, module: &str, name: &str) -> Option<Limits> {
+        let (min, max) = (1, Some(2));
+        ((module, name) == ("spectest", "memory")).then_some(Limits { min, max })
     }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
+    fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)> {
+        let (min, max) = (10, Some(20));
+        let found = (module, name) == ("spectest", "table");
+        found.then_some((ValueType::FuncRef, Limits { min, max }))
     }
 }
