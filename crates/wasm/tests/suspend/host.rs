@@ -172,6 +172,25 @@ impl Host {
         loaded.expect("the record is there")
     }
 
+    /// Lets the request that is pending be answered when it is repeated.
+    pub(crate) fn answer(&self, process: &Process) {
+        assert!(self.word(process, PENDING) > 0, "nothing is pending");
+        self.set_pending(process, 1);
+    }
+
+    /// Forgets a request of a call that was given up.
+    pub(crate) fn forget(&self, process: &Process) {
+        self.set_pending(process, 0);
+    }
+
+    fn set_pending(&self, process: &Process, times: u64) {
+        let mut machine = process.machine.borrow_mut();
+        let stored = machine
+            .memory
+            .store(self.control + PENDING as u64, 4, times);
+        stored.expect("the record is there");
+    }
+
     /// A hash of everything that was asked.
     pub(crate) fn asked(&self, process: &Process) -> u64 {
         let mut machine = process.machine.borrow_mut();
@@ -196,7 +215,7 @@ impl Host {
     }
 
     /// Asks an instance to yield when it looks next: by the kill word, or by a slice of one look.
-    fn ask_to_yield(&self, process: &Process) {
+    pub(crate) fn ask_to_yield(&self, process: &Process) {
         let (kill, slice) = if self.schedule.by_slice {
             (0, 1)
         } else {

@@ -5,6 +5,9 @@
 mod support;
 
 mod host;
+mod life;
+mod linked;
 mod modules;
+mod random;
 mod run;
 mod suite;

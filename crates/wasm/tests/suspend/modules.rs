@@ -49,6 +49,22 @@ fn every_type_lives_across() {
 }
 
 #[test]
+fn what_is_known_of_an_address_is_found_out_again() {
+    let text = r#"(module
+      (import "host" "ask" (func $ask (param i64) (result i64)))
+      (memory 1)
+      (func (export "around") (param i32) (result i64)
+        (i64.store offset=8 (local.get 0) (i64.const 0x0123456789abcdef))
+        (i64.store offset=16 (local.get 0) (call $ask (i64.load offset=8 (local.get 0))))
+        (i64.add (i64.load offset=8 (local.get 0)) (i64.load offset=16 (local.get 0)))))"#;
+    let calls: Vec<_> = [0, 3, 8, 65_512, 65_513]
+        .map(|at| ("around", vec![at]))
+        .into();
+    let suspensions = same(text, 0, &calls);
+    assert!(suspensions.waited > 5 && suspensions.preempted > 5);
+}
+
+#[test]
 fn loops_blocks_and_tables_of_branches() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i32) (result i32)))
