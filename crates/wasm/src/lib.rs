@@ -78,36 +78,69 @@
 //!
 //! # Suspension
 //!
-//! A thread of the GPU must not wait for what takes long: the instance that waits is taken off its thread
-//! and put on one again later. With [`CompileOptions::suspendable`] an imported function whose
-//! [`ProvidedImport::suspends`] is set may return exactly [`SUSPENDED`], -2, instead of a fuel. Then every function on the way up saves
-//! what is live in it and returns the same, and the call ends with the header's `trap` 0, `state`
-//! [`CallState::Waiting`], no results, and in `fuel` what is left. **A later call of an instance whose
-//! `state` is not 0 resumes it**: every function takes what it saved and goes on at its call, and the import
-//! is called once more with the same arguments and fuel. So an import is written as: if no request of mine is
+//! A thread of the GPU must not wait for what takes long: an instance that waits is taken off its thread, and
+//! put on one again later. With [`CompileOptions::suspendable`] an imported function of which
+//! [`ProvidedImport::suspends`] is set may return exactly [`SUSPENDED`], -2, instead of a fuel. Then every
+//! function on the way up saves what is live in it and returns the same, and the call ends: `trap` is 0,
+//! `state` is [`CallState::Waiting`], `fuel` is what is left, and no result is written. **A call of an instance
+//! whose `state` is not 0 resumes it**: every function takes back what it saved and goes on at its call, and the
+//! import is called once more with the same arguments. So an import is written as: if no request of mine is
 //! pending, post one and suspend; if it is not answered, suspend; else take the answer and return. It may
 //! suspend any number of times. Results, traps, fuel and depth are as if nothing had happened.
 //!
-//! * The call that resumes goes on with the entry that was suspended: `entry` and `args` do not count, and the arguments
-//!   need not be kept. `results` does, and may be another address than before. The kernel `{prefix}run` resumes
-//!   each of its instances that is suspended and calls the entry of the others.
-//! * Fuel may be added to the header meanwhile. Without any the call ends with [`Trap::OutOfFuel`] and the instance stays
-//!   suspended. `depth` must stay as it is.
-//! * To give a suspended call up, set `state` to 0: the next call then begins anew. A request that is pending
-//!   is the import's to forget. `state` is also 0 after a trap, which is how to tell that nothing is pending.
-//! * Frames are saved in the **save area**, which [`Initial::block_bytes`] counts in, at the end of the
-//!   block; [`Initial::save_bytes`] is its size, and may be changed before the block is made. [`Compiled::save_bytes`] always
-//!   suffices. The area may lie elsewhere: write `base` and `end` of the [`DevSuspension`], behind the header.
-//!   A frame that does not fit ends the call with [`Trap::StackExhausted`], where it was to be saved; the
-//!   import's request is then pending without anybody who waits.
-//! * Of a function of another module ([`Provider::Module`]) `suspends` must be [`Compiled::may_suspend`]. It saves its frames in
-//!   its own instance's area. Until the call has ended, nothing else may call that instance.
-//! * What cannot reach such an import is compiled as without the option. A function that can pays a
-//!   comparison and a branch at its entry; and a call that may suspend can be reached from elsewhere, so ptxas
-//!   keeps no address that was checked before it.
+//! With [`CompileOptions::preempt`] an instance can be suspended at its safepoints as well. It looks at its
+//! `kill` word at the same moments as always, whenever its fuel reaches a multiple of [`KILL_INTERVAL`]: finds
+//! it there [`YIELD`], the call ends with `state` [`CallState::Preempted`]; any other number but 0 is a kill.
+//! And if the word is 0, it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
+//! none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills the two
+//! but who resumes the instance: the word with an exchange that compares, lest a kill be lost.
 //!
-//! A frame is what is live of the operand stack and all locals that are read anywhere in the function, in 4
-//! or 8 bytes each, and 4 bytes for the place in the function.
+//! | before a call: `state` | `fuel` | the call |
+//! |---|---|---|
+//! | 0 | positive | begins `entry` with `args` |
+//! | 1 or 2 | positive | goes on with what is suspended; `entry` and `args` do not count, `results` does and may be elsewhere than before |
+//! | any | 0 or less | is [`Trap::OutOfFuel`]; `state` is as it was, so with new fuel it can be resumed |
+//!
+//! | after a call: `state` | `trap` | |
+//! |---|---|---|
+//! | 0 | 0 | it has returned, and the results are written |
+//! | 0 | a [`Trap`] | it has trapped, and nothing is suspended |
+//! | 1 | 0 | an import has suspended it |
+//! | 2 | 0 | it was preempted |
+//!
+//! The kernel `{prefix}run` does for each instance what `{prefix}enter` does, so that some begin and others go
+//! on. What a host must see to:
+//!
+//! * **Save area.** Frames are saved at the end of the block: [`Initial::block_bytes`] counts the area in,
+//!   [`Initial::save_bytes`] is its size and may be changed before the block is made, and
+//!   [`Compiled::save_bytes`], which it begins as, always suffices: the frames of the longest chain of calls,
+//!   or with recursion as many of the [largest](Compiled::largest_frame) as the depth allows. The area may lie
+//!   elsewhere: write `base` and `end` of the [`DevSuspension`], which follows the header. Only what is on the
+//!   stack is saved. A frame that does not fit ends the call with [`Trap::StackExhausted`], at the call that was
+//!   to be suspended; a request that an import has posted is then pending with nobody who waits for it.
+//! * **Meanwhile** fuel may be added, and the kill word be set, which counts at the next look. With less
+//!   `depth` than before the call may end with [`Trap::StackExhausted`]. Memory, globals and tables are the
+//!   instance's own, and whoever answers a request may read and write them.
+//! * **Another thread** may resume it. Compiled code has no fences: who hands an instance over releases it at
+//!   the device's scope, and who takes it acquires.
+//! * **Giving up.** Set `state` to 0, and the next call begins anew. A request that is pending is the
+//!   import's to forget.
+//! * **Other modules.** For a function of another module ([`Provider::Module`]) `suspends` must be what
+//!   [`Compiled::may_suspend`] says there. What it runs is saved in its own instance's area, and its own kill word
+//!   and slice preempt it; `state` and `fuel` of the instance that was called count. Until the call has ended
+//!   nothing else may call into either.
+//!
+//! What it costs:
+//!
+//! * A function that cannot reach such an import is compiled as without the option; with `preempt`, one
+//!   without loops and calls. Any other has two instructions more at its entry, a comparison and a branch, and
+//!   the stub of an import one or two. No loop and no call has more; what saves and restores is out of line.
+//!   Of an address that was checked before a call that may suspend nothing is known after it.
+//! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
+//!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
+//!   every one: an import that is asked too early costs that much.
+//! * A loop can then be entered at more than one place. That hinders ptxas where it moves code out of
+//!   loops, which is why `preempt` is an option of its own.
 //!
 //! # Inside
 //!

@@ -289,3 +289,48 @@ fn only_what_can_be_suspended_pays() {
     }
     assert_ne!(of(&off, "f3"), of(&on, "f3"));
 }
+
+/// What a function runs from its first label to its first return, labels without their numbers.
+fn hot(ptx: &str, name: &str) -> Vec<String> {
+    let head = format!("{name} (.param");
+    let mut lines = ptx.lines();
+    while !(lines.clone().next())
+        .is_some_and(|l| l.starts_with(".func") && l.contains(&head) && !l.ends_with(';'))
+    {
+        lines.next().expect("the function is there");
+    }
+    let from = lines.skip_while(|l| !l.starts_with("$L"));
+    let to = from.take_while(|l| l.trim() != "ret;");
+    let label = |line: &str| match line.split_once("$L") {
+        Some((before, after)) => {
+            let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}$L{rest}")
+        }
+        None => line.to_owned(),
+    };
+    to.map(label).collect()
+}
+
+#[test]
+fn a_loop_runs_the_same_instructions_whether_it_can_be_preempted_or_not() {
+    let text = r#"(module (memory 1)
+      (func (export "sum") (param i32) (result i32) (local i32 i32)
+        (loop $outer
+          (local.set 2 (i32.const 3))
+          (loop $inner
+            (local.set 1 (i32.add (local.get 1) (i32.load (local.get 2))))
+            (br_if $inner (local.tee 2 (i32.sub (local.get 2) (i32.const 1)))))
+          (br_if $outer (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+        (local.get 1)))"#;
+    let emitted = |preempt| {
+        let bytes = encode(text);
+        let schedule = Schedule { preempt, ..NEVER };
+        let instance = Instance::new(&bytes, schedule, &LIMITS, None);
+        instance.process.compiled.ptx.clone()
+    };
+    let (off, on) = (emitted(false), emitted(true));
+    assert!(on.len() > off.len());
+    let loops = hot(&off, "f0");
+    assert!(loops.len() > 30 && loops.iter().filter(|l| l.contains("add.s64 %fuel")).count() == 2);
+    assert_eq!(hot(&on, "f0"), loops);
+}
