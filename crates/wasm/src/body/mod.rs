@@ -17,6 +17,7 @@ mod integer;
 mod memory;
 mod suspend;
 mod table;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,6 +30,7 @@ use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use memory::KnownAddresses;
 use suspend::Site;
+use ways::{Loop, LoopId};
 
 /// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -159,6 +161,9 @@ pub(crate) struct Body<'m> {
     indirect: BTreeSet<(u32, u32)>,
     /// Where the function may be suspended.
     sites: Vec<Site>,
+    loops: Vec<Loop>,
+    /// Loops that are open, the outermost first.
+    open_loops: Vec<LoopId>,
     /// How much of the operand stack is live across them, all together.
     kept: usize,
     /// Offset of the first operator.
@@ -214,6 +219,8 @@ impl<'m> Body<'m> {
             traps: false,
             indirect: BTreeSet::new(),
             sites: Vec::new(),
+            loops: Vec::new(),
+            open_loops: Vec::new(),
             kept: 0,
             start: 0,
         };

@@ -14,6 +14,7 @@
 
 use std::fmt::Write;
 
+use super::ways::LoopId;
 use super::{Body, Label, Operand, Place, Pred, Reg, line};
 use crate::{CompileError, Trap, abi};
 
@@ -26,6 +27,8 @@ const KEPT_FOR_EACH_BYTE: usize = 4;
 pub(super) struct Site {
     /// Where the function goes on: at the call, or behind the safepoint.
     resume: Label,
+    /// The loop that it is in, itself not in another one within that.
+    pub(super) within: Option<LoopId>,
     /// Offset of the operator, in the module's bytes.
     offset: usize,
     /// What of the operand stack is in registers. The locals come on top.
@@ -42,7 +45,7 @@ pub(super) struct Site {
 
 /// The number of a site, from 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct SiteId(usize);
+pub(super) struct SiteId(pub(super) usize);
 
 /// Function-local labels: where a site's frame is saved, and where it is restored.
 impl SiteId {
@@ -50,7 +53,7 @@ impl SiteId {
         format!("$V{}", self.0)
     }
 
-    fn restore(self) -> String {
+    pub(super) fn restore(self) -> String {
         format!("$R{}", self.0)
     }
 }
@@ -134,6 +137,7 @@ impl Body<'_> {
         self.addresses.clear();
         self.sites.push(Site {
             resume,
+            within: self.open_loops.last().copied(),
             offset: self.offset,
             regs,
             preds,
@@ -256,12 +260,11 @@ impl Body<'_> {
             line!(out, "  add.s32 %depth, %depth, -1;");
         }
         line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
-        line!(out, "  ld.global.b32 %tc, [%sn+-4];");
         for (at, reg) in locals.regs() {
             let at = at as i64 - below as i64;
             line!(out, "  ld.global.{} {reg}, [%sn+{at}];", reg.bits());
         }
-        write_dispatch(&mut out, sites.len());
+        self.write_ways(&mut out, &sites);
         for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
             let restored = |reg| self.is_local(reg);
             write_restore(&mut out, SiteId(i), site, slots, below, restored);
@@ -308,22 +311,6 @@ fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: u
     line!(out, "  bra $WL;");
 }
 
-/// Branches to the site whose number is in `%tc`. Only the function itself has written it.
-fn write_dispatch(out: &mut String, sites: usize) {
-    let labels = (0..sites).map(|i| SiteId(i).restore());
-    if sites <= 3 {
-        for (i, label) in labels.take(sites - 1).enumerate() {
-            line!(out, "  setp.eq.s32 %sp, %tc, {i};");
-            line!(out, "  @%sp bra {label};");
-        }
-        line!(out, "  bra {};", SiteId(sites - 1).restore());
-        return;
-    }
-    let labels: Vec<_> = labels.collect();
-    line!(out, "$RT: .branchtargets {};", labels.join(", "));
-    line!(out, "  brx.idx %tc, $RT;");
-}
-
 fn write_restore(
     out: &mut String,
     id: SiteId,
@@ -333,6 +320,7 @@ fn write_restore(
     is_restored: impl Fn(Reg) -> bool,
 ) {
     line!(out, "{}:", id.restore());
+    line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
     line!(out, "  add.s64 %sv, %sn, -{};", slots.bytes(0) + below);
     line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
     for (at, pred) in slots.preds() {

@@ -197,7 +197,7 @@ impl Generator {
 fn programs_made_at_random() {
     let mut all = Suspensions::default();
     let from = std::env::var("RANDOM_FROM").map_or(1, |n| n.parse().expect("a number"));
-    let count = std::env::var("RANDOM_COUNT").map_or(25, |n| n.parse().expect("a number"));
+    let count = std::env::var("RANDOM_COUNT").map_or(20, |n| n.parse().expect("a number"));
     for seed in from..from + count {
         let mut generator = Generator {
             state: seed,
