@@ -108,8 +108,8 @@
 //! | 1 | 0 | an import has suspended it |
 //! | 2 | 0 | it was preempted |
 //!
-//! The kernel `{prefix}run` does for each instance what `{prefix}enter` does, so that some begin and others go
-//! on. What a host must see to:
+//! The kernel `{prefix}run` does for each instance what `{prefix}enter` does: one that has ended begins again,
+//! so give it those alone that are to go on. What a host must see to:
 //!
 //! * **Save area.** Frames are saved at the end of the block: [`Initial::block_bytes`] counts the area in,
 //!   [`Initial::save_bytes`] is its size and may be changed before the block is made, and
@@ -139,8 +139,8 @@
 //! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
 //!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
 //!   every one: an import that is asked too early costs that much.
-//! * A loop can then be entered at more than one place. That hinders ptxas where it moves code out of
-//!   loops, which is why `preempt` is an option of its own.
+//! * Loops have one entry as before: who goes back into one passes through its safepoint (`body/ways.rs` says
+//!   why). MEASURED
 //!
 //! # Inside
 //!

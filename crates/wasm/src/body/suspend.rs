@@ -3,8 +3,9 @@
 //! A site is a call that may suspend, or with preemption a safepoint. What is live there are the locals and
 //! the operand stack below the call: those registers are saved, in a frame on the save area's stack, and
 //! the function returns [`abi::SUSPENDED`] for its fuel, as it returns -1 for a trap. When it is entered with
-//! such a fuel, it takes its frame off again and branches to the site; a call is then made once more, and
-//! its callee does the same. Frames come off in the reverse order, so no frame says whose it is.
+//! such a fuel, it takes its frame off again and goes to the site, through the loops that the site is in; a
+//! call is then made once more, and its callee does the same. Frames come off in the reverse order, so no frame
+//! says whose it is.
 //!
 //! All of that is out of line. The running code pays a comparison and a branch at the entry, and what
 //! ptxas makes of a call that can be reached from there.

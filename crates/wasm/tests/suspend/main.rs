@@ -10,4 +10,5 @@ mod linked;
 mod modules;
 mod random;
 mod run;
+mod shape;
 mod suite;
