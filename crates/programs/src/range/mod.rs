@@ -15,7 +15,7 @@ pub const ADD: u32 = 0;
 pub const SPREAD: u32 = 1;
 /// Halves a range down to grains.
 pub const SPLIT: u32 = 2;
-/// A warp that divides a range among up to 32 tasks, down to grains.
+/// A warp that divides a range among up to 64 tasks, down to grains.
 pub const FAN: u32 = 3;
 /// A warp that adds 1 to each cell of a range.
 pub const GRAIN: u32 = 4;
@@ -52,7 +52,7 @@ pub static PROGRAM: Program = Program {
         },
         Function {
             shape: Shape::Warp,
-            max_spawn: 32,
+            max_spawn: 64,
             spawns: true,
             ..lane("fan", twin::fan)
         },
