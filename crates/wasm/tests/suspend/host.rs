@@ -8,7 +8,8 @@ use everwarp_wasm::{
     CallState, DevInstance, DevSuspension, FunctionType, KILL_INTERVAL, SUSPENDED, ValueType, YIELD,
 };
 
-use crate::support::instance::{Process, SharedMachine, Trapped};
+use crate::support::instance::{Process, Trapped};
+use crate::support::machine::SharedMachine;
 
 /// When to suspend.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +140,13 @@ pub(crate) fn without_externs(ptx: &str) -> String {
     lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
+/// Stores a number of so many bytes.
+pub(crate) fn store(process: &Process, at: u64, bytes: usize, number: u64) {
+    let mut machine = process.machine.borrow_mut();
+    let stored = machine.write(at, &number.to_le_bytes()[..bytes]);
+    stored.expect("there is memory");
+}
+
 /// The control record in the machine's memory, and what resumes its instances.
 pub(crate) struct Host {
     pub(crate) control: u64,
@@ -162,13 +170,17 @@ impl Host {
         let mut record = vec![0; CONTROL_BYTES];
         record[RANDOM..RANDOM + 8].copy_from_slice(&schedule.seed.to_le_bytes());
         record[BELOW..BELOW + 4].copy_from_slice(&schedule.suspensions_below.to_le_bytes());
-        let control = machine.borrow_mut().memory.allocate(record);
-        Self { control, schedule }
+        let length = record.len() as u64;
+        let control = machine.borrow_mut().allocate(&record, length);
+        Self {
+            control: control.expect("there is memory"),
+            schedule,
+        }
     }
 
     fn word(&self, process: &Process, at: usize) -> u64 {
         let mut machine = process.machine.borrow_mut();
-        let loaded = machine.memory.load(self.control + at as u64, 4);
+        let loaded = machine.number(self.control + at as u64, 4);
         loaded.expect("the record is there")
     }
 
@@ -184,34 +196,25 @@ impl Host {
     }
 
     fn set_pending(&self, process: &Process, times: u64) {
-        let mut machine = process.machine.borrow_mut();
-        let stored = machine
-            .memory
-            .store(self.control + PENDING as u64, 4, times);
-        stored.expect("the record is there");
+        store(process, self.control + PENDING as u64, 4, times);
     }
 
     /// A hash of everything that was asked.
     pub(crate) fn asked(&self, process: &Process) -> u64 {
         let mut machine = process.machine.borrow_mut();
-        let loaded = machine.memory.load(self.control + HASH as u64, 8);
+        let loaded = machine.number(self.control + HASH as u64, 8);
         loaded.expect("the record is there")
     }
 
     fn state(process: &Process) -> CallState {
         let at = process.block + offset_of!(DevInstance, state) as u64;
-        let code = process.machine.borrow_mut().memory.load(at, 4);
+        let code = process.machine.borrow_mut().number(at, 4);
         CallState::from_code(code.expect("the header is there") as u32).expect("a known state")
     }
 
     fn set_fuel(process: &Process, fuel: i64) {
         let at = process.block + offset_of!(DevInstance, fuel) as u64;
-        let stored = process
-            .machine
-            .borrow_mut()
-            .memory
-            .store(at, 8, fuel as u64);
-        stored.expect("the header is there");
+        store(process, at, 8, fuel as u64);
     }
 
     /// Asks an instance to yield when it looks next: by the kill word, or by a slice of one look.
@@ -221,15 +224,12 @@ impl Host {
         } else {
             (YIELD, 0)
         };
-        let memory = &mut process.machine.borrow_mut().memory;
         let at = process.block + offset_of!(DevInstance, kill) as u64;
-        memory
-            .store(at, 4, kill.into())
-            .expect("the header is there");
+        store(process, at, 4, kill.into());
         let record = process.compiled.layout.suspension;
         let record = record.expect("it is compiled to be preempted");
         let at = process.block + (record + offset_of!(DevSuspension, slice)) as u64;
-        memory.store(at, 4, slice).expect("the record is there");
+        store(process, at, 4, slice);
     }
 
     /// The fuel that an instance goes on with, which was preempted so many times. Who runs for long is preempted

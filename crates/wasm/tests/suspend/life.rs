@@ -7,7 +7,7 @@ use everwarp_wasm::{
     Trap, compile,
 };
 
-use crate::host::{NEVER, Schedule};
+use crate::host::{NEVER, Schedule, store};
 use crate::run::{Instance, LIMITS, encode, options};
 
 const TEXT: &str = r#"(module
@@ -49,15 +49,13 @@ impl Life {
 
     fn state(&self) -> CallState {
         let at = self.at(offset_of!(DevInstance, state));
-        let code = self.0.process.machine.borrow_mut().memory.load(at, 4);
+        let code = self.0.process.machine.borrow_mut().number(at, 4);
         CallState::from_code(code.expect("the header is there") as u32).expect("a known state")
     }
 
     fn set(&mut self, field: usize, bytes: usize, value: u64) {
         let at = self.at(field);
-        let mut machine = self.0.process.machine.borrow_mut();
-        let stored = machine.memory.store(at, bytes, value);
-        stored.expect("the header is there");
+        store(&self.0.process, at, bytes, value);
     }
 
     /// The import answers when it is asked next.

@@ -7,8 +7,8 @@ use everwarp_wasm::{
 
 use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
 use crate::run::{LIMITS, encode, schedules};
-use crate::support::instance::{Process, SharedMachine};
-use crate::support::ptx::Machine;
+use crate::support::instance::Process;
+use crate::support::machine::interpreter;
 
 const LIBRARY: &str = r#"(module
   (import "host" "ask" (func $ask (param i64) (result i64)))
@@ -83,19 +83,20 @@ impl Linked {
     fn new(schedule: Schedule, saves: [Option<u64>; 2]) -> Self {
         let library = part(LIBRARY, "a_", schedule, None);
         let importer = part(IMPORTER, "b_", schedule, Some(library));
-        let machine = SharedMachine::new(Machine::new().into());
+        let machine = interpreter();
         let host = Host::new(&machine, schedule);
         let (params, results) = (vec![ValueType::I64], vec![ValueType::I64]);
         let ask = provider("host_ask", &FunctionType { params, results }, host.control);
         for text in [ask, library.ptx.clone(), importer.ptx.clone()] {
-            let loaded = machine.borrow_mut().load(&without_externs(&text));
+            let text = without_externs(&text);
+            let loaded = machine.borrow_mut().load("", &text, &[], LIMITS.depth);
             loaded.expect("the parts make one image");
         }
         let put = |compiled: &'static Compiled, prefix, block, save: Option<u64>| {
             let initial = compiled.instantiate(&Other(compiled, block), &LIMITS);
             let mut initial = initial.expect("all that it imports is there");
             initial.save_bytes = save.unwrap_or(initial.save_bytes);
-            Process::new(compiled, &machine, prefix, &initial)
+            Process::new(compiled, &machine, prefix, &initial).expect("there is memory")
         };
         let library = put(library, "a_", 0, saves[0]);
         let importer = put(importer, "b_", library.block, saves[1]);

@@ -9,8 +9,8 @@ use everwarp_wasm::{
 };
 
 use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
-use crate::support::instance::{Process, SharedMachine};
-use crate::support::ptx::Machine;
+use crate::support::instance::Process;
+use crate::support::machine::interpreter;
 
 pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 4,
@@ -103,17 +103,17 @@ impl Instance {
     ) -> Option<Self> {
         let compiled = compile(bytes, &options(bytes, schedule)?).expect("it is supported");
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
-        let machine = SharedMachine::new(Machine::new().into());
+        let machine = interpreter();
         let host = Host::new(&machine, schedule);
         let providers = providers(compiled, host.control);
         let text = providers + &without_externs(&compiled.ptx);
-        let loaded = machine.borrow_mut().load(&text);
+        let loaded = machine.borrow_mut().load("", &text, &[], limits.depth);
         loaded.expect("the interpreter reads what is emitted");
         let initial = compiled.instantiate(&HostLink(compiled), limits);
         let mut initial = initial.ok()?;
         initial.save_bytes = save_bytes.unwrap_or(initial.save_bytes);
         Some(Self {
-            process: Process::new(compiled, &machine, "", &initial),
+            process: Process::new(compiled, &machine, "", &initial).expect("there is memory"),
             host,
             suspensions: Suspensions::default(),
         })
@@ -145,7 +145,7 @@ impl Instance {
 
     fn word(&self, at: usize) -> u64 {
         let mut machine = self.process.machine.borrow_mut();
-        let word = machine.memory.load(self.process.block + at as u64, 8);
+        let word = machine.number(self.process.block + at as u64, 8);
         word.expect("the header is there")
     }
 
@@ -154,16 +154,15 @@ impl Instance {
             self.word(offset_of!(DevInstance, memory)),
             self.word(offset_of!(DevInstance, memory_bytes)),
         );
-        let mut machine = self.process.machine.borrow_mut();
-        let memory = machine.memory.bytes(memory, len as usize);
-        let memory = memory.expect("linear memory is there").to_vec();
-        drop(machine);
+        let mut bytes = vec![0; len as usize];
+        let read = self.process.machine.borrow_mut().read(memory, &mut bytes);
+        read.expect("linear memory is there");
         Seen {
             outcomes,
             globals: (0..globals)
                 .map(|g| self.process.global(g).expect("the global is there"))
                 .collect(),
-            memory,
+            memory: bytes,
             asked: self.host.asked(&self.process),
         }
     }
