@@ -243,6 +243,7 @@ fn what_is_imported_traps_or_is_provided() {
         name: "divide".to_owned(),
         symbol: library.symbol(1),
         provider: Provider::Module,
+        suspends: false,
     };
     let importer = part(importer, "b_", vec![provided]);
     for (prefix, compiled, calls) in [
