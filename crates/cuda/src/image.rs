@@ -199,14 +199,19 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     writeln!(out, "}}\n#include \"everwarp/engine.cu\"")
 }
 
-/// Warp-shaped functions are calls: they run for long, and the scheduler stays small without their code.
+/// What runs a warp-shaped task; outlined functions are calls, and the scheduler stays small without their code.
 fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
     let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
     for (id, program, function) in functions() {
         let (program, params) = (program.name, program.params_name);
+        let how = if function.outlined {
+            "EW_CALL"
+        } else {
+            "EW_FN"
+        };
         writeln!(
             out,
-            "EW_CALL WarpEnd call_{program}_{0}(DevTask task, u32 lane) {{\n  \
+            "{how} WarpEnd run_{program}_{0}(DevTask task, u32 lane) {{\n  \
              Warp t(Lane::begin(task, meta({id})), lane);\n  \
              {program}_{0}(t, *(const {params}*)t.params());\n  return WarpEnd::of(t);\n}}",
             function.name
@@ -219,7 +224,7 @@ fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
     for (id, program, function) in functions() {
         writeln!(
             out,
-            "    case {id}: return call_{}_{}(task, lane);",
+            "    case {id}: return run_{}_{}(task, lane);",
             program.name, function.name
         )?;
     }

@@ -5,7 +5,7 @@
 namespace ew {
 
 EW_FN void dispatch_lane(u32 fn, Lane& t);    // generated with the image
-EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane);  // generated: each function is a call
+EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane);  // generated with the image
 EW_FN void dispatch_block(u32 fn, Block& t);  // generated with the image
 
 EW_FN void set_state(Worker& w, u32 state, u32 fn) {
@@ -309,9 +309,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
-  if (__shfl_sync(ALL, idle, 0) == 0 || local_count(q) < 2) return;
+  if (local_count(q) < 2) return;
   const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
-  if (meta(fn_of(far)).shape() == SHAPE_WARP) scatter();
+  if (meta(fn_of(far)).shape() == SHAPE_WARP && __shfl_sync(ALL, idle, 0) != 0) scatter();
 }
 
 }  // namespace ew

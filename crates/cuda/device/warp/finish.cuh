@@ -60,23 +60,14 @@ EW_CALL void finish(Outcome o) {
   const bool uniform = counting != 0 && __all_sync(ALL, !counts || o.task.group == group);
   const bool own = uniform && (owed == 0 || creditor == group);
   bool fired = false, paid = false;
-  // The continuation of a group that may end here, fetched while its count changes: it was written before any of the
-  // group's tasks was handed on, and does not change before the group has fired.
-  DevTask early{};
   if (own) {
     const int total = (int)__reduce_add_sync(ALL, counts ? change : 0) - (int)owed;
     const bool defer = total <= 0 && (o.more || total == 0);
-    if (!defer && w.lane == __ffs(counting) - 1) {
-      if (total < 0) early = load_task(&w.e.groups[group].then, relaxed, gpu);
-      fired = settle(w.e, group, total);
-    }
+    if (!defer && w.lane == __ffs(counting) - 1) fired = settle(w.e, group, total);
     __syncwarp();
     if (w.lane == 0) debt = Debt{group, defer ? (u32)-total : 0};
   } else {
-    if (counts) {
-      if ((int)change < 0) early = load_task(&w.e.groups[o.task.group].then, relaxed, gpu);
-      fired = settle(w.e, o.task.group, (int)change);
-    }
+    if (counts) fired = settle(w.e, o.task.group, (int)change);
     if (owed != 0 && w.lane == 0) {
       paid = settle(w.e, creditor, -(int)owed);
       debt.owed = 0;
@@ -95,9 +86,8 @@ EW_CALL void finish(Outcome o) {
     DevTask then = o.then;
     u64 value = 0;
     if (fires) {
-      then = early;
-      if (round != 0) then = load_task(&w.e.groups[id].then, relaxed, gpu);
-      if ((then.head & TASK_ARG_FROM_GROUP) || fn_of(then.head) == FN_COMPLETE) value = load(&w.e.groups[id].value, relaxed, gpu);
+      then = load_task(&w.e.groups[id].then, relaxed, gpu);
+      value = load(&w.e.groups[id].value, relaxed, gpu);
     }
     groups_free_here(w, id, mine);
     const bool ends = fires && fn_of(then.head) == FN_COMPLETE;

@@ -6,8 +6,6 @@
 //! reads. That is enough because a task that leaves children behind hands them on after its reports: what
 //! it reported happens before their end. Here each child goes to another warp through its inbox.
 //!
-//! The continuation is read before the count changes, while the reader still holds the group.
-//!
 //! Debts are not modelled. A warp that owes has only put off a change that takes from the count, or set it
 //! off against what it spawned: the count is never smaller than the tasks that remain.
 
@@ -80,18 +78,18 @@ impl Group {
         if change > 0 {
             self.pending.fetch_add(change as u32, Relaxed);
         } else if change < 0 {
-            let then = self.then.load(Relaxed);
             let old = self.pending.fetch_add(change as u32, self.rules.take);
             if old.wrapping_add(change as u32) == 0 {
                 if self.rules.fences {
                     fence(Acquire);
                 }
-                self.fire(then);
+                self.fire();
             }
         }
     }
 
-    fn fire(&self, then: u32) {
+    fn fire(&self) {
+        let then = self.then.load(Relaxed);
         let value = self.value.load(Relaxed);
         self.fired.fetch_add(1, StdOrdering::Relaxed);
         assert_eq!(then, THEN, "the record is not seen");

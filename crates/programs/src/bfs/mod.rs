@@ -84,10 +84,11 @@ dev_struct! {
     }
 }
 
-/// A warp-shaped function that spawns.
+/// A long warp-shaped function that spawns.
 const fn warp(name: &'static str, twin: TwinFn) -> Function {
     Function {
         shape: Shape::Warp,
+        outlined: true,
         spawns: true,
         ..lane(name, twin)
     }

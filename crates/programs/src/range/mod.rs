@@ -4,7 +4,8 @@
 mod twin;
 
 use everwarp::{
-    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
+    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Pending, Program, Shape,
+    dev_struct,
 };
 
 use crate::lane;
@@ -109,12 +110,18 @@ impl Range {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, engine: &Engine, function: u32) -> Result<(), Error> {
-        let cells = self.cells.len() as u32;
-        if cells == 0 {
-            return Ok(());
+        match self.cells.len() {
+            0 => Ok(()),
+            _ => self.begin(engine, function)?.wait().map(drop),
         }
-        let root = self.instance.task(function).args(0, cells);
-        engine.submit(root)?.wait().map(drop)
+    }
+    /// Submits one root over all cells, of which there are some; as [`run`](Self::run) without waiting.
+    ///
+    /// # Errors
+    /// Whatever ends the engine.
+    pub fn begin(&self, engine: &Engine, function: u32) -> Result<Pending, Error> {
+        let cells = self.cells.len() as u32;
+        engine.submit(self.instance.task(function).args(0, cells))
     }
     /// Sets all cells to 0.
     ///
