@@ -258,12 +258,12 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     }
     writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;
     // Spelled out, so that it folds where a task names the function it spawns.
-    write!(out, "EW_FN bool is_block(u32 fn) {{ return false")?;
-    for (id, _, _) in image
-        .functions()
-        .filter(|(_, _, f)| f.shape == Shape::Block)
-    {
-        write!(out, " || fn == {id}")?;
+    for (name, shape) in [("is_block", Shape::Block), ("is_warp", Shape::Warp)] {
+        write!(out, "EW_FN bool {name}(u32 fn) {{ return false")?;
+        for (id, _, _) in image.functions().filter(|(_, _, f)| f.shape == shape) {
+            write!(out, " || fn == {id}")?;
+        }
+        writeln!(out, "; }}")?;
     }
-    writeln!(out, "; }}")
+    Ok(())
 }

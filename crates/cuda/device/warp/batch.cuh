@@ -311,7 +311,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   count_batches(w, q, 1, 1);
   if (local_count(q) < 2) return;
   const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
-  if (meta(fn_of(far)).shape() == SHAPE_WARP && __shfl_sync(ALL, idle, 0) != 0) scatter();
+  if (is_warp(fn_of(far)) && __shfl_sync(ALL, idle, 0) != 0) scatter();
 }
 
 }  // namespace ew
