@@ -177,9 +177,9 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     }
     writeln!(out, "#line 1 \"dispatch\"\nnamespace ew {{")?;
     write_meta(out, image)?;
+    write_warp_dispatch(out, image)?;
     for (shape, name, view) in [
         (Shape::Lane, "lane", "Lane"),
-        (Shape::Warp, "warp", "Warp"),
         (Shape::Block, "block", "Block"),
     ] {
         writeln!(
@@ -197,6 +197,38 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         writeln!(out, "  }}\n}}")?;
     }
     writeln!(out, "}}\n#include \"everwarp/engine.cu\"")
+}
+
+/// What runs a warp-shaped task; outlined functions are calls, and the scheduler stays small without their code.
+fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
+    let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
+    for (id, program, function) in functions() {
+        let (program, params) = (program.name, program.params_name);
+        let how = if function.outlined {
+            "EW_CALL"
+        } else {
+            "EW_FN"
+        };
+        writeln!(
+            out,
+            "{how} WarpEnd run_{program}_{0}(DevTask task, u32 lane) {{\n  \
+             Warp t(Lane::begin(task, meta({id})), lane);\n  \
+             {program}_{0}(t, *(const {params}*)t.params());\n  return WarpEnd::of(t);\n}}",
+            function.name
+        )?;
+    }
+    writeln!(
+        out,
+        "EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane) {{\n  switch (fn) {{"
+    )?;
+    for (id, program, function) in functions() {
+        writeln!(
+            out,
+            "    case {id}: return run_{}_{}(task, lane);",
+            program.name, function.name
+        )?;
+    }
+    writeln!(out, "  }}\n  return WarpEnd{{}};\n}}")
 }
 
 /// The table that the scheduler reads: shape, order and limits of each function.
