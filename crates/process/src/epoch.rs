@@ -1,20 +1,9 @@
-//! The engine that all programs share, and the epoch that lets running code notice a kill.
+//! The epoch that lets running code notice a kill.
 
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use wasmtime::{Config, Engine};
-
-/// The engine, made at first use. An error is a machine that wasmtime cannot generate code for.
-pub(crate) fn engine() -> Result<&'static Engine, String> {
-    static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
-    let make = || {
-        let mut config = Config::new();
-        config.consume_fuel(true).epoch_interruption(true);
-        Engine::new(&config).map_err(|e| format!("{e:#}"))
-    };
-    ENGINE.get_or_init(make).as_ref().map_err(Clone::clone)
-}
+use crate::engines::Engines;
 
 /// How many kills have not been noticed yet.
 ///
@@ -57,14 +46,14 @@ impl Kills {
     }
 
     /// Moves the epoch on while a kill is pending.
-    pub(crate) fn drive(&self, engine: &Engine) {
+    pub(crate) fn drive(&self, engines: &Engines) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.stop {
             if state.pending == 0 {
                 state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            engine.increment_epoch();
+            engines.increment_epoch();
             let waited = self.changed.wait_timeout(state, STEP);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, available_parallelism};
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::epoch::{Kills, engine};
+use crate::engines::{Engines, POOL};
+use crate::epoch::Kills;
 use crate::exit::{Exit, Reason, TrapKind};
 use crate::pid::{Pid, StalePid};
 use crate::process::{Killed, Process, State};
@@ -152,6 +154,30 @@ fn work(shared: &Shared) {
     runtime.shutdown_background();
 }
 
+/// So many threads of those that the pool has instances for.
+struct Permit(usize);
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+impl Permit {
+    fn take(count: usize) -> std::io::Result<Self> {
+        let more = |have: usize| have.checked_add(count).filter(|n| *n <= POOL as usize);
+        // Only the number itself is agreed upon.
+        let taken = THREADS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let refused = |have| {
+            let text = format!("{count} threads beside {have}: there may be {POOL} for processes");
+            std::io::Error::other(text)
+        };
+        taken.map(|_| Self(count)).map_err(refused)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
 /// Runs processes on a fixed set of threads.
 ///
 /// Dropping it kills what still runs.
@@ -159,6 +185,7 @@ pub struct Host {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     driver: Option<JoinHandle<()>>,
+    _permit: Permit,
 }
 
 impl std::fmt::Debug for Host {
@@ -172,13 +199,15 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The system refuses a thread, or wasmtime does not generate code for this machine.
+    /// The system refuses a thread, wasmtime does not generate code for this machine, or all hosts together would
+    /// have more than 1,024 threads.
     pub fn start(threads: Option<NonZeroUsize>) -> std::io::Result<Self> {
         let count = match threads {
             Some(count) => count.get(),
             None => available_parallelism()?.get(),
         };
-        let engine = engine().map_err(std::io::Error::other)?;
+        let engines = Engines::get().map_err(std::io::Error::other)?;
+        let permit = Permit::take(count)?;
         let shared = Arc::new(Shared {
             table: Mutex::new(Table::new()),
             queue: Mutex::default(),
@@ -190,12 +219,13 @@ impl Host {
             shared,
             threads: Vec::with_capacity(count),
             driver: None,
+            _permit: permit,
         };
         let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name).spawn(body)
         };
         let shared = host.shared.clone();
-        let drive = Box::new(move || shared.kills.drive(engine));
+        let drive = Box::new(move || shared.kills.drive(engines));
         host.driver = Some(spawn("processes".to_owned(), drive)?);
         for n in 0..count {
             let shared = host.shared.clone();

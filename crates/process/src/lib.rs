@@ -21,6 +21,7 @@
 //! This crate is internal to everwarp and promises no stability.
 
 mod config;
+mod engines;
 mod epoch;
 mod exit;
 mod host;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use wasmparser::{Parser, Payload, TypeRef, Validator, WasmFeatures};
-use wasmtime::{InstancePre, Linker, Module};
+use wasmtime::{Engine, InstancePre, Linker, Module};
 
-use crate::epoch::engine;
+use crate::engines::{Engines, Table};
 use crate::limits::ELEMENT_BYTES;
 use crate::run::{Guest, ProcExit};
 
@@ -65,6 +65,7 @@ impl std::fmt::Debug for Program {
 #[derive(Default)]
 struct Found {
     start_bytes: u64,
+    tables: Vec<Table>,
     imports: Vec<(usize, String, String)>,
 }
 
@@ -83,7 +84,11 @@ fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
             }
             Payload::TableSection(tables) => {
                 for table in tables {
-                    found.start_bytes += table?.ty.initial * ELEMENT_BYTES;
+                    let ty = table?.ty;
+                    found.start_bytes += ty.initial * ELEMENT_BYTES;
+                    found.tables.push(Table {
+                        maximum: ty.maximum,
+                    });
                 }
             }
             Payload::ImportSection(imports) => {
@@ -103,8 +108,7 @@ fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
     Ok(found)
 }
 
-fn linker() -> wasmtime::Result<Linker<Guest>> {
-    let engine = engine().map_err(wasmtime::Error::msg)?;
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
     // The library's own refuses codes from 126 on, which programs do use.
@@ -122,20 +126,31 @@ impl Program {
     ///
     /// What is wrong with it, with the offset where there is one.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
-        let engine = engine().map_err(LoadError::Machine)?;
+        let engines = Engines::get().map_err(LoadError::Machine)?;
         let found = examine(bytes).map_err(|e| LoadError::Invalid {
             offset: e.offset(),
             message: e.message().to_owned(),
         })?;
+        let mut refused = None;
+        for engine in engines.of(&found.tables) {
+            match Self::compile(engine, bytes, &found) {
+                Err(LoadError::Compile(why)) => refused = Some(why),
+                decided => return decided,
+            }
+        }
+        Err(LoadError::Compile(refused.unwrap_or_default()))
+    }
+
+    fn compile(engine: &Engine, bytes: &[u8], found: &Found) -> Result<Self, LoadError> {
         let compile = |e: wasmtime::Error| LoadError::Compile(format!("{e:#}"));
-        let linker = linker().map_err(compile)?;
+        let linker = linker(engine).map_err(compile)?;
         let mut store = wasmtime::Store::new(engine, Guest::bare());
-        for (offset, module, name) in found.imports {
-            if linker.get(&mut store, &module, &name).is_err() {
+        for (offset, module, name) in &found.imports {
+            if linker.get(&mut store, module, name).is_err() {
                 return Err(LoadError::Import {
-                    offset,
-                    module,
-                    name,
+                    offset: *offset,
+                    module: module.clone(),
+                    name: name.clone(),
                 });
             }
         }
