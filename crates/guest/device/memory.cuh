@@ -2,8 +2,9 @@
 
 namespace process {
 
+// Past the first-level cache, which may hold the parameters that another table had in the same place.
 __device__ __forceinline__ DevProcess* at(const DevProcessTable& t, u32 slot) {
-  return (DevProcess*)(t.records + slot * t.record_stride);
+  return (DevProcess*)(__ldcg((const u64*)&t.records) + slot * __ldcg(&t.record_stride));
 }
 __device__ __forceinline__ DevInstance* instance(DevProcess* p) { return (DevInstance*)(p + 1); }
 // An import is called with the block of its caller.

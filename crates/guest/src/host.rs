@@ -43,6 +43,8 @@ pub struct Host {
     server: Option<Server>,
     dispatcher: Option<JoinHandle<()>>,
     depth: u32,
+    /// What the tables point to, as long as processes run.
+    _common: Common,
 }
 
 impl std::fmt::Debug for Host {
@@ -117,6 +119,7 @@ impl Host {
             server: Some(server),
             dispatcher: Some(dispatcher),
             depth,
+            _common: common,
         })
     }
 

@@ -23,7 +23,7 @@ const SAVE_MOST: u64 = 64 << 10;
 /// are first used, because the bus is slower.
 const CLEARED_MOST: u64 = 256 << 20;
 
-/// What all modules of a host share.
+/// What all modules of a host share. It must live as long as their places.
 pub(crate) struct Common {
     /// How deep calls may nest.
     pub(crate) depth: u32,

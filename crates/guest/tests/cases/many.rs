@@ -26,7 +26,8 @@ pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
 /// Every process's memory is zero at first and stays its own, whatever a hostile one beside it tries.
 pub(super) fn neighbours(host: &Host) -> Result<(), Failed> {
     let module = number("neighbour");
-    for _ in 0..3 {
+    let mut wrong = Vec::new();
+    for round in 0..3 {
         let good = host.spawn_many(module, &config(&["good"]), 500)?;
         let hostile = host.spawn_many(module, &config(&["hostile"]), 50)?;
         let more = host.spawn_many(module, &config(&["good"]), 500)?;
@@ -38,8 +39,23 @@ pub(super) fn neighbours(host: &Host) -> Result<(), Failed> {
             }
         }
         for pid in good.into_iter().chain(more) {
-            normal(&wait(host, pid)?, 0)?;
+            let exit = wait(host, pid)?;
+            if exit.reason != Reason::Normal(0) {
+                let found = exit.stdout.expect("it was captured").bytes;
+                let words: Vec<_> = found
+                    .chunks(8)
+                    .map(|w| w.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b)))
+                    .collect();
+                wrong.push(format!(
+                    "round {round}: {pid} ended by {:?}; at, found, expected: {words:x?}",
+                    exit.reason
+                ));
+            }
         }
+    }
+    if !wrong.is_empty() {
+        wrong.truncate(20);
+        return Err(wrong.join("\n").into());
     }
     Ok(())
 }
