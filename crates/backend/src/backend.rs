@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
+use everwarp_contract::{DevCompletion, DevHostCall, DevTask, DevWords, DevWorker};
 
 use crate::{BackendError, Image};
 
@@ -92,6 +92,25 @@ unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
+/// Where the host-call ring is on the host; the rules are those of `everwarp_contract::hostcall`.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCallMemory {
+    /// Headers, `slot_count` of them.
+    pub slots: *mut DevHostCall,
+    /// Data areas.
+    pub data: *mut u8,
+    /// The submission queue, `entry_count` words, of which the device is the only writer.
+    pub entries: *mut u64,
+    /// Number of slots, a power of two.
+    pub slot_count: u32,
+    /// Number of entries, a power of two.
+    pub entry_count: u32,
+}
+// SAFETY: plain addresses; the access rules are those of `everwarp_contract::hostcall`.
+unsafe impl Send for HostCallMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostCallMemory {}
+
 /// How the pools fared so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
@@ -138,6 +157,10 @@ pub trait Backend: Send + Sync {
 
     /// Allocates zeroed memory that tasks can reach, aligned to 256 bytes; works while resident.
     fn alloc(&self, bytes: u64) -> Result<u64, BackendError>;
+    /// As [`alloc`](Self::alloc), but what is in the memory is left as it is: any bytes.
+    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
+        self.alloc(bytes)
+    }
     /// Frees memory from [`alloc`](Self::alloc). `bytes` is the size it was allocated with.
     ///
     /// # Safety
@@ -167,6 +190,15 @@ pub trait Backend: Send + Sync {
     fn pool_state(&self) -> Result<PoolState, BackendError>;
     /// What it occupies.
     fn footprint(&self) -> Footprint;
+    /// Where the host-call ring is, if the image has one ([`Linked::host_call_slots`](crate::Linked)). The
+    /// addresses stay valid as long as the backend lives.
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        None
+    }
+    /// Bytes of the largest stack frame among all functions of the image; 0 where nothing is linked.
+    fn largest_frame(&self) -> u32 {
+        0
+    }
     /// How long the start took: from an open device to the engine's first answer.
     fn start_time(&self) -> Duration;
 

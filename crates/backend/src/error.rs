@@ -94,6 +94,28 @@ pub enum BackendError {
     /// The image could not be compiled.
     #[error("the image could not be compiled: {0}")]
     Compile(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Code that is linked into the image could not be assembled or linked.
+    #[error(
+        "{part} could not be linked into the image: {call} failed: {name} ({code}); the driver's log:\n{log}"
+    )]
+    Link {
+        /// Which part.
+        part: String,
+        /// The driver's function.
+        call: &'static str,
+        /// Its error code.
+        code: i32,
+        /// The code's name.
+        name: String,
+        /// What the driver's assembler or linker said.
+        log: String,
+    },
+    /// The machine code of a linked image does not say how large its stack frames are.
+    #[error(
+        "the driver's linker left no stack frames in the image's machine code, so no depth of calls is safe: \
+         update the driver, or use --engine cpu"
+    )]
+    Frames,
     /// The engine was lost earlier, because it got stuck.
     #[error("the engine was lost: {reason}")]
     Lost {

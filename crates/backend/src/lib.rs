@@ -6,9 +6,11 @@
 mod backend;
 mod context;
 mod error;
+mod linked;
 mod program;
 
-pub use backend::{Backend, EngineKind, Footprint, PoolState, Pools, SharedMemory};
+pub use backend::{Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, SharedMemory};
 pub use context::{TaskCx, TwinFn};
 pub use error::BackendError;
+pub use linked::{Linked, LinkedPart};
 pub use program::{Function, Image, MAX_SPAWN, Order, Program, Shape};

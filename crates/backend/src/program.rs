@@ -2,7 +2,7 @@
 
 use everwarp_contract::task::FN_FIRST;
 
-use crate::{BackendError, TwinFn};
+use crate::{BackendError, Linked, TwinFn};
 
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +91,18 @@ pub struct Image {
     /// The programs. A later image of the same engine may append to the list, never reorder it,
     /// because queued tasks name functions by number.
     pub programs: Vec<&'static Program>,
+    /// What is linked beside them.
+    pub linked: Linked,
 }
 
 impl Image {
+    /// An image of these programs, with nothing linked.
+    pub fn of(programs: Vec<&'static Program>) -> Self {
+        Self {
+            programs,
+            linked: Linked::default(),
+        }
+    }
     /// All functions in the order of their ids: the first has id [`FN_FIRST`].
     pub fn functions(
         &self,
@@ -121,8 +130,12 @@ impl Image {
     /// Checks that `next` may follow this image: it begins with the same programs.
     pub fn check_successor(&self, next: &Image) -> Result<(), BackendError> {
         let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
+        let parts = |image: &Image| -> Vec<_> {
+            let parts = image.linked.parts.iter();
+            parts.map(|p| (p.name.clone(), p.ptx.clone())).collect()
+        };
         let (old, new) = (names(self), names(next));
-        if new.starts_with(&old) {
+        if new.starts_with(&old) && parts(next).starts_with(&parts(self)) {
             return Ok(());
         }
         Err(BackendError::ImageOrder {
@@ -174,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_function_that_spawns_too_many_is_named() {
-        let image = |programs| Image { programs };
+        let image = Image::of;
         image(vec![&FITS]).check().expect("it is at the limit");
         let error = image(vec![&FITS, &WIDE]).check().expect_err("above it");
         let text = error.to_string();

@@ -56,18 +56,16 @@ pub(crate) enum CliError {
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once, so that it is clear what it means"))]
     Twice { option: &'static str, name: String },
-    #[error("the CUDA engine does not run WebAssembly processes yet")]
-    #[diagnostic(help("use --engine cpu, or auto"))]
-    ProcessEngine,
     #[error("the host of processes does not start: {0}")]
     ProcessHost(std::io::Error),
     #[error(transparent)]
     Spawn(#[from] everwarp_process::SpawnError),
+    #[error(transparent)]
+    GpuHost(#[from] everwarp_guest::StartError),
+    #[error(transparent)]
+    GpuSpawn(#[from] everwarp_guest::SpawnError),
     #[error("process {pid} ended: {reason}")]
-    Process {
-        pid: everwarp_process::Pid,
-        reason: everwarp_process::Reason,
-    },
+    Process { pid: String, reason: String },
     #[error("{failed} of {instances} processes failed; the first was {first}")]
     Processes {
         failed: u32,
@@ -112,7 +110,6 @@ impl CliError {
             | Self::Value { .. }
             | Self::UnknownBench { .. }
             | Self::NeedsRoads { .. }
-            | Self::ProcessEngine
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Spec(_) => 2,
             _ => 1,

@@ -197,10 +197,6 @@ fn json_of_one_process_is_alone_on_standard_output() {
 fn what_does_not_apply_is_an_error() {
     let bench = bench();
     for (args, says) in [
-        (
-            vec!["--engine", "cuda"],
-            "the CUDA engine does not run WebAssembly processes yet",
-        ),
         (vec!["--n", "3"], "`--n` does not apply to the program"),
         (vec!["--verify"], "`--verify` does not apply"),
         (vec!["--instances", "0"], "0 is not in 1.."),

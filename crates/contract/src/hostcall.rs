@@ -72,7 +72,7 @@
 //! | `PATH_SYMLINK` | length of the target, fd | target, new path | | |
 //! | `POLL_ONEOFF` | number of subscriptions, the process's realtime now, its monotonic now | `subscription`s, 48 bytes each | number of events | `event`s, 32 bytes each |
 //! | `SOCK_ACCEPT`, `SOCK_RECV`, `SOCK_SEND`, `SOCK_SHUTDOWN` | fd | | | |
-//! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset | | | |
+//! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use everwarp_backend::{BackendError, Linked};
 use sha2::{Digest, Sha256};
 
 use crate::image::Source;
@@ -91,8 +92,27 @@ impl Cache {
     /// There is no NVRTC, or the source does not compile.
     pub fn compile(&self, source: &Source, arch: u32) -> Result<Compiled, NvrtcError> {
         self.get(&key(source, arch), || {
-            let cubin = Nvrtc::open()?.compile(&source.unit, &source.headers, arch)?;
+            let cubin = Nvrtc::open()?.compile_source(source, arch)?;
             Ok(cubin.image)
+        })
+    }
+
+    /// The machine code of a relocatable source linked with other parts, by what `link` makes of the source's
+    /// own machine code. Both steps are kept: loading another module assembles nothing that was there before.
+    ///
+    /// # Errors
+    /// There is no NVRTC, the source does not compile, or `link` fails.
+    pub fn linked(
+        &self,
+        source: &Source,
+        linked: &Linked,
+        arch: u32,
+        link: impl FnOnce(&[u8]) -> Result<Vec<u8>, BackendError>,
+    ) -> Result<Compiled, BackendError> {
+        self.get(&linked_key(source, linked, arch), || {
+            let unit = self.compile(source, arch);
+            let unit = unit.map_err(|e| BackendError::Compile(Box::new(e)))?;
+            link(&unit.into_image())
         })
     }
 
@@ -134,8 +154,19 @@ pub fn key(source: &Source, arch: u32) -> String {
         part(name);
         part(text);
     }
-    for option in options(arch) {
+    for option in options(arch, source.relocatable) {
         part(&option);
+    }
+    hex(&hash.finalize())
+}
+
+/// The hash of the source's key and all that is linked to it.
+fn linked_key(source: &Source, linked: &Linked, arch: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(key(source, arch));
+    for part in &linked.parts {
+        hash.update((part.ptx.len() as u64).to_le_bytes());
+        hash.update(part.ptx.as_bytes());
     }
     hex(&hash.finalize())
 }
@@ -159,6 +190,8 @@ fn write(entry: &Path, image: &[u8]) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use everwarp_backend::LinkedPart;
+
     use super::*;
 
     #[test]
@@ -230,11 +263,37 @@ mod tests {
         let source = |unit: &str, header: &str| Source {
             unit: unit.into(),
             headers: vec![("h".into(), header.into())],
+            relocatable: false,
         };
         let base = key(&source("a", "b"), 90);
         assert_ne!(base, key(&source("a", "c"), 90));
         assert_ne!(base, key(&source("b", "b"), 90));
         assert_ne!(base, key(&source("a", "b"), 80));
         assert_eq!(base, key(&source("a", "b"), 90));
+    }
+
+    #[test]
+    fn the_key_of_a_linked_image_depends_on_each_part() {
+        let source = Source {
+            unit: "a".into(),
+            headers: Vec::new(),
+            relocatable: true,
+        };
+        let of = |parts: &[&str]| {
+            let part = |ptx: &&str| LinkedPart {
+                name: "p".into(),
+                ptx: (*ptx).into(),
+            };
+            let parts = parts.iter().map(part).collect();
+            let linked = Linked {
+                parts,
+                ..Linked::default()
+            };
+            linked_key(&source, &linked, 90)
+        };
+        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
+        for other in [&["ab"][..], &["a", "bc"], &["c", "ab"], &["ab", "d"]] {
+            assert_ne!(of(&["ab", "c"]), of(other));
+        }
     }
 }

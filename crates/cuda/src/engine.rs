@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
 use everwarp_backend::{
-    Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory,
+    Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
+    SharedMemory,
 };
 use everwarp_contract::control::REQUEST_PARK;
 use everwarp_contract::device::{
@@ -24,7 +25,9 @@ use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
 use crate::heap::Heap;
+use crate::hostcalls::HostCalls;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
+use crate::link::link;
 use crate::tables::Tables;
 
 /// How long a start may take before it is a failure; the first launch loads the kernel.
@@ -36,6 +39,8 @@ struct Kernel {
     raw: sys::CUfunction,
     shared_bytes: u32,
     tables: sys::CUdeviceptr,
+    /// Bytes of the largest stack frame; 0 where nothing is linked.
+    largest_frame: u32,
 }
 
 impl Kernel {
@@ -73,6 +78,7 @@ pub struct CudaEngine {
     pools: Pools,
     max_blocks: u32,
     tables: Tables,
+    host_calls: Option<HostCalls>,
     copier: Copier,
     heap: Mutex<Heap>,
     stream: Stream,
@@ -88,10 +94,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Compiles and loads an image. Nothing may be resident.
 fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
     image.check()?;
-    let cubin = Cache::user()
-        .compile(&source(image), arch)
-        .map_err(|e| BackendError::Compile(Box::new(e)))?
-        .into_image();
+    let (source, cache) = (source(image), Cache::user());
+    let linked = &image.linked;
+    let mut largest_frame = 0;
+    let cubin = if linked.is_empty() {
+        let compiled = cache.compile(&source, arch);
+        compiled.map_err(|e| BackendError::Compile(Box::new(e)))?
+    } else {
+        let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
+        largest_frame = crate::frame::largest_frame(&compiled.image).ok_or(BackendError::Frames)?;
+        // SAFETY: a context is current, and nothing is resident in it.
+        unsafe {
+            call!(cuCtxSetLimit(
+                sys::CUlimit::CU_LIMIT_STACK_SIZE,
+                linked.stack_bytes as usize
+            ))
+        }?;
+        compiled
+    }
+    .into_image();
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
     // unloaded: that would wait for the device.
@@ -129,6 +150,7 @@ fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
             raw: kernel,
             shared_bytes,
             tables,
+            largest_frame,
         })
     }
 }
@@ -162,7 +184,14 @@ impl CudaEngine {
         let max_blocks = occupancy(kernel, device.multiprocessors())?;
         let blocks = blocks.unwrap_or(max_blocks);
         check_size(blocks, max_blocks, pools)?;
-        let tables = Tables::new(pools, max_blocks)?;
+        let mut tables = Tables::new(pools, max_blocks)?;
+        let host_calls = match image.linked.host_call_slots {
+            0 => None,
+            slots => Some(HostCalls::new(slots)?),
+        };
+        if let Some(calls) = &host_calls {
+            tables.engine.host_calls = calls.ring();
+        }
         kernel.install(&tables.engine)?;
         let mut engine = Self {
             context: device.context,
@@ -171,6 +200,7 @@ impl CudaEngine {
             pools,
             max_blocks,
             tables,
+            host_calls,
             copier: Copier::new(device.context)?,
             heap: Mutex::new(Heap::new(&device.context)?),
             stream: Stream::new()?,
@@ -385,12 +415,15 @@ impl Backend for CudaEngine {
     }
 
     fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
-        self.check_lost()?;
-        self.context.enter()?;
-        let address = lock(&self.heap).alloc(&self.context, bytes)?;
+        let address = self.alloc_uncleared(bytes)?;
         // SAFETY: just allocated.
         unsafe { self.copier.fill(address, bytes, 0) }?;
         Ok(address)
+    }
+    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        lock(&self.heap).alloc(&self.context, bytes)
     }
     unsafe fn free(&self, address: u64, bytes: u64) {
         lock(&self.heap).free(address, bytes);
@@ -444,8 +477,18 @@ impl Backend for CudaEngine {
     fn footprint(&self) -> Footprint {
         let mut footprint = self.tables.footprint();
         footprint.host_bytes += self.copier.host_bytes();
+        if let Some(calls) = &self.host_calls {
+            footprint.host_bytes += calls.host_bytes();
+            footprint.device_bytes += calls.device_bytes();
+        }
         footprint.device_bytes += crate::heap::FIRST;
         footprint
+    }
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        self.host_calls.as_ref().map(HostCalls::memory)
+    }
+    fn largest_frame(&self) -> u32 {
+        lock(&self.epoch).kernel.largest_frame
     }
     fn start_time(&self) -> Duration {
         self.start_time
@@ -521,6 +564,7 @@ impl Drop for CudaEngine {
             unsafe {
                 self.tables.release();
                 self.copier.release();
+                self.host_calls.iter().for_each(|calls| calls.release());
                 lock(&self.heap).release();
             }
         }

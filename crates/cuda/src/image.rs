@@ -104,6 +104,8 @@ pub struct Source {
     pub unit: String,
     /// Headers: include name and text.
     pub headers: Vec<(String, String)>,
+    /// Whether it is to be linked with other code, rather than a whole program.
+    pub relocatable: bool,
 }
 
 /// A compilation unit of its own beside the engine's headers.
@@ -111,6 +113,7 @@ pub(crate) fn unit(text: &str) -> Source {
     Source {
         unit: text.to_owned(),
         headers: headers(),
+        relocatable: false,
     }
 }
 
@@ -143,6 +146,7 @@ pub fn source(image: &Image) -> Source {
     Source {
         unit,
         headers: headers(),
+        relocatable: !image.linked.is_empty(),
     }
 }
 
@@ -161,6 +165,10 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         FN_FIRST as usize + image.functions().count()
     )?;
     writeln!(out, "#include \"everwarp/api.cuh\"")?;
+    if !image.linked.is_empty() {
+        let declarations = &image.linked.declarations;
+        writeln!(out, "#line 1 \"linked\"\n{declarations}")?;
+    }
     for (i, program) in image.programs.iter().enumerate() {
         // Programs may share a struct of parameters.
         if image.programs[..i]

@@ -10,8 +10,11 @@ mod copy;
 mod device;
 mod driver;
 mod engine;
+mod frame;
 mod heap;
+mod hostcalls;
 pub mod image;
+mod link;
 #[cfg(all(test, loom))]
 mod models;
 pub mod nvrtc;

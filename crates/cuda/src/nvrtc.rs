@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
+use crate::image::Source;
+use crate::link::MAX_REGISTERS;
+
 /// Why a source could not be compiled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -228,6 +231,21 @@ impl Nvrtc {
         headers: &[(String, String)],
         arch: u32,
     ) -> Result<Cubin, NvrtcError> {
+        self.compile_with(unit, headers, &options(arch, false))
+    }
+
+    /// Compiles a unit, relocatable or not as it says.
+    pub fn compile_source(&self, source: &Source, arch: u32) -> Result<Cubin, NvrtcError> {
+        let options = options(arch, source.relocatable);
+        self.compile_with(&source.unit, &source.headers, &options)
+    }
+
+    fn compile_with(
+        &self,
+        unit: &str,
+        headers: &[(String, String)],
+        options: &[String],
+    ) -> Result<Cubin, NvrtcError> {
         let c = |s: &str| CString::new(s.replace('\0', " ")).expect("NULs were replaced");
         let unit = c(unit);
         let (names, texts): (Vec<_>, Vec<_>) = headers.iter().map(|(n, t)| (c(n), c(t))).unzip();
@@ -249,14 +267,17 @@ impl Nvrtc {
             }
         };
         self.check("nvrtcCreateProgram", created, None)?;
-        let result = self.compile_program(program, arch);
+        let result = self.compile_program(program, options);
         // SAFETY: created above and destroyed once.
         unsafe { (self.raw.destroy)(&raw mut program) };
         result
     }
 
-    fn compile_program(&self, program: Program, arch: u32) -> Result<Cubin, NvrtcError> {
-        let options = options(arch).map(|o| CString::new(o).expect("options hold no NUL"));
+    fn compile_program(&self, program: Program, options: &[String]) -> Result<Cubin, NvrtcError> {
+        let options: Vec<_> = options
+            .iter()
+            .map(|o| CString::new(o.as_str()).expect("options hold no NUL"))
+            .collect();
         let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: `program` is live; the options outlive the call.
         let compiled =
@@ -309,13 +330,20 @@ impl Nvrtc {
 }
 
 /// The options of every compilation; they are part of the cache's key.
-pub fn options(arch: u32) -> [String; 4] {
-    [
+pub fn options(arch: u32, relocatable: bool) -> Vec<String> {
+    let mut options = vec![
         format!("--gpu-architecture=sm_{arch}"),
         "--std=c++20".to_owned(),
         "-lineinfo".to_owned(),
         "--ptxas-options=-v".to_owned(),
-    ]
+    ];
+    if relocatable {
+        options.push("--relocatable-device-code=true".to_owned());
+        // The kernel has its launch bounds, but what compiled modules call has none, and must not need more
+        // registers than the kernel has. With fewer the kernel itself has no spills.
+        options.push(format!("--maxrregcount={}", MAX_REGISTERS / 4 * 3));
+    }
+    options
 }
 
 #[cfg(test)]

@@ -41,13 +41,16 @@ pub struct Buffer<T: Element> {
 }
 
 impl<T: Element> Buffer<T> {
-    pub(crate) fn new(core: &Arc<Core>, len: usize) -> Result<Self, Error> {
+    pub(crate) fn new(core: &Arc<Core>, len: usize, clear: bool) -> Result<Self, Error> {
         // An empty buffer has an address of its own all the same.
         let bytes = len
             .max(1)
             .checked_mul(size_of::<T>())
             .ok_or(Error::BufferTooLarge { len })? as u64;
-        let address = core.backend.alloc(bytes)?;
+        let address = match clear {
+            true => core.backend.alloc(bytes)?,
+            false => core.backend.alloc_uncleared(bytes)?,
+        };
         Ok(Self {
             core: core.clone(),
             address,

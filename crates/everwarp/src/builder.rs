@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp_backend::{Backend, Image, Pools, Program};
+use everwarp_backend::{Backend, Image, Linked, Pools, Program};
 use everwarp_cpu::CpuEngine;
 
 use crate::core::Core;
@@ -16,6 +16,7 @@ use crate::instance::append;
 pub struct EngineBuilder<'d> {
     device: &'d Device,
     programs: Vec<&'static Program>,
+    linked: Linked,
     pools: Pools,
     size: Option<u32>,
     watchdog: Duration,
@@ -27,6 +28,7 @@ impl<'d> EngineBuilder<'d> {
         Self {
             device,
             programs,
+            linked: Linked::default(),
             pools,
             size: None,
             watchdog: Duration::from_secs(10),
@@ -35,6 +37,11 @@ impl<'d> EngineBuilder<'d> {
     /// Adds a program. Naming one twice does nothing.
     pub fn program(mut self, program: &'static Program) -> Self {
         self.programs.push(program);
+        self
+    }
+    /// Sets what is linked beside the programs. Only an engine on a GPU uses it.
+    pub fn linked(mut self, linked: Linked) -> Self {
+        self.linked = linked;
         self
     }
     /// Sets the sizes of rings and pools.
@@ -60,7 +67,10 @@ impl<'d> EngineBuilder<'d> {
     /// The image does not compile, memory is short, a size is impossible, two programs share a name
     /// ([`Error::DuplicateProgram`]), or they have too many functions ([`Error::TooManyFunctions`]).
     pub fn start(self) -> Result<Engine, Error> {
-        let mut image = Image::default();
+        let mut image = Image {
+            linked: self.linked,
+            ..Image::default()
+        };
         for program in self.programs {
             append(&mut image, program)?;
         }

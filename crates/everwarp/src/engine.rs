@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everwarp_backend::{EngineKind, Footprint, Pools, Program};
+use everwarp_backend::{EngineKind, Footprint, HostCallMemory, Pools, Program};
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevTask, Layout};
 
@@ -51,6 +51,14 @@ impl Engine {
     pub fn footprint(&self) -> Footprint {
         self.core.backend.footprint()
     }
+    /// Where the host-call ring is, if the engine was started with one.
+    pub fn host_calls(&self) -> Option<HostCallMemory> {
+        self.core.backend.host_calls()
+    }
+    /// Bytes of the largest stack frame among the functions of its image; 0 where nothing is linked.
+    pub fn largest_frame(&self) -> u32 {
+        self.core.backend.largest_frame()
+    }
     /// How long its start took, from an open device and compiled image to its first answer.
     pub fn start_time(&self) -> Duration {
         self.core.backend.start_time()
@@ -62,7 +70,16 @@ impl Engine {
     /// The device has no memory left.
     pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         self.core.check()?;
-        Buffer::new(&self.core, len)
+        Buffer::new(&self.core, len, true)
+    }
+    /// Allocates a buffer whose contents are whatever was in the memory before, for what a task will clear:
+    /// clearing from the host goes over the bus.
+    ///
+    /// # Errors
+    /// The device has no memory left.
+    pub fn buffer_uncleared<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        self.core.check()?;
+        Buffer::new(&self.core, len, false)
     }
     /// Allocates a buffer and fills it.
     ///

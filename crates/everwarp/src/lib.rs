@@ -118,8 +118,8 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use error::{Error, StuckReason};
 pub use everwarp_backend::{
-    BackendError, EngineKind, Footprint, Function, Image, MAX_SPAWN, Order, PoolState, Pools,
-    Program, Shape, TaskCx, TwinFn,
+    BackendError, EngineKind, Footprint, Function, HostCallMemory, Image, Linked, LinkedPart,
+    MAX_SPAWN, Order, PoolState, Pools, Program, Shape, TaskCx, TwinFn,
 };
 pub use everwarp_contract::{DevPtr, DevTask, DevType, DevWorker, Layout, dev_struct, layout};
 #[cfg(not(loom))]

@@ -143,9 +143,7 @@ pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
         thread: Mutex::new(None),
     };
     mock.resume(None).expect("a thread starts");
-    let image = Image {
-        programs: vec![&PROGRAM],
-    };
+    let image = Image::of(vec![&PROGRAM]);
     (
         Engine {
             core: Core::new(Box::new(mock), image, watchdog),
@@ -370,10 +368,7 @@ impl Backend for Mock {
                 action: "loading an image",
             });
         }
-        Image {
-            programs: vec![&PROGRAM],
-        }
-        .check_successor(image)
+        Image::of(vec![&PROGRAM]).check_successor(image)
     }
 }
 

@@ -86,9 +86,7 @@ fn no_frames(wrong: &[String]) {
 #[test]
 fn all_programs_together_for_each_architecture() {
     let Some(nvrtc) = nvrtc() else { return };
-    let image = Image {
-        programs: ALL.into_iter().chain([&probe::PROGRAM]).collect(),
-    };
+    let image = Image::of(ALL.into_iter().chain([&probe::PROGRAM]).collect());
     let wrong = [80, 90, 100].map(|arch| compile(&nvrtc, &image, arch));
     no_frames(&wrong.concat());
 }
@@ -98,7 +96,7 @@ fn each_program_alone() {
     let Some(nvrtc) = nvrtc() else { return };
     let wrong = ALL.map(|program| {
         let programs = vec![program];
-        compile(&nvrtc, &Image { programs }, 90)
+        compile(&nvrtc, &Image::of(programs), 90)
     });
     no_frames(&wrong.concat());
 }
@@ -117,9 +115,7 @@ fn the_raw_kernels() {
 #[test]
 fn an_error_in_a_program_carries_the_compilers_log() {
     let Some(nvrtc) = nvrtc() else { return };
-    let mut source = source(&Image {
-        programs: vec![ALL[0]],
-    });
+    let mut source = source(&Image::of(vec![ALL[0]]));
     source.unit.push_str("\nint broken = ;\n");
     let error = nvrtc
         .compile(&source.unit, &source.headers, 90)
@@ -133,12 +129,10 @@ fn the_programs_of_benchmarks() {
     let Some(nvrtc) = nvrtc() else { return };
     let alone = BENCH.map(|program| {
         let programs = vec![program];
-        compile(&nvrtc, &Image { programs }, 90)
+        compile(&nvrtc, &Image::of(programs), 90)
     });
     no_frames(&alone.concat());
-    let image = Image {
-        programs: ALL.into_iter().chain(BENCH).collect(),
-    };
+    let image = Image::of(ALL.into_iter().chain(BENCH).collect());
     let together = [80, 90].map(|arch| compile(&nvrtc, &image, arch));
     no_frames(&together.concat());
 }

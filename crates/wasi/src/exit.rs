@@ -61,6 +61,8 @@ pub struct Captured {
 pub struct Exit {
     /// Why it ended.
     pub reason: Reason,
+    /// The fuel that was left, by its own account; 0 if it gave none.
+    pub fuel_left: u64,
     /// Its standard output, if that was captured.
     pub stdout: Option<Captured>,
     /// Its standard error, if that was captured.

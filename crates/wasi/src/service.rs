@@ -173,9 +173,21 @@ impl Service {
         ));
         Some(Exit {
             reason,
+            fuel_left: 0,
             stdout,
             stderr,
         })
+    }
+
+    /// Answers what a process waits for with `ECANCELED`, now and from now on; it stays open. For one that is
+    /// being ended, so that it hears of it.
+    pub fn interrupt(&self, process: u32, generation: u32) {
+        let place = self.processes.get(process as usize);
+        let there = place.and_then(|place| lock(place).clone());
+        if let Some(there) = there.filter(|there| there.generation == generation) {
+            there.ended.store(true, SeqCst);
+            self.waits.ended(&there);
+        }
     }
 
     fn process(&self, request: &Request<'_>) -> Result<Arc<Process>> {
@@ -262,6 +274,10 @@ impl Service {
             call::HOSTCALL_EXIT => {
                 let reason = Reason::of(request)?;
                 let exit = self.close(request.process, request.generation, reason);
+                let exit = exit.map(|exit| Exit {
+                    fuel_left: request.args[5],
+                    ..exit
+                });
                 self.events.exited(
                     request.process,
                     request.generation,

@@ -88,6 +88,11 @@ pub struct Initial {
 }
 
 impl Initial {
+    /// How many tables the block has.
+    pub fn table_count(&self) -> usize {
+        self.tables.len()
+    }
+
     /// Size of the instance's block in bytes, with the save area at its end.
     pub fn block_bytes(&self) -> usize {
         self.block.len() + self.save_bytes as usize

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use everwarp_process::Directory;
-
 use crate::error::CliError;
 
 /// The options that only modules take.
@@ -16,15 +14,20 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     instances: Option<u32>,
-    /// How much each may execute, in units of about one WebAssembly instruction.
+    /// How much each may execute: on the CPU engine in units of about one WebAssembly instruction, on a GPU
+    /// in rounds of loops and calls of functions that call.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) fuel: Option<u64>,
     /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) memory: Option<u64>,
+    /// How much stack each thread of a GPU has, which decides how deep calls may nest. It is reserved for every
+    /// thread that the GPU can hold.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub(super) stack: Option<u64>,
     /// A directory that each may use, and what it calls it (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
-    pub(super) dir: Vec<Directory>,
+    pub(super) dir: Vec<(PathBuf, String)>,
     /// A variable of the environment, which is empty otherwise.
     #[arg(long, value_name = "K=V", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -67,7 +70,10 @@ impl Options {
     /// Whether the options go together.
     pub(super) fn check(&self) -> Result<(), CliError> {
         let variables = self.env.iter().map(|(name, _)| name.as_str());
-        let directories = self.dir.iter().map(|d| d.guest.trim_end_matches('/'));
+        let directories = self
+            .dir
+            .iter()
+            .map(|(_, guest)| guest.trim_end_matches('/'));
         let twice = |option, name: &str| {
             let name = name.to_owned();
             Err(CliError::Twice { option, name })
@@ -85,6 +91,7 @@ impl Options {
             ("--instances", self.instances.is_some()),
             ("--fuel", self.fuel.is_some()),
             ("--memory", self.memory.is_some()),
+            ("--stack", self.stack.is_some()),
             ("--dir", !self.dir.is_empty()),
             ("--env", !self.env.is_empty()),
             ("--tag", self.tag),
@@ -119,14 +126,11 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(rule)
 }
 
-fn directory(text: &str) -> Result<Directory, String> {
+fn directory(text: &str) -> Result<(PathBuf, String), String> {
     let (host, guest) = text.split_once("::").unwrap_or((text, text));
     match host.is_empty() || guest.is_empty() {
         true => Err("use HOST or HOST::GUEST".to_owned()),
-        false => Ok(Directory {
-            host: PathBuf::from(host),
-            guest: guest.to_owned(),
-        }),
+        false => Ok((PathBuf::from(host), guest.to_owned())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `hello` prints what it is given; `pi` needs nothing but arguments and chance.
 
-use crate::{Ended, ONE_PAGE, module, run};
+use crate::{Ended, ONE_PAGE, module, run, run_on};
 
 #[test]
 fn hello_prints_its_arguments_environment_and_the_length_of_its_input() {
@@ -71,7 +71,13 @@ fn pi_with_a_seed_draws_the_same_points_everywhere() {
 #[test]
 fn pi_without_a_seed_draws_points_of_its_own_in_every_instance() {
     let samples = 100_000;
-    let ended = run("pi", &["--instances", "64", "--memory", ONE_PAGE], &[], b"");
+    let ended = run_on(
+        "cpu",
+        "pi",
+        &["--instances", "64", "--memory", ONE_PAGE],
+        &[],
+        b"",
+    );
     assert_eq!(ended.code, 0);
     let mut all: Vec<u64> = ended.out.lines().map(|l| hits(l, samples)).collect();
     assert_eq!(all.len(), 64);

@@ -10,6 +10,7 @@ mod words;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Their names, which are those of the modules too.
 const GUESTS: [&str; 6] = ["forth", "hashes", "hello", "json", "pi", "words"];
@@ -42,12 +43,55 @@ impl Ended {
     }
 }
 
-/// Runs a guest with options of the command, arguments of its own, and standard input.
+/// Runs a guest with options of the command, arguments of its own, and standard input; on the CPU engine, and
+/// where there is a GPU there too, with the same result.
 fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
+    let ended = run_on("cpu", guest, options, args, input);
+    if gpu() {
+        let comparable = |ended: &Ended| {
+            // Processes that run at once write their lines in any order.
+            let mut lines: Vec<_> = ended.out.lines().map(str::to_owned).collect();
+            if options.contains(&"--instances") {
+                lines.sort();
+            }
+            // What the command says of a trap, or of all processes together, is the engine's own.
+            let own = ended.err.contains("ended: trap") || ended.err.contains("processes on");
+            let err = if own {
+                String::new()
+            } else {
+                ended.err.clone()
+            };
+            (ended.code, lines, err)
+        };
+        let there = run_on("cuda", guest, options, args, input);
+        assert_eq!(
+            comparable(&there),
+            comparable(&ended),
+            "{guest} {options:?} {args:?}: a GPU found on the left, a CPU on the right"
+        );
+    }
+    ended
+}
+
+/// Whether there is a GPU to compare with. Says once if not.
+fn gpu() -> bool {
+    static GPU: OnceLock<bool> = OnceLock::new();
+    *GPU.get_or_init(|| {
+        let there = everwarp::cuda_device_count().is_ok_and(|n| n > 0);
+        if !there {
+            // Not eprintln!, of which the harness shows nothing when a test passes.
+            writeln!(std::io::stderr(), "skipped: no GPU to run guests on")
+                .expect("stderr takes a line");
+        }
+        there
+    })
+}
+
+fn run_on(engine: &str, guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
     let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
         .arg("run")
         .arg(module(guest))
-        .args(["--engine", "cpu"])
+        .args(["--engine", engine])
         .args(options)
         .arg("--")
         .args(args)

@@ -121,9 +121,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(threads: u32, pools: Pools) -> Self {
-        let image = Image {
-            programs: vec![&PROGRAM],
-        };
+        let image = Image::of(vec![&PROGRAM]);
         let engine = CpuEngine::start(&image, Some(threads), pools).expect("the engine starts");
         Self {
             engine,

@@ -19,17 +19,17 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
         function: 5,
         offset: 6,
     };
-    let mut reasons = vec![(1, Reason::Normal(7))];
+    let mut reasons = vec![(1, Reason::Normal(7), 0)];
     for (generation, (args, reason)) in (2..).zip([
-        ([1, 9, 4, 5, 6], trap),
-        ([2, 0, 0, 0, 0], Reason::Killed),
-        ([3, 0, 0, 0, 0], Reason::OutOfFuel),
-        ([4, 0, 0, 0, 0], Reason::OutOfMemory),
+        ([1, 9, 4, 5, 6, 77], trap),
+        ([2, 0, 0, 0, 0, 77], Reason::Killed),
+        ([3, 0, 0, 0, 0, 77], Reason::OutOfFuel),
+        ([4, 0, 0, 0, 0, 77], Reason::OutOfMemory),
     ]) {
         world
             .open(1, generation, world.config())
             .get(call::HOSTCALL_EXIT, &args, "");
-        reasons.push((generation, reason));
+        reasons.push((generation, reason, 77));
     }
     let told = world
         .told
@@ -37,9 +37,10 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
         .lock()
         .expect("no test panics there")
         .clone();
-    let expected = reasons.into_iter().map(|(generation, reason)| {
+    let expected = reasons.into_iter().map(|(generation, reason, fuel_left)| {
         let exit = Exit {
             reason,
+            fuel_left,
             stdout: None,
             stderr: None,
         };
@@ -72,6 +73,7 @@ fn what_was_captured_comes_with_the_exit() {
     };
     let expected = Exit {
         reason: Reason::Killed,
+        fuel_left: 0,
         stdout: captured(true),
         stderr: captured(false),
     };

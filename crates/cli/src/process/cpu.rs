@@ -1,0 +1,92 @@
+//! Processes on the CPU engine.
+
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use everwarp_process::{Config, Directory, Host, Input, Output, Program, Reason};
+
+use super::{Ended, Plan, Ran};
+use crate::error::CliError;
+
+fn config(plan: &Plan<'_>, number: u32) -> Config {
+    let options = &plan.args.process;
+    let lines = Output::Lines {
+        tag: options.tag,
+        to_stderr: plan.args.json,
+    };
+    let (stdout, stderr) = match plan.streams() {
+        (false, false) => (Output::Inherit, Output::Inherit),
+        (true, false) => (lines, Output::Inherit),
+        _ => (lines, lines),
+    };
+    Config {
+        args: plan.arguments(number),
+        env: options.env(number),
+        directories: options
+            .dir
+            .iter()
+            .map(|(host, guest)| Directory {
+                host: host.clone(),
+                guest: guest.clone(),
+            })
+            .collect(),
+        stdin: match plan.single() {
+            true => Input::Inherit,
+            false => Input::Empty,
+        },
+        stdout,
+        stderr,
+        fuel: options.fuel,
+        memory_limit: options.memory,
+    }
+}
+
+fn ended(reason: &Reason, fuel_used: u64) -> Ended {
+    Ended {
+        key: match reason {
+            Reason::Normal(code) => format!("exit code {code}"),
+            Reason::Trap { kind, .. } => format!("trap: {kind}"),
+            other => other.word().to_owned(),
+        },
+        code: match reason {
+            Reason::Normal(code) => Some(*code),
+            _ => None,
+        },
+        reason: reason.to_string(),
+        fuel_used,
+    }
+}
+
+/// Runs all of them; `each` hears of every end, in the order of beginning.
+pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
+    let threads = match plan.args.size {
+        None => None,
+        Some(size) => Some(NonZeroUsize::new(size as usize).ok_or(CliError::Value {
+            option: "--size",
+            rule: "at least 1",
+            value: 0,
+        })?),
+    };
+    let begin = Instant::now();
+    let program = Program::load(plan.bytes).map_err(|source| CliError::Program {
+        path: plan.path.to_owned(),
+        source,
+    })?;
+    let load = begin.elapsed();
+    let host = Host::start(threads).map_err(CliError::ProcessHost)?;
+    let begin = Instant::now();
+    let pids: Vec<_> = (0..plan.instances)
+        .map(|number| host.spawn(&program, config(plan, number)))
+        .collect::<Result<_, _>>()?;
+    for pid in pids {
+        let exit = host.wait(pid).expect("nobody else waits for it");
+        each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
+    }
+    Ok(Ran {
+        engine: "cpu",
+        width: host.threads(),
+        on: format!("{} threads of the CPU engine", host.threads()),
+        load,
+        elapsed: begin.elapsed(),
+    })
+}

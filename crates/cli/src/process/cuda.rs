@@ -1,0 +1,110 @@
+//! Processes on the CUDA engine.
+
+use std::time::Instant;
+
+use everwarp::{Device, Select};
+use everwarp_guest::{
+    Config, Directory, Host, HostConfig, Input, Module, Output, Reason, Streams, Strings,
+};
+
+use super::{Ended, Plan, Ran};
+use crate::error::CliError;
+
+/// More processes at once than an H200 has lanes gain nothing.
+const PLACES_MOST: u32 = 1 << 16;
+
+fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
+    let options = &plan.args.process;
+    let lines = Output::Lines {
+        tag: options.tag,
+        to_stderr: plan.args.json,
+    };
+    let (stdout, stderr) = match plan.streams() {
+        (false, false) => (Output::Inherit, Output::Inherit),
+        (true, false) => (lines, Output::Inherit),
+        _ => (lines, lines),
+    };
+    let open = |(host, guest): &(std::path::PathBuf, String)| {
+        Directory::open(host, guest.clone()).map_err(|source| CliError::Input {
+            path: host.clone(),
+            source,
+        })
+    };
+    Ok(Config {
+        directories: options.dir.iter().map(open).collect::<Result<_, _>>()?,
+        stdin: match plan.single() {
+            true => Input::Inherit,
+            false => Input::Empty,
+        },
+        stdout,
+        stderr,
+        fuel: options.fuel,
+        ..Config::default()
+    })
+}
+
+fn ended(reason: &Reason, fuel_used: u64) -> Ended {
+    Ended {
+        key: match reason {
+            Reason::Trap { trap, .. } => format!("trap: {trap}"),
+            other => other.to_string(),
+        },
+        code: match reason {
+            Reason::Normal(code) => Some(*code),
+            _ => None,
+        },
+        reason: reason.to_string(),
+        fuel_used,
+    }
+}
+
+/// Runs all of them; `each` hears of every end, in the order of beginning.
+pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
+    if plan.args.size.is_some() {
+        return Err(CliError::NotApplicable {
+            option: "--size",
+            program: plan.args.program.clone(),
+        });
+    }
+    let options = &plan.args.process;
+    let config = config(plan)?;
+    let begin = Instant::now();
+    let device = Device::open(Select::Cuda)?;
+    let gpu = device.cuda().expect("a GPU was asked for");
+    let (free, _) = gpu.memory()?;
+    let host = HostConfig {
+        memory: options.memory,
+        ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
+    };
+    let host = match options.stack {
+        None => host,
+        Some(stack) => HostConfig {
+            stack_bytes: u32::try_from(stack).map_err(|_| CliError::Value {
+                option: "--stack",
+                rule: "less than 4G",
+                value: stack,
+            })?,
+            ..host
+        },
+    };
+    let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
+    let host = Host::start(&device, &[module], &host, Streams::inherit())?;
+    let load = begin.elapsed();
+    let begin = Instant::now();
+    let strings = |number| Strings {
+        args: plan.arguments(number),
+        env: options.env(number),
+    };
+    let pids = host.spawn_each(0, &config, (0..plan.instances).map(strings))?;
+    for pid in pids {
+        let exit = host.wait(pid)?.expect("nobody else waits for it");
+        each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
+    }
+    Ok(Ran {
+        engine: "cuda",
+        width: host.places(0) as usize,
+        on: format!("{} places of {}", host.places(0), device.name()),
+        load,
+        elapsed: begin.elapsed(),
+    })
+}

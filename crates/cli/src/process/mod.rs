@@ -1,0 +1,186 @@
+//! `everwarp run MODULE.wasm`: one process, or many of one module.
+
+mod cpu;
+mod cuda;
+mod options;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use everwarp::{Select, cuda_device_count};
+use serde::Serialize;
+
+pub(crate) use options::Options;
+
+use crate::error::CliError;
+use crate::output::print_json;
+use crate::run::Args;
+
+/// Whether the name of a program means a module.
+pub(crate) fn is_module(program: &str) -> bool {
+    Path::new(program).extension().is_some_and(|e| e == "wasm")
+}
+
+/// What is printed of several processes, and with `--json` of one.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    program: String,
+    engine: &'static str,
+    /// How many processes run at once: threads of the CPU engine, places on a GPU.
+    threads: usize,
+    instances: u32,
+    succeeded: u32,
+    failed: u32,
+    /// How many ended for each reason.
+    reasons: BTreeMap<String, u32>,
+    /// The code of a single process that ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u32>,
+    /// The first failure, by the order of beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_failure: Option<String>,
+    fuel_used: u64,
+    /// Reading, validating and compiling the module.
+    load_s: f64,
+    /// From the beginning of the first process to the end of the last.
+    elapsed_s: f64,
+    instances_per_s: f64,
+}
+
+/// What is to be run.
+struct Plan<'a> {
+    args: &'a Args,
+    path: &'a Path,
+    bytes: &'a [u8],
+    instances: u32,
+}
+
+impl Plan<'_> {
+    fn single(&self) -> bool {
+        self.instances == 1
+    }
+
+    /// The arguments of a process, of which the first is the module's name.
+    fn arguments(&self, number: u32) -> Vec<String> {
+        let mut all = vec![self.args.program.clone()];
+        all.extend(self.args.process.args(number));
+        all
+    }
+
+    /// Whether standard output and standard error go out in whole lines, rather than as they are. With
+    /// `--json` standard output belongs to the object.
+    fn streams(&self) -> (bool, bool) {
+        let many = !self.single() || self.args.process.tag;
+        (many || self.args.json, many)
+    }
+}
+
+/// How a process ended.
+struct Ended {
+    /// The kind of end, for counting.
+    key: String,
+    /// Its code, if it ended by itself.
+    code: Option<u32>,
+    /// The end in words.
+    reason: String,
+    fuel_used: u64,
+}
+
+/// How all of them ran.
+struct Ran {
+    engine: &'static str,
+    width: usize,
+    on: String,
+    load: Duration,
+    elapsed: Duration,
+}
+
+fn describe(r: &Report, on: &str) -> String {
+    let reasons: Vec<_> = r.reasons.iter().map(|(k, n)| format!("{n} {k}")).collect();
+    format!(
+        "{} processes on {on}: {}\n{:.6} s ({:.0} processes/s), {} fuel",
+        r.instances,
+        reasons.join(", "),
+        r.elapsed_s,
+        r.instances_per_s,
+        r.fuel_used
+    )
+}
+
+/// Whether it runs on a GPU. One process is at home on a core: a lane of a GPU is many times slower, and only
+/// many of them are fast together.
+fn on_gpu(args: &Args, instances: u32) -> Result<bool, CliError> {
+    Ok(match args.engine.parse::<Select>()? {
+        Select::Cpu => false,
+        Select::Cuda => true,
+        Select::Auto => {
+            instances > 1 && args.size.is_none() && cuda_device_count().is_ok_and(|n| n > 0)
+        }
+    })
+}
+
+/// Runs the module; the answer is the command's exit code.
+pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
+    args.process.check()?;
+    let instances = args.process.instances();
+    let on_gpu = on_gpu(args, instances)?;
+    let path = PathBuf::from(&args.program);
+    let bytes = std::fs::read(&path).map_err(|source| CliError::Input {
+        path: path.clone(),
+        source,
+    })?;
+    let plan = Plan {
+        args,
+        path: &path,
+        bytes: &bytes,
+        instances,
+    };
+    let mut report = Report {
+        program: args.program.clone(),
+        instances,
+        ..Report::default()
+    };
+    let (mut first, mut code) = (None, Some(0));
+    let mut each = |pid: &str, ended: Ended| {
+        report.fuel_used = report.fuel_used.saturating_add(ended.fuel_used);
+        *report.reasons.entry(ended.key).or_default() += 1;
+        if ended.code == Some(0) {
+            report.succeeded += 1;
+            return;
+        }
+        report.failed += 1;
+        if first.is_none() {
+            code = ended.code;
+            let (pid, reason) = (pid.to_owned(), ended.reason);
+            first = Some(CliError::Process { pid, reason });
+        }
+    };
+    let ran = match on_gpu {
+        true => cuda::run(&plan, &mut each),
+        false => cpu::run(&plan, &mut each),
+    }?;
+    report.engine = ran.engine;
+    report.threads = ran.width;
+    report.load_s = ran.load.as_secs_f64();
+    report.elapsed_s = ran.elapsed.as_secs_f64();
+    report.instances_per_s = f64::from(instances) / report.elapsed_s;
+    report.first_failure = first.as_ref().map(CliError::to_string);
+    report.exit_code = code.filter(|_| instances == 1);
+    if args.json {
+        print_json(&report)?;
+    } else if instances > 1 {
+        eprintln!("{}", describe(&report, &ran.on));
+    }
+    match (first, report.exit_code) {
+        // The system has room for 8 bits, and a code of 256 must not look like success.
+        (_, Some(code)) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, None) => Ok(0),
+        (Some(first), None) if instances == 1 => Err(first),
+        (Some(first), None) => Err(CliError::Processes {
+            failed: report.failed,
+            instances,
+            first: Box::new(first),
+        }),
+    }
+}

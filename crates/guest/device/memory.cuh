@@ -1,0 +1,95 @@
+// Linear memory as imports see it, and copies between it and the host.
+
+namespace process {
+
+__device__ __forceinline__ DevProcess* at(const DevProcessTable& t, u32 slot) {
+  return (DevProcess*)(t.records + slot * t.record_stride);
+}
+__device__ __forceinline__ DevInstance* instance(DevProcess* p) { return (DevInstance*)(p + 1); }
+// An import is called with the block of its caller.
+__device__ __forceinline__ DevProcess* of(DevInstance* i) { return (DevProcess*)i - 1; }
+__device__ __forceinline__ u8* output(DevProcess* p) { return (u8*)p + p->table->output_at; }
+
+__device__ __forceinline__ u64 now() {
+  u64 t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+
+// 4 bytes from any address. Reads the aligned words that hold them, and no others.
+__device__ __forceinline__ u32 word_at(const u8* p) {
+  const u32* w = (const u32*)((u64)p & ~3ull);
+  const u32 shift = ((u64)p & 3) * 8;
+  return shift == 0 ? w[0] : __funnelshift_r(w[0], w[1], shift);
+}
+
+// One thread: copies device memory to a place that is written in pieces of 16 bytes where it can be. To host
+// memory each store is a message of its own, so the fewer the better.
+__device__ __noinline__ void copy_out(u8* to, const u8* from, u32 bytes) {
+  u32 k = 0;
+  while (k < bytes && ((u64)(to + k) & 15) != 0) to[k] = from[k], k++;
+  for (; k + 16 <= bytes; k += 16) {
+    const u8* f = from + k;
+    *(uint4*)(to + k) = make_uint4(word_at(f), word_at(f + 4), word_at(f + 8), word_at(f + 12));
+  }
+  for (; k < bytes; k++) to[k] = from[k];
+}
+
+__device__ __forceinline__ void load_wide(const u8* p, u64& a, u64& b) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
+}
+__device__ __forceinline__ void put_bytes(u8* to, u64 v, u32 count) {
+  for (u32 k = 0; k < count; k++) to[k] = (u8)(v >> 8 * k);
+}
+
+// One thread: copies what the host has written, from an address that is a multiple of 16 and readable up to the
+// next one behind its end. Eight reads are on their way at once: each takes a microsecond over the bus.
+__device__ __noinline__ void copy_in(u8* to, const u8* from, u32 bytes) {
+  for (u32 k = 0; k < bytes; k += 128) {
+    u64 a[8], b[8];
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+      a[j] = b[j] = 0;
+      if (k + 16 * j < bytes) load_wide(from + k + 16 * j, a[j], b[j]);
+    }
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+      const u32 at = k + 16 * j;
+      if (at >= bytes) break;
+      const u32 left = bytes - at;
+      if (left >= 16 && ((u64)(to + at) & 7) == 0) {
+        *(u64*)(to + at) = a[j];
+        *(u64*)(to + at + 8) = b[j];
+      } else {
+        put_bytes(to + at, a[j], min(left, 8u));
+        if (left > 8) put_bytes(to + at + 8, b[j], min(left - 8, 8u));
+      }
+    }
+  }
+}
+
+// The linear memory of the caller. Pointers are checked as wasmtime checks them: beyond the memory's length is
+// EFAULT, unaligned is EINVAL.
+struct Memory {
+  u8* base;
+  u64 bytes;
+  __device__ __forceinline__ explicit Memory(const DevInstance* i) : base(i->memory), bytes(i->memory_bytes) {}
+  __device__ __forceinline__ u32 check(u32 at, u64 length, u32 align) const {
+    if (at + length > bytes) return ERRNO_FAULT;
+    return at % align == 0 ? ERRNO_SUCCESS : ERRNO_INVAL;
+  }
+  // Checked before.
+  __device__ __forceinline__ u32& word(u32 at) const { return *(u32*)(base + at); }
+  __device__ __forceinline__ u32 put(u32 at, u32 v) const {
+    const u32 e = check(at, 4, 4);
+    if (e == ERRNO_SUCCESS) word(at) = v;
+    return e;
+  }
+  __device__ __forceinline__ u32 put(u32 at, u64 v) const {
+    const u32 e = check(at, 8, 8);
+    if (e == ERRNO_SUCCESS) *(u64*)(base + at) = v;
+    return e;
+  }
+};
+
+}  // namespace process

@@ -1,0 +1,166 @@
+// The life of a process: start, run, end.
+
+namespace process {
+
+// The warp: copies or clears whole 16-byte pieces.
+__device__ __forceinline__ void copy(u8* to, const u8* from, u64 bytes, u32 lane) {
+  for (u64 i = lane; i < bytes / 16; i += 32) ((uint4*)to)[i] = __ldcg((const uint4*)from + i);
+}
+__device__ __forceinline__ void clear(u8* to, u64 bytes, u32 lane) {
+  const uint4 zero = make_uint4(0, 0, 0, 0);
+  uint4* at = (uint4*)to;
+  u64 i = lane, n = bytes / 16;
+  for (; i + 96 < n; i += 128) {
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) at[i + 32 * k] = zero;
+  }
+  for (; i < n; i += 32) at[i] = zero;
+}
+
+// The warp: makes a place of the table ready. Nobody else uses the place: its last process has ended.
+__device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lane) {
+  DevProcess* p = at(t, slot);
+  DevInstance* i = instance(p);
+  u8* memory = t.memories + slot * t.memory_stride;
+  const u32 flags = __ldcg(&t.spawns[slot].flags);
+  const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+  copy((u8*)i, t.block, t.block_bytes, lane);
+  copy(memory, t.memory, t.initial_bytes, lane);
+  if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  __syncwarp();
+  if (lane == 0) {
+    const DevSpawn* s = &t.spawns[slot];
+    p->pid = __ldcg(&s->pid);
+    p->table = (DevProcessTable*)&t;
+    p->strings = (u8*)__ldcg((const u64*)&s->strings);
+    p->random_blocks = 0;
+    p->output_len = p->output_sent = 0;
+    p->exit_code = 0;
+    p->call = 0;
+    p->progress = 0;
+    p->turn = TURN_RUNS;
+    p->stage = STAGE_NEW;
+    p->flags = flags;
+    i->fuel = __ldcg(&s->fuel);
+    i->memory = memory;
+    i->memory_limit = __ldcg(&s->memory_limit);
+    i->module_data = t.module_data;
+    i->depth = t.depth;
+    if (t.suspension_at != 0) {
+      DevSuspension* save = (DevSuspension*)((u8*)i + t.suspension_at);
+      save->base += (u64)i;
+      save->end += (u64)i;
+      save->top += (u64)i;
+    }
+    // The host asks for an end in the order of first this word, then the header's: one of them stays.
+    ew::fence(ew::acq_rel, ew::sys);
+    if (ew::load(&s->kill, ew::relaxed, ew::sys) != 0) ew::store(&i->kill, 1, ew::relaxed, ew::sys);
+  }
+  // The template's tables have their elements at offsets.
+  for (u32 k = lane; k < t.tables; k += 32) {
+    DevTable* table = (DevTable*)((u8*)i + t.tables_at) + k;
+    table->elements = (u64*)((u8*)i + (u64)table->elements);
+  }
+}
+
+// Gives up the lane until the host wakes the process; false if it has done so already. The host's wake comes
+// as a task of its own, perhaps before this lane is done with the process: who comes second of the two goes on.
+__device__ __forceinline__ bool park(DevProcess* p) {
+  // Release: who wakes it sees what was saved.
+  if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_PARKED, ew::acq_rel, ew::gpu) == TURN_RUNS) return true;
+  ew::store(&p->turn, TURN_RUNS, ew::relaxed, ew::gpu);
+  return false;
+}
+// A task that is to go on with the process: whether it may. A wake that nobody waits for is remembered, so that
+// the next park is none; that costs a look too many and no more.
+__device__ __forceinline__ bool resume(DevProcess* p) {
+  while (true) {
+    if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) return true;
+    if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return false;
+  }
+}
+
+// The warp: makes ready the places that the bits of `which` name, from `first` on.
+__device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
+  // What the last processes of these places wrote, perhaps on another multiprocessor, came here by way of the
+  // host: this one must forget what it has cached.
+  ew::fence(ew::acq_rel, ew::gpu);
+  for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);
+  __syncwarp();
+}
+
+// Tells the host of the end. As soon as it knows, the place is the host's again, so nothing of the record may be
+// touched afterwards.
+__device__ __noinline__ void tell(DevProcess* p) {
+  DevInstance* i = instance(p);
+  const Call c(i);
+  p->dirty = i->memory_bytes;
+  u32 kind = EXIT_TRAP;
+  if (i->trap == 0 || i->trap == TRAP_EXIT) kind = EXIT_NORMAL;
+  if (i->trap == TRAP_KILLED) kind = EXIT_KILLED;
+  if (i->trap == TRAP_OUT_OF_FUEL) kind = EXIT_OUT_OF_FUEL;
+  c.fresh();
+  c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
+  p->waits = Call::SPINS;
+  const DevHostCallRing& ring = Call::ring();
+  const u32 slot = p->call - 1, sequence = ring.sequence[slot] + 1;
+  u32* calls = p->table->calls;
+  const DevHostCall& header = c.header();
+  c.post(HOSTCALL_EXIT);
+  await(header, sequence);
+  give_slot(ring, slot);
+  ew::add(calls, ~0u, ew::relaxed, ew::gpu);
+}
+
+// Runs the process as far as it goes; false if it is to be gone on with later.
+__device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
+  DevInstance* i = instance(p);
+  if (p->stage == STAGE_NEW) {
+    p->stage = t.start != ENTRY_NONE ? STAGE_START : STAGE_ENTRY;
+    if (ew::load(&i->kill, ew::relaxed, ew::sys) != 0) {
+      i->trap = TRAP_KILLED;
+      p->stage = STAGE_OUTPUT;
+    }
+  }
+  while (p->stage != STAGE_OUTPUT) {
+    linked_enter(t.module, (u64)i, p->stage == STAGE_START ? t.start : t.entry);
+    if (i->trap == 0 && i->state != 0) return false;
+    p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
+    if (p->stage == STAGE_OUTPUT && p->call != 0) {
+      // It ended while its call was on its way.
+      const Call c(i);
+      await(c.header(), p->call_sequence);
+      c.close();
+    }
+  }
+  u32 error;
+  return flush(Call(i), error);
+}
+
+__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, bool first) {
+  DevProcess* p = at(t, slot);
+  // As above: the memory of a process that starts may have been made ready elsewhere.
+  if (first) ew::fence(ew::acq_rel, ew::gpu);
+  else if (!resume(p)) return;
+  while (!advance(t, p)) {
+    if (park(p)) return;
+  }
+  tell(p);
+}
+
+}  // namespace process
+
+// arg: a group of 32 places | which of them << 32.
+static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
+  const u32 first = t.lo() * START_PROCESSES, which = t.hi();
+  process::prepare_all(table, first, which, t.lane);
+  if (which >> t.lane & 1) t.spawn(FN_process_run, 1, first + t.lane);
+}
+
+// arg: the place; tag: whether it is the first time.
+static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
+  process::run(table, t.lo(), t.tag() != 0);
+}
+
+// Reports the device's clock.
+static __device__ __forceinline__ void process_clock(ew::Lane& t, const DevProcessTable&) { t.report_add(process::now()); }

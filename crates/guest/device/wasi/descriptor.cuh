@@ -1,0 +1,116 @@
+// What changes or asks about a descriptor.
+
+namespace wasi {
+
+// Output of a descriptor that is closed or replaced was written to what it was before, and what is written from
+// now on is the host's to judge.
+__device__ __noinline__ bool leave_output(const Call& c, u32 fd) {
+  u32 e;
+  if (fd == 1 && !process::flush(c, e)) return false;
+  if (fd == 1) c.p->flags &= ~PROCESS_COLLECTS;
+  return true;
+}
+
+}  // namespace wasi
+
+WASI(fd_advise, u32 fd, u64 offset, u64 length, u32 advice) { PLAIN(HOSTCALL_FD_ADVISE, fd, offset, length, advice); }
+WASI(fd_allocate, u32 fd, u64 offset, u64 length) { PLAIN(HOSTCALL_FD_ALLOCATE, fd, offset, length); }
+WASI(fd_datasync, u32 fd) { PLAIN(HOSTCALL_FD_DATASYNC, fd, 0); }
+WASI(fd_sync, u32 fd) { PLAIN(HOSTCALL_FD_SYNC, fd, 0); }
+WASI(fd_fdstat_set_flags, u32 fd, u32 flags) { PLAIN(HOSTCALL_FD_FDSTAT_SET_FLAGS, fd, flags); }
+WASI(fd_fdstat_set_rights, u32 fd, u64 base, u64 inheriting) {
+  PLAIN(HOSTCALL_FD_FDSTAT_SET_RIGHTS, fd, base, inheriting);
+}
+WASI(fd_filestat_set_size, u32 fd, u64 size) { PLAIN(HOSTCALL_FD_FILESTAT_SET_SIZE, fd, size); }
+WASI(fd_filestat_set_times, u32 fd, u64 atim, u64 mtim, u32 flags) {
+  PLAIN(HOSTCALL_FD_FILESTAT_SET_TIMES, fd, atim, mtim, flags);
+}
+WASI(sock_shutdown, u32 fd, u32) { PLAIN(HOSTCALL_SOCK_SHUTDOWN, fd, 0); }
+WASI(sock_accept, u32 fd, u32, u32) { PLAIN(HOSTCALL_SOCK_ACCEPT, fd, 0); }
+WASI(sock_recv, u32 fd, u32, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_RECV, fd, 0); }
+WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_SEND, fd, 0); }
+
+WASI(fd_close, u32 fd) {
+  if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
+  PLAIN(HOSTCALL_FD_CLOSE, fd, 0);
+}
+WASI(fd_renumber, u32 from, u32 to) {
+  if (!wasi::leave_output(wasi::Call(i), from) || !wasi::leave_output(wasi::Call(i), to)) PARK;
+  PLAIN(HOSTCALL_FD_RENUMBER, from, to);
+}
+
+WASI(fd_fdstat_get, u32 fd, u32 at) {
+  const wasi::Call c(i);
+  if (c.fresh()) {
+    c.arg(0, fd);
+    c.post(HOSTCALL_FD_FDSTAT_GET);
+  }
+  if (!c.answered()) PARK;
+  const wasi::Memory m(i);
+  u32 e = c.error();
+  if (e == wasi::OK) e = m.check(at, 24, 8);
+  for (u32 k = 0; k < 3 && e == wasi::OK; k++) e = m.put(at + 8 * k, c.value(k));
+  DONE(e);
+}
+
+WASI(fd_filestat_get, u32 fd, u32 at) {
+  const wasi::Call c(i);
+  if (c.fresh()) {
+    c.arg(0, fd);
+    c.post(HOSTCALL_FD_FILESTAT_GET);
+  }
+  if (!c.answered()) PARK;
+  u32 e = c.error();
+  if (e == wasi::OK) e = wasi::Memory(i).check(at, 64, 8);
+  if (e == wasi::OK) c.reply(at, 64);
+  DONE(e);
+}
+
+WASI(fd_prestat_get, u32 fd, u32 at) {
+  const wasi::Call c(i);
+  if (c.fresh()) {
+    c.arg(0, fd);
+    c.post(HOSTCALL_FD_PRESTAT_GET);
+  }
+  if (!c.answered()) PARK;
+  const wasi::Memory m(i);
+  u32 e = c.error();
+  if (e == wasi::OK) e = m.check(at, 8, 4);
+  if (e == wasi::OK) m.word(at) = (u32)c.value(0), m.word(at + 4) = (u32)(c.value(0) >> 32);
+  DONE(e);
+}
+
+WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
+  const wasi::Call c(i);
+  if (const u32 e = wasi::Memory(i).check(at, length, 1); e != wasi::OK) return {fuel, e, 0};
+  if (c.fresh()) {
+    c.args(fd, length);
+    c.post(HOSTCALL_FD_PRESTAT_DIR_NAME);
+  }
+  if (!c.answered()) PARK;
+  const u32 e = c.error();
+  if (e == wasi::OK) c.reply(at, length);
+  DONE(e);
+}
+
+WASI(fd_seek, u32 fd, u64 delta, u32 whence, u32 at) {
+  const wasi::Call c(i);
+  if (c.fresh()) {
+    c.args(fd, delta, whence);
+    c.post(HOSTCALL_FD_SEEK);
+  }
+  if (!c.answered()) PARK;
+  const u32 e = c.error();
+  DONE(e != wasi::OK ? e : wasi::Memory(i).put(at, c.value(0)));
+}
+
+WASI(fd_tell, u32 fd, u32 at) {
+  const wasi::Call c(i);
+  if (c.fresh()) {
+    c.arg(0, fd);
+    c.post(HOSTCALL_FD_TELL);
+  }
+  if (!c.answered()) PARK;
+  const u32 e = c.error();
+  DONE(e != wasi::OK ? e : wasi::Memory(i).put(at, c.value(0)));
+}

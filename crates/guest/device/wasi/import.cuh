@@ -1,0 +1,54 @@
+// How imports are written.
+//
+// An import gets the block of its caller, the fuel and the depth that is left, and the arguments.
+
+namespace wasi {
+
+using process::Call;
+using process::Memory;
+constexpr u32 OK = ERRNO_SUCCESS;
+// The fuel that suspends the caller.
+constexpr i64 SUSPENDED = -2;
+
+// What compiled code gets back: the fuel, then a result in 8 bytes.
+struct Errno {
+  i64 fuel;
+  u32 value;
+  u32 zero;
+};
+struct Nothing {
+  i64 fuel;
+};
+
+// The process was killed while it called the host, or before: it ends here rather than at its next safepoint.
+__device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
+  if (ew::load(&i->kill, ew::relaxed, ew::sys) == 0) return fuel;
+  i->trap = TRAP_KILLED;
+  i->trap_function = i->trap_offset = 0;
+  i->fuel = fuel;
+  return -1;
+}
+
+}  // namespace wasi
+
+#define WASI(name, ...)                                                                                    \
+  extern "C" __device__ __noinline__ wasi::Errno everwarp_wasi_##name(DevInstance* i, i64 fuel, u32 depth, \
+                                                                      ##__VA_ARGS__)
+// Leaves an import whose call is on its way.
+#define PARK return wasi::Errno{wasi::SUSPENDED, 0, 0}
+// Leaves an import that has called the host.
+#define DONE(error)                              \
+  do {                                           \
+    const u32 done = error;                      \
+    c.close();                                   \
+    return {wasi::after(i, fuel), done, 0};      \
+  } while (0)
+// Leaves an import that needs no answer but the error number: posts, waits, and hands it on.
+#define PLAIN(call, ...)       \
+  const wasi::Call c(i);       \
+  if (c.fresh()) {             \
+    c.args(__VA_ARGS__);       \
+    c.post(call);              \
+  }                            \
+  if (!c.answered()) PARK;     \
+  DONE(c.error())

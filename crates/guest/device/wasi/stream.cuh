@@ -1,0 +1,175 @@
+// Reading and writing.
+
+namespace wasi {
+
+// A list of buffers, checked as a whole before anything of it is used.
+struct Buffers {
+  Memory m;
+  u32 at;
+  u32 count;
+  u32 error;
+  u64 bytes;
+  __device__ __forceinline__ Buffers(const DevInstance* i, u32 at, u32 count) : m(i), at(at), count(count), bytes(0) {
+    error = m.check(at, 8ull * count, 4);
+    for (u32 k = 0; k < count && error == OK; k++) {
+      error = m.check(from(k), length(k), 1);
+      bytes += length(k);
+    }
+  }
+  __device__ __forceinline__ u32 from(u32 k) const { return m.word(at + 8 * k); }
+  __device__ __forceinline__ u32 length(u32 k) const { return m.word(at + 8 * k + 4); }
+  // The first that holds anything: a read fills that one alone, as wasmtime's does.
+  __device__ __forceinline__ u32 first() const {
+    u32 k = 0;
+    while (k + 1 < count && length(k) == 0) k++;
+    return k;
+  }
+  __device__ __forceinline__ u32 first_length() const { return count == 0 ? 0 : min(length(first()), HOSTCALL_DATA_BYTES); }
+};
+
+// Posts as much of the buffers as fits: a short write is allowed.
+__device__ __noinline__ void post_write(const Call& c, const Buffers& b, u32 call) {
+  for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.base + b.from(k), min(b.length(k), c.room()));
+  c.post(call);
+}
+
+// Takes the answer of a read.
+__device__ __noinline__ u32 take_read(const Call& c, const Buffers& b, u32 count_at) {
+  u32 e = c.error();
+  if (e != OK) return e;
+  const u32 bytes = b.count == 0 ? 0 : c.reply(b.from(b.first()), b.first_length());
+  return b.m.put(count_at, bytes);
+}
+
+// Standard output that is collected. False if the import must come again.
+__device__ __noinline__ bool print(const Call& c, const Buffers& b, u32& error) {
+  DevProcess* p = c.p;
+  error = OK;
+  if (p->output_len + b.bytes > OUTPUT_BYTES && !process::flush(c, error)) return false;
+  if (error != OK) return true;
+  u8* to = process::output(p);
+  for (u32 k = 0; k < b.count; k++) {
+    process::copy_out(to + p->output_len, b.m.base + b.from(k), b.length(k));
+    p->output_len += b.length(k);
+  }
+  return true;
+}
+
+}  // namespace wasi
+
+WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
+  const wasi::Call c(i);
+  const wasi::Buffers b(i, list, count);
+  if (b.error != wasi::OK) return {fuel, b.error, 0};
+  if (fd == 1 && (c.p->flags & PROCESS_COLLECTS) && b.bytes <= OUTPUT_BYTES) {
+    u32 e;
+    if (!wasi::print(c, b, e)) PARK;
+    return {fuel, e != wasi::OK ? e : b.m.put(written, (u32)b.bytes), 0};
+  }
+  // What was collected comes first.
+  if (fd == 1 && c.p->output_len != 0) {
+    u32 e;
+    if (!process::flush(c, e)) PARK;
+  }
+  if (c.fresh()) {
+    c.arg(0, fd);
+    wasi::post_write(c, b, HOSTCALL_FD_WRITE);
+  }
+  if (!c.answered()) PARK;
+  const u32 e = c.error();
+  DONE(e != wasi::OK ? e : b.m.put(written, (u32)c.value(0)));
+}
+
+WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
+  const wasi::Call c(i);
+  const wasi::Buffers b(i, list, count);
+  if (b.error != wasi::OK) return {fuel, b.error, 0};
+  if (c.fresh()) {
+    c.args(fd, offset);
+    wasi::post_write(c, b, HOSTCALL_FD_PWRITE);
+  }
+  if (!c.answered()) PARK;
+  const u32 e = c.error();
+  DONE(e != wasi::OK ? e : b.m.put(written, (u32)c.value(0)));
+}
+
+WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
+  const wasi::Call c(i);
+  const wasi::Buffers b(i, list, count);
+  if (b.error != wasi::OK) return {fuel, b.error, 0};
+  // Who waits for an answer to a question has asked it.
+  if (c.p->output_len != 0) {
+    u32 e;
+    if (!process::flush(c, e)) PARK;
+  }
+  if (c.fresh()) {
+    c.args(fd, b.first_length());
+    c.post_long(HOSTCALL_FD_READ);
+  }
+  if (!c.answered()) PARK;
+  DONE(wasi::take_read(c, b, read));
+}
+
+WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
+  const wasi::Call c(i);
+  const wasi::Buffers b(i, list, count);
+  if (b.error != wasi::OK) return {fuel, b.error, 0};
+  if (c.fresh()) {
+    c.args(fd, b.first_length(), offset);
+    c.post(HOSTCALL_FD_PREAD);
+  }
+  if (!c.answered()) PARK;
+  DONE(wasi::take_read(c, b, read));
+}
+
+// The part of the listing behind the cookie that the buffer holds, in as many replies as it takes.
+WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
+  const wasi::Call c(i);
+  const wasi::Memory m(i);
+  if (const u32 e = m.check(buffer, length, 1); e != wasi::OK) return {fuel, e, 0};
+  while (true) {
+    const u32 asked = min(length - c.p->progress, HOSTCALL_DATA_BYTES);
+    if (c.fresh()) {
+      c.args(fd, asked, cookie, c.p->progress);
+      c.post(HOSTCALL_FD_READDIR);
+    }
+    if (!c.answered()) PARK;
+    u32 e = c.error();
+    u32 got = 0;
+    if (e == wasi::OK) {
+      got = c.reply(buffer + c.p->progress, asked);
+      c.p->progress += got;
+    }
+    if (e == wasi::OK && got != 0 && got == asked && c.p->progress < length) {
+      c.close();
+      continue;
+    }
+    if (e == wasi::OK) e = m.put(used, c.p->progress);
+    c.p->progress = 0;
+    DONE(e);
+  }
+}
+
+// Waiting for clocks and descriptors.
+WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
+  const wasi::Call c(i);
+  const wasi::Memory m(i);
+  if (count == 0 || count > HOSTCALL_POLL_MAX) return {fuel, ERRNO_INVAL, 0};
+  u32 e = m.check(in, 48ull * count, 8);
+  if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
+  if (e != wasi::OK) return {fuel, e, 0};
+  if (c.p->output_len != 0 && !process::flush(c, e)) PARK;
+  if (c.fresh()) {
+    const u64 now = process::now();
+    c.args(count, now + c.p->table->clock_offset, now);
+    c.payload(m.base + in, 48 * count);
+    c.post_long(HOSTCALL_POLL_ONEOFF);
+  }
+  if (!c.answered()) PARK;
+  e = c.error();
+  if (e == wasi::OK) {
+    c.reply(out, 32 * count);
+    e = m.put(events, (u32)c.value(0));
+  }
+  DONE(e);
+}

@@ -1,0 +1,302 @@
+//! Putting processes that wait into places, and hearing from those that run.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use everwarp::{DevPtr, Engine, Pending};
+use everwarp_wasi::{Events, Service, Woken};
+use everwarp_wasm::Trap;
+
+use crate::exit::{Exit, Reason};
+use crate::module::Loaded;
+use crate::places::{Places, Start};
+use crate::state::{Phase, Pid, Running, State};
+
+/// How often a failed engine is looked for while nothing ends.
+const LOOK: Duration = Duration::from_millis(100);
+/// Long enough for a wait to look at the engine itself, not only at what was submitted.
+const GLANCE: Duration = Duration::from_micros(200);
+
+/// What the threads of a host share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) modules: Vec<Loaded>,
+    pub(crate) places: Vec<Places>,
+    pub(crate) service: Arc<Service>,
+    state: Mutex<State>,
+    /// Something has ended, or the host has failed.
+    ended: Condvar,
+    /// There is something for the dispatcher to do.
+    work: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: Engine,
+        modules: Vec<Loaded>,
+        places: Vec<Places>,
+        service: Arc<Service>,
+        state: State,
+    ) -> Self {
+        Self {
+            engine,
+            modules,
+            places,
+            service,
+            state: Mutex::new(state),
+            ended: Condvar::new(),
+            work: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the dispatcher look for work.
+    pub(crate) fn call_dispatcher(&self) {
+        self.work.notify_one();
+    }
+
+    /// Waits for an end or a failure, for a while at most.
+    pub(crate) fn await_end<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let waited = self.ended.wait_timeout(state, LOOK);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn fail(&self, error: &dyn std::fmt::Display) {
+        let mut state = self.state();
+        state.failed.get_or_insert_with(|| error.to_string());
+        self.ended.notify_all();
+    }
+
+    /// The dispatcher's thread.
+    pub(crate) fn dispatch(&self) {
+        // What was submitted last, by which a failure of the engine is noticed.
+        let mut last: Option<Pending> = None;
+        let ready = |state: &State| {
+            let mut lines = state.lines.iter();
+            state.stop || lines.any(|l| !l.waiting.is_empty() && !l.free.is_empty())
+        };
+        loop {
+            let mut state = self.state();
+            while !ready(&state) {
+                let (guard, timeout) = self
+                    .work
+                    .wait_timeout(state, LOOK)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state = guard;
+                if timeout.timed_out() && last.is_some() {
+                    drop(state);
+                    self.look_at(&mut last);
+                    state = self.state();
+                }
+            }
+            if state.stop {
+                return;
+            }
+            let modules = 0..self.places.len();
+            let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
+            drop(state);
+            for (places, batch) in self.places.iter().zip(batches) {
+                if batch.is_empty() {
+                    continue;
+                }
+                match places.start(&self.engine, &batch) {
+                    Ok(started) => last = started.or(last),
+                    Err(e) => self.fail(&e),
+                }
+            }
+        }
+    }
+
+    /// Forgets a submission that is done, and notices when the engine has ended.
+    fn look_at(&self, last: &mut Option<Pending>) {
+        let Some(pending) = last else { return };
+        match pending.wait_timeout(GLANCE) {
+            Err(everwarp::Error::Timeout { .. }) => {}
+            Ok(_) => *last = None,
+            Err(e) => {
+                *last = None;
+                self.fail(&e);
+            }
+        }
+    }
+
+    /// Gives places of a module to those that wait for them.
+    fn place(&self, state: &mut State, module: usize) -> Vec<Start> {
+        let mut batch = Vec::new();
+        let now = Instant::now();
+        loop {
+            let line = &mut state.lines[module];
+            if line.free.is_empty() {
+                break;
+            }
+            let Some(pid) = line.waiting.pop_front() else {
+                break;
+            };
+            let entry = &mut state.entries[pid.slot as usize];
+            if entry.generation != pid.generation || !matches!(entry.phase, Phase::Queued(_)) {
+                // It was ended while it waited.
+                continue;
+            }
+            let Phase::Queued(job) = std::mem::replace(&mut entry.phase, Phase::Free) else {
+                continue;
+            };
+            let line = &mut state.lines[module];
+            let Some(place) = line.free.pop() else { break };
+            let occupied = &mut line.places[place as usize];
+            occupied.generation = occupied.generation.wrapping_add(1).max(1);
+            occupied.by = Some(pid);
+            let generation = occupied.generation;
+            let number = self.places[module].first + place;
+            let opened = self.service.open(number, generation, *job.wasi);
+            opened.expect("the place is free, and the descriptors were counted");
+            batch.push(Start {
+                place,
+                generation,
+                strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
+                fuel: job.fuel,
+                flags: job.flags,
+            });
+            state.entries[pid.slot as usize].phase = Phase::Running(Running {
+                module,
+                place,
+                place_generation: generation,
+                begin: now,
+                fuel: job.fuel,
+                _strings: job.strings,
+            });
+        }
+        batch.sort_unstable_by_key(|s| s.place);
+        batch
+    }
+
+    fn module_of(&self, number: u32) -> Option<usize> {
+        let holds = |p: &Places| number.wrapping_sub(p.first) < p.count;
+        self.places.iter().position(holds)
+    }
+
+    fn wake(&self, number: u32) {
+        let Some(module) = self.module_of(number) else {
+            return;
+        };
+        let places = &self.places[module];
+        if let Err(e) = places.wake(&self.engine, number - places.first) {
+            self.fail(&e);
+        }
+    }
+
+    fn exited(&self, number: u32, generation: u32, exit: everwarp_wasi::Exit) {
+        let Some(module) = self.module_of(number) else {
+            return;
+        };
+        let place = number - self.places[module].first;
+        let reason = reason(&self.modules[module], exit.reason);
+        let mut state = self.state();
+        let line = &mut state.lines[module];
+        let occupied = &mut line.places[place as usize];
+        let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
+            return;
+        };
+        line.free.push(place);
+        let more = !line.waiting.is_empty();
+        let entry = &mut state.entries[pid.slot as usize];
+        let (elapsed, fuel) = match &entry.phase {
+            Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),
+            _ => (Duration::ZERO, 0),
+        };
+        entry.phase = Phase::Exited(Exit {
+            reason,
+            fuel_used: fuel.saturating_sub(exit.fuel_left),
+            elapsed,
+            stdout: exit.stdout,
+            stderr: exit.stderr,
+        });
+        drop(state);
+        self.ended.notify_all();
+        if more {
+            self.call_dispatcher();
+        }
+    }
+
+    /// Ends a process, which need not be there any more.
+    pub(crate) fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
+        let mut state = self.state();
+        let Some(entry) = state.entry(pid) else {
+            return Ok(());
+        };
+        match &entry.phase {
+            Phase::Free | Phase::Exited(_) => Ok(()),
+            Phase::Queued(_) => {
+                entry.phase = Phase::Exited(Exit {
+                    reason: Reason::Killed,
+                    fuel_used: 0,
+                    elapsed: Duration::ZERO,
+                    stdout: None,
+                    stderr: None,
+                });
+                self.ended.notify_all();
+                Ok(())
+            }
+            Phase::Running(running) => {
+                let (module, place) = (running.module, running.place);
+                let generation = running.place_generation;
+                // Under the lock: the place must not become somebody else's meanwhile.
+                self.places[module].kill(place, generation)?;
+                let number = self.places[module].first + place;
+                self.service.interrupt(number, generation);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What the device says of an end, in words.
+fn reason(loaded: &Loaded, reason: everwarp_wasi::Reason) -> Reason {
+    use everwarp_wasi::Reason as R;
+    match reason {
+        R::Normal(code) => Reason::Normal(code),
+        R::Killed => Reason::Killed,
+        R::OutOfFuel => Reason::OutOfFuel,
+        R::OutOfMemory => Reason::OutOfMemory,
+        R::Trap {
+            kind,
+            function,
+            offset,
+        } => {
+            let trap = Trap::from_code(kind).unwrap_or(Trap::UnlinkedImport);
+            Reason::Trap {
+                trap,
+                function: loaded.compiled.function_name(function).map(str::to_owned),
+                sentence: loaded.compiled.describe_trap(trap, function, offset),
+            }
+        }
+    }
+}
+
+/// What the service tells; it exists before what hears it.
+#[derive(Default)]
+pub(crate) struct Ears(OnceLock<Weak<Shared>>);
+
+impl Ears {
+    pub(crate) fn hear(&self, shared: &Arc<Shared>) {
+        self.0.get_or_init(|| Arc::downgrade(shared));
+    }
+    fn shared(&self) -> Option<Arc<Shared>> {
+        self.0.get()?.upgrade()
+    }
+}
+
+impl Events for Ears {
+    fn wake(&self, woken: Woken) {
+        if let Some(shared) = self.shared() {
+            shared.wake(woken.process);
+        }
+    }
+    fn exited(&self, process: u32, generation: u32, exit: everwarp_wasi::Exit) {
+        if let Some(shared) = self.shared() {
+            shared.exited(process, generation, exit);
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! The host of processes on one GPU.
+
+use std::fs::File;
+use std::io::Read;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use everwarp::{Buffer, Device, Engine, Image, Linked, LinkedPart, Pools};
+use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
+
+use crate::config::{Config, HostConfig, Strings};
+use crate::dispatch::{Ears, Shared};
+use crate::error::{SpawnError, StartError};
+use crate::exit::Exit;
+use crate::layout::{DevProcessTable, PROCESS_COLLECTS};
+use crate::module::{Loaded, Module};
+use crate::places::{Common, Places};
+use crate::state::{Job, Line, Occupied, Phase, Pid, State};
+use crate::{program, strings};
+
+/// The least depth of calls with which ordinary programs run.
+const DEPTH_LEAST: u32 = 24;
+/// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
+const OTHER_FRAMES: u32 = 12;
+/// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
+const WATCHDOG: Duration = Duration::from_secs(1 << 32);
+/// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
+const POOLS: Pools = Pools {
+    submission_slots: 1 << 14,
+    tokens: 1 << 17,
+    arena_tasks: 1 << 12,
+    tasks: 2 << 20,
+    groups: 2 << 20,
+};
+/// How long processes have to end when their host does.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A running engine with modules linked to it, and their processes.
+pub struct Host {
+    shared: Arc<Shared>,
+    server: Option<Server>,
+    dispatcher: Option<JoinHandle<()>>,
+    depth: u32,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host")
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Compiles modules, links them to an engine on `device`, and starts it.
+    ///
+    /// # Errors
+    /// [`StartError`]: a module is refused, or there is too little memory or stack.
+    pub fn start(
+        device: &Device,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Streams,
+    ) -> Result<Self, StartError> {
+        let (loaded, linked) = link(modules, config)?;
+        let engine = device
+            .engine()
+            .program(&program::PROGRAM)
+            .linked(linked)
+            .pools(POOLS)
+            .watchdog(WATCHDOG)
+            .start()?;
+        let depth = depth(config.stack_bytes, engine.largest_frame())?;
+        let common = Common {
+            depth,
+            clock_offset: clock_offset(&engine)?,
+            random_key: random_key().map_err(|source| StartError::System {
+                what: "/dev/urandom",
+                source,
+            })?,
+            calls: engine.buffer(32)?,
+        };
+        let mut places = Vec::new();
+        let mut state = State::default();
+        let mut first = 0;
+        for (number, module) in loaded.iter().enumerate() {
+            let share = HostConfig {
+                memory_budget: config.memory_budget / loaded.len() as u64,
+                ..config.clone()
+            };
+            let of = Places::new(&engine, module, number, first, &share, &common)?;
+            first += of.count;
+            state.lines.push(Line {
+                places: vec![Occupied::default(); of.count as usize],
+                free: (0..of.count).rev().collect(),
+                ..Line::default()
+            });
+            places.push(of);
+        }
+        let ears = Arc::new(Ears::default());
+        let system = |what| move |source| StartError::System { what, source };
+        let service = Service::new(first, streams, ears.clone());
+        let service = Arc::new(service.map_err(system("a thread that waits"))?);
+        let shared = Shared::new(engine, loaded, places, service, state);
+        let shared = Arc::new(shared);
+        ears.hear(&shared);
+        let server = serve(&shared, config.workers)?;
+        let of_thread = Arc::clone(&shared);
+        let dispatcher = std::thread::Builder::new()
+            .name("everwarp-dispatch".into())
+            .spawn(move || of_thread.dispatch())
+            .map_err(system("a thread that dispatches"))?;
+        Ok(Self {
+            shared,
+            server: Some(server),
+            dispatcher: Some(dispatcher),
+            depth,
+        })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// How deep calls of a process may nest.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// How many processes of a module can be on the GPU at once.
+    ///
+    /// # Panics
+    /// There is no module of that number.
+    pub fn places(&self, module: usize) -> u32 {
+        self.shared.places[module].count
+    }
+
+    /// Copies what processes are given to the device, all at once; equal neighbours share. Answers where each
+    /// one's lies.
+    fn strings(
+        &self,
+        all: impl Iterator<Item = Strings>,
+    ) -> Result<(Arc<Buffer<u8>>, Vec<u64>), SpawnError> {
+        let (mut bytes, mut at) = (Vec::new(), Vec::new());
+        let mut last: Option<(Strings, u64)> = None;
+        for strings in all {
+            let same = last.as_ref().filter(|(before, _)| *before == strings);
+            let begin = match same {
+                Some((_, begin)) => *begin,
+                None => {
+                    let begin = bytes.len().next_multiple_of(16);
+                    bytes.resize(begin, 0);
+                    bytes.append(&mut strings::encode(&strings)?);
+                    last = Some((strings, begin as u64));
+                    begin as u64
+                }
+            };
+            at.push(begin);
+        }
+        Ok((Arc::new(self.shared.engine.buffer_from(&bytes)?), at))
+    }
+
+    fn fuel(config: &Config) -> Result<i64, SpawnError> {
+        let fuel = config.fuel.unwrap_or(i64::MAX as u64);
+        match i64::try_from(fuel) {
+            Ok(fuel) if fuel > 0 => Ok(fuel),
+            _ => Err(SpawnError::Fuel { fuel }),
+        }
+    }
+
+    /// Starts a process, as soon as there is a place for it.
+    ///
+    /// # Panics
+    /// There is no module of that number.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; then nothing was started.
+    pub fn spawn(&self, module: usize, config: &Config) -> Result<Pid, SpawnError> {
+        let pids = self.spawn_many(module, config, 1)?;
+        Ok(pids[0])
+    }
+
+    /// Starts `count` processes with the same configuration.
+    ///
+    /// # Panics
+    /// There is no module of that number.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; then nothing was started.
+    pub fn spawn_many(
+        &self,
+        module: usize,
+        config: &Config,
+        count: usize,
+    ) -> Result<Vec<Pid>, SpawnError> {
+        let same = std::iter::repeat_n(config.strings.clone(), count);
+        self.spawn_each(module, config, same)
+    }
+
+    /// Starts a process for each of these arguments and environments, which stand in the place of the
+    /// configuration's own.
+    ///
+    /// # Panics
+    /// There is no module of that number.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; then nothing was started.
+    pub fn spawn_each(
+        &self,
+        module: usize,
+        config: &Config,
+        each: impl Iterator<Item = Strings>,
+    ) -> Result<Vec<Pid>, SpawnError> {
+        assert!(
+            module < self.shared.modules.len(),
+            "there is no module {module}"
+        );
+        let fuel = Self::fuel(config)?;
+        let (strings, offsets) = self.strings(each)?;
+        // What somebody reads while it is written goes out at once.
+        let collects = !matches!(config.stdout, Output::Inherit);
+        let mut state = self.shared.state();
+        let mut pids = Vec::with_capacity(offsets.len());
+        for strings_at in offsets {
+            let pid = state.insert(Phase::Free);
+            let job = Job {
+                strings: Arc::clone(&strings),
+                strings_at,
+                fuel,
+                flags: if collects { PROCESS_COLLECTS } else { 0 },
+                wasi: Box::new(everwarp_wasi::Config {
+                    name: pid.to_string(),
+                    directories: config.directories.clone(),
+                    stdin: config.stdin.clone(),
+                    stdout: config.stdout,
+                    stderr: config.stderr,
+                    handles: config.handles.max(3 + config.directories.len() as u32),
+                }),
+            };
+            state.entries[pid.slot as usize].phase = Phase::Queued(job);
+            state.lines[module].waiting.push_back(pid);
+            pids.push(pid);
+        }
+        drop(state);
+        self.shared.call_dispatcher();
+        Ok(pids)
+    }
+
+    /// Waits for the end of a process; its pid means nothing afterwards. Nothing if it has been waited for.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    pub fn wait(&self, pid: Pid) -> Result<Option<Exit>, everwarp::Error> {
+        self.wait_until(pid, None)
+    }
+
+    /// Waits for a limited time.
+    ///
+    /// # Errors
+    /// [`everwarp::Error::Timeout`], and the process goes on; or the engine has ended.
+    pub fn wait_timeout(
+        &self,
+        pid: Pid,
+        timeout: Duration,
+    ) -> Result<Option<Exit>, everwarp::Error> {
+        self.wait_until(pid, Some(timeout))
+    }
+
+    fn wait_until(
+        &self,
+        pid: Pid,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Exit>, everwarp::Error> {
+        let begin = Instant::now();
+        let mut state = self.shared.state();
+        loop {
+            if state.entry(pid).is_none() {
+                return Ok(None);
+            }
+            if let Some(exit) = state.take(pid) {
+                return Ok(Some(exit));
+            }
+            if let Some(reason) = &state.failed {
+                let reason = reason.clone();
+                return Err(everwarp::BackendError::Lost { reason }.into());
+            }
+            if let Some(after) = timeout.filter(|t| begin.elapsed() >= *t) {
+                return Err(everwarp::Error::Timeout { after });
+            }
+            state = self.shared.await_end(state);
+        }
+    }
+
+    /// Asks a process to end. It does so at its next look: within some ten thousand rounds of a loop, or when
+    /// its call of the host is answered, which is at once for those that wait. One that has ended is left.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    pub fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
+        self.shared.kill(pid)
+    }
+
+    fn all(&self) -> Vec<Pid> {
+        let state = self.shared.state();
+        let entries = state.entries.iter().enumerate();
+        let alive =
+            entries.filter(|(_, e)| matches!(e.phase, Phase::Queued(_) | Phase::Running(_)));
+        let pid = |(slot, e): (usize, &crate::state::Entry)| Pid {
+            slot: slot as u32,
+            generation: e.generation,
+        };
+        alive.map(pid).collect()
+    }
+}
+
+impl Drop for Host {
+    /// Ends what runs.
+    fn drop(&mut self) {
+        let alive = self.all();
+        for pid in &alive {
+            // The engine may be lost; then there is nothing to end.
+            drop(self.shared.kill(*pid));
+        }
+        let end = Instant::now() + GRACE;
+        for pid in alive {
+            let left = end.saturating_duration_since(Instant::now());
+            drop(self.wait_timeout(pid, left));
+        }
+        self.shared.state().stop = true;
+        self.shared.call_dispatcher();
+        if let Some(dispatcher) = self.dispatcher.take() {
+            drop(dispatcher.join());
+        }
+        // Before the engine, whose memory it reads.
+        self.server.take();
+    }
+}
+
+/// Compiles modules and says how they are linked.
+fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
+    let loaded = modules.iter().enumerate().map(|(number, module)| {
+        module.compile(number).map_err(|source| StartError::Load {
+            module: module.name.clone(),
+            source,
+        })
+    });
+    let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
+    let part = |l: &Loaded| LinkedPart {
+        name: l.name.as_str().into(),
+        ptx: l.compiled.ptx.as_str().into(),
+    };
+    let linked = Linked {
+        parts: loaded.iter().map(part).collect(),
+        declarations: program::declarations(loaded.len()),
+        stack_bytes: config.stack_bytes,
+        host_call_slots: config.slots(loaded.len()),
+    };
+    Ok((loaded, linked))
+}
+
+/// The image that a host of these modules would start, for tests that compile it without a GPU.
+///
+/// # Errors
+/// [`StartError`]: a module is refused.
+#[doc(hidden)]
+pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
+    let linked = link(modules, config)?.1;
+    let programs = vec![&program::PROGRAM];
+    Ok(Image { programs, linked })
+}
+
+/// How deep calls may nest on a stack: see the stack's rule of `everwarp-wasm`.
+fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+    let frames = stack / frame.max(16);
+    let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
+    if depth < DEPTH_LEAST {
+        return Err(StartError::Stack {
+            stack,
+            frame,
+            depth,
+            least: DEPTH_LEAST,
+        });
+    }
+    Ok(depth)
+}
+
+fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
+    let memory = shared.engine.host_calls().ok_or(StartError::NoRing)?;
+    let address = "the engine's memory is nowhere at 0";
+    // SAFETY: the engine has these counts at these addresses, zeroed, as long as it lives; `Host` ends the
+    // server first. Nothing else of this program accesses them.
+    let ring = unsafe {
+        Ring::new(
+            NonNull::new(memory.slots).expect(address),
+            NonNull::new(memory.data).expect(address),
+            NonNull::new(memory.entries).expect(address),
+            memory.slot_count,
+            memory.entry_count,
+        )
+    };
+    let ring = ring.expect("the engine makes rings of powers of two");
+    let config = ServerConfig {
+        workers,
+        ..ServerConfig::default()
+    };
+    Server::start(ring, &shared.service, config).map_err(|source| StartError::System {
+        what: "threads that serve host calls",
+        source,
+    })
+}
+
+/// What is to be added to the device's clock: the time of day in the middle of a task that reads it.
+fn clock_offset(engine: &Engine) -> Result<u64, StartError> {
+    // SAFETY: all zero, which `DevProcessTable`'s numbers and null addresses may be.
+    let nothing: DevProcessTable = unsafe { std::mem::zeroed() };
+    // SAFETY: the task that reads the clock follows no address.
+    let instance = unsafe { engine.instance(&program::PROGRAM, &nothing) }?;
+    let before = SystemTime::now();
+    let device = engine.submit(instance.task(program::CLOCK))?.wait()?.value;
+    let half = before.elapsed().unwrap_or_default() / 2;
+    let middle = (before + half)
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok((middle.as_nanos() as u64).wrapping_sub(device))
+}
+
+fn random_key() -> std::io::Result<[u32; 8]> {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(std::array::from_fn(|i| {
+        u32::from_le_bytes(std::array::from_fn(|k| bytes[4 * i + k]))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_leaves_room_for_what_is_not_compiled() {
+        let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
+        assert_eq!(depth_of(32 << 10, 128), 122);
+        assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
+        let error = depth(1024, 200).expect_err("too little").to_string();
+        assert!(error.contains("1024") && error.contains("200"), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! What host and device share of processes: the table's records, what a process is started with, and how
+//! one ended.
+
+use everwarp::{DevPtr, Layout, dev_struct};
+use everwarp_contract::dev_consts;
+use everwarp_wasm::{DevInstance, DevSuspension, DevTable, Trap};
+
+dev_consts! {
+    /// Writes the constants as CUDA C++.
+    pub(crate) fn write_consts;
+    /// In the header's trap word: the process asked to end. Numbers from 256 on are not the compiler's.
+    pub(crate) const TRAP_EXIT = 256;
+    /// In the header's trap word: `Trap::Killed`.
+    pub(crate) const TRAP_KILLED = Trap::Killed as u32;
+    /// In the header's trap word: `Trap::OutOfFuel`.
+    pub(crate) const TRAP_OUT_OF_FUEL = Trap::OutOfFuel as u32;
+    /// In a process's flags: what it writes to standard output is collected.
+    pub(crate) const PROCESS_COLLECTS = 1;
+    /// In what a process is started with: nothing was in its place before, so the record says nothing.
+    pub(crate) const PROCESS_FRESH = 2;
+    /// A lane runs the process, or a task that will is queued.
+    pub(crate) const TURN_RUNS = 0;
+    /// The same, and the host has woken it meanwhile.
+    pub(crate) const TURN_WOKEN = 1;
+    /// It waits for the host to wake it.
+    pub(crate) const TURN_PARKED = 2;
+    /// It has not run.
+    pub(crate) const STAGE_NEW = 0;
+    /// It is in the module's start function.
+    pub(crate) const STAGE_START = 1;
+    /// It is in its entry.
+    pub(crate) const STAGE_ENTRY = 2;
+    /// It has ended, and its last output is on its way to the host.
+    pub(crate) const STAGE_OUTPUT = 3;
+    /// While fewer calls than this are on their way, short ones are waited for where they were made. Each lane
+    /// that waits so polls host memory, which more than some tens at a time slow down for all.
+    pub(crate) const SPINNING_CALLS = 32;
+    /// No such function.
+    pub(crate) const ENTRY_NONE = 0xffff_ffff;
+    /// Bytes of standard output that a process collects before they go to the host.
+    pub(crate) const OUTPUT_BYTES = 4096;
+    /// Processes that one task starts at most.
+    pub(crate) const START_PROCESSES = 32;
+}
+
+dev_struct! {
+    /// A place of the process table. The instance's block follows it directly, so that an import, which is
+    /// called with the block's address, finds its process without a look-up; behind that lies the output.
+    pub(crate) struct DevProcess: align 16, size 96 {
+        /// Which process: its place, and its generation in the upper half.
+        pub(crate) pid: u64,
+        /// The table.
+        pub(crate) table: DevPtr<DevProcessTable>,
+        /// Its arguments and environment: see `Strings`.
+        pub(crate) strings: DevPtr<u8>,
+        /// 64-byte blocks of random bytes that it has used up.
+        pub(crate) random_blocks: u64,
+        /// Bytes of linear memory that an earlier process of this place may have written.
+        pub(crate) dirty: u64,
+        /// The slot of the call that is on its way to the host, plus one; 0 if there is none.
+        pub(crate) call: u32,
+        /// That use of the slot.
+        pub(crate) call_sequence: u32,
+        /// Bytes of payload so far, and after the answer those of the reply.
+        pub(crate) call_bytes: u32,
+        /// How far an import has come that takes several calls.
+        pub(crate) progress: u32,
+        /// Bytes of collected output.
+        pub(crate) output_len: u32,
+        /// How many of them the host has.
+        pub(crate) output_sent: u32,
+        /// `PROCESS_…`.
+        pub(crate) flags: u32,
+        /// The code of `proc_exit`.
+        pub(crate) exit_code: u32,
+        /// `TURN_…`: who may go on with the process.
+        pub(crate) turn: u32,
+        /// `STAGE_…`: how far it has come.
+        pub(crate) stage: u32,
+        /// How the call that is on its way is waited for.
+        pub(crate) waits: u32,
+        /// The error number of the last answer.
+        pub(crate) call_error: u32,
+        /// Spelled-out hole.
+        pub(crate) reserved: [u32; 2],
+    }
+}
+
+dev_struct! {
+    /// What a process is started with: one for each place of the table, written by the host.
+    pub(crate) struct DevSpawn: align 16, size 48 {
+        /// Which process.
+        pub(crate) pid: u64,
+        /// Its arguments and environment.
+        pub(crate) strings: DevPtr<u8>,
+        /// Its fuel; positive.
+        pub(crate) fuel: i64,
+        /// How many bytes its linear memory may grow to.
+        pub(crate) memory_limit: u64,
+        /// `PROCESS_…`.
+        pub(crate) flags: u32,
+        /// Nonzero asks for its end, should it not have been made ready yet.
+        pub(crate) kill: u32,
+        /// Spelled-out hole.
+        pub(crate) reserved: u64,
+    }
+}
+
+dev_struct! {
+    /// The process table of one module: the program's parameters.
+    pub(crate) struct DevProcessTable: align 16, size 160 {
+        /// Records, `record_stride` bytes apart.
+        pub(crate) records: DevPtr<u8>,
+        /// Linear memories, `memory_stride` bytes apart.
+        pub(crate) memories: DevPtr<u8>,
+        /// From one record to the next.
+        pub(crate) record_stride: u64,
+        /// From one memory to the next.
+        pub(crate) memory_stride: u64,
+        /// The block of an instance at address 0.
+        pub(crate) block: DevPtr<u8>,
+        /// The beginning of linear memory.
+        pub(crate) memory: DevPtr<u8>,
+        /// Passive data segments.
+        pub(crate) module_data: DevPtr<u8>,
+        /// What to start.
+        pub(crate) spawns: DevPtr<DevSpawn>,
+        /// How many calls are on their way to the host, on a line of its own.
+        pub(crate) calls: DevPtr<u32>,
+        /// Nanoseconds from the device's clock to the time of day.
+        pub(crate) clock_offset: u64,
+        /// The key of random bytes.
+        pub(crate) random_key: [u32; 8],
+        /// Bytes of the block, a multiple of 16.
+        pub(crate) block_bytes: u32,
+        /// Bytes of linear memory that are not zero at first, rounded up to 16.
+        pub(crate) initial_bytes: u32,
+        /// Bytes of linear memory that may not be zero in a place that has not been used.
+        pub(crate) fresh_dirty: u64,
+        /// Offset of the tables' records in the block, and how many there are.
+        pub(crate) tables_at: u32,
+        /// See there.
+        pub(crate) tables: u32,
+        /// Which of the linked modules.
+        pub(crate) module: u32,
+        /// The start function, or `ENTRY_NONE`.
+        pub(crate) start: u32,
+        /// The function to call.
+        pub(crate) entry: u32,
+        /// How deep calls may nest.
+        pub(crate) depth: u32,
+        /// Offset of the output from the record.
+        pub(crate) output_at: u32,
+        /// Offset of the record of suspensions in the block; 0 if the module is never suspended.
+        pub(crate) suspension_at: u32,
+    }
+}
+
+/// Writes everything that the device sources of processes read.
+pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+    write_consts(out)?;
+    writeln!(out, "struct DevProcessTable;")?;
+    DevInstance::write_struct(out)?;
+    DevTable::write_struct(out)?;
+    DevSuspension::write_struct(out)?;
+    DevProcess::write_struct(out)?;
+    DevSpawn::write_struct(out)?;
+    DevProcessTable::write_struct(out)
+}

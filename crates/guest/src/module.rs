@@ -1,0 +1,143 @@
+//! Modules: compiled once, under the number that they have in their image.
+
+use everwarp_wasm::{
+    CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
+    Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
+};
+
+use crate::error::LoadError;
+use crate::{program, wasi};
+
+/// Elements that a table may have beyond those it starts with.
+const TABLE_GROWTH: u64 = 256;
+
+/// A module's bytes and what messages call it.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Module {
+    /// A module under a name for messages.
+    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        let name = name.into();
+        Self { name, bytes }
+    }
+
+    /// Compiles it as number `number` of an image.
+    pub(crate) fn compile(&self, number: usize) -> Result<Loaded, LoadError> {
+        let provided = |name: &'static str| ProvidedImport {
+            module: wasi::MODULE.to_owned(),
+            name: name.to_owned(),
+            symbol: wasi::symbol(name),
+            provider: Provider::Device,
+            suspends: wasi::calls_the_host(name),
+        };
+        let options = CompileOptions {
+            prefix: program::prefix(number),
+            provided_imports: wasi::names().map(provided).collect(),
+            suspendable: true,
+            ..CompileOptions::default()
+        };
+        let compiled = compile(&self.bytes, &options)?;
+        for import in compiled.imports() {
+            if import.module != wasi::MODULE || wasi::function_type(&import.name).is_none() {
+                return Err(LoadError::UnknownImport {
+                    module: import.module.clone(),
+                    name: import.name.clone(),
+                });
+            }
+        }
+        let entry = match compiled.export("_start") {
+            Some(Export::Function(f)) if compiled.function_type(f) == &wasi::COMMAND => f,
+            _ => return Err(LoadError::NoEntry),
+        };
+        let name = self.name.clone();
+        Ok(Loaded {
+            name,
+            entry,
+            compiled,
+        })
+    }
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) name: String,
+    pub(crate) compiled: Compiled,
+    /// The function that a process begins with.
+    entry: u32,
+}
+
+impl Loaded {
+    /// The number under which device code calls the entry.
+    pub(crate) fn entry(&self) -> u32 {
+        self.number(self.entry)
+    }
+
+    /// The same of the module's start function, if it has one.
+    pub(crate) fn start(&self) -> Option<u32> {
+        self.compiled.start().map(|f| self.number(f))
+    }
+
+    fn number(&self, function: u32) -> u32 {
+        let number = self.compiled.entry(function);
+        number.expect("exported functions and the start function are entries")
+    }
+
+    /// Bytes of linear memory that an instance starts with.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.compiled.memory().map_or(0, |m| m.min * PAGE)
+    }
+
+    /// Bytes of linear memory that an instance can have at most.
+    pub(crate) fn memory_most(&self) -> u64 {
+        match self.compiled.memory() {
+            None => 0,
+            Some(limits) => limits.max.unwrap_or(1 << 16).min(1 << 16) * PAGE,
+        }
+    }
+
+    /// The initial bytes of an instance.
+    pub(crate) fn instantiate(&self, memory: u64, depth: u32) -> Result<Initial, InstantiateError> {
+        let mut limits = InstanceLimits {
+            memory_pages: memory / PAGE,
+            table_elements: TABLE_GROWTH,
+            fuel: i64::MAX,
+            depth,
+        };
+        loop {
+            match self.compiled.instantiate(&Wasi, &limits) {
+                Err(InstantiateError::BeyondLimit { needed, .. })
+                    if needed > limits.table_elements && memory >= self.memory_bytes() =>
+                {
+                    limits.table_elements = needed + TABLE_GROWTH;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// What a process can import.
+struct Wasi;
+
+impl Link for Wasi {
+    fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
+        if module != wasi::MODULE {
+            return None;
+        }
+        wasi::function_type(name)
+    }
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+        None
+    }
+    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
+        None
+    }
+    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
+        None
+    }
+}

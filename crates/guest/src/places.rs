@@ -1,0 +1,296 @@
+//! The places of one module's processes: their memory on the device, and how they are filled.
+
+use std::mem::offset_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use everwarp::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
+use everwarp_wasm::{Addresses, DevInstance, PAGE};
+
+use crate::config::HostConfig;
+use crate::error::StartError;
+use crate::layout::{
+    DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH, START_PROCESSES,
+};
+use crate::module::Loaded;
+use crate::program;
+
+/// Linear memory that a process may grow by where nobody has said how much.
+const GROWTH: u64 = 64 << 20;
+/// Bytes in which the frames of a suspended process are saved, at most. One that is suspended deeper ends with
+/// an exhausted stack.
+const SAVE_MOST: u64 = 64 << 10;
+/// Memories are cleared by the host while they are no larger than this together; above, by the GPU when they
+/// are first used, because the bus is slower.
+const CLEARED_MOST: u64 = 256 << 20;
+
+/// What all modules of a host share.
+pub(crate) struct Common {
+    /// How deep calls may nest.
+    pub(crate) depth: u32,
+    /// Nanoseconds from the device's clock to the time of day.
+    pub(crate) clock_offset: u64,
+    /// The key of random bytes.
+    pub(crate) random_key: [u32; 8],
+    /// The count of calls that are on their way, on the device.
+    pub(crate) calls: Buffer<u32>,
+}
+
+/// One process that is to start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) place: u32,
+    pub(crate) generation: u32,
+    pub(crate) strings: DevPtr<u8>,
+    pub(crate) fuel: i64,
+    pub(crate) flags: u32,
+}
+
+/// What was last written for a place.
+struct Written {
+    spawns: Vec<DevSpawn>,
+    /// The generation of each place whose end was asked for last.
+    killed: Vec<u32>,
+}
+
+/// The places of one module.
+pub(crate) struct Places {
+    /// The number of the first among the places of all modules.
+    pub(crate) first: u32,
+    /// How many there are.
+    pub(crate) count: u32,
+    instance: Instance,
+    records: Buffer<u8>,
+    record_stride: u64,
+    memory_limit: u64,
+    spawns: Buffer<u8>,
+    written: Mutex<Written>,
+    /// Memory that the device reads as long as the instance lives.
+    _kept: Vec<Buffer<u8>>,
+}
+
+fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+    let len = bytes.len().next_multiple_of(16).max(16);
+    bytes.resize(len, 0);
+    bytes
+}
+
+impl Places {
+    /// Reserves the places of module number `module`, from number `first` on, with a share of the budget.
+    pub(crate) fn new(
+        engine: &Engine,
+        loaded: &Loaded,
+        module: usize,
+        first: u32,
+        config: &HostConfig,
+        common: &Common,
+    ) -> Result<Self, StartError> {
+        let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
+        let share = config.memory_budget / u64::from(config.places.max(1));
+        let automatic = || (needs + GROWTH.min(share.saturating_sub(needs + SAVE_MOST))).min(most);
+        let memory = config.memory.unwrap_or_else(automatic).min(most) / PAGE * PAGE;
+        if memory < needs {
+            return Err(StartError::Memory {
+                module: loaded.name.clone(),
+                needs,
+                limit: memory,
+            });
+        }
+        let initial = loaded.instantiate(memory, common.depth);
+        let mut initial = initial.map_err(|source| StartError::Instantiate {
+            module: loaded.name.clone(),
+            source,
+        })?;
+        initial.save_bytes = initial.save_bytes.min(SAVE_MOST).next_multiple_of(16);
+        let block = padded(initial.block(Addresses {
+            block: 0,
+            memory: 0,
+            module_data: 0,
+        }));
+        let output_at = size_of::<DevProcess>() + initial.block_bytes().next_multiple_of(16);
+        let record_stride = (output_at + OUTPUT_BYTES as usize).next_multiple_of(128) as u64;
+        let memory_stride = initial.memory_limit.max(16);
+        let needs = record_stride + memory_stride + size_of::<DevSpawn>() as u64;
+        let count = u64::from(config.places).min(config.memory_budget / needs) as u32;
+        if count == 0 {
+            return Err(StartError::Budget {
+                module: loaded.name.clone(),
+                needs,
+                budget: config.memory_budget,
+            });
+        }
+        let groups = u64::from(count.next_multiple_of(START_PROCESSES));
+        let bytes = |stride: u64| (u64::from(count) * stride) as usize;
+        let cleared = bytes(memory_stride) as u64 <= CLEARED_MOST;
+        let memories = match cleared {
+            true => engine.buffer(bytes(memory_stride))?,
+            false => engine.buffer_uncleared(bytes(memory_stride))?,
+        };
+        let records = engine.buffer_uncleared(bytes(record_stride))?;
+        let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
+        let initial_memory = padded(initial.memory.clone());
+        let initial_bytes = initial_memory.len().min(memory_stride as usize);
+        let blocks = engine.buffer_from(&block)?;
+        let template = engine.buffer_from(&initial_memory)?;
+        let data = engine.buffer_from(&padded(loaded.compiled.module_data()))?;
+        let layout = &loaded.compiled.layout;
+        let tables = initial.table_count();
+        let table = DevProcessTable {
+            records: records.ptr(),
+            memories: memories.ptr(),
+            record_stride,
+            memory_stride,
+            block: blocks.ptr(),
+            memory: template.ptr(),
+            module_data: data.ptr(),
+            spawns: DevPtr::new(spawns.ptr().address()),
+            calls: common.calls.ptr(),
+            clock_offset: common.clock_offset,
+            random_key: common.random_key,
+            block_bytes: block.len() as u32,
+            initial_bytes: initial_bytes as u32,
+            fresh_dirty: if cleared { 0 } else { memory_stride },
+            tables_at: layout.tables as u32,
+            tables: tables as u32,
+            module: module as u32,
+            start: loaded.start().unwrap_or(ENTRY_NONE),
+            entry: loaded.entry(),
+            depth: common.depth,
+            output_at: output_at as u32,
+            suspension_at: layout.suspension.unwrap_or(0) as u32,
+        };
+        // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
+        // instance; the program checks its places.
+        let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
+        let nothing = DevSpawn {
+            pid: 0,
+            strings: DevPtr::NULL,
+            fuel: 0,
+            memory_limit: 0,
+            flags: 0,
+            kill: 0,
+            reserved: 0,
+        };
+        Ok(Self {
+            first,
+            count,
+            instance,
+            records,
+            record_stride,
+            memory_limit: initial.memory_limit,
+            spawns,
+            written: Mutex::new(Written {
+                spawns: vec![nothing; count as usize],
+                killed: vec![0; count as usize],
+            }),
+            _kept: vec![memories, blocks, template, data],
+        })
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts processes in places that are free, ordered by place. Answers the last task that was submitted.
+    pub(crate) fn start(
+        &self,
+        engine: &Engine,
+        starts: &[Start],
+    ) -> Result<Option<Pending>, everwarp::Error> {
+        let mut written = self.written();
+        for start in starts {
+            let place = start.place as usize;
+            let killed = written.killed[place] == start.generation;
+            let fresh = written.spawns[place].pid == 0;
+            written.spawns[place] = DevSpawn {
+                pid: u64::from(start.generation) << 32 | u64::from(self.first + start.place),
+                strings: start.strings,
+                fuel: start.fuel,
+                memory_limit: self.memory_limit,
+                flags: start.flags | if fresh { PROCESS_FRESH } else { 0 },
+                kill: killed.into(),
+                reserved: 0,
+            };
+        }
+        for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
+            let (from, to) = (run[0].place as usize, run[run.len() - 1].place as usize);
+            let records = &written.spawns[from..=to];
+            let bytes: Vec<u8> = records.iter().flat_map(|s| s.bytes()).copied().collect();
+            self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
+        }
+        drop(written);
+        // As many warps as there are share the work, each with a part of a group of 32 places.
+        let width = (starts.len() as u32).div_ceil(engine.worker_count().max(1));
+        let tasks = masks(
+            starts.iter().map(|s| s.place),
+            width.clamp(1, START_PROCESSES),
+        );
+        // One by one rather than as a batch: a batch's descriptors are kept until all of it has ended, and the
+        // memory for them is given back in order, so one process that runs for hours would hold up all starts.
+        let mut last = None;
+        for (group, mask) in tasks {
+            let task = self.instance.task(program::START).args(group, mask);
+            last = Some(engine.submit(task)?);
+        }
+        Ok(last)
+    }
+
+    /// Goes on with a process that was answered.
+    pub(crate) fn wake(&self, engine: &Engine, place: u32) -> Result<(), everwarp::Error> {
+        let task = self.instance.task(program::RUN).arg(place.into());
+        engine.submit(task).map(drop)
+    }
+
+    /// Asks for the end of what runs in a place, which must be that generation as long as this is called.
+    pub(crate) fn kill(&self, place: u32, generation: u32) -> Result<(), everwarp::Error> {
+        let mut written = self.written();
+        let at = place as usize;
+        written.killed[at] = generation;
+        written.spawns[at].kill = 1;
+        let word = 1u32.to_le_bytes();
+        // The order matters: who makes the place ready reads this word after it has written the other.
+        self.spawns.write_at(
+            at * size_of::<DevSpawn>() + offset_of!(DevSpawn, kill),
+            &word,
+        )?;
+        let header = at * self.record_stride as usize + size_of::<DevProcess>();
+        self.records
+            .write_at(header + offset_of!(DevInstance, kill), &word)
+    }
+}
+
+/// Groups places, which ascend, into tasks of up to `width` within one group of 32.
+fn masks(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
+    let mut tasks: Vec<(u32, u32)> = Vec::new();
+    for place in places {
+        let (group, bit) = (place / START_PROCESSES, 1 << (place % START_PROCESSES));
+        match tasks.last_mut() {
+            Some((last, mask)) if *last == group && mask.count_ones() < width => *mask |= bit,
+            _ => tasks.push((group, bit)),
+        }
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_cover_each_place_once_and_stay_in_their_group() {
+        let places = [0, 1, 2, 31, 32, 33, 64, 95, 96];
+        for width in [1, 2, 32] {
+            let tasks = masks(places.into_iter(), width);
+            let mut seen = Vec::new();
+            for (group, mask) in tasks {
+                assert!(mask.count_ones() <= width);
+                seen.extend(
+                    (0..32)
+                        .filter(|b| mask >> b & 1 != 0)
+                        .map(|b| group * 32 + b),
+                );
+            }
+            assert_eq!(seen, places);
+        }
+        assert_eq!(masks(0..64, 32), [(0, u32::MAX), (1, u32::MAX)]);
+    }
+}

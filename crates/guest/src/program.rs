@@ -1,0 +1,97 @@
+//! The program of processes: device sources, and how modules are linked to them.
+
+use std::fmt::Write;
+
+use everwarp::{Function, Layout, Order, Program, Shape, TaskCx};
+
+use crate::layout::{self, DevProcessTable};
+
+/// Makes up to 32 places of the table ready and starts their processes.
+pub(crate) const START: u32 = 0;
+/// Goes on with one process.
+pub(crate) const RUN: u32 = 1;
+/// Reports the device's clock.
+pub(crate) const CLOCK: u32 = 2;
+
+/// There is no twin: on the CPU engine another crate runs processes, by other means.
+fn twin(_: &mut dyn TaskCx) {
+    panic!("processes of this crate run on a GPU");
+}
+
+/// The program.
+pub(crate) static PROGRAM: Program = Program {
+    name: "process",
+    functions: &[
+        Function {
+            name: "start",
+            shape: Shape::Warp,
+            order: Order::DepthFirst,
+            max_spawn: layout::START_PROCESSES as u16,
+            forks: false,
+            spawns: true,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "run",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            spawns: false,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "clock",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            spawns: false,
+            outlined: false,
+            twin,
+        },
+    ],
+    device_source: concat!(
+        include_str!("../device/memory.cuh"),
+        include_str!("../device/call.cuh"),
+        include_str!("../device/process.cuh"),
+        include_str!("../device/wasi/import.cuh"),
+        include_str!("../device/wasi/local.cuh"),
+        include_str!("../device/wasi/stream.cuh"),
+        include_str!("../device/wasi/descriptor.cuh"),
+        include_str!("../device/wasi/path.cuh"),
+    ),
+    write_params: layout::write_structs,
+    params_name: DevProcessTable::NAME,
+};
+
+/// What begins every name of a module in the image.
+pub(crate) fn prefix(module: usize) -> String {
+    format!("m{module}_")
+}
+
+/// Declares the entries of this many modules, and the function that calls them by the module's number.
+pub(crate) fn declarations(modules: usize) -> String {
+    let mut out = String::new();
+    let mut cases = String::new();
+    for prefix in (0..modules).map(prefix) {
+        let _ = writeln!(
+            out,
+            "extern \"C\" __device__ void {prefix}enter(u64 block, u32 entry, u64 args, u64 results);"
+        );
+    }
+    for (i, prefix) in (0..modules).map(prefix).enumerate() {
+        let _ = writeln!(
+            cases,
+            "    case {i}: return {prefix}enter(block, entry, 0, 0);"
+        );
+    }
+    let _ = writeln!(
+        out,
+        "__device__ __forceinline__ void linked_enter(u32 module, u64 block, u32 entry) {{\n  \
+         switch (module) {{\n{cases}  }}\n}}"
+    );
+    out
+}

@@ -1,0 +1,178 @@
+//! What the host knows of its processes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use everwarp::Buffer;
+
+use crate::exit::Exit;
+
+/// A process of one host: a slot of the host's list, and which of the slot's processes it is. A slot is used
+/// again after its process has been waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Pid {
+    /// The slot in the host's list.
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+    /// Which of the slot's processes this is, from 1.
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// The slot, and behind a point the generation.
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot, self.generation)
+    }
+}
+
+/// What a process needs to start.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) strings: Arc<Buffer<u8>>,
+    /// Where its own lie in there.
+    pub(crate) strings_at: u64,
+    pub(crate) fuel: i64,
+    pub(crate) flags: u32,
+    pub(crate) wasi: Box<everwarp_wasi::Config>,
+}
+
+/// Where a process is in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// The slot has none.
+    Free,
+    /// It waits for a place.
+    Queued(Job),
+    /// It has one.
+    Running(Running),
+    /// It has ended and has not been waited for.
+    Exited(Exit),
+}
+
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) module: usize,
+    /// The place among those of its module, and which of its processes this is.
+    pub(crate) place: u32,
+    pub(crate) place_generation: u32,
+    pub(crate) begin: Instant,
+    /// What it began with.
+    pub(crate) fuel: i64,
+    /// Read by the device until the end.
+    pub(crate) _strings: Arc<Buffer<u8>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) generation: u32,
+    pub(crate) phase: Phase,
+}
+
+/// A place as the host sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Occupied {
+    pub(crate) generation: u32,
+    pub(crate) by: Option<Pid>,
+}
+
+/// The places of one module, and who waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) places: Vec<Occupied>,
+    /// Free ones; the last is taken first.
+    pub(crate) free: Vec<u32>,
+    pub(crate) waiting: VecDeque<Pid>,
+}
+
+/// Everything, behind one lock.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) free: Vec<u32>,
+    pub(crate) lines: Vec<Line>,
+    /// Why the host cannot go on.
+    pub(crate) failed: Option<String>,
+    pub(crate) stop: bool,
+}
+
+impl State {
+    /// A slot for a new process.
+    pub(crate) fn insert(&mut self, phase: Phase) -> Pid {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry {
+                generation: 0,
+                phase: Phase::Free,
+            });
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1).max(1);
+        entry.phase = phase;
+        Pid {
+            slot,
+            generation: entry.generation,
+        }
+    }
+
+    /// The process's entry, unless it has been waited for.
+    pub(crate) fn entry(&mut self, pid: Pid) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(pid.slot as usize)?;
+        let there = entry.generation == pid.generation && !matches!(entry.phase, Phase::Free);
+        there.then_some(entry)
+    }
+
+    /// Takes a process's exit, if it has ended; its slot is free then.
+    pub(crate) fn take(&mut self, pid: Pid) -> Option<Exit> {
+        let entry = self.entry(pid)?;
+        if !matches!(entry.phase, Phase::Exited(_)) {
+            return None;
+        }
+        let phase = std::mem::replace(&mut entry.phase, Phase::Free);
+        self.free.push(pid.slot);
+        match phase {
+            Phase::Exited(exit) => Some(exit),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::exit::Reason;
+
+    fn exit() -> Exit {
+        Exit {
+            reason: Reason::Normal(0),
+            fuel_used: 0,
+            elapsed: Duration::ZERO,
+            stdout: None,
+            stderr: None,
+        }
+    }
+
+    #[test]
+    fn a_slot_is_used_again_under_another_generation() {
+        let mut state = State::default();
+        let first = state.insert(Phase::Exited(exit()));
+        assert_eq!(state.take(first), Some(exit()));
+        assert_eq!(state.take(first), None, "it has been waited for");
+        let second = state.insert(Phase::Exited(exit()));
+        assert_eq!(second.slot, first.slot);
+        assert_ne!(second, first);
+        assert!(state.entry(first).is_none());
+        assert_eq!(state.take(second), Some(exit()));
+    }
+}

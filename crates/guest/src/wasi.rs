@@ -1,0 +1,95 @@
+//! The names and types of WASI preview 1.
+
+use everwarp_wasm::{FunctionType, ValueType};
+
+/// The module that WASI's functions are imported from.
+pub(crate) const MODULE: &str = "wasi_snapshot_preview1";
+
+/// Every function with its parameters, `i` for 32 bits and `l` for 64. All give an error number but
+/// `proc_exit`, which does not return.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("args_get", "ii"),
+    ("args_sizes_get", "ii"),
+    ("clock_res_get", "ii"),
+    ("clock_time_get", "ili"),
+    ("environ_get", "ii"),
+    ("environ_sizes_get", "ii"),
+    ("fd_advise", "illi"),
+    ("fd_allocate", "ill"),
+    ("fd_close", "i"),
+    ("fd_datasync", "i"),
+    ("fd_fdstat_get", "ii"),
+    ("fd_fdstat_set_flags", "ii"),
+    ("fd_fdstat_set_rights", "ill"),
+    ("fd_filestat_get", "ii"),
+    ("fd_filestat_set_size", "il"),
+    ("fd_filestat_set_times", "illi"),
+    ("fd_pread", "iiili"),
+    ("fd_prestat_dir_name", "iii"),
+    ("fd_prestat_get", "ii"),
+    ("fd_pwrite", "iiili"),
+    ("fd_read", "iiii"),
+    ("fd_readdir", "iiili"),
+    ("fd_renumber", "ii"),
+    ("fd_seek", "ilii"),
+    ("fd_sync", "i"),
+    ("fd_tell", "ii"),
+    ("fd_write", "iiii"),
+    ("path_create_directory", "iii"),
+    ("path_filestat_get", "iiiii"),
+    ("path_filestat_set_times", "iiiilli"),
+    ("path_link", "iiiiiii"),
+    ("path_open", "iiiiillii"),
+    ("path_readlink", "iiiiii"),
+    ("path_remove_directory", "iii"),
+    ("path_rename", "iiiiii"),
+    ("path_symlink", "iiiii"),
+    ("path_unlink_file", "iii"),
+    ("poll_oneoff", "iiii"),
+    ("proc_exit", "i"),
+    ("proc_raise", "i"),
+    ("random_get", "ii"),
+    ("sched_yield", ""),
+    ("sock_accept", "iii"),
+    ("sock_recv", "iiiiii"),
+    ("sock_send", "iiiii"),
+    ("sock_shutdown", "ii"),
+];
+
+/// The name in the image of the device code that provides a function.
+pub(crate) fn symbol(name: &str) -> String {
+    format!("everwarp_wasi_{name}")
+}
+
+/// The names of all functions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|(name, _)| *name)
+}
+
+/// A function's type, if there is one of that name.
+pub(crate) fn function_type(name: &str) -> Option<FunctionType> {
+    let (_, params) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
+    let value = |c| match c {
+        'l' => ValueType::I64,
+        _ => ValueType::I32,
+    };
+    Some(FunctionType {
+        params: params.chars().map(value).collect(),
+        results: match name {
+            "proc_exit" => Vec::new(),
+            _ => vec![ValueType::I32],
+        },
+    })
+}
+
+/// Whether a function may suspend its caller, because it calls the host.
+pub(crate) fn calls_the_host(name: &str) -> bool {
+    let prefixes = ["fd_", "path_", "poll_", "sock_"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The type of `_start`.
+pub(crate) const COMMAND: FunctionType = FunctionType {
+    params: Vec::new(),
+    results: Vec::new(),
+};

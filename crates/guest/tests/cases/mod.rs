@@ -1,0 +1,103 @@
+//! What every process must do.
+
+mod ends;
+mod many;
+mod streams;
+
+use std::time::Duration;
+
+use everwarp_guest::{Captured, Config, Exit, Host, Output, Pid, Reason, Strings};
+use libtest_mimic::Failed;
+
+/// A case.
+pub(crate) type Case = fn(&Host) -> Result<(), Failed>;
+
+macro_rules! modules {
+    ($($name:literal),* $(,)?) => {
+        /// The modules that the cases run, by name.
+        pub(crate) const MODULES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../modules/", $name, ".wat")))),*];
+    };
+}
+modules!(
+    "hello",
+    "ends",
+    "files",
+    "cat",
+    "facts",
+    "sleep",
+    "lines",
+    "neighbour",
+    "sum",
+    "calls"
+);
+
+/// All cases.
+pub(crate) const ALL: &[(&str, Case)] = &[
+    ("hello", streams::hello),
+    ("exit_codes", ends::exit_codes),
+    ("traps", ends::traps),
+    ("fuel", ends::fuel),
+    ("memory_limit", ends::memory_limit),
+    ("kill_a_loop", ends::kill_a_loop),
+    ("files", streams::files),
+    ("cat", streams::cat),
+    ("facts", streams::facts),
+    ("lines", streams::lines),
+    ("kill_a_wait", ends::kill_a_wait),
+    ("kill_in_the_queue", ends::kill_in_the_queue),
+    ("stale_pids", ends::stale_pids),
+    ("waits_hold_no_lane", many::waits_hold_no_lane),
+    ("many_callers", many::many_callers),
+    ("neighbours", many::neighbours),
+    ("a_hundred_thousand", many::a_hundred_thousand),
+];
+
+/// Nothing here takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+const CAPTURE: Output = Output::Capture { limit: 1 << 20 };
+
+fn number(module: &str) -> usize {
+    let found = MODULES.iter().position(|(name, _)| *name == module);
+    found.unwrap_or_else(|| panic!("there is no module {module}"))
+}
+
+/// Captured output, and these arguments behind the program's name.
+fn config(args: &[&str]) -> Config {
+    let args = std::iter::once(&"program").chain(args);
+    Config {
+        strings: Strings {
+            args: args.map(|a| (*a).to_owned()).collect(),
+            env: Vec::new(),
+        },
+        stdout: CAPTURE,
+        stderr: CAPTURE,
+        ..Config::default()
+    }
+}
+
+fn wait(host: &Host, pid: Pid) -> Result<Exit, Failed> {
+    let exit = host.wait_timeout(pid, PATIENCE)?;
+    exit.ok_or_else(|| "it has not been waited for".into())
+}
+
+fn run(host: &Host, module: &str, config: &Config) -> Result<Exit, Failed> {
+    let pid = host.spawn(number(module), config)?;
+    wait(host, pid)
+}
+
+fn text(captured: &Option<Captured>) -> String {
+    let captured = captured.as_ref().expect("it was to be captured");
+    String::from_utf8_lossy(&captured.bytes).into_owned()
+}
+
+/// Fails unless the two are equal.
+fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), Failed> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("found {found:?}, expected {expected:?}").into())
+}
+
+fn normal(exit: &Exit, code: u32) -> Result<(), Failed> {
+    same(&exit.reason, &Reason::Normal(code))
+}

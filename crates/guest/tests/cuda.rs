@@ -1,0 +1,73 @@
+//! Processes on a GPU. Where there is none, all of this is skipped, and says so.
+//!
+//! One host serves all cases: its image has every module linked, and the table's places are used again and again.
+
+mod cases;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use everwarp::{Device, Select};
+use everwarp_guest::{Host, HostConfig, Module, Streams};
+use libtest_mimic::{Arguments, Trial};
+
+/// A module of `tests/modules`.
+fn module(name: &str, text: &str) -> Module {
+    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+    Module::new(name, wat.encode().expect("it can be encoded"))
+}
+
+fn main() -> ExitCode {
+    let args = Arguments::from_args();
+    if args.list {
+        let trials = cases::ALL
+            .iter()
+            .map(|(name, _)| Trial::test(*name, || Ok(())));
+        return libtest_mimic::run(&args, trials.collect()).exit_code();
+    }
+    let device = match Device::open(Select::Cuda) {
+        Ok(device) => device,
+        Err(e) => {
+            eprintln!(
+                "skipped: {} cases of processes on a GPU: {e}",
+                cases::ALL.len()
+            );
+            return ExitCode::SUCCESS;
+        }
+    };
+    let modules: Vec<_> = cases::MODULES
+        .iter()
+        .map(|(name, text)| module(name, text))
+        .collect();
+    let config = HostConfig {
+        memory: Some(4 << 16),
+        ..HostConfig::new(4096, 40 << 30)
+    };
+    let begin = std::time::Instant::now();
+    let host = Host::start(&device, &modules, &config, Streams::inherit());
+    let host = Arc::new(host.unwrap_or_else(|e| panic!("the host starts: {e}")));
+    eprintln!(
+        "started in {:?} (engine {:?}): frames of up to {} bytes, calls {} deep",
+        begin.elapsed(),
+        host.engine().start_time(),
+        host.engine().largest_frame(),
+        host.depth()
+    );
+    let trials = cases::ALL.iter().map(|&(name, case)| {
+        let host = Arc::clone(&host);
+        Trial::test(name, move || {
+            let begin = std::time::Instant::now();
+            case(&host)?;
+            eprintln!("{name}: {:?}", begin.elapsed());
+            Ok(())
+        })
+    });
+    let one_after_the_other = Arguments {
+        test_threads: Some(1),
+        ..args
+    };
+    let conclusion = libtest_mimic::run(&one_after_the_other, trials.collect());
+    drop(host);
+    conclusion.exit_code()
+}

@@ -1,0 +1,25 @@
+;; Writes to standard output, as they lie in memory: the time of day, the monotonic clock before and after a wait
+;; of 20 ms, and 64 random bytes; then ends with what the wait answered.
+(module
+  (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "_start") (local $errno i32)
+    (if (call $clock (i32.const 0) (i64.const 1) (i32.const 256)) (then (unreachable)))
+    (if (call $clock (i32.const 1) (i64.const 1) (i32.const 264)) (then (unreachable)))
+    ;; One subscription: to the monotonic clock, 20 ms from now.
+    (i64.store (i32.const 512) (i64.const 42))
+    (i32.store (i32.const 528) (i32.const 1))
+    (i64.store (i32.const 536) (i64.const 20000000))
+    (local.set $errno (call $poll (i32.const 512) (i32.const 1024) (i32.const 1) (i32.const 8)))
+    (if (i32.ne (i32.load (i32.const 8)) (i32.const 1)) (then (unreachable)))
+    (if (i64.ne (i64.load (i32.const 1024)) (i64.const 42)) (then (unreachable)))
+    (if (call $clock (i32.const 1) (i64.const 1) (i32.const 272)) (then (unreachable)))
+    (if (call $random (i32.const 280) (i32.const 64)) (then (unreachable)))
+    (i32.store (i32.const 0) (i32.const 256))
+    (i32.store (i32.const 4) (i32.const 88))
+    (if (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)) (then (unreachable)))
+    (call $exit (local.get $errno))))

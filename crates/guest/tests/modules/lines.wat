@@ -1,0 +1,22 @@
+;; Writes ten thousand lines of ten bytes to standard output, and a line to standard error after each thousand.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 64) "line 0000\n")
+  (func $print (param $fd i32)
+    (i32.store (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 4) (i32.const 10))
+    (if (call $write (local.get $fd) (i32.const 0) (i32.const 1) (i32.const 8)) (then (unreachable)))
+    (if (i32.ne (i32.load (i32.const 8)) (i32.const 10)) (then (unreachable))))
+  (func $digit (param $at i32) (param $v i32)
+    (i32.store8 (local.get $at) (i32.add (i32.const 48) (i32.rem_u (local.get $v) (i32.const 10)))))
+  (func (export "_start") (local $n i32)
+    (loop $more
+      (call $digit (i32.const 69) (i32.div_u (local.get $n) (i32.const 1000)))
+      (call $digit (i32.const 70) (i32.div_u (local.get $n) (i32.const 100)))
+      (call $digit (i32.const 71) (i32.div_u (local.get $n) (i32.const 10)))
+      (call $digit (i32.const 72) (local.get $n))
+      (call $print (i32.const 1))
+      (local.set $n (i32.add (local.get $n) (i32.const 1)))
+      (if (i32.eqz (i32.rem_u (local.get $n) (i32.const 1000))) (then (call $print (i32.const 2))))
+      (br_if $more (i32.lt_u (local.get $n) (i32.const 10000))))))
