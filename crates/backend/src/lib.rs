@@ -6,9 +6,13 @@
 mod backend;
 mod context;
 mod error;
+mod heap;
 mod program;
 
 pub use backend::{Backend, EngineKind, Footprint, PoolState, Pools, SharedMemory};
 pub use context::{TaskCx, TwinFn};
 pub use error::BackendError;
+pub use heap::{
+    HEAP_STEP, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,
+};
 pub use program::{Function, Image, MAX_SPAWN, Order, Program, Shape};

@@ -17,7 +17,7 @@ use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::telemetry::{
     WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
 };
-use everwarp_contract::{DevWords, DevWorker};
+use everwarp_contract::{DevPtr, DevWords, DevWorker};
 
 use crate::cache::Cache;
 use crate::copy::Copier;
@@ -26,6 +26,7 @@ use crate::driver::{Context, Stream, call};
 use crate::heap::Heap;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::tables::Tables;
+use crate::task_heap::TaskHeap;
 
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
@@ -75,6 +76,7 @@ pub struct CudaEngine {
     tables: Tables,
     copier: Copier,
     heap: Mutex<Heap>,
+    task_heap: Option<TaskHeap>,
     stream: Stream,
     epoch: Mutex<Epoch>,
     lost: AtomicBool,
@@ -162,7 +164,11 @@ impl CudaEngine {
         let max_blocks = occupancy(kernel, device.multiprocessors())?;
         let blocks = blocks.unwrap_or(max_blocks);
         check_size(blocks, max_blocks, pools)?;
-        let tables = Tables::new(pools, max_blocks)?;
+        let mut tables = Tables::new(pools, max_blocks)?;
+        let task_heap = TaskHeap::new(device.context, pools.heap, device.multiprocessors())?;
+        if let Some(heap) = &task_heap {
+            tables.engine.heap = DevPtr::new(heap.address());
+        }
         kernel.install(&tables.engine)?;
         let mut engine = Self {
             context: device.context,
@@ -173,6 +179,7 @@ impl CudaEngine {
             tables,
             copier: Copier::new(device.context)?,
             heap: Mutex::new(Heap::new(&device.context)?),
+            task_heap,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
                 number: 0,
@@ -441,8 +448,16 @@ impl Backend for CudaEngine {
             group_refusals: grid.group_refusals.into(),
         })
     }
+    fn heap(&self) -> Option<&dyn everwarp_backend::Heap> {
+        let heap = self.task_heap.as_ref()?;
+        Some(heap)
+    }
     fn footprint(&self) -> Footprint {
         let mut footprint = self.tables.footprint();
+        if let Some(heap) = &self.task_heap {
+            footprint.device_bytes += heap.device_bytes();
+            footprint.host_bytes += heap.host_bytes();
+        }
         footprint.host_bytes += self.copier.host_bytes();
         footprint.device_bytes += crate::heap::FIRST;
         footprint
@@ -522,6 +537,9 @@ impl Drop for CudaEngine {
                 self.tables.release();
                 self.copier.release();
                 lock(&self.heap).release();
+                if let Some(heap) = &self.task_heap {
+                    heap.release();
+                }
             }
         }
     }

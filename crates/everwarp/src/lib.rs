@@ -89,6 +89,8 @@ mod error;
 #[cfg(not(loom))]
 mod grave;
 #[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
 mod instance;
 #[cfg(not(loom))]
 mod pending;
@@ -117,8 +119,9 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use error::{Error, StuckReason};
 pub use everwarp_backend::{
-    BackendError, EngineKind, Footprint, Function, Image, MAX_SPAWN, Order, PoolState, Pools,
-    Program, Shape, TaskCx, TwinFn,
+    BackendError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
+    HeapOwner, HeapStats, Image, MAX_SPAWN, Order, PoolState, Pools, Program, Shape, TaskCx,
+    TwinFn,
 };
 pub use everwarp_contract::{DevPtr, DevTask, DevType, DevWorker, Layout, dev_struct, layout};
 #[cfg(not(loom))]

@@ -56,31 +56,15 @@ extern "C" __global__ void heap_mark(u8** slots, u32 count, u32 low, u32 high, u
 extern "C" __global__ void heap_trim(const __grid_constant__ DevHeap h) {
   for (u32 i = threadIdx.x; i < h.multiprocessors * HEAP_SLOTS; i += blockDim.x) h.active[i] = 0;
   __syncthreads();
-  for (u32 page = threadIdx.x; page < h.page_count; page += blockDim.x) {
-    DevHeapPage& p = h.pages[page];
-    const u32 state = p.state & ((1u << HEAP_STATE_BITS) - 1), generation = p.state >> HEAP_STATE_BITS;
-    if (state == HEAP_FREE || state == HEAP_RUN) continue;
-    if (state == HEAP_LISTED) {
-      clear(&h.listed[p.class_ * heap_words(h) + page / 32], 1u << page % 32, relaxed, gpu);
-      add(&h.counters->listed[p.class_], ~0u, relaxed, gpu);
-    }
-    if (heap_take_back(h, page, p.class_)) {
-      p.state = heap_state(generation + 1, HEAP_FREE);
-      fetch_or(&h.free[page / 32], 1u << page % 32, release, gpu);
-      add(&h.counters->free, 1, relaxed, gpu);
-    } else {
-      p.state = heap_state(generation, HEAP_UNLISTED);
-      heap_list(h, page, p.class_, generation);
-    }
-  }
+  if (threadIdx.x < 32) heap_reclaim(h, 0xffffffffu, threadIdx.x);
 }
 // A heap without blocks: all pages nobody's. Everything else was set to zero.
 extern "C" __global__ void heap_start(const __grid_constant__ DevHeap h) {
   const u32 page = blockIdx.x * blockDim.x + threadIdx.x;
-  if (page >= h.page_count) return;
+  if (page >= h.page_limit) return;
   h.pages[page].available = HEAP_NOBODYS;
   fetch_or(&h.free[page / 32], 1u << page % 32, relaxed, gpu);
-  add(&h.counters->free, 1, relaxed, gpu);
+  if (page == 0) store(&h.counters->pages, h.page_limit, relaxed, gpu);
 }
 
 // The same by CUDA's own device allocator.

@@ -9,6 +9,9 @@
 // 3. `state` says who may reach the page. Its generation changes with the class, so that whoever remembers
 //    the page from before cannot change its state.
 // 4. A bit in `free` or `listed` is a claim on the page: who clears it owns the page's state.
+// 5. Pages are appended by the host: entries in `pages` first, then bits in `free`, in words that had none,
+//    then the number of pages. Who claims a bit finds the entry; who does not see the number yet only
+//    searches less.
 #pragma once
 #include "everwarp/heap/class.cuh"
 
@@ -18,7 +21,33 @@ constexpr i32 HEAP_NOBODYS = -(1 << 30);
 constexpr u32 HEAP_NONE = 0xffffffffu;
 
 EW_FN u32 heap_state(u32 generation, u32 state) { return generation << HEAP_STATE_BITS | state; }
-EW_FN u32 heap_words(const DevHeap& h) { return (h.page_count + 31) / 32; }
+// Pages that there are now, and words of their bits.
+EW_FN u32 heap_pages(const DevHeap& h) { return load(&h.counters->pages, relaxed, gpu); }
+EW_FN u32 heap_words(u32 pages) { return (pages + 31) / 32; }
+// Bits of listed pages of a class.
+EW_FN u32* heap_listed(const DevHeap& h, u32 cls) { return &h.listed[cls * heap_words(h.page_limit)]; }
+
+// Read where they are needed, so that none occupies a register from one use to the next.
+EW_FN u32 heap_sm() {
+  u32 sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
+EW_FN u32 heap_warp() {
+  u32 warp;
+  asm volatile("mov.u32 %0, %%warpid;" : "=r"(warp));
+  return warp;
+}
+EW_FN u32 heap_clock() {
+  u32 clock;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(clock));
+  return clock;
+}
+EW_FN u32 heap_lane() {
+  u32 me;
+  asm("mov.u32 %0, %%laneid;" : "=r"(me));
+  return me;
+}
 
 EW_FN i32 heap_available(const DevHeap& h, u32 page) { return (i32)load((const u32*)&h.pages[page].available, relaxed, gpu); }
 
@@ -40,7 +69,7 @@ EW_FN void heap_list(const DevHeap& h, u32 page, u32 cls, u32 generation) {
   if (compare_exchange(state, heap_state(generation, HEAP_UNLISTED), heap_state(generation, HEAP_LISTED), acq_rel, gpu) !=
       heap_state(generation, HEAP_UNLISTED)) return;
   add(&h.counters->listed[cls], 1, relaxed, gpu);
-  fetch_or(&h.listed[cls * heap_words(h) + page / 32], 1u << page % 32, release, gpu);
+  fetch_or(&heap_listed(h, cls)[page / 32], 1u << page % 32, release, gpu);
 }
 
 // One lane: stops allocating from a page that had no room.
@@ -70,8 +99,38 @@ EW_FN bool heap_take_back(const DevHeap& h, u32 page, u32 cls) {
   return compare_exchange((u32*)&h.pages[page].available, all, (u32)HEAP_NOBODYS, acq_rel, gpu) == all;
 }
 
+// One lane, which took back a page that is listed or that others allocate from: makes its state the caller's.
+EW_FN void heap_seize(const DevHeap& h, u32 page, u32 cls) {
+  DevHeapPage& p = h.pages[page];
+  const u32 bit = 1u << page % 32;
+  while (true) {
+    const u32 state = load(&p.state, relaxed, gpu), generation = state >> HEAP_STATE_BITS;
+    if (state == heap_state(generation, HEAP_LISTED)) {
+      // Its bit is there or about to be, or somebody has claimed it and will make the page active.
+      if (!(fetch_and(&heap_listed(h, cls)[page / 32], ~bit, acquire, gpu) & bit)) continue;
+      add(&h.counters->listed[cls], ~0u, relaxed, gpu);
+      return store(&p.state, heap_state(generation + 1, HEAP_FREE), relaxed, gpu);
+    }
+    // With the generation, whoever drops or lists it meanwhile changes nothing.
+    if (compare_exchange(&p.state, state, heap_state(generation + 1, HEAP_FREE), acq_rel, gpu) == state) return;
+  }
+}
+
+// One lane: blocks of a page are free again.
+EW_FN void heap_put_back(const DevHeap& h, u32 page, u32 cls, u32 n) {
+  const i32 before = (i32)fetch_add((u32*)&h.pages[page].available, n, release, gpu);
+  if (before >= heap_worth_listing(cls) || before + (i32)n < heap_worth_listing(cls)) return;
+  // Pairs with the fence of heap_drop: one of the two sees the other.
+  fence(sc, gpu);
+  const u32 now = load(&h.pages[page].state, relaxed, gpu);
+  if ((now & ((1u << HEAP_STATE_BITS) - 1)) == HEAP_UNLISTED) heap_list(h, page, cls, now >> HEAP_STATE_BITS);
+}
+
 // Pages that are few: multiprocessors share theirs then.
 EW_FN u32 heap_few(const DevHeap& h) { return h.multiprocessors * HEAP_SLOTS; }
+
+// Pages that are so few that one class must not take one for each multiprocessor.
+EW_FN u32 heap_very_few(const DevHeap& h) { return h.multiprocessors * 16; }
 
 // The place in `active` of a class; a warp's, where there are several.
 EW_FN u32 heap_slot(u32 cls, u32 warp) {

@@ -120,8 +120,13 @@ impl<'b> HeapTrial<'b> {
             listed: DevPtr::new(tables.listed.at),
             active: DevPtr::new(tables.active.at),
             counters: DevPtr::new(tables.counters.at),
-            page_count: pages,
+            tags: DevPtr::NULL,
+            owners: DevPtr::NULL,
+            errors: DevPtr::NULL,
+            page_limit: pages,
             multiprocessors: on.multiprocessors,
+            mode: 0,
+            owner_limit: 0,
         };
         let made = Self {
             on,
@@ -314,7 +319,7 @@ impl<'b> HeapTrial<'b> {
             wrong_frees: counters[1],
             free_pages: marked.min(free),
             blocks: bits(self.tables.used.read()?),
-            pages: self.heap.page_count,
+            pages: self.heap.page_limit,
         })
     }
 }
