@@ -7,23 +7,24 @@ namespace ew {
 // The lanes of `mask`, together: a page for this class with room, for a place in `active`. The first page of
 // a place is one that others have, if there is one: so a class that few want does not take a page each. One lane
 // may come back with `claims`, which others wait for: it ends once the page stands in its place.
+template <bool ALONE = false>
 EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, bool first, bool& claims) {
   const u32 pages = heap_pages(h), words = heap_words(pages), start = seed % words, leader = __ffs(mask) - 1;
   const u32 there = load(&h.counters->listed[cls], relaxed, gpu), free = pages - load(&h.counters->taken, relaxed, gpu);
-  if (__any_sync(mask, there != 0)) {
-    const u32 page = heap_claim(mask, me, heap_listed(h, cls), words, start);
+  if (heap_any<ALONE>(mask, there != 0)) {
+    const u32 page = heap_claim<ALONE>(mask, me, heap_listed(h, cls), words, start);
     if (page != HEAP_NONE) {
       if (me == leader) {
         add(&h.counters->listed[cls], ~0u, relaxed, gpu);
         const u32 state = load(&h.pages[page].state, relaxed, gpu);
         store(&h.pages[page].state, heap_state(state >> HEAP_STATE_BITS, HEAP_ACTIVE), relaxed, gpu);
       }
-      __syncwarp(mask);
+      heap_sync<ALONE>(mask);
       return page;
     }
   }
-  while (__any_sync(mask, first || free < heap_few(h))) {
-    const u32 page = heap_join(h, mask, me, cls, seed);
+  while (heap_any<ALONE>(mask, first || free < heap_few(h))) {
+    const u32 page = heap_join<ALONE>(h, mask, me, cls, seed);
     if (page != HEAP_NONE) return page;
     // Where very few are left, those who want one for a class at the same time share what the first of them
     // takes; else each multiprocessor would take one at once. With the claim it looks once more.
@@ -34,17 +35,17 @@ EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, 
       claims = waits && exchange(&h.counters->claiming[cls], 1, acquire, gpu) == 0;
       if (waits && !claims) __nanosleep(100);
     }
-    if (!__any_sync(mask, waits)) break;
+    if (!heap_any<ALONE>(mask, waits)) break;
   }
-  u32 page = heap_claim(mask, me, h.free, words, start);
+  u32 page = heap_claim<ALONE>(mask, me, h.free, words, start);
   if (page != HEAP_NONE && me == leader) add(&h.counters->taken, 1, relaxed, gpu);
   // Nothing is free: an empty page of another class will do.
 #pragma unroll 1
   for (u32 i = 1; page == HEAP_NONE && i < HEAP_CLASSES; i++) {
     const u32 other = (cls + i) % HEAP_CLASSES;
-    u32 tries = __shfl_sync(mask, load(&h.counters->listed[other], relaxed, gpu), leader);
+    u32 tries = heap_shfl<ALONE>(mask, load(&h.counters->listed[other], relaxed, gpu), leader);
     for (; tries > 0 && page == HEAP_NONE; tries--) {
-      const u32 one = heap_claim(mask, me, heap_listed(h, other), words, start + tries);
+      const u32 one = heap_claim<ALONE>(mask, me, heap_listed(h, other), words, start + tries);
       if (one == HEAP_NONE) break;
       bool empty = false;
       if (me == leader) {
@@ -56,16 +57,17 @@ EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, 
           heap_list(h, one, other, generation);
         }
       }
-      if (__any_sync(mask, empty)) page = one;
+      if (heap_any<ALONE>(mask, empty)) page = one;
     }
   }
   if (page != HEAP_NONE && me == leader) heap_give(h, page, cls);
-  __syncwarp(mask);
+  heap_sync<ALONE>(mask);
   return page;
 }
 
 // The lanes of `mask`, together: when nothing else is left, any page with a block of this class, whoever
 // allocates from it, or any empty page.
+template <bool ALONE = false>
 EW_FN u32 heap_scrape(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1)), leader = __ffs(mask) - 1;
   const u32 pages = heap_pages(h);
@@ -79,13 +81,13 @@ EW_FN u32 heap_scrape(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
       fits = has_class && of == cls && there > 0;
       empty = state == HEAP_ACTIVE && of != cls && there == (i32)heap_class_blocks(of);
     }
-    u32 found = __ballot_sync(mask, fits);
-    if (found != 0) return __shfl_sync(mask, at, __ffs(found) - 1);
-    found = __ballot_sync(mask, empty);
+    u32 found = heap_ballot<ALONE>(mask, fits);
+    if (found != 0) return heap_shfl<ALONE>(mask, at, __ffs(found) - 1);
+    found = heap_ballot<ALONE>(mask, empty);
     while (found != 0) {
       const u32 who = __ffs(found) - 1;
       found &= found - 1;
-      const u32 page = __shfl_sync(mask, at, who);
+      const u32 page = heap_shfl<ALONE>(mask, at, who);
       bool taken = false;
       if (me == leader) {
         const u32 of = load(&h.pages[page].class_, relaxed, gpu);
@@ -95,7 +97,7 @@ EW_FN u32 heap_scrape(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
           heap_give(h, page, cls);
         }
       }
-      if (__any_sync(mask, taken)) return page;
+      if (heap_any<ALONE>(mask, taken)) return page;
     }
   }
   return HEAP_NONE;

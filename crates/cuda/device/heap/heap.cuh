@@ -23,6 +23,7 @@ EW_FN u32 nth_bit(u32 bits, u32 n) {
 }
 
 // The lanes of `mask`, together: takes `n` reserved blocks of a page; lane of rank r gets the r-th.
+template <bool ALONE = false>
 EW_FN u8* heap_take(const DevHeap& h, u32 mask, u32 me, u32 page, u32 cls, u32 n, u32 rank, u32 hint) {
   const u32 blocks = heap_class_blocks(cls), words = (blocks + 31) / 32, leader = __ffs(mask) - 1;
   u32* used = &h.used[page * HEAP_PAGE_WORDS];
@@ -38,7 +39,7 @@ EW_FN u8* heap_take(const DevHeap& h, u32 mask, u32 me, u32 page, u32 cls, u32 n
         got = want & ~fetch_or(&used[w], want, acquire, gpu);
       }
     }
-    got = __shfl_sync(mask, got, leader);
+    got = heap_shfl<ALONE>(mask, got, leader);
     const u32 count = __popc(got);
     if (rank >= done && rank < done + count) {
       block = h.base + ((u64)page << HEAP_PAGE_SHIFT) + (u64)(w * 32 + nth_bit(got, rank - done)) * heap_class_bytes(cls);
@@ -52,18 +53,19 @@ EW_FN u8* heap_take(const DevHeap& h, u32 mask, u32 me, u32 page, u32 cls, u32 n
 EW_FN u32 heap_seed(u32 place) { return place * 2654435761u >> 12; }
 
 // Any set of lanes, each for itself: a block of a class, null when there is no room.
+template <bool ALONE = false>
 EW_FN u8* heap_small(const DevHeap& h, u32 bytes) {
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   u8* block = nullptr;
   const u32 mine = heap_class(bytes);
   u32 todo = mask;
   while (todo != 0) {
-    const u32 cls = __shfl_sync(mask, mine, __ffs(todo) - 1);
-    const u32 peers = __ballot_sync(mask, mine == cls), leader = __ffs(mask) - 1;
+    const u32 cls = heap_shfl<ALONE>(mask, mine, __ffs(todo) - 1);
+    const u32 peers = heap_ballot<ALONE>(mask, mine == cls), leader = __ffs(mask) - 1;
     todo &= ~peers;
     // The place in `active`, from which searches start as well. What follows from little is computed where it is
     // needed, because this is a call for tasks and its registers are missing where it is called.
-    const u32 place = __shfl_sync(mask, heap_sm() % h.multiprocessors * HEAP_SLOTS + heap_slot(cls, heap_warp()), leader);
+    const u32 place = heap_shfl<ALONE>(mask, heap_sm() % h.multiprocessors * HEAP_SLOTS + heap_slot(cls, heap_warp()), leader);
     u32 done = 0, failed = 0;
     bool full = false;  // the page had fewer than were wanted
     while (done < __popc(peers)) {
@@ -73,36 +75,36 @@ EW_FN u8* heap_small(const DevHeap& h, u32 bytes) {
         if (slot == HEAP_BUSY) __nanosleep(20);
         else if (slot != 0 && !full) got = heap_reserve(h, slot - 1, cls, __popc(peers) - done, hint);
       }
-      slot = __shfl_sync(mask, slot, leader);
+      slot = heap_shfl<ALONE>(mask, slot, leader);
       full = false;
       if (slot == HEAP_BUSY) continue;
-      got = __shfl_sync(mask, got, leader);
-      hint = __shfl_sync(mask, hint, leader);
+      got = heap_shfl<ALONE>(mask, got, leader);
+      hint = heap_shfl<ALONE>(mask, hint, leader);
       if (got == 0) {
         // Who finds the page full first looks for another; the rest waits for it.
         bool first = me == leader && compare_exchange(&h.active[place], slot, HEAP_BUSY, acquire, gpu) == slot;
-        if (!__any_sync(mask, first)) continue;
+        if (!heap_any<ALONE>(mask, first)) continue;
         bool claims = false;
-        const u32 page = heap_find_page(h, mask, me, cls, heap_seed(place), slot == 0, claims);
+        const u32 page = heap_find_page<ALONE>(h, mask, me, cls, heap_seed(place), slot == 0, claims);
         if (me == leader) {
           store(&h.active[place], page == HEAP_NONE ? 0 : page + 1, relaxed, gpu);
           if (claims) store(&h.counters->claiming[cls], 0, release, gpu);
           if (slot != 0) heap_drop(h, slot - 1, cls);
         }
-        __syncwarp(mask);
+        heap_sync<ALONE>(mask);
         if (page != HEAP_NONE) continue;
-        const u32 rest = heap_scrape(h, mask, me, cls, heap_seed(place) + __shfl_sync(mask, heap_clock(), leader));
+        const u32 rest = heap_scrape<ALONE>(h, mask, me, cls, heap_seed(place) + heap_shfl<ALONE>(mask, heap_clock(), leader));
         if (rest == HEAP_NONE) break;
         slot = rest + 1;
         if (me == leader) got = heap_reserve(h, rest, cls, __popc(peers) - done, hint);
-        got = __shfl_sync(mask, got, leader);
-        hint = __shfl_sync(mask, hint, leader);
+        got = heap_shfl<ALONE>(mask, got, leader);
+        hint = heap_shfl<ALONE>(mask, hint, leader);
         if (got == 0 && ++failed == 16) break;
         if (got == 0) continue;
       }
       const u32 rank = __popc(peers & ((1u << me) - 1));
       const bool served = mine == cls && rank >= done && rank < done + got;
-      u8* one = heap_take(h, mask, me, slot - 1, cls, got, mine == cls ? rank - done : 0xffffu, hint);
+      u8* one = heap_take<ALONE>(h, mask, me, slot - 1, cls, got, mine == cls ? rank - done : 0xffffu, hint);
       if (served) block = one;
       full = done + got < __popc(peers);
       done += got;
@@ -113,13 +115,14 @@ EW_FN u8* heap_small(const DevHeap& h, u32 bytes) {
 }
 
 // Any set of lanes, each for itself: a run of pages, null when there is no room.
+template <bool ALONE = false>
 EW_FN u8* heap_large(const DevHeap& h, u64 bytes) {
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   u8* block = nullptr;
   if (bytes <= HEAP_PAGE_BYTES) block = heap_one_page(h, (heap_sm() * 2654435761u + me * 97) >> 8);
-  for (u32 todo = __ballot_sync(mask, block == nullptr); todo != 0; todo &= todo - 1) {
+  for (u32 todo = heap_ballot<ALONE>(mask, block == nullptr); todo != 0; todo &= todo - 1) {
     const u32 who = __ffs(todo) - 1;
-    u8* run = heap_run(h, mask, me, __shfl_sync(mask, bytes, who));
+    u8* run = heap_run<ALONE>(h, mask, me, heap_shfl<ALONE>(mask, bytes, who));
     if (me == who) block = run;
   }
   if (block == nullptr) add(&h.counters->refused, (u64)1, relaxed, gpu);
@@ -128,9 +131,10 @@ EW_FN u8* heap_large(const DevHeap& h, u64 bytes) {
 
 // Any set of lanes, each for itself: a block of at least this many bytes, aligned to 16; null when there is
 // no room, which is counted. Zero bytes are one.
+template <bool ALONE = false>
 EW_FN u8* heap_alloc(const DevHeap& h, u64 bytes) {
-  if (bytes > HEAP_LARGEST_CLASS) return heap_large(h, bytes);
-  return heap_small(h, (u32)bytes);
+  if (bytes > HEAP_LARGEST_CLASS) return heap_large<ALONE>(h, bytes);
+  return heap_small<ALONE>(h, (u32)bytes);
 }
 
 // The bytes of the block that begins here; 0 when none does.
@@ -149,9 +153,10 @@ EW_FN u64 heap_block_bytes(const DevHeap& h, const u8* block) {
 
 // Any set of lanes, each for itself: frees a block. What is no block, or was freed before, is counted and
 // changes nothing else. Null is nothing.
+template <bool ALONE = false>
 EW_FN void heap_free(const DevHeap& h, u8* block) {
   if (block == nullptr) return;
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   const u64 offset = (u64)(block - h.base);
   const u32 page = (u32)min(offset >> HEAP_PAGE_SHIFT, (u64)0xffffffffu), within = (u32)offset & (HEAP_PAGE_BYTES - 1);
   bool right = page < h.page_limit;
@@ -171,12 +176,12 @@ EW_FN void heap_free(const DevHeap& h, u8* block) {
   }
   const u32 length = run && within == 0 ? exchange(&h.pages[page].run, 0, acq_rel, gpu) : 0;
   if (!right && length == 0) add(&h.counters->wrong_frees, (u64)1, relaxed, gpu);
-  heap_free_runs(h, mask, me, page, length);
+  heap_free_runs<ALONE>(h, mask, me, page, length);
   // One count for each page.
-  u32 todo = __ballot_sync(mask, right);
+  u32 todo = heap_ballot<ALONE>(mask, right);
   while (todo != 0) {
-    const u32 leader = __ffs(todo) - 1, one = __shfl_sync(mask, page, leader);
-    const u32 peers = __ballot_sync(mask, right && page == one);
+    const u32 leader = __ffs(todo) - 1, one = heap_shfl<ALONE>(mask, page, leader);
+    const u32 peers = heap_ballot<ALONE>(mask, right && page == one);
     todo &= ~peers;
     if (me != leader) continue;
     heap_put_back(h, one, cls, __popc(peers));

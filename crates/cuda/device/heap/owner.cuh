@@ -12,10 +12,11 @@
 namespace ew {
 
 // The sum over the lanes of `peers` of counts of bytes, multiples of 16; all lanes of `mask` call.
+template <bool ALONE = false>
 EW_FN u64 heap_sum(u32 mask, bool mine, u64 bytes) {
   // In two parts, since the hardware adds words.
   const u32 low = mine ? (u32)(bytes >> 4) & 0xffffff : 0, high = mine ? (u32)(bytes >> 28) : 0;
-  return (u64)__reduce_add_sync(mask, low) * 16 + ((u64)__reduce_add_sync(mask, high) << 28);
+  return (u64)heap_add<ALONE>(mask, low) * 16 + ((u64)heap_add<ALONE>(mask, high) << 28);
 }
 
 // One lane: adds to what an owner holds, or not where its quota refuses.
@@ -39,13 +40,14 @@ EW_FN bool heap_charge_alone(DevHeapOwner& o, u64 bytes, u64 quota) {
 
 // The lanes of `mask`, together: those that want to add to what their owners hold; whether each may. One atomic
 // for the lanes of one owner.
+template <bool ALONE = false>
 EW_FN bool heap_charge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner, u64 bytes) {
   bool may = false;
-  for (u32 todo = __ballot_sync(mask, wants); todo != 0;) {
-    const u32 leader = __ffs(todo) - 1, one = __shfl_sync(mask, owner, leader);
+  for (u32 todo = heap_ballot<ALONE>(mask, wants); todo != 0;) {
+    const u32 leader = __ffs(todo) - 1, one = heap_shfl<ALONE>(mask, owner, leader);
     const bool mine = wants && owner == one;
-    todo &= ~__ballot_sync(mask, mine);
-    const u64 sum = heap_sum(mask, mine, bytes);
+    todo &= ~heap_ballot<ALONE>(mask, mine);
+    const u64 sum = heap_sum<ALONE>(mask, mine, bytes);
     DevHeapOwner& o = h.owners[one];
     u64 quota = 0;
     bool all = true;
@@ -57,21 +59,22 @@ EW_FN bool heap_charge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner
         all = false;
       }
     }
-    all = __shfl_sync(mask, all, leader);
-    quota = __shfl_sync(mask, quota, leader);
+    all = heap_shfl<ALONE>(mask, all, leader);
+    quota = heap_shfl<ALONE>(mask, quota, leader);
     if (mine) may = all || heap_charge_alone(o, bytes, quota);
-    __syncwarp(mask);
+    heap_sync<ALONE>(mask);
   }
   return may;
 }
 
 // The lanes of `mask`, together: takes from what owners hold.
+template <bool ALONE = false>
 EW_FN void heap_discharge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner, u64 bytes) {
-  for (u32 todo = __ballot_sync(mask, wants); todo != 0;) {
-    const u32 leader = __ffs(todo) - 1, one = __shfl_sync(mask, owner, leader);
+  for (u32 todo = heap_ballot<ALONE>(mask, wants); todo != 0;) {
+    const u32 leader = __ffs(todo) - 1, one = heap_shfl<ALONE>(mask, owner, leader);
     const bool mine = wants && owner == one;
-    todo &= ~__ballot_sync(mask, mine);
-    const u64 sum = heap_sum(mask, mine, bytes);
+    todo &= ~heap_ballot<ALONE>(mask, mine);
+    const u64 sum = heap_sum<ALONE>(mask, mine, bytes);
     if (me == leader) add(&h.owners[one].in_use, 0ull - sum, relaxed, gpu);
   }
 }
@@ -84,11 +87,12 @@ EW_FN bool heap_is_sane(const DevHeap& h, u64 bytes, u32 owner) {
 }
 
 // Any set of lanes, each for itself: whether an owner may have a block, which is then counted.
+template <bool ALONE = false>
 EW_FN bool heap_admit(const DevHeap& h, u64 bytes, u32 owner) {
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   const bool sane = heap_is_sane(h, bytes, owner);
   bool may = sane;
-  if (h.mode & HEAP_OWNED) may = heap_charge(h, mask, me, sane, owner, sane ? heap_takes(heap_whole(h, bytes)) : 0);
+  if (h.mode & HEAP_OWNED) may = heap_charge<ALONE>(h, mask, me, sane, owner, sane ? heap_takes(heap_whole(h, bytes)) : 0);
   if (!may) add(&h.counters->refused, (u64)1, relaxed, gpu);
   if (!may && sane) add(&h.owners[owner].refused, (u64)1, relaxed, gpu);
   return may;
@@ -96,8 +100,9 @@ EW_FN bool heap_admit(const DevHeap& h, u64 bytes, u32 owner) {
 
 // Any set of lanes, each for itself: what was admitted and allocated, or not, gets its guard and its tag; what it
 // was counted with is taken back where there was no room.
+template <bool ALONE = false>
 EW_FN void heap_label(const DevHeap& h, u8* block, u64 bytes, u32 owner) {
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   const u64 takes = heap_takes(heap_whole(h, bytes));
   if (block != nullptr) {
     if (h.mode & HEAP_CHECKED) heap_set_guard(block, bytes, takes);
@@ -109,16 +114,17 @@ EW_FN void heap_label(const DevHeap& h, u8* block, u64 bytes, u32 owner) {
   } else {
     add(&h.owners[owner].refused, (u64)1, relaxed, gpu);
   }
-  heap_discharge(h, mask, me, block == nullptr, owner, takes);
+  heap_discharge<ALONE>(h, mask, me, block == nullptr, owner, takes);
 }
 
 // Any set of lanes, each for itself: as `heap_alloc`, for an owner where the heap has owners. Tasks take these
 // steps by a call each, so that none holds the registers of another.
+template <bool ALONE = false>
 EW_FN u8* heap_alloc_for(const DevHeap& h, u64 bytes, u32 owner) {
   u8* block = nullptr;
-  if (!heap_admit(h, bytes, owner)) return block;
-  block = heap_alloc(h, heap_whole(h, bytes));
-  if (h.mode & HEAP_OWNED) heap_label(h, block, bytes, owner);
+  if (!heap_admit<ALONE>(h, bytes, owner)) return block;
+  block = heap_alloc<ALONE>(h, heap_whole(h, bytes));
+  if (h.mode & HEAP_OWNED) heap_label<ALONE>(h, block, bytes, owner);
   return block;
 }
 
@@ -146,8 +152,9 @@ EW_FN void heap_wrong(const DevHeap& h, const HeapPlace& place, u32 tag, const u
 }
 
 // Any set of lanes, each for itself: as `heap_free`, where the heap has owners; `by` is who frees.
+template <bool ALONE = false>
 EW_FN void heap_free_for(const DevHeap& h, u8* block, u32 by) {
-  const u32 mask = __activemask(), me = heap_lane();
+  const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   HeapPlace place{};
   u32 tag = 0;
   bool right = false;
@@ -165,15 +172,16 @@ EW_FN void heap_free_for(const DevHeap& h, u8* block, u32 by) {
   if (right && (h.mode & HEAP_CHECKED) && !heap_is_intact(block, place.bytes)) {
     heap_report(h, HEAP_ERROR_OVERFLOW, owner, by, block, place.bytes);
   }
-  if (right) heap_free(h, block);
-  __syncwarp(mask);
-  heap_discharge(h, mask, me, right, owner, place.bytes);
+  if (right) heap_free<ALONE>(h, block);
+  heap_sync<ALONE>(mask);
+  heap_discharge<ALONE>(h, mask, me, right, owner, place.bytes);
 }
 
 // Any set of lanes, each for itself: frees a block, whatever the heap's mode.
+template <bool ALONE = false>
 EW_FN void heap_free_any(const DevHeap& h, u8* block, u32 by) {
-  if (h.mode & HEAP_OWNED) heap_free_for(h, block, by);
-  else heap_free(h, block);
+  if (h.mode & HEAP_OWNED) heap_free_for<ALONE>(h, block, by);
+  else heap_free<ALONE>(h, block);
 }
 
 }  // namespace ew

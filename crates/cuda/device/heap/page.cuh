@@ -21,6 +21,30 @@ constexpr i32 HEAP_NOBODYS = -(1 << 30);
 constexpr u32 HEAP_NONE = 0xffffffffu;
 
 EW_FN u32 heap_state(u32 generation, u32 state) { return generation << HEAP_STATE_BITS | state; }
+// Lanes work in one of two ways. Together: those of a mask, by votes and shuffles. Or each ALONE, and then there
+// is no vote: where a warp has diverged, several sets of its lanes may be in the same function at a time, and
+// votes among one set were seen to go wrong while another set voted (values of lanes that were not there).
+template <bool ALONE> EW_FN u32 heap_mask();
+template <bool ALONE> EW_FN u32 heap_ballot(u32 mask, bool value) {
+  if constexpr (ALONE) return value ? mask : 0;
+  else return __ballot_sync(mask, value);
+}
+template <bool ALONE> EW_FN bool heap_any(u32 mask, bool value) {
+  if constexpr (ALONE) return value;
+  else return __any_sync(mask, value);
+}
+template <bool ALONE, class T> EW_FN T heap_shfl(u32 mask, T value, u32 lane) {
+  if constexpr (ALONE) return value;
+  else return __shfl_sync(mask, value, lane);
+}
+template <bool ALONE> EW_FN u32 heap_add(u32 mask, u32 value) {
+  if constexpr (ALONE) return value;
+  else return __reduce_add_sync(mask, value);
+}
+template <bool ALONE> EW_FN void heap_sync(u32 mask) {
+  if constexpr (!ALONE) __syncwarp(mask);
+}
+
 // Pages that there are now, and words of their bits.
 EW_FN u32 heap_pages(const DevHeap& h) { return load(&h.counters->pages, relaxed, gpu); }
 EW_FN u32 heap_words(u32 pages) { return (pages + 31) / 32; }
@@ -47,6 +71,10 @@ EW_FN u32 heap_lane() {
   u32 me;
   asm("mov.u32 %0, %%laneid;" : "=r"(me));
   return me;
+}
+template <bool ALONE> EW_FN u32 heap_mask() {
+  if constexpr (ALONE) return 1u << heap_lane();
+  else return __activemask();
 }
 
 EW_FN i32 heap_available(const DevHeap& h, u32 page) { return (i32)load((const u32*)&h.pages[page].available, relaxed, gpu); }
@@ -139,6 +167,7 @@ EW_FN u32 heap_slot(u32 cls, u32 warp) {
 static_assert(HEAP_SLOTS == HEAP_WIDE_CLASS + (HEAP_CLASSES - HEAP_WIDE_CLASS) * HEAP_WIDE_SLOTS, "places of a multiprocessor");
 
 // The lanes of `mask`, together: a page of this class with room from which others allocate.
+template <bool ALONE = false>
 EW_FN u32 heap_join(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
   const u32 wide = cls < HEAP_WIDE_CLASS ? 1 : HEAP_WIDE_SLOTS, places = h.multiprocessors * wide;
@@ -147,19 +176,20 @@ EW_FN u32 heap_join(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
     const u32 slot = base + rank < places ? load(&h.active[at / wide * HEAP_SLOTS + heap_slot(cls, at % wide)], relaxed, gpu) : 0;
     const bool fits = slot != 0 && slot != HEAP_BUSY && heap_available(h, slot - 1) > 0 &&
                       load(&h.pages[slot - 1].class_, relaxed, gpu) == cls;
-    const u32 found = __ballot_sync(mask, fits);
-    if (found != 0) return __shfl_sync(mask, slot - 1, __ffs(found) - 1);
+    const u32 found = heap_ballot<ALONE>(mask, fits);
+    if (found != 0) return heap_shfl<ALONE>(mask, slot - 1, __ffs(found) - 1);
   }
   return HEAP_NONE;
 }
 
 // The lanes of `mask`, together: claims a page whose bit is set; HEAP_NONE when none was found.
+template <bool ALONE = false>
 EW_FN u32 heap_claim(u32 mask, u32 me, u32* bits, u32 words, u32 start) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
   for (u32 base = 0; base < words; base += lanes) {
     const u32 at = (start + base + rank) % words;
     u32 word = base + rank < words ? load(&bits[at], relaxed, gpu) : 0;
-    u32 found = __ballot_sync(mask, word != 0);
+    u32 found = heap_ballot<ALONE>(mask, word != 0);
     while (found != 0) {
       const u32 who = __ffs(found) - 1;
       found &= found - 1;
@@ -169,8 +199,8 @@ EW_FN u32 heap_claim(u32 mask, u32 me, u32* bits, u32 words, u32 start) {
         if (old & bit) page = at * 32 + __ffs(bit) - 1;
         word = old & ~bit;
       }
-      __syncwarp(mask);
-      page = __shfl_sync(mask, page, who);
+      heap_sync<ALONE>(mask);
+      page = heap_shfl<ALONE>(mask, page, who);
       if (page != HEAP_NONE) return page;
     }
   }

@@ -7,10 +7,26 @@
 
 namespace ew {
 
-EW_CALL bool heap_task_admit(u64 bytes, u32 owner) { return heap_admit(*everwarp_tables.heap, bytes, owner); }
-EW_CALL u8* heap_task_small(u32 bytes) { return heap_small(*everwarp_tables.heap, bytes); }
-EW_CALL u8* heap_task_large(u64 bytes) { return heap_large(*everwarp_tables.heap, bytes); }
-EW_CALL void heap_task_label(u8* block, u64 bytes, u32 owner) { heap_label(*everwarp_tables.heap, block, bytes, owner); }
+// Whether the whole warp is here, so that nobody else of it can be: its lanes then work together.
+EW_FN bool heap_together() { return __activemask() == ALL; }
+
+EW_CALL bool heap_task_admit(u64 bytes, u32 owner) {
+  const DevHeap& h = *everwarp_tables.heap;
+  return heap_together() ? heap_admit(h, bytes, owner) : heap_admit<true>(h, bytes, owner);
+}
+EW_CALL u8* heap_task_small(u32 bytes) {
+  const DevHeap& h = *everwarp_tables.heap;
+  return heap_together() ? heap_small(h, bytes) : heap_small<true>(h, bytes);
+}
+EW_CALL u8* heap_task_large(u64 bytes) {
+  const DevHeap& h = *everwarp_tables.heap;
+  return heap_together() ? heap_large(h, bytes) : heap_large<true>(h, bytes);
+}
+EW_CALL void heap_task_label(u8* block, u64 bytes, u32 owner) {
+  const DevHeap& h = *everwarp_tables.heap;
+  if (heap_together()) heap_label(h, block, bytes, owner);
+  else heap_label<true>(h, block, bytes, owner);
+}
 
 // Null without a heap, as when there is no room. The steps of `heap_alloc_for`.
 EW_FN u8* heap_task_alloc(u64 bytes, u32 owner) {
@@ -25,15 +41,20 @@ EW_FN u8* heap_task_alloc(u64 bytes, u32 owner) {
 }
 EW_CALL void heap_task_free(u8* block, u32 by) {
   const DevHeap* h = everwarp_tables.heap;
-  if (h != nullptr) heap_free_any(*h, block, by);
+  if (h == nullptr) return;
+  if (heap_together()) heap_free_any(*h, block, by);
+  else heap_free_any<true>(*h, block, by);
 }
 EW_CALL u64 heap_task_resize(bool wants, u8* old, u64 bytes, u32 by, bool anyhow) {
   const DevHeap* h = everwarp_tables.heap;
-  return h == nullptr ? 0 : heap_resize(*h, wants, old, bytes, by, anyhow);
+  if (h == nullptr) return 0;
+  return heap_together() ? heap_resize(*h, wants, old, bytes, by, anyhow) : heap_resize<true>(*h, wants, old, bytes, by, anyhow);
 }
 EW_CALL void heap_task_copy(bool wants, const u8* from, u8* to, u64 bytes) {
   const DevHeap* h = everwarp_tables.heap;
-  if (h != nullptr) heap_copy(*h, wants, from, to, bytes);
+  if (h == nullptr) return;
+  if (heap_together()) heap_copy(*h, wants, from, to, bytes);
+  else heap_copy<true>(*h, wants, from, to, bytes);
 }
 
 // Any set of lanes, each for itself, those that want nothing to help with the copies: a block with what the old
@@ -48,7 +69,6 @@ EW_FN u8* heap_realloc(bool wants, u8* old, u64 bytes, u32 owner) {
   const bool moves = wants && (found & HEAP_MOVES);
   u8* block = moves ? nullptr : (u8*)found;
   if (moves) block = heap_task_alloc(bytes, (u32)(found >> HEAP_MOVES_BITS));
-  __syncwarp(__activemask());
   const bool copies = moves && has && block != nullptr;
   heap_task_copy(copies, old, block, bytes);
   if (copies) heap_task_free(old, owner);

@@ -6,16 +6,22 @@ __device__ __forceinline__ u32 heap_probe_mix(u32 v) {
 }
 __device__ __forceinline__ u8 heap_probe_byte(u32 place, u32 i) { return (u8)(heap_probe_mix(place + 1) >> i % 4 * 8); }
 
-// Writes the pattern into bytes from..to, every `step`-th.
-static __device__ __noinline__ void heap_probe_write(u8* block, u32 place, u32 from, u32 to, u32 step) {
+// Writes the pattern into bytes from..to of a block, as the `me`-th of `width`: words, and at both ends bytes.
+static __device__ __noinline__ void heap_probe_write(u8* block, u32 place, u32 from, u32 to, u32 me, u32 width) {
+  const u32 word = heap_probe_mix(place + 1), begin = (from + 3) / 4, end = to / 4;
 #pragma unroll 1
-  for (u32 i = from; i < to; i += step) block[i] = heap_probe_byte(place, i);
+  for (u32 i = begin + me; i < end; i += width) ((u32*)block)[i] = word;
+  if (me != 0) return;
+  for (u32 i = from; i < min(begin * 4, to); i++) block[i] = heap_probe_byte(place, i);
+  for (u32 i = max(end * 4, from); i < to; i++) block[i] = heap_probe_byte(place, i);
 }
-// How many of them differ from it.
-static __device__ __noinline__ u32 heap_probe_wrong(const u8* block, u32 place, u32 from, u32 to, u32 step) {
+// How many words and bytes of the first `to` bytes differ from it.
+static __device__ __noinline__ u32 heap_probe_wrong(const u8* block, u32 place, u32 to, u32 me, u32 width) {
+  const u32 word = heap_probe_mix(place + 1), end = to / 4;
   u32 wrong = 0;
 #pragma unroll 1
-  for (u32 i = from; i < to; i += step) wrong += block[i] != heap_probe_byte(place, i);
+  for (u32 i = me; i < end; i += width) wrong += ((const u32*)block)[i] != word;
+  if (me == 0) for (u32 i = end * 4; i < to; i++) wrong += block[i] != heap_probe_byte(place, i);
   return wrong;
 }
 __device__ __forceinline__ u32 heap_probe_size(const DevHeapProbe& p, u32 v) { return p.low + heap_probe_mix(v) % (p.high - p.low + 1); }
@@ -26,14 +32,14 @@ __device__ void heap_probe_fill(ew::Lane& t, const DevHeapProbe& p) {
   u8* block = t.alloc_for(t.tag() != 0 ? t.tag() : t.owner(), p.sizes[t.lo()]);
   p.blocks[t.lo()] = (u64)block;
   if (block == nullptr) return;
-  heap_probe_write(block, t.lo(), 0, p.sizes[t.lo()], 1);
+  heap_probe_write(block, t.lo(), 0, p.sizes[t.lo()], 0, 1);
   t.report_add(1);
 }
 
 __device__ void heap_probe_check(ew::Lane& t, const DevHeapProbe& p) {
   const u32 place = t.lo();
   if (p.blocks[place] == 0) return;
-  const u32 wrong = heap_probe_wrong((u8*)p.blocks[place], place, 0, p.sizes[place], 1);
+  const u32 wrong = heap_probe_wrong((u8*)p.blocks[place], place, p.sizes[place], 0, 1);
   if (wrong != 0) t.report_add(wrong);
 }
 
@@ -48,9 +54,9 @@ __device__ __forceinline__ void heap_probe_change(ew::Lane& t, const DevHeapProb
   if (block == nullptr) return t.report_add(1ull << 32);
   p.blocks[place] = (u64)block;
   const u32 kept = min(p.sizes[place], bytes);
-  const u32 wrong = heap_probe_wrong(block, place, 0, kept, 1);
+  const u32 wrong = heap_probe_wrong(block, place, kept, 0, 1);
   if (wrong != 0) t.report_add(wrong);
-  heap_probe_write((u8*)p.blocks[place], place, kept, bytes, 1);
+  heap_probe_write((u8*)p.blocks[place], place, kept, bytes, 0, 1);
   p.sizes[place] = bytes;
 }
 __device__ void heap_probe_resize(ew::Lane& t, const DevHeapProbe& p) { heap_probe_change(t, p, t.lo(), t.hi()); }
@@ -65,11 +71,11 @@ __device__ void heap_probe_churn(ew::Lane& t, const DevHeapProbe& p) {
       p.sizes[place] = heap_probe_size(p, state);
       p.blocks[place] = (u64)t.alloc(p.sizes[place]);
       if (p.blocks[place] == 0) t.report_add(1ull << 32);
-      else heap_probe_write((u8*)p.blocks[place], place, 0, p.sizes[place], 1);
+      else heap_probe_write((u8*)p.blocks[place], place, 0, p.sizes[place], 0, 1);
     } else if ((state >> 8) % 2 == 0) {
       heap_probe_change(t, p, place, heap_probe_size(p, state));
     } else {
-      const u32 wrong = heap_probe_wrong((u8*)p.blocks[place], place, 0, p.sizes[place], 1);
+      const u32 wrong = heap_probe_wrong((u8*)p.blocks[place], place, p.sizes[place], 0, 1);
       if (wrong != 0) t.report_add(wrong);
       t.free((u8*)p.blocks[place]);
       p.blocks[place] = 0;
@@ -82,11 +88,11 @@ template <u32 WIDTH, class View>
 __device__ __forceinline__ void heap_probe_together(View& t, const DevHeapProbe& p, u32 me) {
   u8* block = t.alloc(t.hi());
   if (block == nullptr) return t.report_add(me == 0 ? 1ull << 32 : 0);
-  heap_probe_write(block, t.lo(), me, t.hi(), WIDTH);
+  heap_probe_write(block, t.lo(), 0, t.hi(), me, WIDTH);
   block = t.realloc(block, 2 * (u64)t.hi());
   if (block == nullptr) return t.report_add(me == 0 ? 1ull << 32 : 0);
-  t.report_add(heap_probe_wrong(block, t.lo(), me, t.hi(), WIDTH));
-  heap_probe_write(block, t.lo(), me, 2 * t.hi(), WIDTH);
+  t.report_add(heap_probe_wrong(block, t.lo(), t.hi(), me, WIDTH));
+  heap_probe_write(block, t.lo(), 0, 2 * t.hi(), me, WIDTH);
   if (me == 0) {
     p.blocks[t.lo()] = t.lo() % 2 == 0 ? (u64)block : 0;
     p.sizes[t.lo()] = 2 * t.hi();
@@ -94,8 +100,8 @@ __device__ __forceinline__ void heap_probe_together(View& t, const DevHeapProbe&
   if (t.lo() % 2 == 1) t.free(block);
   block = t.each().alloc(me + 1);
   if (block == nullptr) return t.report_add(1ull << 32);
-  heap_probe_write(block, t.lo() + me, 0, me + 1, 1);
-  t.report_add(heap_probe_wrong(block, t.lo() + me, 0, me + 1, 1));
+  heap_probe_write(block, t.lo() + me, 0, me + 1, 0, 1);
+  t.report_add(heap_probe_wrong(block, t.lo() + me, me + 1, 0, 1));
   t.each().free(block);
 }
 __device__ void heap_probe_warp(ew::Warp& t, const DevHeapProbe& p) { heap_probe_together<32>(t, p, t.lane); }
@@ -129,5 +135,5 @@ __device__ void heap_probe_until(ew::Lane& t, const DevHeapProbe& p) {
   if (block == nullptr) return t.spawn(FN_heap_probe_until, 0, t.arg());
   p.blocks[t.lo()] = (u64)block;
   p.sizes[t.lo()] = t.hi();
-  heap_probe_write(block, t.lo(), 0, t.hi(), 1);
+  heap_probe_write(block, t.lo(), 0, t.hi(), 0, 1);
 }

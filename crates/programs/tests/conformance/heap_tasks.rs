@@ -175,7 +175,7 @@ fn heap_random_operations_checked(select: Select) {
     random_operations(select, HeapMode::Checked, 600, 100_000);
 }
 fn heap_random_operations_of_all_sizes(select: Select) {
-    random_operations(select, HeapMode::Checked, 60_000, 8000);
+    random_operations(select, HeapMode::Checked, 60_000, 4000);
 }
 
 /// Filled until refused, freed, and filled with something else: nothing is lost.
@@ -207,7 +207,7 @@ fn heap_is_full_and_then_empty(select: Select) {
             let stats = engine.heap_stats().expect("there is a heap");
             // Requests of several pages cannot use every page.
             let least = if bytes == 300_000 || bytes == 0 {
-                HEAP / 10 * 9
+                HEAP / 10 * 8
             } else {
                 HEAP / 100 * 97
             };
