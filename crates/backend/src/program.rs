@@ -45,6 +45,9 @@ pub struct Function {
     pub forks: bool,
     /// Whether a call may spawn into its own group. Roots of such functions get a counting group.
     pub spawns: bool,
+    /// Whether a GPU engine calls the function instead of making it part of the scheduler's loop: for long
+    /// warp-shaped functions, whose code and registers would burden all others. Of no effect on other shapes.
+    pub outlined: bool,
     /// The CPU twin.
     pub twin: TwinFn,
 }
@@ -153,6 +156,7 @@ mod tests {
             max_spawn,
             forks: false,
             spawns: true,
+            outlined: false,
             twin: |_| {},
         }
     }

@@ -144,5 +144,5 @@ fn describe(r: &Report) -> String {
             text += &format!("  {}  {}\n", item.name, item.kind);
         }
     }
-    text + "no engine runs processes yet; `--emit ptx` writes the code"
+    text + "no GPU runs processes yet; `--emit ptx` writes the code, and `everwarp run` runs a command on the CPU engine"
 }

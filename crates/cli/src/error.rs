@@ -6,13 +6,15 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub(crate) enum CliError {
     #[error("there is no program called `{name}`")]
-    #[diagnostic(help("the programs are: {known}; see `everwarp programs`"))]
+    #[diagnostic(help(
+        "the programs are: {known}; see `everwarp programs`. The name of a WebAssembly module ends in .wasm"
+    ))]
     UnknownProgram { name: String, known: String },
     #[error("`{option}` does not apply to the program `{program}`")]
-    #[diagnostic(help("see `everwarp programs` for what it takes"))]
+    #[diagnostic(help("see `everwarp programs` and `everwarp run --help` for what it takes"))]
     NotApplicable {
         option: &'static str,
-        program: &'static str,
+        program: String,
     },
     #[error("the program `{program}` needs a graph")]
     #[diagnostic(help(
@@ -46,6 +48,32 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: everwarp_wasm::CompileError,
     },
+    #[error("{path}: {source}")]
+    Program {
+        path: PathBuf,
+        source: everwarp_process::LoadError,
+    },
+    #[error("`{option}` gives `{name}` twice")]
+    #[diagnostic(help("give each name once, so that it is clear what it means"))]
+    Twice { option: &'static str, name: String },
+    #[error("the CUDA engine does not run WebAssembly processes yet")]
+    #[diagnostic(help("use --engine cpu, or auto"))]
+    ProcessEngine,
+    #[error("the host of processes does not start: {0}")]
+    ProcessHost(std::io::Error),
+    #[error(transparent)]
+    Spawn(#[from] everwarp_process::SpawnError),
+    #[error("process {pid} ended: {reason}")]
+    Process {
+        pid: everwarp_process::Pid,
+        reason: everwarp_process::Reason,
+    },
+    #[error("{failed} of {instances} processes failed; the first was {first}")]
+    Processes {
+        failed: u32,
+        instances: u32,
+        first: Box<CliError>,
+    },
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
     NoFolder { path: PathBuf },
@@ -78,11 +106,13 @@ impl CliError {
         match self {
             Self::UnknownProgram { .. }
             | Self::NotApplicable { .. }
+            | Self::Twice { .. }
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }
             | Self::UnknownBench { .. }
             | Self::NeedsRoads { .. }
+            | Self::ProcessEngine
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Spec(_) => 2,
             _ => 1,

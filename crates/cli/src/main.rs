@@ -1,12 +1,14 @@
 //! The `everwarp` command.
 //!
-//! Exit codes: 0 success; 1 the work failed or its result is wrong; 2 the command line is wrong.
+//! Exit codes: 0 success; 1 the work failed or its result is wrong; 2 the command line is wrong. One process of
+//! a WebAssembly module that ends by itself passes its own code on.
 
 mod bench;
 mod compile;
 mod doctor;
 mod error;
 mod output;
+mod process;
 mod programs;
 mod run;
 
@@ -24,7 +26,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a program.
+    /// Run a program, or a WebAssembly module as processes.
     Run(run::Args),
     /// Say what this machine offers, and what to do about what is missing.
     Doctor(doctor::Args),
@@ -39,13 +41,13 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
-        Command::Doctor(args) => doctor::main(&args),
-        Command::Programs(args) => programs::main(&args),
-        Command::Compile(args) => compile::main(&args),
-        Command::Bench(args) => bench::main(&args),
+        Command::Doctor(args) => doctor::main(&args).map(|()| 0),
+        Command::Programs(args) => programs::main(&args).map(|()| 0),
+        Command::Compile(args) => compile::main(&args).map(|()| 0),
+        Command::Bench(args) => bench::main(&args).map(|()| 0),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();
             eprintln!("Error: {:?}", miette::Report::new(error));

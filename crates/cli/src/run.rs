@@ -11,18 +11,19 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::output::{check_place, print, print_json, write_file};
+use crate::process;
 use crate::programs::ENTRIES;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The program; `everwarp programs` lists them.
-    program: String,
+    /// The program; `everwarp programs` lists them. Or a WebAssembly module, MODULE.wasm.
+    pub(crate) program: String,
     /// Where to run it: cpu, cuda, or auto (a GPU if there is one to use).
     #[arg(long, default_value = "auto")]
-    engine: String,
+    pub(crate) engine: String,
     /// The engine's size: threads on a CPU, blocks on a GPU; as many as there are by default.
     #[arg(long)]
-    size: Option<u32>,
+    pub(crate) size: Option<u32>,
     /// A graph: edge list or Matrix Market, plain or gzip.
     #[arg(long, conflicts_with = "generate")]
     graph: Option<PathBuf>,
@@ -52,7 +53,9 @@ pub(crate) struct Args {
     verify: bool,
     /// Print one JSON object.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) process: process::Options,
 }
 
 /// What is printed.
@@ -82,7 +85,9 @@ struct Report {
 }
 
 /// Answers whether an option was given to a program that does not take it.
-fn check_options(args: &Args, program: &'static str) -> Result<(), CliError> {
+fn check_options(args: &Args) -> Result<(), CliError> {
+    let program = args.program.as_str();
+    let module = process::is_module(program);
     let graph = matches!(program, "bfs" | "pagerank");
     let given = [
         ("--graph", args.graph.is_some(), graph),
@@ -94,17 +99,35 @@ fn check_options(args: &Args, program: &'static str) -> Result<(), CliError> {
             args.iterations.is_some(),
             program == "pagerank",
         ),
-        ("--n", args.n.is_some(), !graph),
+        ("--n", args.n.is_some(), !graph && !module),
         ("--directed", args.directed, graph),
         ("--undirected", args.undirected, graph),
+        ("--verify", args.verify, !module),
     ];
-    match given.iter().find(|(_, given, takes)| *given && !takes) {
-        Some(&(option, ..)) => Err(CliError::NotApplicable { option, program }),
+    let native = given.iter().find(|(_, given, takes)| *given && !takes);
+    let of_modules = match module {
+        true => None,
+        false => args.process.given(),
+    };
+    match native.map(|(option, ..)| *option).or(of_modules) {
+        Some(option) => Err(CliError::NotApplicable {
+            option,
+            program: program.to_owned(),
+        }),
         None => Ok(()),
     }
 }
 
-pub(crate) fn main(args: &Args) -> Result<(), CliError> {
+/// Runs the program; the answer is the command's exit code.
+pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
+    if process::is_module(&args.program) {
+        check_options(args)?;
+        return process::main(args);
+    }
+    run_native(args).map(|()| 0)
+}
+
+fn run_native(args: &Args) -> Result<(), CliError> {
     let known = || ENTRIES.map(|e| e.name).join(", ");
     let program = ENTRIES
         .iter()
@@ -114,7 +137,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         name: args.program.clone(),
         known: known(),
     })?;
-    check_options(args, program)?;
+    check_options(args)?;
     let select = args.engine.parse()?;
     let begin = Instant::now();
     args.output.as_deref().map_or(Ok(()), check_place)?;

@@ -9,7 +9,7 @@ fn every_path_in_a_document_exists() {
     for document in ["README.md", "ARCHITECTURE.md"] {
         let text = std::fs::read_to_string(top.join(document)).expect("the document is there");
         for name in text.split('`').skip(1).step_by(2) {
-            let is_path = ["crates/", "bench/", "data/", ".ci/"]
+            let is_path = ["crates/", "bench/", "data/", "guests/", ".ci/"]
                 .iter()
                 .any(|p| name.starts_with(p))
                 || (name.ends_with(".md") && !name.contains(char::is_whitespace));

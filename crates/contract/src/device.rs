@@ -8,6 +8,7 @@ use crate::control::DevWords;
 use crate::fault::DevFault;
 use crate::group::DevGroup;
 use crate::heap::DevHeap;
+use crate::hostcall::DevHostCallRing;
 use crate::layout::DevPtr;
 use crate::ring::DevCompletion;
 use crate::task::DevTask;
@@ -56,12 +57,14 @@ crate::dev_consts! {
     pub const SHARDS_EMPTY = 2;
     /// Block-shaped tasks that a block runs between two barriers at most.
     pub const BLOCK_BATCH = 8;
+    /// In the lower half of `DevInbox::chunk`: the inbox holds a single task, in `task`. No chunk reference plus one is this large.
+    pub const INBOX_TASK = 0xffff_ffff;
 }
 
 crate::dev_struct! {
-    /// Where an idle warp waits. Each has one sector of its own, so that polling it disturbs nobody.
-    pub struct DevInbox: align 32, size 32 {
-        /// A chunk reference plus one, which the lower half holds; 0 when empty.
+    /// Where an idle warp waits. Each has sectors of its own, so that polling it disturbs nobody.
+    pub struct DevInbox: align 64, size 64 {
+        /// A chunk reference plus one, which the lower half holds, or [`INBOX_TASK`]; 0 when empty.
         pub chunk: u64,
         /// The epoch that shall stop.
         pub stop: u32,
@@ -71,6 +74,10 @@ crate::dev_struct! {
         pub block_chunk: u64,
         /// Spelled-out hole.
         pub reserved2: u64,
+        /// The task, with [`INBOX_TASK`].
+        pub task: DevTask,
+        /// Spelled-out hole.
+        pub reserved3: [u64; 2],
     }
 }
 
@@ -163,8 +170,8 @@ crate::dev_struct! {
         pub completions: DevPtr<DevCompletion>,
         /// Tasks of batches, in host memory.
         pub arena: DevPtr<DevTask>,
-        /// The host-call ring; null until an engine serves it.
-        pub host_calls: DevPtr<u64>,
+        /// The host calls' memory; null where nobody serves them.
+        pub host_calls: DevPtr<DevHostCallRing>,
         /// Grid-wide words.
         pub grid: DevPtr<DevGrid>,
         /// Groups.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::layout::Layout;
-use crate::{control, device, fault, group, heap, host_call, ring, task, telemetry};
+use crate::{control, device, errno, fault, group, heap, hostcall, ring, task, telemetry};
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
 ///
@@ -31,13 +31,16 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     ring::write_consts(out)?;
     device::write_consts(out)?;
     heap::write_consts(out)?;
+    hostcall::write_consts(out)?;
+    errno::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     group::DevGroup::write_struct(out)?;
     fault::DevFault::write_struct(out)?;
     control::DevWords::write_struct(out)?;
     telemetry::DevWorker::write_struct(out)?;
     ring::DevCompletion::write_struct(out)?;
-    host_call::DevHostCall::write_struct(out)?;
+    hostcall::DevHostCall::write_struct(out)?;
+    hostcall::DevHostCallRing::write_struct(out)?;
     device::DevInbox::write_struct(out)?;
     device::DevDeque::write_struct(out)?;
     device::DevGrid::write_struct(out)?;

@@ -9,11 +9,12 @@
 
 pub mod control;
 pub mod device;
+pub mod errno;
 pub mod fault;
 pub mod group;
 pub mod header;
 pub mod heap;
-pub mod host_call;
+pub mod hostcall;
 pub mod layout;
 pub mod ring;
 pub mod task;
@@ -22,6 +23,7 @@ pub mod telemetry;
 pub use control::DevWords;
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};
+pub use hostcall::{DevHostCall, DevHostCallRing};
 pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::DevTask;

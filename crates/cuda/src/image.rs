@@ -205,9 +205,9 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     }
     writeln!(out, "#line 1 \"dispatch\"\nnamespace ew {{")?;
     write_meta(out, image)?;
+    write_warp_dispatch(out, image)?;
     for (shape, name, view) in [
         (Shape::Lane, "lane", "Lane"),
-        (Shape::Warp, "warp", "Warp"),
         (Shape::Block, "block", "Block"),
     ] {
         writeln!(
@@ -225,6 +225,38 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         writeln!(out, "  }}\n}}")?;
     }
     writeln!(out, "}}\n#include \"everwarp/engine.cu\"")
+}
+
+/// What runs a warp-shaped task; outlined functions are calls, and the scheduler stays small without their code.
+fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
+    let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
+    for (id, program, function) in functions() {
+        let (program, params) = (program.name, program.params_name);
+        let how = if function.outlined {
+            "EW_CALL"
+        } else {
+            "EW_FN"
+        };
+        writeln!(
+            out,
+            "{how} WarpEnd run_{program}_{0}(DevTask task, u32 lane) {{\n  \
+             Warp t(Lane::begin(task, meta({id})), lane);\n  \
+             {program}_{0}(t, *(const {params}*)t.params());\n  return WarpEnd::of(t);\n}}",
+            function.name
+        )?;
+    }
+    writeln!(
+        out,
+        "EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane) {{\n  switch (fn) {{"
+    )?;
+    for (id, program, function) in functions() {
+        writeln!(
+            out,
+            "    case {id}: return run_{}_{}(task, lane);",
+            program.name, function.name
+        )?;
+    }
+    writeln!(out, "  }}\n  return WarpEnd{{}};\n}}")
 }
 
 /// The table that the scheduler reads: shape, order and limits of each function.
@@ -254,12 +286,12 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     }
     writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;
     // Spelled out, so that it folds where a task names the function it spawns.
-    write!(out, "EW_FN bool is_block(u32 fn) {{ return false")?;
-    for (id, _, _) in image
-        .functions()
-        .filter(|(_, _, f)| f.shape == Shape::Block)
-    {
-        write!(out, " || fn == {id}")?;
+    for (name, shape) in [("is_block", Shape::Block), ("is_warp", Shape::Warp)] {
+        write!(out, "EW_FN bool {name}(u32 fn) {{ return false")?;
+        for (id, _, _) in image.functions().filter(|(_, _, f)| f.shape == shape) {
+            write!(out, " || fn == {id}")?;
+        }
+        writeln!(out, "; }}")?;
     }
-    writeln!(out, "; }}")
+    Ok(())
 }

@@ -35,6 +35,7 @@
 //!         max_spawn: 0,
 //!         forks: false,
 //!         spawns: false,
+//!         outlined: false,
 //!         twin: multiply,
 //!     }],
 //!     device_source: "", // CUDA C++ that defines `scale_multiply`; the CPU engine does not need it.

@@ -46,6 +46,7 @@ const fn function(name: &'static str, spawns: bool) -> Function {
         max_spawn: 0,
         forks: false,
         spawns,
+        outlined: false,
         twin,
     }
 }

@@ -39,6 +39,7 @@ const fn lane(name: &'static str, twin: TwinFn) -> Function {
         max_spawn: 0,
         forks: false,
         spawns: false,
+        outlined: false,
         twin,
     }
 }

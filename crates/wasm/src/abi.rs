@@ -14,7 +14,8 @@ dev_struct! {
         pub trap_function: u32,
         /// Where it trapped: an offset in the module's bytes.
         pub trap_offset: u32,
-        /// Nonzero asks the instance to end at its next look at this word.
+        /// Nonzero asks the instance to end at its next look at this word; in modules that can be
+        /// preempted [`YIELD`] asks it to suspend instead.
         pub kill: u32,
         /// Safepoints left. Must be positive when a call begins.
         pub fuel: i64,
@@ -28,8 +29,27 @@ dev_struct! {
         pub module_data: DevPtr<u8>,
         /// How deep calls may nest.
         pub depth: u32,
-        /// Not used.
-        pub reserved: u32,
+        /// Whether the last call ended or waits to be resumed: a [`CallState`]. Only modules that can be
+        /// suspended read or write it.
+        pub state: u32,
+    }
+}
+
+dev_struct! {
+    /// What an instance that can be suspended has behind its head ([`InstanceLayout::suspension`](crate::InstanceLayout::suspension)):
+    /// where its frames are saved, and what its caller must not forget meanwhile.
+    pub struct DevSuspension: align 16, size 32 {
+        /// The beginning of the save area, aligned to 8 bytes.
+        pub base: DevPtr<u8>,
+        /// Its end. A frame that does not fit below it ends the call with [`Trap::StackExhausted`].
+        pub end: DevPtr<u8>,
+        /// The end of what is saved; compiled code's own.
+        pub top: DevPtr<u8>,
+        /// The entry that is suspended; compiled code's own.
+        pub entry: u32,
+        /// How many more looks at the kill word until the instance yields by itself. From 0 it counts
+        /// through all of 32 bits, so 0 is as good as never.
+        pub slice: u32,
     }
 }
 
@@ -55,6 +75,14 @@ pub(crate) const MEMORY_BYTES: usize = offset_of!(DevInstance, memory_bytes);
 pub(crate) const MEMORY_LIMIT: usize = offset_of!(DevInstance, memory_limit);
 pub(crate) const MODULE_DATA: usize = offset_of!(DevInstance, module_data);
 pub(crate) const DEPTH: usize = offset_of!(DevInstance, depth);
+pub(crate) const STATE: usize = offset_of!(DevInstance, state);
+/// Where the record of an instance that can be suspended lies in its block.
+pub(crate) const SUSPENSION: usize = size_of::<DevInstance>();
+pub(crate) const SAVE_BASE: usize = SUSPENSION + offset_of!(DevSuspension, base);
+pub(crate) const SAVE_END: usize = SUSPENSION + offset_of!(DevSuspension, end);
+pub(crate) const SAVE_TOP: usize = SUSPENSION + offset_of!(DevSuspension, top);
+pub(crate) const SLICE: usize = SUSPENSION + offset_of!(DevSuspension, slice);
+pub(crate) const SAVED_ENTRY: usize = SUSPENSION + offset_of!(DevSuspension, entry);
 pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
 pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
 
@@ -63,6 +91,39 @@ pub const PAGE: u64 = 65_536;
 
 /// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
 pub const KILL_INTERVAL: u64 = 16_384;
+
+/// What a provided function returns as its fuel to suspend its caller, and what a function that is
+/// suspended returns to its own. Given to a function, it says that it is to go on where it was.
+pub const SUSPENDED: i64 = -2;
+
+/// The value of the kill word that asks an instance to suspend rather than to end. It stays until whoever
+/// resumes the instance clears it, by an exchange that compares, lest a kill be lost.
+pub const YIELD: u32 = 0x8000_0000;
+
+/// What became of the last call, in a header's `state`. A call of an instance whose state is not
+/// [`CallState::Ended`] resumes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CallState {
+    /// It returned or trapped, or there was none.
+    Ended = 0,
+    /// An imported function suspended it, and is called again when it is resumed.
+    Waiting = 1,
+    /// It was preempted at a safepoint.
+    Preempted = 2,
+}
+
+impl CallState {
+    /// The state with this number, as an instance's header holds it.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Ended),
+            1 => Some(Self::Waiting),
+            2 => Some(Self::Preempted),
+            _ => None,
+        }
+    }
+}
 
 /// A reference to a function: its type's canonical number in the upper half, and in the lower its place,
 /// plus one, among the functions of that type that references may name. Zero is the null reference, of

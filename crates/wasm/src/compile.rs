@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
-use crate::body::{Body, line};
+use crate::body::{Body, Context, line};
 use crate::indirect::{self, Referenced};
 use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
+use crate::suspend::{SaveNeed, Suspending};
 use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
 
 /// How to compile.
@@ -20,6 +21,11 @@ pub struct CompileOptions {
     /// Imported functions that something else in the image provides. All that are in neither list trap
     /// when they are called.
     pub provided_imports: Vec<ProvidedImport>,
+    /// Imports that say so ([`ProvidedImport::suspends`]) may suspend the instance that calls them.
+    pub suspendable: bool,
+    /// The instance may also be suspended at every safepoint, by [`YIELD`](crate::YIELD) or by the
+    /// `slice` of its [`DevSuspension`](crate::DevSuspension). Implies `suspendable`.
+    pub preempt: bool,
 }
 
 /// An imported function that something else in the image provides.
@@ -33,6 +39,9 @@ pub struct ProvidedImport {
     pub symbol: String,
     /// Who provides it.
     pub provider: Provider,
+    /// Whether it may suspend its caller, by returning [`SUSPENDED`](crate::SUSPENDED). Of a function of
+    /// another module it must be what [`Compiled::may_suspend`] says there.
+    pub suspends: bool,
 }
 
 /// Who provides an imported function.
@@ -67,6 +76,9 @@ pub struct Compiled {
     names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
     bodies: Vec<usize>,
+    /// For each function whether it may be suspended.
+    suspending: Vec<bool>,
+    save_need: SaveNeed,
 }
 
 /// The lines that begin a PTX file. All that an image needs is in PTX 7.5 for sm_80, which every driver
@@ -103,13 +115,24 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         }
         module.read(&payload)?;
     }
-    let layout = InstanceLayout::new(&module);
     let referenced = Referenced::new(&module);
-    let new_body = |function| Body::new(&module, &layout, &referenced, prefix, function);
+    let actions = names::function_imports(&module).map(|import| action(import, options));
+    let actions = actions.collect::<Result<Vec<_>, _>>()?;
+    let own = functions.iter().map(|(_, body)| body);
+    let suspending = Suspending::new(&module, &referenced, options, &actions, own);
+    let suspending = suspending.as_ref();
+    let layout = InstanceLayout::new(&module, suspending.is_some());
+    let context = Context {
+        module: &module,
+        layout: &layout,
+        referenced: &referenced,
+        suspending,
+        prefix,
+    };
     let (mut code, mut indirect) = (String::new(), BTreeSet::new());
+    let mut frames = Vec::new();
     let mut ptx = image::declarations(&module, prefix);
-    for (function, import) in names::function_imports(&module).enumerate() {
-        let action = action(import, options)?;
+    for (function, action) in actions.into_iter().enumerate() {
         if let ImportAction::Call(provided) = action
             && provided.provider == Provider::Device
         {
@@ -118,17 +141,21 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
                 .signature(&provided.symbol);
             line!(ptx, ".extern .func {head};");
         }
-        code.push_str(&new_body(function as u32).import(action));
+        let (text, frame) = Body::new(context, function as u32).import(action);
+        code.push_str(&text);
+        frames.push(frame);
         bodies.push(0);
     }
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
     for (func, body) in functions {
         let mut validator = func.into_validator(allocations);
         bodies.push(body.range().start);
-        let mut out = new_body(validator.index());
+        let mut out = Body::new(context, validator.index());
         translate(&mut out, &mut validator, &body)?;
         indirect.extend(out.indirect());
-        code.push_str(&out.finish(body.range().start));
+        let (text, frame) = out.finish(body.range().start);
+        code.push_str(&text);
+        frames.push(frame);
         allocations = validator.into_allocations();
     }
     for &(ty, table) in &indirect {
@@ -141,17 +168,16 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     ptx.push_str(&image::support(prefix));
     ptx.push_str(&code);
     for call in indirect {
-        ptx.push_str(&indirect::function(
-            &module,
-            &layout,
-            &referenced,
-            prefix,
-            call,
-        ));
+        ptx.push_str(&indirect::function(context, call));
     }
-    ptx.push_str(&image::entry(&module, prefix));
+    ptx.push_str(&image::entry(&module, prefix, suspending));
+    let need = |s: &Suspending| s.need(&referenced, &frames);
     Ok(Compiled {
         ptx,
+        save_need: suspending.map(need).unwrap_or_default(),
+        suspending: (0..module.functions.len() as u32)
+            .map(|f| suspending.is_some_and(|s| s.function(f)))
+            .collect(),
         prefix: options.prefix.clone(),
         referenced,
         entries: image::entries(&module),
@@ -172,6 +198,12 @@ fn action<'o>(
         .iter()
         .find(|p| is(&p.module, &p.name))
     {
+        if provided.suspends && !options.suspendable && !options.preempt {
+            return Err(CompileError::NotSuspendable {
+                module: import.module.clone(),
+                name: import.name.clone(),
+            });
+        }
         return Ok(ImportAction::Call(provided));
     }
     if !options.ignored_imports.iter().any(|(m, n)| is(m, n)) {
@@ -234,6 +266,28 @@ impl Compiled {
     pub fn entry(&self, function: u32) -> Option<u32> {
         let at = self.entries.binary_search(&function).ok()?;
         Some(at as u32)
+    }
+
+    /// Whether a call of a function may end before it returns, to be resumed.
+    pub fn may_suspend(&self, function: u32) -> bool {
+        let found = self.suspending.get(function as usize);
+        found.is_some_and(|suspends| *suspends)
+    }
+
+    /// The largest frame that is saved while an instance is suspended, in bytes; 0 if it cannot be. Only
+    /// functions that are on the stack then, and can be suspended, save one.
+    pub fn largest_frame(&self) -> u64 {
+        self.save_need.largest
+    }
+
+    /// How many bytes a save area must have, so that every suspension fits in it when calls may nest this
+    /// deep: the frames of the longest chain of calls, or where calls can go in a circle as many of the
+    /// largest.
+    pub fn save_bytes(&self, depth: u32) -> u64 {
+        // One more than the depth: a function that calls nothing does not count.
+        let deepest = (u64::from(depth) + 1) * self.save_need.largest;
+        let longest = self.save_need.longest.unwrap_or(deepest);
+        deepest.min(longest)
     }
 
     /// The start function, which must be called once before any other.

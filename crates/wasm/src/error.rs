@@ -32,6 +32,16 @@ pub enum CompileError {
         /// The imported name.
         name: String,
     },
+    /// An import may suspend its caller, but the module is not compiled for that.
+    #[error(
+        "the import {module}.{name} may suspend its caller: compile the module with `suspendable`"
+    )]
+    NotSuspendable {
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
 }
 
 impl From<wasmparser::Error> for CompileError {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::abi;
 use crate::body::line;
 use crate::module::{Export, Module};
+use crate::suspend::Suspending;
 
 const SUPPORT: &str = include_str!("support.ptx");
 
@@ -53,7 +54,7 @@ pub(crate) fn declarations(module: &Module, prefix: &str) -> String {
 }
 
 /// The function that calls an entry by its number, and the kernel that does so for many instances.
-pub(crate) fn entry(module: &Module, prefix: &str) -> String {
+pub(crate) fn entry(module: &Module, prefix: &str, suspending: Option<&Suspending>) -> String {
     let mut out = String::new();
     let entries = entries(module);
     line!(
@@ -74,6 +75,9 @@ pub(crate) fn entry(module: &Module, prefix: &str) -> String {
     line!(out, "  mov.b32 %r, {};", crate::Trap::OutOfFuel as u32);
     line!(out, "  setp.le.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $refuse;");
+    if suspending.is_some() {
+        write_resumption(&mut out);
+    }
     line!(out, "  mov.b32 %r, {};", crate::Trap::UnlinkedImport as u32);
     for (i, f) in entries.iter().enumerate() {
         line!(out, "  setp.eq.s32 %p, %entry, {i};");
@@ -83,7 +87,8 @@ pub(crate) fn entry(module: &Module, prefix: &str) -> String {
     line!(out, "  st.global.b32 [%inst+{}], %r;", abi::TRAP);
     line!(out, "  ret;");
     for f in entries {
-        write_entry(&mut out, module, prefix, f);
+        let suspends = suspending.is_some_and(|s| s.function(f));
+        write_entry(&mut out, module, prefix, f, suspends);
     }
     line!(out, "$done:");
     // A negative fuel says that the header has been written already.
@@ -91,12 +96,36 @@ pub(crate) fn entry(module: &Module, prefix: &str) -> String {
     line!(out, "  @%p bra $trapped;");
     line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
     line!(out, "$trapped:");
+    if suspending.is_some() {
+        // Of what is suspended the innermost function has said why. A trap on the way up has the last word.
+        line!(out, "  setp.eq.s64 %p, %fuel, {};", abi::SUSPENDED);
+        line!(out, "  @%p bra $suspended;");
+        line!(out, "  mov.b32 %r, 0;");
+        line!(out, "  st.global.b32 [%inst+{}], %r;", abi::STATE);
+        line!(out, "$suspended:");
+    }
     line!(out, "  ret;\n}}");
     write_kernel(&mut out, prefix);
     out
 }
 
-fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32) {
+/// A call of an instance that is suspended goes on with the same entry, and has a fuel of its own.
+fn write_resumption(out: &mut String) {
+    line!(out, "  .reg .pred %resumed;");
+    line!(out, "  ld.global.b32 %r, [%inst+{}];", abi::STATE);
+    line!(out, "  setp.ne.s32 %resumed, %r, 0;");
+    line!(out, "  @%resumed bra $resume;");
+    line!(out, "  st.global.b32 [%inst+{}], %entry;", abi::SAVED_ENTRY);
+    line!(out, "  ld.global.b64 %d, [%inst+{}];", abi::SAVE_BASE);
+    line!(out, "  st.global.b64 [%inst+{}], %d;", abi::SAVE_TOP);
+    line!(out, "  bra $begin;");
+    line!(out, "$resume:");
+    line!(out, "  ld.global.b32 %entry, [%inst+{}];", abi::SAVED_ENTRY);
+    line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+    line!(out, "$begin:");
+}
+
+fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, suspends: bool) {
     let ty = module.function_type(function);
     line!(out, "$E{function}:");
     line!(out, "  {{");
@@ -110,7 +139,17 @@ fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32) {
     for (i, param) in ty.params.iter().enumerate() {
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
         line!(out, "  .param .{size} c{i};");
-        line!(out, "  ld.global.{size} {reg}, [%args+{}];", 8 * i);
+        if suspends {
+            // Whoever resumes it need not keep the arguments.
+            line!(out, "  mov.{size} {reg}, 0;");
+            line!(
+                out,
+                "  @!%resumed ld.global.{size} {reg}, [%args+{}];",
+                8 * i
+            );
+        } else {
+            line!(out, "  ld.global.{size} {reg}, [%args+{}];", 8 * i);
+        }
         line!(out, "  st.param.{size} [c{i}], {reg};");
         let _ = write!(list, ", c{i}");
     }

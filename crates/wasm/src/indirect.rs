@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use crate::Trap;
 use crate::abi::{self, DevTable, TABLE_LEN};
-use crate::body::line;
-use crate::layout::InstanceLayout;
+use crate::body::{Context, line};
 use crate::module::{Constant, Module};
+use crate::suspend::{INDIRECT_FRAME, Suspending};
 
 /// Functions that references may name, by their canonical type, in ascending order. A function's place
 /// in its list is its number in a reference.
@@ -37,7 +37,8 @@ impl Referenced {
         Self(lists)
     }
 
-    fn list(&self, ty: u32) -> &[u32] {
+    /// The functions of a canonical type that references may name.
+    pub(crate) fn list(&self, ty: u32) -> &[u32] {
         self.0.get(&ty).map_or(&[], Vec::as_slice)
     }
 
@@ -73,13 +74,15 @@ pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> S
 /// The function that calls elements of this table that have the canonical type `ty`. What it cannot call
 /// it answers with a fuel of `-1 - trap`, and leaves the fuel in the header: its caller knows where that
 /// happened.
-pub(crate) fn function(
-    module: &Module,
-    layout: &InstanceLayout,
-    referenced: &Referenced,
-    prefix: &str,
-    (ty, table): (u32, u32),
-) -> String {
+pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String {
+    let Context {
+        module,
+        layout,
+        referenced,
+        prefix,
+        ..
+    } = context;
+    let suspending = context.suspending.filter(|s| s.indirect(ty));
     let mut out = String::new();
     let record = layout.tables + size_of::<DevTable>() * table as usize;
     let answer = |trap: Trap| -1 - i64::from(trap as u32);
@@ -92,6 +95,10 @@ pub(crate) fn function(
   ld.param.b32 %depth, [depth];
   ld.param.b32 %index, [index];";
     line!(out, "{head}");
+    if suspending.is_some() {
+        line!(out, "  setp.lt.s64 %p, %fuel, 0;");
+        line!(out, "  @%p bra $resume;");
+    }
     line!(out, "  ld.global.b32 %r0, [%inst+{}];", record + TABLE_LEN);
     line!(out, "  mov.b64 %d0, {};", answer(Trap::UndefinedElement));
     line!(out, "  setp.ge.u32 %p, %index, %r0;");
@@ -114,6 +121,9 @@ pub(crate) fn function(
     line!(out, "  setp.ne.s32 %p, %r1, {ty};");
     line!(out, "  @%p bra $fail;");
     line!(out, "  cvt.u32.u64 %r2, %d3;");
+    if suspending.is_some() {
+        line!(out, "$chosen:");
+    }
     let functions = referenced.list(ty);
     write_switch(&mut out, functions);
     // References are made by the compiler alone, so beyond the list there is nothing.
@@ -122,10 +132,39 @@ pub(crate) fn function(
     line!(out, "  st.param.b64 [ret], %d0;");
     line!(out, "  ret;");
     for f in functions {
-        write_call(&mut out, module, prefix, *f);
+        write_call(&mut out, module, prefix, *f, suspending);
+    }
+    if suspending.is_some() {
+        write_suspension(&mut out);
     }
     line!(out, "}}");
     out
+}
+
+/// Saves which function has been called, whose number is in `%r2`: by the time the call is resumed the
+/// table may hold another one.
+fn write_suspension(out: &mut String) {
+    let top = abi::SAVE_TOP;
+    line!(out, "$suspend:");
+    line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
+    line!(out, "  ld.global.b64 %d2, [%inst+{}];", abi::SAVE_END);
+    line!(out, "  add.s64 %d3, %d1, {INDIRECT_FRAME};");
+    line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+    let full = -1 - i64::from(Trap::StackExhausted as u32);
+    line!(out, "  mov.b64 %d0, {full};");
+    line!(out, "  setp.gt.u64 %p, %d3, %d2;");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  st.global.b32 [%d1], %r2;");
+    line!(out, "  st.global.b64 [%inst+{top}], %d3;");
+    line!(out, "  mov.b64 %d0, {};", abi::SUSPENDED);
+    line!(out, "  st.param.b64 [ret], %d0;");
+    line!(out, "  ret;");
+    line!(out, "$resume:");
+    line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
+    line!(out, "  add.s64 %d1, %d1, -{INDIRECT_FRAME};");
+    line!(out, "  st.global.b64 [%inst+{top}], %d1;");
+    line!(out, "  ld.global.b32 %r2, [%d1];");
+    line!(out, "  bra $chosen;");
 }
 
 /// Branches to the call of the function whose place, plus one, is in `%r2`.
@@ -148,7 +187,13 @@ fn write_switch(out: &mut String, functions: &[u32]) {
 }
 
 /// Calls a function with the parameters as they came, and gives what it gives.
-fn write_call(out: &mut String, module: &Module, prefix: &str, function: u32) {
+fn write_call(
+    out: &mut String,
+    module: &Module,
+    prefix: &str,
+    function: u32,
+    suspending: Option<&Suspending>,
+) {
     let ty = module.function_type(function);
     let bytes = ty.return_bytes();
     line!(out, "$F{function}:\n  {{");
@@ -176,6 +221,10 @@ fn write_call(out: &mut String, module: &Module, prefix: &str, function: u32) {
     line!(out, "  .param .align 8 .b8 cr[{bytes}];");
     line!(out, "  call (cr), {prefix}f{function}, ({list});");
     line!(out, "  ld.param.b64 %fuel, [cr];");
+    if suspending.is_some_and(|s| s.function(function)) {
+        line!(out, "  setp.eq.s64 %p, %fuel, {};", abi::SUSPENDED);
+        line!(out, "  @%p bra $suspend;");
+    }
     line!(out, "  st.param.b64 [ret], %fuel;");
     for (i, (register, ty)) in results.iter().enumerate() {
         let at = 8 + 8 * i;

@@ -2,7 +2,7 @@
 
 use everwarp_contract::layout::{DevPtr, Layout};
 
-use crate::abi::{DevInstance, DevTable, PAGE, Trap};
+use crate::abi::{DevInstance, DevSuspension, DevTable, PAGE, Trap};
 use crate::compile::Compiled;
 use crate::module::{Constant, Limits, Placement};
 use crate::{FunctionType, ImportKind, InstantiateError, ValueType};
@@ -77,18 +77,24 @@ pub struct Initial {
     pub memory: Vec<u8>,
     /// How many bytes to reserve for linear memory.
     pub memory_limit: u64,
+    /// Bytes at the end of the block where frames are saved while the instance is suspended. It begins as
+    /// [`Compiled::save_bytes`] for the limits' depth, which always suffices; 0 if the module cannot be
+    /// suspended.
+    pub save_bytes: u64,
     header: DevInstance,
     tables: Vec<(usize, DevTable)>,
     tables_at: usize,
+    suspension: Option<usize>,
 }
 
 impl Initial {
-    /// Size of the instance's block in bytes.
+    /// Size of the instance's block in bytes, with the save area at its end.
     pub fn block_bytes(&self) -> usize {
-        self.block.len()
+        self.block.len() + self.save_bytes as usize
     }
 
-    /// The block's bytes, once it is known where everything lies.
+    /// The block's bytes, once it is known where everything lies. What follows, the save area, need not
+    /// be initialised.
     pub fn block(&self, at: Addresses) -> Vec<u8> {
         let mut block = self.block.clone();
         let header = DevInstance {
@@ -97,6 +103,17 @@ impl Initial {
             ..self.header
         };
         block[..size_of::<DevInstance>()].copy_from_slice(header.bytes());
+        if let Some(from) = self.suspension {
+            let base = at.block + self.block.len() as u64;
+            let record = DevSuspension {
+                base: DevPtr::new(base),
+                end: DevPtr::new(base + self.save_bytes),
+                top: DevPtr::new(base),
+                entry: 0,
+                slice: 0,
+            };
+            block[from..from + size_of::<DevSuspension>()].copy_from_slice(record.bytes());
+        }
         for (i, (offset, table)) in self.tables.iter().enumerate() {
             let elements = DevPtr::new(at.block + *offset as u64);
             let table = DevTable { elements, ..*table };
@@ -228,10 +245,12 @@ impl Compiled {
                 memory_limit,
                 module_data: DevPtr::NULL,
                 depth: limits.depth,
-                reserved: 0,
+                state: 0,
             },
             tables,
             tables_at: self.layout.tables,
+            save_bytes: self.save_bytes(limits.depth),
+            suspension: self.layout.suspension,
         })
     }
 

@@ -1,12 +1,14 @@
 //! Where the parts of an instance lie in its block.
 
-use crate::abi::{DevInstance, DevTable};
+use crate::abi::{DevInstance, DevSuspension, DevTable, SUSPENSION};
 use crate::module::{Module, Placement};
 
-/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), then globals, table
-/// records, lengths of segments, passive element segments, and the tables' elements.
+/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), what suspends it, then
+/// globals, table records, lengths of segments, passive element segments, and the tables' elements.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceLayout {
+    /// Offset of the record ([`DevSuspension`]) of a module that can be suspended.
+    pub suspension: Option<usize>,
     /// Offset of the globals, 8 bytes each, in the order of the module's index space.
     pub globals: usize,
     /// Offset of the table records ([`DevTable`]).
@@ -29,11 +31,15 @@ pub struct InstanceLayout {
 }
 
 impl InstanceLayout {
-    pub(crate) fn new(module: &Module) -> Self {
+    pub(crate) fn new(module: &Module, suspendable: bool) -> Self {
         let mut layout = Self {
+            suspension: suspendable.then_some(SUSPENSION),
             globals: size_of::<DevInstance>(),
             ..Self::default()
         };
+        if suspendable {
+            layout.globals += size_of::<DevSuspension>();
+        }
         layout.tables = (layout.globals + 8 * module.globals.len()).next_multiple_of(16);
         layout.providers = layout.tables + size_of::<DevTable>() * module.tables.len();
         layout.data_lengths = layout.providers + 8 * module.imported_functions;

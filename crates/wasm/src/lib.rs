@@ -72,8 +72,79 @@
 //! `struct Ret { int64_t fuel; double value; };` with
 //! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`;
 //! it returns the fuel that it was given, or less but a positive number, or exactly -1 after writing
-//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself. If a function of another module
+//! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself, or if it may, exactly -2 to
+//! suspend. If a function of another module
 //! traps, its own header says where, and the caller's header names the import.
+//!
+//! # Suspension
+//!
+//! A thread of the GPU must not wait for what takes long: an instance that waits is taken off its thread, and
+//! put on one again later. With [`CompileOptions::suspendable`] an imported function of which
+//! [`ProvidedImport::suspends`] is set may return exactly [`SUSPENDED`], -2, instead of a fuel. Then every
+//! function on the way up saves what is live in it and returns the same, and the call ends: `trap` is 0,
+//! `state` is [`CallState::Waiting`], `fuel` is what is left, and no result is written. **A call of an instance
+//! whose `state` is not 0 resumes it**: every function takes back what it saved and goes on at its call, and the
+//! import is called once more with the same arguments. So an import is written as: if no request of mine is
+//! pending, post one and suspend; if it is not answered, suspend; else take the answer and return. It may
+//! suspend any number of times. Results, traps, fuel and depth are as if nothing had happened.
+//!
+//! With [`CompileOptions::preempt`] an instance can be suspended at its safepoints as well. It looks at its
+//! `kill` word at the same moments as always, whenever its fuel reaches a multiple of [`KILL_INTERVAL`]: finds
+//! it there [`YIELD`], the call ends with `state` [`CallState::Preempted`]; any other number but 0 is a kill.
+//! And if the word is 0, it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
+//! none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills the two
+//! but who resumes the instance: the word with an exchange that compares, lest a kill be lost.
+//!
+//! | before a call: `state` | `fuel` | the call |
+//! |---|---|---|
+//! | 0 | positive | begins `entry` with `args` |
+//! | 1 or 2 | positive | goes on with what is suspended; `entry` and `args` do not count, `results` does and may be elsewhere than before |
+//! | any | 0 or less | is [`Trap::OutOfFuel`]; `state` is as it was, so with new fuel it can be resumed |
+//!
+//! | after a call: `state` | `trap` | |
+//! |---|---|---|
+//! | 0 | 0 | it has returned, and the results are written |
+//! | 0 | a [`Trap`] | it has trapped, and nothing is suspended |
+//! | 1 | 0 | an import has suspended it |
+//! | 2 | 0 | it was preempted |
+//!
+//! The kernel `{prefix}run` does for each instance what `{prefix}enter` does: one that has ended begins again,
+//! so give it those alone that are to go on. What a host must see to:
+//!
+//! * **Save area.** Frames are saved at the end of the block: [`Initial::block_bytes`] counts the area in,
+//!   [`Initial::save_bytes`] is its size and may be changed before the block is made, and
+//!   [`Compiled::save_bytes`], which it begins as, always suffices: the frames of the longest chain of calls,
+//!   or with recursion as many of the [largest](Compiled::largest_frame) as the depth allows. The area may lie
+//!   elsewhere: write `base` and `end` of the [`DevSuspension`], which follows the header. Only what is on the
+//!   stack is saved. A frame that does not fit ends the call with [`Trap::StackExhausted`], at the call that was
+//!   to be suspended; a request that an import has posted is then pending with nobody who waits for it.
+//! * **Meanwhile** fuel may be added, and the kill word be set, which counts at the next look. With less
+//!   `depth` than before the call may end with [`Trap::StackExhausted`]. Memory, globals and tables are the
+//!   instance's own, and whoever answers a request may read and write them.
+//! * **Another thread** may resume it. Compiled code has no fences: who hands an instance over releases it at
+//!   the device's scope, and who takes it acquires.
+//! * **Giving up.** Set `state` to 0, and the next call begins anew. A request that is pending is the
+//!   import's to forget.
+//! * **Other modules.** For a function of another module ([`Provider::Module`]) `suspends` must be what
+//!   [`Compiled::may_suspend`] says there. What it runs is saved in its own instance's area, and its own kill word
+//!   and slice preempt it; `state` and `fuel` of the instance that was called count. Until the call has ended
+//!   nothing else may call into either.
+//!
+//! What it costs:
+//!
+//! * A function that cannot reach such an import is compiled as without the option; with `preempt`, one
+//!   without loops and calls. Any other has two instructions more at its entry, a comparison and a branch, and
+//!   the stub of an import one or two. No loop and no call has more; what saves and restores is out of line.
+//!   Of an address that was checked before a call that may suspend nothing is known after it.
+//! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
+//!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
+//!   every one: an import that is asked too early costs that much.
+//! * Loops have one entry as before: who goes back into one passes through its safepoint, and `body/ways.rs` says
+//!   why.
+//! * On an H200 (`bench/results/h200-2026-11-21/wasm-suspend.txt`) a loop of 100,000 calls of a small function
+//!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`; loops without calls took with `preempt`
+//!   between 0.60 and 0.94 of what they take without, for which there is no better reason than what ptxas makes of
+//!   either. That is why `preempt` is an option of its own, and why to measure it.
 //!
 //! # Inside
 //!
@@ -81,7 +152,9 @@
 //! .param .b64 fuel, .param .b32 depth, …)`: block, fuel and remaining depth, then the arguments as `.b32`
 //! or `.b64`. It returns the fuel that is left, then its results, 8 bytes each. **A negative fuel says
 //! that it trapped**: then the header has been written, and every caller returns at once. That is why a
-//! trap needs no flag beside the fuel, and why neither costs a memory access.
+//! trap needs no flag beside the fuel, and why neither costs a memory access. Of the negative numbers -1 is
+//! a trap, -2 a suspension, and those below say what an indirect call could not call. A function that is
+//! *given* a negative fuel goes on where it was suspended, and finds its fuel in the header.
 //!
 //! A function without calls that loops no loop cannot run for long; so it has no safepoint.
 //!
@@ -104,9 +177,12 @@ mod instantiate;
 mod layout;
 mod module;
 mod names;
+mod suspend;
 mod types;
 
-pub use abi::{DevInstance, DevTable, KILL_INTERVAL, PAGE, Trap};
+pub use abi::{
+    CallState, DevInstance, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED, Trap, YIELD,
+};
 pub use compile::{
     CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
 };

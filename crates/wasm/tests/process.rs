@@ -1,5 +1,6 @@
 //! What an instance promises beyond the official suite: fuel, the kill word, depth, where a trap was, and
-//! that nothing outside of the instance is touched.
+//! that nothing outside of the instance is touched. On the interpreter; or on the first CUDA device, with
+//! `EVERWARP_MACHINE=cuda CUDA_CACHE_DISABLE=1 cargo test -p everwarp-wasm --test process -- --test-threads 1`.
 
 mod support;
 
@@ -7,8 +8,8 @@ use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, InstanceLimits, InstantiateError,
     Limits, Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
 };
-use support::instance::{Process, SharedMachine, Trapped};
-use support::ptx::Machine;
+use support::instance::{Process, Trapped};
+use support::machine::chosen;
 
 const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 4,
@@ -30,20 +31,25 @@ fn compiled(text: &str) -> &'static Compiled {
 
 fn process(text: &str, limits: InstanceLimits) -> Process {
     let compiled = compiled(text);
-    let machine = SharedMachine::new(Machine::new().into());
-    let loaded = machine.borrow_mut().load(&compiled.ptx);
-    loaded.expect("the interpreter reads what is emitted");
+    let machine = chosen();
+    let loaded = machine
+        .borrow_mut()
+        .load("", &compiled.ptx, &[], LIMITS.depth);
+    assert_eq!(
+        loaded,
+        Ok(LIMITS.depth),
+        "the machine takes what is emitted"
+    );
     let initial = compiled.instantiate(&NoImports, &limits);
-    Process::new(compiled, &machine, "", &initial.expect("it has no imports"))
+    let initial = initial.expect("it has no imports");
+    Process::new(compiled, &machine, "", &initial).expect("there is memory for it")
 }
 
 fn call(process: &mut Process, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
     let Some(Export::Function(f)) = process.compiled.export(name) else {
         panic!("no function {name}");
     };
-    process
-        .call(f, args)
-        .expect("the interpreter finds no fault")
+    process.call(f, args).expect("the machine finds no fault")
 }
 
 const LOOP: &str = r#"(module
@@ -230,28 +236,32 @@ fn what_is_imported_traps_or_is_provided() {
         let compiled = compile(&bytes(text), &options).expect("it is supported");
         &*Box::leak(Box::new(compiled))
     };
-    let machine = SharedMachine::new(Machine::new().into());
+    let machine = chosen();
     let library = part(library, "a_", vec![]);
     let provided = ProvidedImport {
         module: "lib".to_owned(),
         name: "divide".to_owned(),
         symbol: library.symbol(1),
         provider: Provider::Module,
+        suspends: false,
     };
     let importer = part(importer, "b_", vec![provided]);
-    for compiled in [library, importer] {
-        let loaded = machine.borrow_mut().load(&compiled.ptx);
-        loaded.expect("the parts make one image");
+    for (prefix, compiled, calls) in [
+        ("a_", library, vec![]),
+        ("b_", importer, vec!["a_".to_owned()]),
+    ] {
+        let loaded = (machine.borrow_mut()).load(prefix, &compiled.ptx, &calls, LIMITS.depth);
+        assert_eq!(loaded, Ok(LIMITS.depth), "the parts make one image");
     }
     let initial = library
         .instantiate(&NoImports, &LIMITS)
         .expect("it has no imports");
-    let mut library = Process::new(library, &machine, "a_", &initial);
+    let mut library = Process::new(library, &machine, "a_", &initial).expect("memory");
     let link = Library(library.compiled, library.block);
     let initial = importer
         .instantiate(&link, &LIMITS)
         .expect("all types agree");
-    let mut importer = Process::new(importer, &machine, "b_", &initial);
+    let mut importer = Process::new(importer, &machine, "b_", &initial).expect("memory");
 
     assert_eq!(call(&mut importer, "half", &[84]), Ok(vec![42]));
     let trapped = call(&mut importer, "none", &[84]).expect_err("it divides by zero");

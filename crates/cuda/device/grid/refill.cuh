@@ -32,7 +32,9 @@ EW_CALL bool adopt() {
       u64 chunk = exchange(&inbox.chunk, 0, acq_rel, gpu);
       u64 block_chunk = exchange(&inbox.block_chunk, 0, acq_rel, gpu);
       // The chunk's priority is that of its tasks.
-      if (chunk != 0) {
+      if ((u32)chunk == INBOX_TASK) {
+        push(w.local(), load_task(&inbox.task, relaxed, gpu));
+      } else if (chunk != 0) {
         u32 ref = (u32)(chunk - 1);
         publish(w, Class::warps(w.e), priority_of(w.e.chunks[chunk_id(ref) * CHUNK_TASKS].head), ref);
       }
@@ -47,6 +49,14 @@ EW_CALL bool adopt() {
   return true;
 }
 
+// The warp: queues the single task in its inbox, which nobody fills before its idle bit is set again.
+EW_CALL void receive() {
+  Worker w = Worker::here();
+  push_all(w, w.local(), load_task(&w.inbox().task, relaxed, gpu), 1);
+  if (w.lane == 0) w.stats().received++;
+  __syncwarp();
+}
+
 // The warp: takes what somebody put into its inbox.
 EW_FN void check_inbox(Worker& w) {
   if (local_room(w.local()) < CHUNK_TASKS) return;
@@ -58,7 +68,8 @@ EW_FN void check_inbox(Worker& w) {
   chunk = __shfl_sync(ALL, chunk, 0);
   if (chunk == 0) return;
   w.set(FLAG_IDLE, false);
-  unload_call(false, (u32)(chunk - 1));
+  if ((u32)chunk == INBOX_TASK) receive();
+  else unload_call(false, (u32)(chunk - 1));
 }
 
 // The warp, its queue empty.

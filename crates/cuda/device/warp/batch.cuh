@@ -5,7 +5,7 @@
 namespace ew {
 
 EW_FN void dispatch_lane(u32 fn, Lane& t);    // generated with the image
-EW_FN void dispatch_warp(u32 fn, Warp& t);    // generated with the image
+EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane);  // generated with the image
 EW_FN void dispatch_block(u32 fn, Block& t);  // generated with the image
 
 EW_FN void set_state(Worker& w, u32 state, u32 fn) {
@@ -87,6 +87,9 @@ EW_CALL void fetch(u32 head, u32 group, u64 arg) {
   }
   __syncwarp();
 }
+
+// The warp: sends warp-shaped tasks to idle warps.
+EW_CALL void scatter();
 
 // A batch: tasks of one function in lanes 0..got-1; none with got = 0.
 struct Batch {
@@ -274,6 +277,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   const u32 group = __shfl_sync(ALL, b.task.group, 0);
   if (group != debt.group) {
     if (debt.owed != 0) pay(w);
+    __syncwarp();
     if (w.lane == 0) w.s.debts[w.warp] = Debt{group, 0};
     __syncwarp();
   }
@@ -288,8 +292,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
-  Warp t(Lane::begin(task, b.m), w.lane);
-  dispatch_warp(b.fn, t);
+  // The answer comes in while the task runs.
+  const u32 idle = load(&w.e.grid->idle_warps, relaxed, gpu);
+  const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
   u32 delta = __reduce_add_sync(ALL, t.delta);
@@ -298,11 +303,14 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   if (__any_sync(ALL, value != 0)) {
     for (u32 i = 16; i > 0; i /= 2) value += __shfl_xor_sync(ALL, value, i);
   }
-  if (t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? task.head : t.limit + 1);
+  if (t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? task.head : b.m.max_spawn() + 1);
   if (delta + children > b.m.max_spawn() && w.lane == 0) raise_fault(w.e, FAULT_SPAWN_LIMIT, b.fn, delta + children);
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
+  if (local_count(q) < 2) return;
+  const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
+  if (is_warp(fn_of(far)) && __shfl_sync(ALL, idle, 0) != 0) scatter();
 }
 
 }  // namespace ew

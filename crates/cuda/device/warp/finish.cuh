@@ -109,6 +109,7 @@ EW_CALL void finish(Outcome o) {
 EW_FN void owe(Worker& w, int change) {
   Debt& debt = w.s.debts[w.warp];
   const int total = (int)__reduce_add_sync(ALL, change) - (int)debt.owed;
+  __syncwarp();
   if (w.lane == 0) {
     if (total > 0) settle(w.e, debt.group, total);
     debt.owed = total > 0 ? 0 : (u32)-total;

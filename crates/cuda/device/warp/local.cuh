@@ -143,6 +143,7 @@ EW_FN DevTask take_near(Worker& w, LocalQueue& q, bool newest, u32 limit, u32 pr
   if (taken2) staging[rank2] = second;
   // What was passed over moves away from the end, in its order. All of it has been read before.
   const u32 keep = __ballot_sync(ALL, kept), keep2 = __ballot_sync(ALL, kept2);
+  __syncwarp();
   if (kept) at(scanned - __popc(keep2) - __popc(keep >> w.lane)) = first;
   if (kept2) at(scanned - __popc(keep2 >> w.lane)) = second;
   __syncwarp();

@@ -48,4 +48,17 @@ struct Warp : Lane {
   __device__ __forceinline__ u64 check_heap(u32 part, u32 parts) const { return heap_task_sweep(part, parts); }
 };
 
+// What a call of a warp-shaped function leaves in each lane.
+struct WarpEnd {
+  u32 delta;
+  u32 children;
+  u32 forked;
+  u32 broken;
+  u32 then_head;
+  u64 then_arg;
+  u64 value;
+
+  EW_FN WarpEnd of(const Warp& t) { return {t.delta, t.children, t.forked, t.broken, t.then_head, t.then_arg, t.value}; }
+};
+
 }  // namespace ew

@@ -74,6 +74,7 @@ constexpr u32 SHAPE_BLOCK = 2;
 
 EW_FN FnMeta meta(u32 function);    // generated with the image
 EW_FN bool is_block(u32 function);  // the same: whether its shape is a block's
+EW_FN bool is_warp(u32 function);   // the same: whether it is a warp's
 
 EW_FN u32 fn_of(u32 head) { return head & ((1u << TASK_FN_BITS) - 1); }
 EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITIES - 1); }

@@ -1,6 +1,7 @@
 constexpr u32 BFS_LANE_EDGES = 4;
 constexpr u32 BFS_PART_EDGES = 96;
 constexpr u32 BFS_RESET_VERTICES = 1024;
+constexpr u32 BFS_PATH_STEPS = 64;
 
 __device__ void bfs_reset(ew::Warp& t, const DevBfs& p) {
   u32 part = t.lo(), parts = t.hi();
@@ -14,12 +15,67 @@ __device__ void bfs_reset(ew::Warp& t, const DevBfs& p) {
     u32 v = part * BFS_RESET_VERTICES + i;
     if (v < p.vertices) ew::store(&p.best[v], ~0ull, ew::relaxed, ew::gpu);
   }
+  for (u32 i = t.lane; i < BFS_RESET_VERTICES / 32; i += 32) {
+    u32 word = part * (BFS_RESET_VERTICES / 32) + i;
+    if (word < p.words) p.bits[word] = p.bits[p.words + word] = 0;
+  }
+}
+
+// What a walk along a path ended with: up to two vertices to visit at a level.
+struct BfsWalk {
+  u32 level;
+  u32 count;
+  u32 to[2];
+};
+
+// One lane, alone, since nobody waits for what it finds: follows a path of vertices with two edges from v, of this
+// level. An offer is the length of a path that is there, so it may be made before the offer to the vertex before it
+// is answered; only the last vertex must be looked at, since those before lead nowhere else.
+// The level is still the same where no path begins.
+EW_CALL BfsWalk bfs_walk(const DevBfs* params, u32 v, u32 level) {
+  const DevBfs p = *params;  // in registers: after each exchange it would be read again
+  const u32 first = p.rows[v], edges = p.rows[v + 1] - first;
+  if (edges == 0 || edges > 2) return {level, 1, {v, 0}};
+  const u64 offer = (u64)++level << 32 | v;
+  const u32 one = p.columns[first], other = p.columns[first + edges - 1];
+  const u64 before = ew::fetch_min(&p.best[one], offer, ew::relaxed, ew::gpu);
+  const bool a = before >> 32 > level, b = ew::fetch_min(&p.best[other], offer, ew::relaxed, ew::gpu) >> 32 > level;
+  if (a == b) return {level, (u32)a + b, {one, other}};
+  u32 from = v;
+  v = a ? one : other;
+#pragma unroll 1
+  for (u32 step = 1; step <= BFS_PATH_STEPS; step++) {
+    const u32 row = p.rows[v], n = p.rows[v + 1] - row;
+    if (n == 0) return {level, 0, {0, 0}};
+    if (n > 2) break;
+    const u32 left = p.columns[row], right = p.columns[row + n - 1];
+    if (n == 2 && left != from && right != from) break;
+    const u32 next = left != from ? left : right;
+    if (next == from) return {level, 0, {0, 0}};
+    ew::lower(&p.best[next], (u64)(level + 1) << 32 | v, ew::relaxed, ew::gpu);
+    from = v;
+    v = next;
+    level++;
+    // Not too far along what others have reached.
+    if (step % 16 == 0 && ew::load(&p.best[v], ew::relaxed, ew::gpu) >> 32 < level) return {level, 0, {0, 0}};
+  }
+  // Who has reached it at this level too, by a smaller parent, may have found it reached: it is visited from here.
+  const bool due = ew::load(&p.best[v], ew::relaxed, ew::gpu) >> 32 == level;
+  return {level, due, {v, 0}};
 }
 
 __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
   // The level is the task's, not the vertex's: if it was lowered since, another visit is on its way, and
   // what this one offers is refused. Waiting for a look at it would cost more than the refusals.
   u32 v = t.lo(), level = t.hi();
+  if (__popc(__activemask()) == 1) {
+    const BfsWalk w = bfs_walk(&p, v, level);
+    if (w.level != level) {
+#pragma unroll
+      for (u32 i = 0; i < 2; i++) if (i < w.count) t.spawn(FN_bfs_visit, 0, t.pack(w.to[i], w.level));
+      return;
+    }
+  }
   u32 first = p.rows[v], end = p.rows[v + 1];
   u32 edges = end - first;
   if (edges > BFS_LANE_EDGES) {

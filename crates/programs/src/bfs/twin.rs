@@ -1,6 +1,6 @@
 //! The CPU twin of `bfs.cu`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use everwarp::TaskCx;
 
@@ -61,6 +61,16 @@ pub(super) fn reset(t: &mut dyn TaskCx) {
     for v in first..p.vertices.min(first + RESET_VERTICES) {
         // SAFETY: `v` is a vertex.
         unsafe { best(&p, v) }.store(u64::MAX, Ordering::Relaxed);
+    }
+    let word = first / 32;
+    for word in word..p.words.min(word + RESET_VERTICES / 32) {
+        for at in [word, p.words + word] {
+            // SAFETY: there are two bitmaps of so many words, which are only accessed atomically.
+            let bits = unsafe {
+                AtomicU32::from_ptr(std::ptr::from_ref(element(p.bits, at.into())).cast_mut())
+            };
+            bits.store(0, Ordering::Relaxed);
+        }
     }
 }
 

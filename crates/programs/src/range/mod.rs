@@ -4,7 +4,8 @@
 mod twin;
 
 use everwarp::{
-    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
+    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Pending, Program, Shape,
+    dev_struct,
 };
 
 use crate::lane;
@@ -15,7 +16,7 @@ pub const ADD: u32 = 0;
 pub const SPREAD: u32 = 1;
 /// Halves a range down to grains.
 pub const SPLIT: u32 = 2;
-/// A warp that divides a range among up to 32 tasks, down to grains.
+/// A warp that divides a range among up to 64 tasks, down to grains.
 pub const FAN: u32 = 3;
 /// A warp that adds 1 to each cell of a range.
 pub const GRAIN: u32 = 4;
@@ -52,7 +53,7 @@ pub static PROGRAM: Program = Program {
         },
         Function {
             shape: Shape::Warp,
-            max_spawn: 32,
+            max_spawn: 64,
             spawns: true,
             ..lane("fan", twin::fan)
         },
@@ -109,12 +110,18 @@ impl Range {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, engine: &Engine, function: u32) -> Result<(), Error> {
-        let cells = self.cells.len() as u32;
-        if cells == 0 {
-            return Ok(());
+        match self.cells.len() {
+            0 => Ok(()),
+            _ => self.begin(engine, function)?.wait().map(drop),
         }
-        let root = self.instance.task(function).args(0, cells);
-        engine.submit(root)?.wait().map(drop)
+    }
+    /// Submits one root over all cells, of which there are some; as [`run`](Self::run) without waiting.
+    ///
+    /// # Errors
+    /// Whatever ends the engine.
+    pub fn begin(&self, engine: &Engine, function: u32) -> Result<Pending, Error> {
+        let cells = self.cells.len() as u32;
+        engine.submit(self.instance.task(function).args(0, cells))
     }
     /// Sets all cells to 0.
     ///

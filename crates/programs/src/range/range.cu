@@ -22,11 +22,14 @@ __device__ void range_split(ew::Lane& t, const DevRange& p) {
 __device__ void range_fan(ew::Warp& t, const DevRange& p) {
   u32 first = t.lo(), n = t.hi();
   u32 grains = (n + p.grain - 1) / p.grain;
-  u32 each = (grains + 31) / 32 * p.grain;
-  u32 begin = t.lane * each;
-  if (begin >= n) return;
-  u32 count = min(each, n - begin);
-  t.spawn(count <= p.grain ? FN_range_grain : FN_range_fan, 0, t.pack(first + begin, count));
+  u32 each = (grains + 63) / 64 * p.grain;
+#pragma unroll
+  for (u32 i = 0; i < 2; i++) {
+    const u64 begin = (u64)(i * 32 + t.lane) * each;
+    if (begin >= n) continue;
+    u32 count = min(each, n - (u32)begin);
+    t.spawn(count <= p.grain ? FN_range_grain : FN_range_fan, 0, t.pack(first + (u32)begin, count));
+  }
 }
 
 __device__ void range_grain(ew::Warp& t, const DevRange& p) {
@@ -35,12 +38,12 @@ __device__ void range_grain(ew::Warp& t, const DevRange& p) {
   // Grains begin at multiples of 128 cells, so all but the last few cells of a range move 16 bytes at a time.
   uint4* wide = (uint4*)(p.cells + first);
   u32 quads = n / 4, i = t.lane;
-  for (; i + 96 < quads; i += 128) {
-    uint4 v[4];
+  for (; i + 224 < quads; i += 256) {
+    uint4 v[8];
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) v[k] = __ldcg(&wide[i + 32 * k]);
+    for (u32 k = 0; k < 8; k++) v[k] = __ldcg(&wide[i + 32 * k]);
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) {
+    for (u32 k = 0; k < 8; k++) {
       wide[i + 32 * k] = make_uint4(v[k].x + 1, v[k].y + 1, v[k].z + 1, v[k].w + 1);
     }
   }

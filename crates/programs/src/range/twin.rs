@@ -51,7 +51,7 @@ pub(super) fn split(t: &mut dyn TaskCx) {
 }
 pub(super) fn fan(t: &mut dyn TaskCx) {
     let (first, n, grain) = (t.lo(), t.hi(), params(t).grain);
-    let each = n.div_ceil(grain).div_ceil(32) * grain;
+    let each = n.div_ceil(grain).div_ceil(64) * grain;
     for begin in (0..n).step_by(each.max(1) as usize) {
         let count = each.min(n - begin);
         let function = if count <= grain { GRAIN } else { FAN };

@@ -1,6 +1,6 @@
 //! The programs of the benchmarks: what they are timed for must be right on every engine.
 
-use everwarp::{Device, Engine, Select};
+use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
@@ -11,6 +11,7 @@ use crate::cases::Case;
 pub(crate) const ALL: &[Case] = &[
     ("pairs_run_in_order", pairs_run_in_order),
     ("ranges_are_covered_once", ranges_are_covered_once),
+    ("ranges_survive_other_sizes", ranges_survive_other_sizes),
     (
         "operators_equal_the_reference",
         operators_equal_the_reference,
@@ -73,6 +74,28 @@ fn ranges_are_covered_once(select: Select) {
             "{cells} cells, from the host"
         );
     }
+}
+
+/// Tasks on their way to idle workers are not lost when the engine parks, nor when those workers are gone.
+fn ranges_survive_other_sizes(select: Select) {
+    let engine = start(select);
+    let (least, most) = match engine.kind() {
+        EngineKind::Cpu => (1, engine.max_size()),
+        EngineKind::Cuda => (2, engine.max_size()),
+    };
+    let range = Range::new(&engine, 3_000_000, 128).expect("there is memory");
+    let rounds = 40;
+    for round in 0..rounds {
+        let mut pending = range.begin(&engine, range::FAN).expect("room");
+        for _ in 0..round * 50 {
+            std::hint::spin_loop();
+        }
+        engine.park().expect("it parks");
+        let size = if round % 2 == 0 { least } else { most };
+        engine.resume_with(size).expect("it resumes");
+        pending.wait().expect("it runs");
+    }
+    assert!(range.holds(rounds).expect("it is read"));
 }
 
 fn operators_equal_the_reference(select: Select) {

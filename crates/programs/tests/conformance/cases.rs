@@ -264,6 +264,8 @@ fn graphs() -> Vec<everwarp_graph::Csr> {
         "random:3000:9000:7",
         "rmat:12:16:3",
         "rmat:10:8:5,directed",
+        "rmat:15:16:1",
+        "random:60000:600000:2",
     ]
     .iter()
     .map(|s| generate(&s.parse::<Spec>().expect("a valid spec")).expect("it generates"))
@@ -272,16 +274,17 @@ fn graphs() -> Vec<everwarp_graph::Csr> {
 
 fn bfs_equals_the_reference(select: Select) {
     let engine = start(select);
-    for graph in graphs() {
-        let search =
-            bfs::Bfs::new(&engine, graph.rows(), graph.columns()).expect("there is memory");
+    let ways = [bfs::Way::Visits, bfs::Way::Levels];
+    for (graph, way) in graphs().iter().flat_map(|g| ways.map(|w| (g, w))) {
+        let search = bfs::Bfs::with_way(&engine, graph.rows(), graph.columns(), way)
+            .expect("there is memory");
         for source in [0, graph.vertices() / 2, graph.vertices() - 1] {
             search.reset(&engine, source).expect("it resets");
             search.search(&engine, source).expect("it runs");
             let expected = bfs::reference(graph.rows(), graph.columns(), source);
             assert!(
                 search.found().expect("it reads") == expected,
-                "source {source} of {} vertices",
+                "{way:?} from {source} of {} vertices",
                 graph.vertices()
             );
         }

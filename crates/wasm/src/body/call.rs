@@ -1,5 +1,6 @@
 //! Calls: direct, through tables, and of the helpers that every image carries.
 
+use super::suspend::SiteId;
 use super::{Body, Operand, Place, Reg, line};
 use crate::{FunctionType, Trap, ValueType, abi};
 
@@ -7,8 +8,16 @@ impl Body<'_> {
     pub(super) fn call(&mut self, function: u32) {
         let module = self.module;
         let target = format!("{}f{function}", self.prefix);
-        self.emit_call("%inst", module.function_type(function), &target, None);
-        line!(self.text, "  @%sp bra $U;");
+        let suspends = self.may_suspend(function);
+        let ty = module.function_type(function);
+        match self.emit_call("%inst", ty, &target, None, suspends) {
+            None => line!(self.text, "  @%sp bra $U;"),
+            Some(site) => {
+                let failed = self.fresh_label();
+                line!(self.text, "  @%sp bra {failed};");
+                self.write_not_returned(failed, site);
+            }
+        }
         self.reload_memory();
     }
 
@@ -18,14 +27,19 @@ impl Body<'_> {
         let canonical = module.canonical[ty as usize];
         self.indirect.insert((canonical, table));
         let target = crate::indirect::name(self.prefix, canonical, table);
-        self.emit_call("%inst", &module.types[ty as usize], &target, Some(index));
+        let suspends = self.suspending.is_some_and(|s| s.indirect(canonical));
+        let ty = &module.types[ty as usize];
+        let site = self.emit_call("%inst", ty, &target, Some(index), suspends);
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
         self.reload_memory();
 
-        // -1: the callee has trapped. Less: nothing could be called, and this is where.
+        // -1: the callee has trapped; -2: it is suspended. Less: nothing could be called, and this is where.
+        line!(self.cold, "{failed}:");
+        if let Some(site) = site {
+            self.write_if_suspended(site);
+        }
         let cold = &mut self.cold;
-        line!(cold, "{failed}:");
         line!(cold, "  setp.eq.s64 %sp, %fuel, -1;");
         line!(cold, "  @%sp bra $U;");
         line!(cold, "  cvt.u32.u64 %tc, %fuel;");
@@ -35,15 +49,16 @@ impl Body<'_> {
         line!(cold, "  bra $T;");
     }
 
-    /// Calls a function for an instance, with the index of a table's element behind the arguments if it is given. Then
-    /// `%sp` holds if it did not return.
+    /// Calls a function for an instance, with the index of a table's element behind the arguments if it is
+    /// given. Then `%sp` holds if it did not return. If it may suspend, gives the site of the call.
     pub(super) fn emit_call(
         &mut self,
         instance: &str,
         ty: &FunctionType,
         target: &str,
         index: Option<Reg>,
-    ) {
+        suspends: bool,
+    ) -> Option<SiteId> {
         self.calls = true;
         self.traps = true;
         let base = self.stack.len() - ty.params.len();
@@ -54,6 +69,7 @@ impl Body<'_> {
         }
         self.stack.truncate(base);
         args.extend(index.map(|i| ("b32", Operand::Reg(i))));
+        let site = suspends.then(|| self.add_call_site(args.iter().map(|(_, arg)| arg)));
         let text = &mut self.text;
         line!(text, "  {{");
         line!(text, "  .param .b64 ci;");
@@ -78,6 +94,7 @@ impl Body<'_> {
         }
         line!(self.text, "  }}");
         line!(self.text, "  setp.lt.s64 %sp, %fuel, 0;");
+        site
     }
 
     /// Calls a helper of the image that gives one 32-bit value.

@@ -93,6 +93,7 @@ impl Body<'_> {
         frame.target_regs = regs;
         let target = frame.target;
         self.join(target);
+        self.open_loop(target);
         self.safepoint();
         Ok(())
     }
@@ -148,7 +149,9 @@ impl Body<'_> {
             }
         }
         // The target of a loop is its beginning, which has its label already.
-        if frame.kind != Kind::Loop {
+        if frame.kind == Kind::Loop {
+            self.close_loop();
+        } else {
             self.join(frame.target);
         }
         self.stack.truncate(frame.height);
@@ -294,6 +297,7 @@ impl Body<'_> {
         line!(self.text, "{back}:");
         let (kill, offset) = (abi::KILL, self.offset);
         line!(self.cold, "{slow}:");
+        self.write_way_in();
         line!(self.cold, "  mov.b32 %to, {offset};");
         line!(self.cold, "  mov.b32 %tc, {};", Trap::OutOfFuel as u32);
         line!(self.cold, "  setp.eq.s64 %sp, %fuel, 0;");
@@ -303,7 +307,11 @@ impl Body<'_> {
             "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
         );
         line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
-        line!(self.cold, "  @%sp bra {back};");
+        if self.preempted() {
+            self.write_yield(back);
+        } else {
+            line!(self.cold, "  @%sp bra {back};");
+        }
         line!(self.cold, "  mov.b32 %tc, {};", Trap::Killed as u32);
         line!(self.cold, "  bra $T;");
     }

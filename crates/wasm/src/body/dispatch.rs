@@ -15,6 +15,10 @@ impl Body<'_> {
         offset: usize,
     ) -> Result<bool, CompileError> {
         self.offset = offset;
+        if self.start == 0 {
+            self.start = offset;
+        }
+        self.check_kept()?;
         if self.dead {
             match operator {
                 Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {

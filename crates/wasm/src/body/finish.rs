@@ -1,8 +1,9 @@
 //! The end of a function: what stands before and after its text.
 
-use super::{Body, Value, line};
+use super::suspend::note;
+use super::{Body, Reg, Value, line};
 use crate::compile::{ImportAction, ProvidedImport, Provider};
-use crate::{Trap, abi};
+use crate::{CallState, FunctionType, Trap, abi};
 
 impl Body<'_> {
     /// Stores what the function gives, and returns.
@@ -21,7 +22,7 @@ impl Body<'_> {
     }
 
     /// A function that is imported: it traps, returns or calls who provides it.
-    pub(crate) fn import(mut self, action: ImportAction<'_>) -> String {
+    pub(crate) fn import(mut self, action: ImportAction<'_>) -> (String, usize) {
         match action {
             ImportAction::Ignore => self.return_values(&[]),
             ImportAction::Trap => {
@@ -40,41 +41,104 @@ impl Body<'_> {
         }
         let ty = module.function_type(self.function);
         if provided.provider == Provider::Device {
-            self.emit_call("%inst", ty, &provided.symbol, None);
-            line!(self.text, "  @%sp bra $U;");
+            if provided.suspends {
+                self.call_device(ty, &provided.symbol);
+            } else {
+                self.emit_call("%inst", ty, &provided.symbol, None, false);
+                line!(self.text, "  @%sp bra $U;");
+            }
             self.end();
             return;
         }
         let other = self.fresh(true);
         let at = self.layout.providers + 8 * self.function as usize;
         line!(self.text, "  ld.global.b64 {other}, [%inst+{at}];");
-        self.emit_call(&other.to_string(), ty, &provided.symbol, None);
+        if provided.suspends {
+            // Nothing is suspended while code runs; but what an earlier call left behind when it was given up
+            // is still there.
+            line!(
+                self.text,
+                "  ld.global.b64 %st, [{other}+{}];",
+                abi::SAVE_BASE
+            );
+            line!(
+                self.text,
+                "  st.global.b64 [{other}+{}], %st;",
+                abi::SAVE_TOP
+            );
+        }
+        let instance = other.to_string();
+        let site = self.emit_call(&instance, ty, &provided.symbol, None, provided.suspends);
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
         self.end();
+        line!(self.cold, "{failed}:");
+        if let Some(site) = site {
+            self.write_if_suspended(site);
+            let (before, after) = self.through(other, at);
+            self.around(site, before, after);
+        }
         // The other instance's header says what happened there; here it happened in the import.
         let cold = &mut self.cold;
-        line!(cold, "{failed}:");
         line!(cold, "  ld.global.b32 %tc, [{other}+{}];", abi::TRAP);
         line!(cold, "  ld.global.b64 %fuel, [{other}+{}];", abi::FUEL);
         line!(cold, "  mov.b32 %to, 0;");
         line!(cold, "  bra $T;");
     }
 
-    /// The whole function as PTX. Its body begins at `start`, an offset in the module's bytes.
-    pub(crate) fn finish(mut self, start: usize) -> String {
+    /// Calls device code that may suspend. It is called again with the same arguments, and with the fuel
+    /// that is left.
+    fn call_device(&mut self, ty: &FunctionType, symbol: &str) {
+        let kept = self.fresh(true);
+        line!(self.text, "  mov.b64 {kept}, %fuel;");
+        let site = self.emit_call("%inst", ty, symbol, None, true);
+        let site = site.expect("a call that may suspend has a site");
+        let failed = self.fresh_label();
+        line!(self.text, "  @%sp bra {failed};");
+        self.write_not_returned(failed, site);
+        let (mut before, mut after) = (note(CallState::Waiting), String::new());
+        line!(before, "  st.global.b64 [%inst+{}], {kept};", abi::FUEL);
+        line!(after, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(after, "  mov.b64 {kept}, %fuel;");
+        self.around(site, before, after);
+    }
+
+    /// What to do when another instance's function suspends this one, and is resumed: the other header
+    /// says why, and each gets the fuel from where it is. The other's address is at `at`.
+    fn through(&self, other: Reg, at: usize) -> (String, String) {
+        let (mut before, mut after) = (String::new(), String::new());
+        let (fuel, state) = (abi::FUEL, abi::STATE);
+        line!(before, "  ld.global.b64 %st, [{other}+{fuel}];");
+        line!(before, "  st.global.b64 [%inst+{fuel}], %st;");
+        line!(before, "  ld.global.b32 %tc, [{other}+{state}];");
+        line!(before, "  st.global.b32 [%inst+{state}], %tc;");
+        line!(before, "  st.global.b32 [{other}+{state}], 0;");
+        line!(after, "  ld.global.b64 {other}, [%inst+{at}];");
+        line!(after, "  ld.global.b64 %st, [%inst+{fuel}];");
+        line!(after, "  st.global.b64 [{other}+{fuel}], %st;");
+        (before, after)
+    }
+
+    /// The whole function as PTX, and the most that it saves when it is suspended. Its body begins at
+    /// `start`, an offset in the module's bytes.
+    pub(crate) fn finish(mut self, start: usize) -> (String, usize) {
         self.offset = start;
         let begin = self.text.len();
         if self.calls {
             // Written last, because only now is it known that the function calls: it then takes part
             // in recursion, so its entry is a safepoint and counts towards the depth.
             self.safepoint();
+            if self.preempted() {
+                self.at_entry();
+            }
             let deep = self.trap_label(Trap::StackExhausted);
             line!(self.text, "  setp.eq.s32 %sp, %depth, 0;");
             line!(self.text, "  @%sp bra {deep};");
             line!(self.text, "  add.s32 %depth, %depth, -1;");
         }
         let entry = self.text.split_off(begin);
+        let preempted = self.preempted();
+        let (sites, frame) = self.write_sites(start, self.calls);
         let mut out = String::new();
         let name = format!("{}f{}", self.prefix, self.function);
         let ty = self.module.function_type(self.function);
@@ -90,6 +154,9 @@ impl Body<'_> {
             }
         }
         line!(out, "  .reg .b64 %inst, %fuel, %mem, %len, %st;");
+        if !sites.is_empty() {
+            line!(out, "  .reg .b64 %sv, %sn;");
+        }
         line!(out, "  .reg .b32 %depth, %tc, %to;");
         line!(out, "  .reg .pred %sp;");
         line!(out, "  ld.param.b64 %inst, [inst];");
@@ -99,7 +166,14 @@ impl Body<'_> {
             line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
             line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES);
         }
-        out.push_str(&entry);
+        if !sites.is_empty() {
+            line!(out, "  setp.lt.s64 %sp, %fuel, 0;");
+            line!(out, "  @%sp bra $R;");
+        }
+        // A function that is preempted at its entry saves its parameters as it saves all locals.
+        if !preempted {
+            out.push_str(&entry);
+        }
         for (i, Value { ty, reg }) in self.locals.iter().enumerate() {
             if !self.read[i] {
                 continue;
@@ -110,13 +184,17 @@ impl Body<'_> {
                 line!(out, "  mov.{} {reg}, 0;", reg.bits());
             }
         }
+        if preempted {
+            out.push_str(&entry);
+        }
         out.push_str(&self.text);
         out.push_str(&self.cold);
+        out.push_str(&sites);
         if self.traps {
             self.write_unwinding(&mut out);
         }
         line!(out, "}}");
-        out
+        (out, frame)
     }
 
     /// Where all traps of the function end: the header says what happened, and a negative fuel tells

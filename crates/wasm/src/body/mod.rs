@@ -15,7 +15,9 @@ mod finish;
 mod float;
 mod integer;
 mod memory;
+mod suspend;
 mod table;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,9 +25,12 @@ use std::fmt;
 use crate::indirect::Referenced;
 use crate::layout::InstanceLayout;
 use crate::module::Module;
+use crate::suspend::Suspending;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use memory::KnownAddresses;
+use suspend::Site;
+use ways::{Loop, LoopId};
 
 /// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -121,6 +126,8 @@ pub(crate) struct Body<'m> {
     module: &'m Module,
     layout: &'m InstanceLayout,
     referenced: &'m Referenced,
+    /// Given if this function may be suspended.
+    suspending: Option<&'m Suspending>,
     prefix: &'m str,
     function: u32,
     /// Offset of the operator at hand, in the module's bytes.
@@ -152,21 +159,43 @@ pub(crate) struct Body<'m> {
     traps: bool,
     /// Types and tables that are called indirectly.
     indirect: BTreeSet<(u32, u32)>,
+    /// Where the function may be suspended.
+    sites: Vec<Site>,
+    loops: Vec<Loop>,
+    /// Loops that are open, the outermost first.
+    open_loops: Vec<LoopId>,
+    /// How much of the operand stack is live across them, all together.
+    kept: usize,
+    /// Offset of the first operator.
+    start: usize,
+}
+
+/// What all functions of a module need for their translation.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) layout: &'m InstanceLayout,
+    pub(crate) referenced: &'m Referenced,
+    /// Given if the module can be suspended.
+    pub(crate) suspending: Option<&'m Suspending>,
+    pub(crate) prefix: &'m str,
 }
 
 impl<'m> Body<'m> {
     /// Begins the translation of a function.
-    pub(crate) fn new(
-        module: &'m Module,
-        layout: &'m InstanceLayout,
-        referenced: &'m Referenced,
-        prefix: &'m str,
-        function: u32,
-    ) -> Self {
+    pub(crate) fn new(context: Context<'m>, function: u32) -> Self {
+        let Context {
+            module,
+            layout,
+            referenced,
+            suspending,
+            prefix,
+        } = context;
         let mut body = Self {
             module,
             layout,
             referenced,
+            suspending: suspending.filter(|s| s.function(function)),
             prefix,
             function,
             offset: 0,
@@ -189,6 +218,11 @@ impl<'m> Body<'m> {
             calls: false,
             traps: false,
             indirect: BTreeSet::new(),
+            sites: Vec::new(),
+            loops: Vec::new(),
+            open_loops: Vec::new(),
+            kept: 0,
+            start: 0,
         };
         let ty = module.function_type(function);
         for &param in &ty.params {

@@ -1,21 +1,17 @@
-//! A process on the interpreter: what a host does on a GPU, done here.
+//! A process: what a host does to have one, and to call it.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use everwarp_wasm::{Addresses, Compiled, DevInstance, DevTable, Initial, PAGE, Trap};
 
-use super::ptx::Machine;
-
-/// A machine that several processes may share.
-pub(crate) type SharedMachine = Rc<RefCell<Machine>>;
+use super::machine::SharedMachine;
 
 /// One instance with its memory.
 pub(crate) struct Process {
     pub(crate) compiled: &'static Compiled,
     pub(crate) machine: SharedMachine,
-    /// What its kernel is called.
-    kernel: String,
+    /// What its module was compiled and loaded under.
+    pub(crate) prefix: String,
     /// Where its block is.
     pub(crate) block: u64,
     pointer: u64,
@@ -24,7 +20,7 @@ pub(crate) struct Process {
 }
 
 /// Slots for arguments and results.
-const SLOTS: usize = 4096;
+const SLOTS: u64 = 4096;
 
 /// A call that ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,47 +37,42 @@ impl Process {
         machine: &SharedMachine,
         prefix: &str,
         initial: &Initial,
-    ) -> Self {
-        let mut borrowed = machine.borrow_mut();
-        let memory = &mut borrowed.memory;
-        let block = memory.allocate(vec![0; initial.block_bytes()]);
-        let mut linear = vec![0; initial.memory_limit as usize];
-        linear[..initial.memory.len()].copy_from_slice(&initial.memory);
-        let linear = memory.allocate(linear);
-        let module_data = memory.allocate(compiled.module_data());
-        let pointer = memory.allocate(block.to_le_bytes().to_vec());
-        let args = memory.allocate(vec![0; 8 * SLOTS]);
-        let results = memory.allocate(vec![0; 8 * SLOTS]);
+    ) -> Result<Self, String> {
+        let mut memory = machine.borrow_mut();
+        let block = memory.allocate(&[], initial.block_bytes() as u64)?;
+        let linear = memory.allocate(&initial.memory, initial.memory_limit)?;
+        let data = compiled.module_data();
+        let module_data = memory.allocate(&data, data.len() as u64)?;
+        let pointer = memory.allocate(&block.to_le_bytes(), 8)?;
+        let args = memory.allocate(&[], 8 * SLOTS)?;
+        let results = memory.allocate(&[], 8 * SLOTS)?;
         let at = Addresses {
             block,
             memory: linear,
             module_data,
         };
-        let bytes = initial.block(at);
-        let to = memory.bytes(block, bytes.len()).expect("just allocated");
-        to.copy_from_slice(&bytes);
-        Self {
+        memory.write(block, &initial.block(at))?;
+        Ok(Self {
             compiled,
             machine: Rc::clone(machine),
-            kernel: format!("{prefix}run"),
+            prefix: prefix.to_owned(),
             block,
             pointer,
             args,
             results,
-        }
+        })
     }
 
-    /// Calls a function that the host may call. The outer error is the interpreter's.
+    /// Calls a function that the host may call. The outer error is the machine's.
     pub(crate) fn call(
         &mut self,
         function: u32,
         args: &[u64],
     ) -> Result<Result<Vec<u64>, Trapped>, String> {
         let entry = self.compiled.entry(function).ok_or("no entry")?;
-        let machine = &mut *self.machine.borrow_mut();
-        for (i, arg) in args.iter().enumerate() {
-            machine.memory.store(self.args + 8 * i as u64, 8, *arg)?;
-        }
+        let mut machine = self.machine.borrow_mut();
+        let bytes: Vec<u8> = args.iter().flat_map(|a| a.to_le_bytes()).collect();
+        machine.write(self.args, &bytes)?;
         let params = [
             self.pointer.to_le_bytes().to_vec(),
             1u32.to_le_bytes().to_vec(),
@@ -91,32 +82,31 @@ impl Process {
             0u32.to_le_bytes().to_vec(),
             0u32.to_le_bytes().to_vec(),
         ];
-        machine.run(&self.kernel, &params)?;
-        let word = |machine: &mut Machine, at: usize| -> Result<u32, String> {
-            Ok(machine.memory.load(self.block + at as u64, 4)? as u32)
+        machine.run(&self.prefix, &params)?;
+        let mut word = |at: usize| -> Result<u32, String> {
+            Ok(machine.number(self.block + at as u64, 4)? as u32)
         };
-        let code = word(machine, core::mem::offset_of!(DevInstance, trap))?;
+        let code = word(core::mem::offset_of!(DevInstance, trap))?;
         if code != 0 {
             let function = core::mem::offset_of!(DevInstance, trap_function);
             let offset = core::mem::offset_of!(DevInstance, trap_offset);
             return Ok(Err(Trapped {
                 trap: Trap::from_code(code).ok_or("an unknown trap")?,
-                function: word(machine, function)?,
-                offset: word(machine, offset)?,
+                function: word(function)?,
+                offset: word(offset)?,
             }));
         }
         let results = self.compiled.function_type(function).results.len();
-        let read = |i| machine.memory.load(self.results + 8 * i as u64, 8);
-        (0..results).map(read).collect::<Result<_, _>>().map(Ok)
+        let mut bytes = vec![0; 8 * results];
+        machine.read(self.results, &mut bytes)?;
+        let numbers = bytes.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b));
+        Ok(Ok(numbers.collect()))
     }
 
     /// The bits of a global.
     pub(crate) fn global(&mut self, index: u32) -> Result<u64, String> {
         let at = self.compiled.layout.globals + 8 * index as usize;
-        self.machine
-            .borrow_mut()
-            .memory
-            .load(self.block + at as u64, 8)
+        self.machine.borrow_mut().number(self.block + at as u64, 8)
     }
 
     /// Pages of linear memory.
@@ -125,8 +115,7 @@ impl Process {
         Ok(self
             .machine
             .borrow_mut()
-            .memory
-            .load(self.block + at as u64, 8)?
+            .number(self.block + at as u64, 8)?
             / PAGE)
     }
 
@@ -134,10 +123,7 @@ impl Process {
     pub(crate) fn table_len(&mut self, table: u32) -> Result<u64, String> {
         let record = self.compiled.layout.tables + size_of::<DevTable>() * table as usize;
         let at = record + core::mem::offset_of!(DevTable, len);
-        self.machine
-            .borrow_mut()
-            .memory
-            .load(self.block + at as u64, 4)
+        self.machine.borrow_mut().number(self.block + at as u64, 4)
     }
 
     /// Fuel that is left.
@@ -145,8 +131,7 @@ impl Process {
         let at = self.block + core::mem::offset_of!(DevInstance, fuel) as u64;
         self.machine
             .borrow_mut()
-            .memory
-            .load(at, 8)
+            .number(at, 8)
             .expect("the header is there") as i64
     }
 
@@ -155,8 +140,7 @@ impl Process {
         let at = self.block + core::mem::offset_of!(DevInstance, kill) as u64;
         self.machine
             .borrow_mut()
-            .memory
-            .store(at, 4, 1)
+            .write(at, &1u32.to_le_bytes())
             .expect("the header is there");
     }
 }

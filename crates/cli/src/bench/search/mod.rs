@@ -16,7 +16,8 @@ use crate::error::CliError;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "C",
     title: "breadth-first search",
-    about: "`tasks` is the engine: every frontier vertex a task, levels and parents exact. The baselines find levels \
+    about: "`tasks` is the engine, levels and parents exact: every frontier vertex a task, or, where vertices have many \
+            edges, tasks that share a level and look from both sides. The baselines find levels \
             only, which is less work. `launches` launches a kernel a level, whose last block tells the host the \
             frontier's size; `graph_1` and `graph_16` launch graphs of 1 and 16 levels; `grid` is one cooperative \
             kernel with a barrier of the grid, which goes on with a single block while the frontier is small; `turning` \
@@ -28,6 +29,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("grid", On::Both, grid),
         Part::many("random", On::Both, random),
         Part::many("rmat", On::Both, rmat),
+        Part::many("rmat_22", On::Cuda, rmat_22),
         Part {
             name: "roads",
             on: On::Both,
@@ -143,6 +145,10 @@ fn random(cx: &Context<'_>) -> Result<(), CliError> {
 }
 fn rmat(cx: &Context<'_>) -> Result<(), CliError> {
     generated(cx, "rmat:20", true)
+}
+
+fn rmat_22(cx: &Context<'_>) -> Result<(), CliError> {
+    generated(cx, "rmat:22", true)
 }
 
 fn roads(cx: &Context<'_>) -> Result<(), CliError> {

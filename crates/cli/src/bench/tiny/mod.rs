@@ -14,16 +14,25 @@ use crate::error::CliError;
 /// Numbers of tasks.
 pub(super) const SIZES: [u64; 6] = [1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000];
 
-/// Cells in one grain of a range task: 16 KiB, so that the traffic to memory outweighs the task.
+/// Cells in one grain of a range task at least: 16 KiB, so that the traffic to memory outweighs the task.
 const GRAIN: u32 = 4096;
+
+/// Cells in one grain: as many grains as there are warps, which all move memory at the same pace, and on a CPU
+/// many more than threads, which may be interrupted.
+fn grain(cx: &Context<'_>, engine: &Engine, cells: u64) -> u32 {
+    let each = if cx.is_cuda() { 1 } else { 64 };
+    let grains = u64::from(engine.worker_count()) * each;
+    let even = cells.div_ceil(grains) as u32;
+    even.next_multiple_of(range::GRAIN_UNIT).max(GRAIN)
+}
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "B",
     title: "many tiny tasks",
     about: "Each task adds 1 to a cell of its own. `bulk` is one kernel with a thread a task, `bulk_wide` the same at \
             the speed of memory: where all tasks are alike and known, that is the right tool, and single tasks lose to \
-            it. `range_split` and `range_fan` are one task over all cells that divides itself down to grains of 4,096 \
-            cells, each worked off by a warp (halving, or among 32 at a time). `graph` has a node a task.",
+            it. `range_split` and `range_fan` are one task over all cells that divides itself down to grains, each worked off by \
+            a warp (halving, or among 64 at a time): one for each warp, of 4,096 cells or more. `graph` has a node a task.",
     parts: &[
         Part::many("launch_and_wait", On::Cuda, gpu::launch_and_wait),
         Part::many("stream", On::Cuda, gpu::stream),
@@ -76,7 +85,7 @@ fn ours(cx: &Context<'_>, what: &str, root: Option<u32>) -> Result<(), CliError>
         _ => "task",
     };
     sweep(cx, Label::new(what, unit, Role::Ours), &SIZES, |n| {
-        let range = Range::new(&engine, n as u32, GRAIN)?;
+        let range = Range::new(&engine, n as u32, grain(cx, &engine, n))?;
         let way = match root {
             Some(function) => Way::Root(function),
             None => Way::Batch(range.batch()),
@@ -97,10 +106,10 @@ fn on_device(cx: &Context<'_>) -> Result<(), CliError> {
     ours(cx, what, Some(range::SPREAD))
 }
 fn range_split(cx: &Context<'_>) -> Result<(), CliError> {
-    let what = "one task over all cells, halved down to grains of 4,096";
+    let what = "one task over all cells, halved down to a grain a warp";
     ours(cx, what, Some(range::SPLIT))
 }
 fn range_fan(cx: &Context<'_>) -> Result<(), CliError> {
-    let what = "one task over all cells, divided among 32 at a time down to grains of 4,096";
+    let what = "one task over all cells, divided among 64 at a time down to a grain a warp";
     ours(cx, what, Some(range::FAN))
 }

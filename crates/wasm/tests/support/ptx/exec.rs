@@ -15,14 +15,14 @@ struct Frame {
 }
 
 /// An image and the memory that it works on.
-pub(crate) struct Machine {
+pub(crate) struct Interpreter {
     image: Rc<Image>,
     pub(crate) memory: Memory,
     /// Instructions left before a run counts as endless.
     pub(crate) budget: u64,
 }
 
-impl Machine {
+impl Interpreter {
     /// A machine without code and memory.
     pub(crate) fn new() -> Self {
         Self {

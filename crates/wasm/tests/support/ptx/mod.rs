@@ -10,7 +10,7 @@ mod exec;
 mod memory;
 mod parse;
 
-pub(crate) use exec::Machine;
+pub(crate) use exec::Interpreter;
 pub(crate) use memory::Memory;
 
 use std::collections::HashMap;

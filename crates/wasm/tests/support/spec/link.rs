@@ -79,6 +79,7 @@ pub(crate) fn provided(registered: &HashMap<String, Registered>) -> Vec<Provided
                     name: name.clone(),
                     symbol: symbol.clone(),
                     provider: Provider::Module,
+                    suspends: false,
                 });
             }
         }

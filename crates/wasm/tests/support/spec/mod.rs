@@ -4,6 +4,7 @@ mod link;
 mod values;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
 
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, ImportKind, InstanceLimits, InstantiateError,
@@ -12,8 +13,8 @@ use everwarp_wasm::{
 use wast::core::WastArgCore;
 use wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
 
-use super::instance::{Process, SharedMachine, Trapped};
-use super::ptx::Machine;
+use super::instance::{Process, Trapped};
+use super::machine::SharedMachine;
 use link::Registered;
 
 pub(crate) use link::SPECTEST_PRINTS;
@@ -27,6 +28,20 @@ pub(crate) struct Counts {
     pub(crate) unsupported: BTreeMap<String, usize>,
     /// Directives that do not hold.
     pub(crate) failed: Vec<String>,
+}
+
+impl Counts {
+    /// What `spec-2.0.txt` has to say of a file of this name.
+    pub(crate) fn section(&self, name: &str) -> String {
+        let passed: Vec<_> = (self.passed.iter())
+            .map(|(k, n)| format!("{k} {n}"))
+            .collect();
+        let mut section = format!("{name}: {}\n", passed.join(", "));
+        for (why, n) in &self.unsupported {
+            writeln!(section, "  unsupported {n}: {why}").expect("a String takes text");
+        }
+        section
+    }
 }
 
 /// How a directive ended, if it did not hold.
@@ -61,10 +76,12 @@ struct Runner {
     tainted: HashMap<usize, String>,
 }
 
-const LIMITS: InstanceLimits = InstanceLimits {
-    memory_pages: 65_536,
+/// What the suite needs of memory and depth, since a GPU reserves all of it for each instance; and fuel for
+/// no more than some seconds, so that a loop that should end and does not is a trap and not a hang.
+pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
+    memory_pages: 1024,
     table_elements: 100_000,
-    fuel: i64::MAX,
+    fuel: 1 << 30,
     depth: 400,
 };
 
@@ -77,15 +94,15 @@ pub(crate) fn options() -> CompileOptions {
     }
 }
 
-/// Runs all directives of a file.
-pub(crate) fn run(source: &str) -> Counts {
+/// Runs all directives of a file, on a machine that holds nothing yet.
+pub(crate) fn run(source: &str, machine: SharedMachine) -> Counts {
     let mut counts = Counts::default();
     let mut lexer = wast::lexer::Lexer::new(source);
     lexer.allow_confusing_unicode(true);
     let buffer = wast::parser::ParseBuffer::new_with_lexer(lexer).expect("the suite can be read");
     let wast: wast::Wast<'_> = wast::parser::parse(&buffer).expect("the suite can be parsed");
     let mut runner = Runner {
-        machine: SharedMachine::new(Machine::new().into()),
+        machine,
         modules: 0,
         processes: Vec::new(),
         providers: Vec::new(),
@@ -193,8 +210,17 @@ impl Runner {
         })?;
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         self.check_sharing(compiled)?;
+        let modules = compiled.imports().iter().map(|i| &i.module);
+        let providers = modules.filter_map(|m| self.registered.get(m));
+        let providers: Vec<_> = providers.map(|r| r.instance).collect();
+        let called = providers.iter().map(|p| self.processes[*p].prefix.clone());
+        let called: Vec<_> = called.collect();
+        let mut machine = self.machine.borrow_mut();
+        let depth = machine.load(&prefix, &compiled.ptx, &called, LIMITS.depth)?;
+        drop(machine);
         let link = link::Linker(&self.registered);
-        let initial = match compiled.instantiate(&link, &LIMITS) {
+        let limits = InstanceLimits { depth, ..LIMITS };
+        let initial = match compiled.instantiate(&link, &limits) {
             Ok(initial) => initial,
             Err(InstantiateError::Trap { trap, .. }) => {
                 let (function, offset) = (0, 0);
@@ -206,13 +232,10 @@ impl Runner {
             }
             Err(e) => return Err(Miss::Failed(e.to_string())),
         };
-        self.machine.borrow_mut().load(&compiled.ptx)?;
         let index = self.processes.len();
-        let process = Process::new(compiled, &self.machine, &prefix, &initial);
+        let process = Process::new(compiled, &self.machine, &prefix, &initial)?;
         self.processes.push(process);
-        let modules = compiled.imports().iter().map(|i| &i.module);
-        let providers = modules.filter_map(|m| self.registered.get(m));
-        self.providers.push(providers.map(|r| r.instance).collect());
+        self.providers.push(providers);
         if let Some(start) = compiled.start() {
             let outcome = self.call(index, start, &[])?;
             if let Err(trapped) = outcome {

@@ -1,0 +1,138 @@
+//! The options that only modules take.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use everwarp_process::Directory;
+
+use crate::error::CliError;
+
+/// The options that only modules take.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of MODULE.wasm")]
+pub(crate) struct Options {
+    /// How many processes of the module to run. `{instance}` in ARGS and in the values of --env then stands for
+    /// the number of each, from 0.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    instances: Option<u32>,
+    /// How much each may execute, in units of about one WebAssembly instruction.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) fuel: Option<u64>,
+    /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub(super) memory: Option<u64>,
+    /// A directory that each may use, and what it calls it (by default the same).
+    #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
+    pub(super) dir: Vec<Directory>,
+    /// A variable of the environment, which is empty otherwise.
+    #[arg(long, value_name = "K=V", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Put the process's id before each line of output.
+    #[arg(long)]
+    pub(super) tag: bool,
+    /// Arguments of the module.
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
+}
+
+impl Options {
+    /// How many processes there are to be.
+    pub(super) fn instances(&self) -> u32 {
+        self.instances.unwrap_or(1)
+    }
+
+    /// A text as the process with this number gets it. Without --instances it is not touched, so that a single
+    /// process gets what was typed.
+    fn numbered(&self, text: &str, number: u32) -> String {
+        match self.instances {
+            Some(_) => text.replace(NUMBER, &number.to_string()),
+            None => text.to_owned(),
+        }
+    }
+
+    /// The arguments of a process, without the program's name.
+    pub(super) fn args(&self, number: u32) -> impl Iterator<Item = String> {
+        self.args.iter().map(move |arg| self.numbered(arg, number))
+    }
+
+    /// The variables of a process.
+    pub(super) fn env(&self, number: u32) -> Vec<(String, String)> {
+        let variables = self.env.iter();
+        variables
+            .map(|(name, value)| (name.clone(), self.numbered(value, number)))
+            .collect()
+    }
+
+    /// Whether the options go together.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let variables = self.env.iter().map(|(name, _)| name.as_str());
+        let directories = self.dir.iter().map(|d| d.guest.trim_end_matches('/'));
+        let twice = |option, name: &str| {
+            let name = name.to_owned();
+            Err(CliError::Twice { option, name })
+        };
+        match (repeated(variables), repeated(directories)) {
+            (Some(name), _) => twice("--env", name),
+            (None, Some(name)) => twice("--dir", name),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// An option that was given, if any was.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--instances", self.instances.is_some()),
+            ("--fuel", self.fuel.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--dir", !self.dir.is_empty()),
+            ("--env", !self.env.is_empty()),
+            ("--tag", self.tag),
+            ("-- ARGS", !self.args.is_empty()),
+        ];
+        given
+            .iter()
+            .find(|(_, given)| *given)
+            .map(|(name, _)| *name)
+    }
+}
+
+/// What stands for the number of a process.
+const NUMBER: &str = "{instance}";
+
+/// The first that was there before.
+fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let rule = || format!("`{text}` is no size: use bytes, or a number with K, M or G behind it");
+    let shift = match text.bytes().last() {
+        Some(b'K' | b'k') => 10,
+        Some(b'M' | b'm') => 20,
+        Some(b'G' | b'g') => 30,
+        _ => 0,
+    };
+    let digits = &text[..text.len() - usize::from(shift > 0)];
+    let number: u64 = digits.parse().map_err(|_| rule())?;
+    number.checked_mul(1 << shift).ok_or_else(rule)
+}
+
+fn directory(text: &str) -> Result<Directory, String> {
+    let (host, guest) = text.split_once("::").unwrap_or((text, text));
+    match host.is_empty() || guest.is_empty() {
+        true => Err("use HOST or HOST::GUEST".to_owned()),
+        false => Ok(Directory {
+            host: PathBuf::from(host),
+            guest: guest.to_owned(),
+        }),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("use NAME=VALUE".to_owned()),
+    }
+}

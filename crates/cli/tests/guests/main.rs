@@ -1,0 +1,76 @@
+//! The example guests, run and compiled by the command from end to end.
+
+mod forth;
+mod given;
+mod hashes;
+mod json;
+mod modules;
+mod words;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Their names, which are those of the modules too.
+const GUESTS: [&str; 6] = ["forth", "hashes", "hello", "json", "pi", "words"];
+
+/// The folder with their sources.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests")
+}
+
+/// The built module of a guest.
+fn module(guest: &str) -> PathBuf {
+    folder().join("built").join(format!("{guest}.wasm"))
+}
+
+/// A page and a small table: what most guests need at most.
+const ONE_PAGE: &str = "68K";
+
+/// What a run left behind.
+#[derive(Debug, PartialEq, Eq)]
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn new(code: i32, out: &str, err: &str) -> Self {
+        let (out, err) = (out.to_owned(), err.to_owned());
+        Self { code, out, err }
+    }
+}
+
+/// Runs a guest with options of the command, arguments of its own, and standard input.
+fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .arg("run")
+        .arg(module(guest))
+        .args(["--engine", "cpu"])
+        .args(options)
+        .arg("--")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let input = input.to_vec();
+    // Beside the reading of its output, or a full pipe would stop both. A guest need not read its input.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("writing does not panic");
+    let text = |bytes| String::from_utf8(bytes).expect("it is text");
+    Ended {
+        code: output.status.code().expect("no signal ends it"),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+/// The option that gives a folder to a guest as `/data`.
+fn data(folder: &Path) -> String {
+    format!("{}::/data", folder.display())
+}

@@ -1,0 +1,99 @@
+//! The modules themselves: built from the sources that are there, small, and accepted by both compilers.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use crate::{GUESTS, ONE_PAGE, folder, module};
+
+/// The files that the modules are built from, relative to the folder of the guests.
+fn sources(top: &Path, inner: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(top.join(inner)).expect("the folder is there") {
+        let entry = entry.expect("the folder can be read");
+        let path = inner.join(entry.file_name());
+        let name = path.to_str().expect("the names are plain").to_owned();
+        if ["target", "built", "c"].contains(&name.as_str()) {
+            continue;
+        }
+        if entry.file_type().expect("it has a type").is_dir() {
+            sources(top, &path, found);
+        } else if !["build", "README.md"].contains(&name.as_str()) {
+            found.insert(name.replace('\\', "/"));
+        }
+    }
+}
+
+#[test]
+fn the_modules_are_built_from_the_sources_that_are_there() {
+    let top = folder();
+    let list = std::fs::read_to_string(top.join("built/SOURCES")).expect("the list is there");
+    let mut listed = BTreeSet::new();
+    for line in list.lines() {
+        let (hash, name) = line.split_once("  ").expect("a hash and a name");
+        let bytes = std::fs::read(top.join(name)).expect("a listed source is there");
+        let now: String = Sha256::digest(bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        assert_eq!(now, hash, "guests/{name} has changed: run guests/build");
+        listed.insert(name.to_owned());
+    }
+    let mut found = BTreeSet::new();
+    sources(&top, Path::new(""), &mut found);
+    assert_eq!(
+        listed, found,
+        "a source was added or removed: run guests/build"
+    );
+}
+
+#[test]
+fn the_modules_are_those_of_the_guests_and_small() {
+    let mut built = BTreeSet::new();
+    for entry in std::fs::read_dir(folder().join("built")).expect("the folder is there") {
+        let entry = entry.expect("the folder can be read");
+        let name = entry
+            .file_name()
+            .into_string()
+            .expect("the names are plain");
+        if let Some(guest) = name.strip_suffix(".wasm") {
+            let bytes = entry.metadata().expect("it is a file").len();
+            assert!(bytes <= 40 << 10, "{name} has {bytes} bytes");
+            built.insert(guest.to_owned());
+        }
+    }
+    assert_eq!(built, GUESTS.map(str::to_owned).into());
+}
+
+#[test]
+fn every_module_becomes_ptx_and_starts_with_one_page() {
+    for guest in GUESTS {
+        let compile = |args: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+            let command = command.arg("compile").arg(module(guest)).args(args);
+            let output = command.output().expect("the command starts");
+            let text = |bytes| String::from_utf8(bytes).expect("it is text");
+            let errors = text(output.stderr);
+            assert!(output.status.success(), "{guest}: {errors}");
+            text(output.stdout)
+        };
+        let ptx = compile(&["--emit", "ptx"]);
+        assert!(ptx.contains(".visible .entry"), "{guest}");
+        let json: serde_json::Value = serde_json::from_str(&compile(&["--json"])).expect("JSON");
+        let exports = json["exports"].as_array().expect("a list");
+        assert!(exports.iter().any(|e| e["name"] == "_start"), "{guest}");
+        let run = |memory: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+            let command = command
+                .arg("run")
+                .arg(module(guest))
+                .args(["--memory", memory]);
+            let output = command.output().expect("the command starts");
+            String::from_utf8(output.stderr).expect("it is text")
+        };
+        let fits = run(ONE_PAGE);
+        assert!(!fits.contains("starts with"), "{guest}: {fits}");
+        assert!(run("65535").contains("starts with"), "{guest}");
+    }
+}

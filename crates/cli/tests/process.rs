@@ -1,0 +1,268 @@
+//! `everwarp run MODULE.wasm` from end to end.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Writes its first bytes of standard input, its arguments and its variables, ends in the way that the last
+/// byte of the last argument says: `t` traps, `l` loops, `m` grows its memory by 100 pages or ends with 7, `x`
+/// ends with 200, anything else ends well.
+const MODULE: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
+  (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environ_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_get" (func $environ (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 600) "in.txt") (data (i32.const 700) "\n")
+  (func $write (param $at i32) (param $length i32)
+    (i32.store (i32.const 0) (local.get $at)) (i32.store (i32.const 4) (local.get $length))
+    (if (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)) (then unreachable)))
+  (func $copy (param $fd i32)
+    (i32.store (i32.const 0) (i32.const 2000)) (i32.store (i32.const 4) (i32.const 100))
+    (if (call $fd_read (local.get $fd) (i32.const 0) (i32.const 1) (i32.const 8)) (then return))
+    (call $write (i32.const 2000) (i32.load (i32.const 8))))
+  (func $trap (param $zero i32) (drop (i32.div_u (i32.const 1) (local.get $zero))))
+  (func (export "_start") (local $how i32)
+    (call $copy (i32.const 0))
+    (drop (call $args_sizes (i32.const 16) (i32.const 20)))
+    (drop (call $args (i32.const 1024) (i32.const 8192)))
+    (call $write (i32.const 8192) (i32.load (i32.const 20)))
+    (local.set $how (i32.load8_u (i32.add (i32.const 8190) (i32.load (i32.const 20)))))
+    (drop (call $environ_sizes (i32.const 16) (i32.const 20)))
+    (drop (call $environ (i32.const 1024) (i32.const 8192)))
+    (call $write (i32.const 8192) (i32.load (i32.const 20)))
+    (if (i32.eqz (call $open (i32.const 3) (i32.const 1) (i32.const 600) (i32.const 6) (i32.const 0)
+        (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 40)))
+      (then (call $copy (i32.load (i32.const 40)))))
+    (call $write (i32.const 700) (i32.const 1))
+    (if (i32.eq (local.get $how) (i32.const 116)) (then (call $trap (i32.const 0))))
+    (if (i32.eq (local.get $how) (i32.const 108)) (then (loop $l (br $l))))
+    (if (i32.eq (local.get $how) (i32.const 109))
+      (then (if (i32.eq (memory.grow (i32.const 100)) (i32.const -1)) (then (call $proc_exit (i32.const 7))))))
+    (if (i32.eq (local.get $how) (i32.const 120)) (then (call $proc_exit (i32.const 200))))))"#;
+
+struct Bench {
+    folder: tempfile::TempDir,
+    module: PathBuf,
+}
+
+fn bench() -> Bench {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let module = folder.path().join("module.wasm");
+    let bytes = wat::parse_str(MODULE).expect("the text is right");
+    std::fs::write(&module, bytes).expect("the folder is writable");
+    Bench { folder, module }
+}
+
+fn run(module: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let command = command.arg("run").arg(module).args(args);
+    command
+        .stdin(Stdio::null())
+        .output()
+        .expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is text")
+}
+
+/// The words of a report, which is wrapped to the width of a terminal.
+fn words(bytes: &[u8]) -> String {
+    let words = text(bytes).split_whitespace().filter(|w| *w != "│");
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn one_process_gets_what_it_is_given_and_passes_its_code_on() {
+    let bench = bench();
+    std::fs::write(bench.folder.path().join("in.txt"), "file").expect("the folder is writable");
+    let name = bench.module.to_str().expect("a plain path");
+    let dir = format!("{}::/data", bench.folder.path().display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .args([
+            "run", name, "--engine", "cpu", "--env", "A=b=c", "--dir", &dir,
+        ])
+        .args(["--", "one", "--json", "ok"])
+        .env("HIDDEN", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(b"typed ").expect("it is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let expected = format!("typed {name}\0one\0--json\0ok\0A=b=c\0file\n");
+    assert_eq!(text(&output.stdout), expected);
+
+    let code = run(&bench.module, &["--", "x"]);
+    assert_eq!(code.status.code(), Some(200));
+    assert!(code.stderr.is_empty());
+}
+
+#[test]
+fn a_trap_and_spent_fuel_are_one_error() {
+    let bench = bench();
+    for (args, says) in [
+        (
+            vec!["--", "t"],
+            "process 0.1 ended: trap: integer divide by zero in `trap`",
+        ),
+        (
+            vec!["--fuel", "50000", "--", "l"],
+            "process 0.1 ended: out of fuel",
+        ),
+    ] {
+        let output = run(&bench.module, &args);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            words(&output.stderr).contains(says),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(
+            text(&output.stdout).ends_with('\n'),
+            "what it wrote before is there"
+        );
+    }
+}
+
+#[test]
+fn memory_is_limited() {
+    let bench = bench();
+    let fits = run(&bench.module, &["--memory", "7M", "--", "m"]);
+    assert_eq!(fits.status.code(), Some(0));
+    let refused = run(&bench.module, &["--memory", "6M", "--", "m"]);
+    assert_eq!(refused.status.code(), Some(7));
+    let start = run(&bench.module, &["--memory", "131071"]);
+    assert_eq!(start.status.code(), Some(1));
+    assert!(words(&start.stderr).contains("starts with 131072 bytes of memory"));
+}
+
+#[test]
+fn many_processes_write_whole_tagged_lines_and_are_summed_up() {
+    let bench = bench();
+    let output = run(&bench.module, &["--instances", "300", "--tag", "--", "ok"]);
+    assert!(output.status.success());
+    let name = bench.module.to_str().expect("a plain path");
+    let mut seen: Vec<u32> = text(&output.stdout)
+        .lines()
+        .map(|line| {
+            let (tag, rest) = line.split_once("] ").expect("a tag");
+            assert_eq!(rest, format!("{name}\0ok\0"));
+            let slot = tag.strip_prefix('[').and_then(|t| t.strip_suffix(".1"));
+            slot.expect("a pid").parse().expect("a number")
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..300).collect::<Vec<_>>());
+    assert!(text(&output.stderr).contains("300 exit code 0"));
+
+    let failing = run(&bench.module, &["--instances", "20", "--json", "--", "t"]);
+    assert_eq!(failing.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&failing.stdout).expect("one object");
+    assert_eq!(json["instances"], 20);
+    assert_eq!(json["failed"], 20);
+    assert_eq!(json["reasons"]["trap: integer divide by zero"], 20);
+    assert!(json["instances_per_s"].as_f64().expect("a number") > 0.0);
+    assert!(
+        words(&failing.stderr).contains("20 of 20 processes failed; the first was process 0.1")
+    );
+
+    let codes = run(&bench.module, &["--instances", "3", "--", "x"]);
+    assert_eq!(codes.status.code(), Some(1));
+    assert!(text(&codes.stderr).contains("3 exit code 200"));
+}
+
+#[test]
+fn json_of_one_process_is_alone_on_standard_output() {
+    let bench = bench();
+    let output = run(&bench.module, &["--json", "--", "x"]);
+    assert_eq!(output.status.code(), Some(200));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(json["exit_code"], 200);
+    assert_eq!(json["engine"], "cpu");
+    assert!(json["fuel_used"].as_u64().expect("a number") > 0);
+    assert!(text(&output.stderr).ends_with("\0x\0\n"));
+}
+
+#[test]
+fn what_does_not_apply_is_an_error() {
+    let bench = bench();
+    for (args, says) in [
+        (
+            vec!["--engine", "cuda"],
+            "the CUDA engine does not run WebAssembly processes yet",
+        ),
+        (vec!["--n", "3"], "`--n` does not apply to the program"),
+        (vec!["--verify"], "`--verify` does not apply"),
+        (vec!["--instances", "0"], "0 is not in 1.."),
+        (vec!["--instances", "-1"], "-1 is not in 1.."),
+        (vec!["--fuel", "-1"], "invalid value '-1' for '--fuel <N>'"),
+        (vec!["--memory", "-1"], "`-1` is no size"),
+        (vec!["--memory", "12Q"], "`12Q` is no size"),
+        (vec!["--env", "=x"], "use NAME=VALUE"),
+        (
+            vec!["--env", "A=1", "--env", "A=1"],
+            "`--env` gives `A` twice",
+        ),
+        (
+            vec!["--dir", ".::/a", "--dir", "..::/a/"],
+            "`--dir` gives `/a` twice",
+        ),
+        (vec!["--dir", "::/a"], "use HOST or HOST::GUEST"),
+        (vec!["--size", "0"], "`--size` must be at least 1"),
+    ] {
+        let output = run(&bench.module, &args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            words(&output.stderr).contains(says),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+    }
+    for args in [vec!["--instances", "3"], vec!["--tag"], vec!["--", "x"]] {
+        let output = run(Path::new("fib"), &args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(words(&output.stderr).contains("does not apply to the program `fib`"));
+    }
+    let broken = bench.folder.path().join("broken.wasm");
+    std::fs::write(&broken, b"\0asm\x01\0\0\0\x01").expect("the folder is writable");
+    let output = run(&broken, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        words(&output.stderr).contains("not valid at offset 0x9"),
+        "{}",
+        text(&output.stderr)
+    );
+    let missing = run(&bench.folder.path().join("missing.wasm"), &[]);
+    assert_eq!(missing.status.code(), Some(1));
+    for (dir, says) in [
+        ("nowhere", "No such file"),
+        ("broken.wasm", "Not a directory"),
+    ] {
+        let dir = bench.folder.path().join(dir);
+        let output = run(
+            &bench.module,
+            &["--dir", dir.to_str().expect("a plain path")],
+        );
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            words(&output.stderr).contains(says),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+    }
+    let unknown = run(Path::new("README.md"), &[]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(words(&unknown.stderr).contains("a WebAssembly module ends in .wasm"));
+}

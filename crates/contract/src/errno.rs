@@ -1,0 +1,88 @@
+//! WASI preview 1's error numbers, which both the host and the device answer with.
+
+crate::dev_consts! {
+    /// Writes the error numbers as CUDA C++.
+    pub fn write_consts;
+    /// No error.
+    pub const ERRNO_SUCCESS = 0;
+    /// Permission denied.
+    pub const ERRNO_ACCES = 2;
+    /// Resource temporarily unavailable.
+    pub const ERRNO_AGAIN = 6;
+    /// Bad file descriptor.
+    pub const ERRNO_BADF = 8;
+    /// Device or resource busy.
+    pub const ERRNO_BUSY = 10;
+    /// Operation canceled.
+    pub const ERRNO_CANCELED = 11;
+    /// Disk quota exceeded.
+    pub const ERRNO_DQUOT = 19;
+    /// File exists.
+    pub const ERRNO_EXIST = 20;
+    /// Bad address.
+    pub const ERRNO_FAULT = 21;
+    /// File too large.
+    pub const ERRNO_FBIG = 22;
+    /// Illegal byte sequence.
+    pub const ERRNO_ILSEQ = 25;
+    /// Interrupted.
+    pub const ERRNO_INTR = 27;
+    /// Invalid argument.
+    pub const ERRNO_INVAL = 28;
+    /// Input or output error.
+    pub const ERRNO_IO = 29;
+    /// Is a directory.
+    pub const ERRNO_ISDIR = 31;
+    /// Too many levels of symbolic links.
+    pub const ERRNO_LOOP = 32;
+    /// Too many open files of this process.
+    pub const ERRNO_MFILE = 33;
+    /// Too many links.
+    pub const ERRNO_MLINK = 34;
+    /// A name is too long.
+    pub const ERRNO_NAMETOOLONG = 37;
+    /// Too many open files of the system.
+    pub const ERRNO_NFILE = 41;
+    /// No such device.
+    pub const ERRNO_NODEV = 43;
+    /// No such file or directory.
+    pub const ERRNO_NOENT = 44;
+    /// Not enough memory.
+    pub const ERRNO_NOMEM = 48;
+    /// No space left on the device.
+    pub const ERRNO_NOSPC = 51;
+    /// No such function.
+    pub const ERRNO_NOSYS = 52;
+    /// Not a directory.
+    pub const ERRNO_NOTDIR = 54;
+    /// The directory is not empty.
+    pub const ERRNO_NOTEMPTY = 55;
+    /// Not a socket.
+    pub const ERRNO_NOTSOCK = 57;
+    /// Not supported.
+    pub const ERRNO_NOTSUP = 58;
+    /// Not a terminal.
+    pub const ERRNO_NOTTY = 59;
+    /// No such device or address.
+    pub const ERRNO_NXIO = 60;
+    /// A value does not fit its type.
+    pub const ERRNO_OVERFLOW = 61;
+    /// Operation not permitted.
+    pub const ERRNO_PERM = 63;
+    /// Nobody reads from this pipe.
+    pub const ERRNO_PIPE = 64;
+    /// Out of range.
+    pub const ERRNO_RANGE = 68;
+    /// The file system is read-only.
+    pub const ERRNO_ROFS = 69;
+    /// No seeking here.
+    pub const ERRNO_SPIPE = 70;
+    /// No such process.
+    pub const ERRNO_SRCH = 71;
+    /// The file is being executed.
+    pub const ERRNO_TXTBSY = 74;
+    /// A link would lead to another device.
+    pub const ERRNO_XDEV = 75;
+    /// The descriptor does not have this right.
+    pub const ERRNO_NOTCAPABLE = 76;
+}

@@ -1,0 +1,335 @@
+//! The host of processes: a table, a queue and a fixed set of threads.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, available_parallelism};
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::engines::{Engines, POOL};
+use crate::epoch::Kills;
+use crate::exit::{Exit, Reason, TrapKind};
+use crate::pid::{Pid, StalePid};
+use crate::process::{Killed, Process, State};
+use crate::program::Program;
+use crate::run::run;
+use crate::table::Table;
+
+/// Why a process was not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// It would start with more than it may have.
+    #[error("the module starts with {needs} bytes of memory, and the limit is {limit}")]
+    Memory {
+        /// Bytes of linear memory and tables at the start.
+        needs: u64,
+        /// The limit given.
+        limit: u64,
+    },
+    /// A directory that it is to have is none.
+    #[error("{path}: {source}")]
+    Directory {
+        /// The path on the host.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
+    /// An argument or a variable that C strings cannot hold.
+    #[error("{what:?} contains a zero byte")]
+    ZeroByte {
+        /// The argument or variable.
+        what: String,
+    },
+    /// Every pid is in use.
+    #[error("all 2^32 processes of this host are in use: wait for some")]
+    Full,
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It waits for a thread.
+    Queued,
+    /// It runs.
+    Running,
+    /// It has ended and has not been waited for.
+    Exited,
+}
+
+/// One row of [`Host::list`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The process.
+    pub pid: Pid,
+    /// Where it is in its life.
+    pub state: ProcessState,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<Arc<Process>>,
+    stop: bool,
+}
+
+struct Shared {
+    table: Mutex<Table<Arc<Process>>>,
+    queue: Mutex<Queue>,
+    work: Condvar,
+    kills: Kills,
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table<Arc<Process>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next process to run; `None` when the host ends.
+    fn next(&self) -> Option<Arc<Process>> {
+        let mut queue = self.queue();
+        loop {
+            if queue.stop {
+                return None;
+            }
+            if let Some(process) = queue.ready.pop_front() {
+                return Some(process);
+            }
+            queue = self
+                .work
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn kill(&self, process: &Process) {
+        match process.kill(ended(Reason::Killed), || self.kills.begin()) {
+            Killed::Ended | Killed::Told | Killed::Nothing => {}
+        }
+    }
+}
+
+/// The exit of a process that did not run.
+fn ended(reason: Reason) -> Exit {
+    Exit {
+        reason,
+        fuel_used: 0,
+        elapsed: Duration::ZERO,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+/// Runs processes one after the other.
+fn work(shared: &Shared) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the machine gives a thread its event queue");
+    while let Some(process) = shared.next() {
+        let Some((program, config)) = process.begin() else {
+            continue;
+        };
+        let running = run(process.pid, &program, config, &process.switch);
+        // A panic in a host call is a defect, but whoever waits for this process must hear of its end.
+        let exit = catch_unwind(AssertUnwindSafe(|| runtime.block_on(running)));
+        let exit = exit.unwrap_or_else(|_| {
+            ended(Reason::Trap {
+                kind: TrapKind::Host,
+                function: None,
+                message: "the host call panicked".to_owned(),
+            })
+        });
+        if process.finish(exit) {
+            shared.kills.end();
+        }
+    }
+    // A file operation of a killed process may still be under way, and nobody wants its result.
+    runtime.shutdown_background();
+}
+
+/// So many threads of those that the pool has instances for.
+struct Permit(usize);
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+impl Permit {
+    fn take(count: usize) -> std::io::Result<Self> {
+        let more = |have: usize| have.checked_add(count).filter(|n| *n <= POOL as usize);
+        // Only the number itself is agreed upon.
+        let taken = THREADS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let refused = |have| {
+            let text = format!("{count} threads beside {have}: there may be {POOL} for processes");
+            std::io::Error::other(text)
+        };
+        taken.map(|_| Self(count)).map_err(refused)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Runs processes on a fixed set of threads.
+///
+/// Dropping it kills what still runs.
+pub struct Host {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    driver: Option<JoinHandle<()>>,
+    _permit: Permit,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Host({} threads)", self.threads.len())
+    }
+}
+
+impl Host {
+    /// Starts a host with so many threads, or with as many as the machine runs at once.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a thread, wasmtime does not generate code for this machine, or all hosts together would
+    /// have more than 1,024 threads.
+    pub fn start(threads: Option<NonZeroUsize>) -> std::io::Result<Self> {
+        let count = match threads {
+            Some(count) => count.get(),
+            None => available_parallelism()?.get(),
+        };
+        let engines = Engines::get().map_err(std::io::Error::other)?;
+        let permit = Permit::take(count)?;
+        let shared = Arc::new(Shared {
+            table: Mutex::new(Table::new()),
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            kills: Kills::default(),
+        });
+        // Made first, so that what has been started ends if a thread is refused.
+        let mut host = Self {
+            shared,
+            threads: Vec::with_capacity(count),
+            driver: None,
+            _permit: permit,
+        };
+        let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name).spawn(body)
+        };
+        let shared = host.shared.clone();
+        let drive = Box::new(move || shared.kills.drive(engines));
+        host.driver = Some(spawn("processes".to_owned(), drive)?);
+        for n in 0..count {
+            let shared = host.shared.clone();
+            let body = Box::new(move || work(&shared));
+            host.threads.push(spawn(format!("process-{n}"), body)?);
+        }
+        Ok(host)
+    }
+
+    /// How many processes run at once.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Begins a process; it runs when a thread is free.
+    ///
+    /// # Errors
+    ///
+    /// What it is to be given does not exist, or is less than it starts with ([`SpawnError`]).
+    pub fn spawn(&self, program: &Program, config: Config) -> Result<Pid, SpawnError> {
+        let needs = program.start_bytes();
+        if let Some(limit) = config.memory_limit.filter(|l| *l < needs) {
+            return Err(SpawnError::Memory { needs, limit });
+        }
+        for directory in &config.directories {
+            std::fs::read_dir(&directory.host).map_err(|source| SpawnError::Directory {
+                path: directory.host.clone(),
+                source,
+            })?;
+        }
+        let variables = config.env.iter().flat_map(|(k, v)| [k, v]);
+        if let Some(what) = (config.args.iter().chain(variables)).find(|s| s.contains('\0')) {
+            return Err(SpawnError::ZeroByte { what: what.clone() });
+        }
+        let mut made = None;
+        let pid = self.shared.table().insert(|pid| {
+            let process = Arc::new(Process::new(pid, program.clone(), config));
+            made.insert(process).clone()
+        });
+        let (Some(pid), Some(process)) = (pid, made) else {
+            return Err(SpawnError::Full);
+        };
+        self.shared.queue().ready.push_back(process);
+        self.shared.work.notify_one();
+        Ok(pid)
+    }
+
+    /// Waits until a process has ended. Its pid means nothing afterwards.
+    ///
+    /// # Errors
+    ///
+    /// It has been waited for already, perhaps by another thread just now.
+    pub fn wait(&self, pid: Pid) -> Result<Exit, StalePid> {
+        let process = self.shared.table().get(pid)?.clone();
+        let exit = process.wait().ok_or(StalePid(pid))?;
+        self.shared.table().remove(pid)?;
+        Ok(exit)
+    }
+
+    /// Ends a process. It stays in the table until it is waited for; one that has ended keeps its reason.
+    ///
+    /// # Errors
+    ///
+    /// It has been waited for already.
+    pub fn kill(&self, pid: Pid) -> Result<(), StalePid> {
+        let process = self.shared.table().get(pid)?.clone();
+        self.shared.kill(&process);
+        Ok(())
+    }
+
+    /// All processes that have not been waited for, by slot.
+    pub fn list(&self) -> Vec<Status> {
+        let table = self.shared.table();
+        let rows = table.values().filter_map(|process| {
+            let state = match *process.state() {
+                State::Queued(_) => ProcessState::Queued,
+                State::Running => ProcessState::Running,
+                State::Exited(_) => ProcessState::Exited,
+                State::Reaped => return None,
+            };
+            Some(Status {
+                pid: process.pid,
+                state,
+            })
+        });
+        rows.collect()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.shared.queue().stop = true;
+        self.shared.work.notify_all();
+        let all: Vec<_> = self.shared.table().values().cloned().collect();
+        for process in all {
+            self.shared.kill(&process);
+        }
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so already.
+            drop(thread.join());
+        }
+        self.shared.kills.stop();
+        if let Some(driver) = self.driver.take() {
+            drop(driver.join());
+        }
+    }
+}

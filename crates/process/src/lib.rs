@@ -1,0 +1,40 @@
+//! Processes on the CPU engine: WebAssembly modules under wasmtime, with WASI preview 1.
+//!
+//! A [`Program`] is a module that has been validated and compiled once. A [`Host`] runs any number of
+//! processes of it on a fixed set of threads: what does not run yet waits in a queue, so a process costs a
+//! record and not a thread. A process is known by its [`Pid`], sees only the arguments, variables and
+//! directories that its [`Config`] names, and ends with an [`Exit`]. A trap, a kill or spent fuel ends that
+//! process and touches no other.
+//!
+//! **Killing.** Compiled code looks at an epoch at every loop and call; a kill moves the epoch on until the
+//! process has ended. A process that waits in a host call (a clock, standard input, a file) is killed there
+//! too, because host calls are futures here and a future can be dropped. The synchronous flavour of WASI would
+//! have been simpler, but a process that sleeps for an hour could be killed only after that hour. What a kill
+//! waits for is a write to a standard stream whose reader has stopped reading.
+//!
+//! **Fuel.** One unit is about one WebAssembly instruction. The GPU compiler counts rounds of loops and calls
+//! instead, so a budget does not carry over from one engine to the other.
+//!
+//! **Memory.** The limit of a process covers its linear memory and its tables. `memory.grow` beyond it
+//! answers -1, as the specification says.
+//!
+//! This crate is internal to everwarp and promises no stability.
+
+mod config;
+mod engines;
+mod epoch;
+mod exit;
+mod host;
+mod limits;
+mod pid;
+mod process;
+mod program;
+mod run;
+mod sink;
+mod table;
+
+pub use config::{Config, Directory, Input, Output};
+pub use exit::{Captured, Exit, Reason, TrapKind};
+pub use host::{Host, ProcessState, SpawnError, Status};
+pub use pid::{Pid, StalePid};
+pub use program::{LoadError, Program};

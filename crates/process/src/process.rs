@@ -1,0 +1,136 @@
+//! The record of one process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::pid::Pid;
+use crate::program::Program;
+
+/// Tells a running process to end, both its compiled code and a host call that it waits in.
+#[derive(Default)]
+pub(crate) struct KillSwitch {
+    thrown: AtomicBool,
+    notify: Notify,
+}
+
+impl KillSwitch {
+    fn throw(&self) {
+        self.thrown.store(true, Ordering::Release);
+        // Leaves a permit when nobody waits yet, so that none is missed.
+        self.notify.notify_one();
+    }
+
+    pub(crate) fn is_thrown(&self) -> bool {
+        self.thrown.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn thrown(&self) {
+        self.notify.notified().await;
+    }
+}
+
+/// Where a process is in its life. It moves down this list only, under the record's lock.
+pub(crate) enum State {
+    /// In the queue.
+    Queued(Box<(Program, Config)>),
+    /// On a thread.
+    Running,
+    /// Ended, and nobody has waited for it yet.
+    Exited(Box<Exit>),
+    /// Somebody has the exit.
+    Reaped,
+}
+
+/// What a kill found.
+#[must_use]
+pub(crate) enum Killed {
+    /// It was queued and has ended now.
+    Ended,
+    /// It runs and has been told for the first time.
+    Told,
+    /// It had ended, or had been told.
+    Nothing,
+}
+
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) switch: Arc<KillSwitch>,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+impl Process {
+    pub(crate) fn new(pid: Pid, program: Program, config: Config) -> Self {
+        Self {
+            pid,
+            switch: Arc::default(),
+            state: Mutex::new(State::Queued(Box::new((program, config)))),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is to run; `None` if it was killed in the queue.
+    pub(crate) fn begin(&self) -> Option<(Program, Config)> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Running) {
+            State::Queued(work) => Some(*work),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Records the end; answers whether a kill was pending.
+    #[must_use]
+    pub(crate) fn finish(&self, exit: Exit) -> bool {
+        *self.state() = State::Exited(Box::new(exit));
+        self.ended.notify_all();
+        self.switch.is_thrown()
+    }
+
+    /// Ends it: at once in the queue, soon where it runs. `told` runs before the process can end of it.
+    pub(crate) fn kill(&self, exit: Exit, told: impl FnOnce()) -> Killed {
+        let mut state = self.state();
+        match *state {
+            State::Queued(_) => {
+                *state = State::Exited(Box::new(exit));
+                self.ended.notify_all();
+                Killed::Ended
+            }
+            State::Running if !self.switch.is_thrown() => {
+                told();
+                self.switch.throw();
+                Killed::Told
+            }
+            _ => Killed::Nothing,
+        }
+    }
+
+    /// Waits for the end; `None` if somebody else has taken the exit.
+    pub(crate) fn wait(&self) -> Option<Exit> {
+        let mut state = self.state();
+        loop {
+            match std::mem::replace(&mut *state, State::Reaped) {
+                State::Exited(exit) => {
+                    self.ended.notify_all();
+                    return Some(*exit);
+                }
+                State::Reaped => return None,
+                other => *state = other,
+            }
+            state = self
+                .ended
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Modules that can run as processes.
+
+use std::sync::Arc;
+
+use wasmparser::{Parser, Payload, TypeRef, Validator, WasmFeatures};
+use wasmtime::{Engine, InstancePre, Linker, Module};
+
+use crate::engines::{Engines, Table};
+use crate::limits::ELEMENT_BYTES;
+use crate::run::{Guest, ProcExit};
+
+/// The module name under which host calls are imported.
+const WASI: &str = "wasi_snapshot_preview1";
+
+/// Why bytes are no program.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Not a valid module of WebAssembly 2.0 (with vectors and extended constants, without external
+    /// references).
+    #[error("the module is not valid at offset {offset:#x}: {message}")]
+    Invalid {
+        /// Where in the bytes.
+        offset: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// An import that no host call answers.
+    #[error("at offset {offset:#x} the module imports `{module}.{name}`, which nobody provides")]
+    Import {
+        /// Where in the bytes.
+        offset: usize,
+        /// The module that it is imported from.
+        module: String,
+        /// Its name.
+        name: String,
+    },
+    /// There is no function `_start` without parameters and results.
+    #[error("the module is no command: it exports no function `_start` () -> ()")]
+    NoStart,
+    /// The module is valid, but wasmtime cannot compile or link it.
+    #[error("the module cannot be compiled: {0}")]
+    Compile(String),
+    /// wasmtime does not generate code for this machine.
+    #[error("no code can be generated for this machine: {0}")]
+    Machine(String),
+}
+
+pub(crate) struct Inner {
+    pub(crate) pre: InstancePre<Guest>,
+    /// Bytes of memory and tables at the start.
+    pub(crate) start_bytes: u64,
+}
+
+/// A module, validated and compiled. Clones share the code.
+#[derive(Clone)]
+pub struct Program(pub(crate) Arc<Inner>);
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Program({} bytes at the start)", self.0.start_bytes)
+    }
+}
+
+/// What one pass over the module finds.
+#[derive(Default)]
+struct Found {
+    start_bytes: u64,
+    tables: Vec<Table>,
+    imports: Vec<(usize, String, String)>,
+}
+
+fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
+    let features = WasmFeatures::WASM2
+        .union(WasmFeatures::EXTENDED_CONST)
+        .difference(WasmFeatures::GC_TYPES);
+    Validator::new_with_features(features).validate_all(bytes)?;
+    let mut found = Found::default();
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload? {
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    found.start_bytes += memory?.initial << 16;
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    let ty = table?.ty;
+                    found.start_bytes += ty.initial * ELEMENT_BYTES;
+                    found.tables.push(Table {
+                        maximum: ty.maximum,
+                    });
+                }
+            }
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports_with_offsets() {
+                    let (offset, import) = import?;
+                    let function = matches!(import.ty, TypeRef::Func(_));
+                    let name = match function {
+                        true => import.name.to_owned(),
+                        false => format!("{} (no function)", import.name),
+                    };
+                    found.imports.push((offset, import.module.to_owned(), name));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
+    // The library's own refuses codes from 126 on, which programs do use.
+    linker.allow_shadowing(true);
+    linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
+        Err(ProcExit(code).into())
+    })?;
+    Ok(linker)
+}
+
+impl Program {
+    /// Validates and compiles a module in the binary format.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, with the offset where there is one.
+    pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
+        let engines = Engines::get().map_err(LoadError::Machine)?;
+        let found = examine(bytes).map_err(|e| LoadError::Invalid {
+            offset: e.offset(),
+            message: e.message().to_owned(),
+        })?;
+        let mut refused = None;
+        for engine in engines.of(&found.tables) {
+            match Self::compile(engine, bytes, &found) {
+                Err(LoadError::Compile(why)) => refused = Some(why),
+                decided => return decided,
+            }
+        }
+        Err(LoadError::Compile(refused.unwrap_or_default()))
+    }
+
+    fn compile(engine: &Engine, bytes: &[u8], found: &Found) -> Result<Self, LoadError> {
+        let compile = |e: wasmtime::Error| LoadError::Compile(format!("{e:#}"));
+        let linker = linker(engine).map_err(compile)?;
+        let mut store = wasmtime::Store::new(engine, Guest::bare());
+        for (offset, module, name) in &found.imports {
+            if linker.get(&mut store, module, name).is_err() {
+                return Err(LoadError::Import {
+                    offset: *offset,
+                    module: module.clone(),
+                    name: name.clone(),
+                });
+            }
+        }
+        let module = Module::from_binary(engine, bytes).map_err(compile)?;
+        let start = module.get_export("_start");
+        let start = start.as_ref().and_then(|e| e.func());
+        if !start.is_some_and(|f| f.params().len() == 0 && f.results().len() == 0) {
+            return Err(LoadError::NoStart);
+        }
+        let pre = linker.instantiate_pre(&module).map_err(compile)?;
+        Ok(Self(Arc::new(Inner {
+            pre,
+            start_bytes: found.start_bytes,
+        })))
+    }
+
+    /// Bytes of linear memory and tables that a process of it starts with.
+    pub fn start_bytes(&self) -> u64 {
+        self.0.start_bytes
+    }
+}

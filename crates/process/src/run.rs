@@ -1,0 +1,202 @@
+//! One process, from its start on a thread to its exit.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Instant;
+
+use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
+
+use crate::config::{Config, Input, Output};
+use crate::exit::{Exit, Reason, TrapKind};
+use crate::limits::Limits;
+use crate::pid::Pid;
+use crate::process::KillSwitch;
+use crate::program::Program;
+use crate::sink::Sink;
+
+/// `proc_exit`, on its way out of the guest.
+#[derive(Debug, thiserror::Error)]
+#[error("exit code {0}")]
+pub(crate) struct ProcExit(pub(crate) u32);
+
+/// What belongs to one instance.
+pub(crate) struct Guest {
+    pub(crate) wasi: WasiP1Ctx,
+    limits: Limits,
+}
+
+impl Guest {
+    /// A guest that is given nothing, for looking things up.
+    pub(crate) fn bare() -> Self {
+        Self {
+            wasi: WasiCtxBuilder::new().build_p1(),
+            limits: Limits::new(None),
+        }
+    }
+}
+
+/// The two streams of a process, where they are not simply the host's.
+#[derive(Default)]
+struct Streams {
+    stdout: Option<Sink>,
+    stderr: Option<Sink>,
+}
+
+fn sink(output: Output, pid: Pid, is_stderr: bool) -> Option<Sink> {
+    match output {
+        Output::Inherit => None,
+        Output::Capture { limit } => Some(Sink::capture(limit)),
+        Output::Lines { tag, to_stderr } => {
+            let tag = match tag {
+                true => format!("[{pid}] "),
+                false => String::new(),
+            };
+            Some(Sink::lines(tag, to_stderr || is_stderr))
+        }
+    }
+}
+
+fn guest(config: Config, streams: &Streams) -> Result<Guest, String> {
+    let mut wasi = WasiCtxBuilder::new();
+    wasi.args(&config.args).envs(&config.env);
+    match config.stdin {
+        Input::Empty => {}
+        Input::Inherit => drop(wasi.inherit_stdin()),
+        Input::Bytes(bytes) => drop(wasi.stdin(MemoryInputPipe::new(bytes))),
+    }
+    match &streams.stdout {
+        Some(sink) => wasi.stdout(sink.clone()),
+        None => wasi.inherit_stdout(),
+    };
+    match &streams.stderr {
+        Some(sink) => wasi.stderr(sink.clone()),
+        None => wasi.inherit_stderr(),
+    };
+    for directory in &config.directories {
+        wasi.preopened_dir(&directory.host, &directory.guest, FsPerms::ReadWrite)
+            .map_err(|e| format!("{}: {e:#}", directory.host.display()))?;
+    }
+    Ok(Guest {
+        wasi: wasi.build_p1(),
+        limits: Limits::new(config.memory_limit),
+    })
+}
+
+fn host_trap(message: String) -> Reason {
+    Reason::Trap {
+        kind: TrapKind::Host,
+        function: None,
+        message,
+    }
+}
+
+/// The reason in an error of wasmtime's.
+fn reason(error: &wasmtime::Error, started: bool) -> Reason {
+    if let Some(ProcExit(code)) = error.downcast_ref() {
+        return Reason::Normal(*code);
+    }
+    let frames = error
+        .downcast_ref::<WasmBacktrace>()
+        .map(WasmBacktrace::frames);
+    let function = frames.and_then(|f| f.first()).map(|frame| {
+        let number = || format!("function {}", frame.func_index());
+        frame.func_name().map_or_else(number, str::to_owned)
+    });
+    let (kind, message) = match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return Reason::OutOfFuel,
+        Some(Trap::Interrupt) => return Reason::Killed,
+        Some(Trap::UnreachableCodeReached) => (TrapKind::Unreachable, String::new()),
+        Some(Trap::IntegerDivisionByZero) => (TrapKind::DivideByZero, String::new()),
+        Some(Trap::IntegerOverflow) => (TrapKind::IntegerOverflow, String::new()),
+        Some(Trap::BadConversionToInteger) => (TrapKind::InvalidConversion, String::new()),
+        Some(Trap::MemoryOutOfBounds) => (TrapKind::MemoryOutOfBounds, String::new()),
+        Some(Trap::TableOutOfBounds) => (TrapKind::TableOutOfBounds, String::new()),
+        Some(Trap::IndirectCallToNull) => (TrapKind::UninitializedElement, String::new()),
+        Some(Trap::BadSignature) => (TrapKind::IndirectCallTypeMismatch, String::new()),
+        Some(Trap::StackOverflow) => (TrapKind::StackExhausted, String::new()),
+        // Imports and types were checked when the program was loaded, so what fails before the first
+        // instruction is the allocation of its memory.
+        None if !started && function.is_none() => return Reason::OutOfMemory,
+        _ => (TrapKind::Host, error.root_cause().to_string()),
+    };
+    Reason::Trap {
+        kind,
+        function,
+        message,
+    }
+}
+
+/// Runs `work` unless the switch is thrown, which drops it wherever it waits.
+async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut killed) = (pin!(work), pin!(switch.thrown()));
+    poll_fn(|cx| match killed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => work.as_mut().poll(cx).map(Some),
+    })
+    .await
+}
+
+/// Runs a process to its end.
+pub(crate) async fn run(
+    pid: Pid,
+    program: &Program,
+    config: Config,
+    switch: &std::sync::Arc<KillSwitch>,
+) -> Exit {
+    let begin = Instant::now();
+    let streams = Streams {
+        stdout: sink(config.stdout, pid, false),
+        stderr: sink(config.stderr, pid, true),
+    };
+    let fuel = config.fuel.unwrap_or(u64::MAX);
+    let (reason, fuel_used) = match guest(config, &streams) {
+        Err(message) => (host_trap(message), 0),
+        Ok(guest) => execute(program, guest, fuel, switch).await,
+    };
+    let finish = |sink: &Option<Sink>| sink.as_ref().and_then(Sink::finish);
+    Exit {
+        reason,
+        fuel_used,
+        elapsed: begin.elapsed(),
+        stdout: finish(&streams.stdout),
+        stderr: finish(&streams.stderr),
+    }
+}
+
+async fn execute(
+    program: &Program,
+    guest: Guest,
+    fuel: u64,
+    switch: &std::sync::Arc<KillSwitch>,
+) -> (Reason, u64) {
+    let pre = &program.0.pre;
+    let mut store = Store::new(pre.module().engine(), guest);
+    store.limiter(|guest| &mut guest.limits);
+    store.set_fuel(fuel).expect("the engine counts fuel");
+    let watched = switch.clone();
+    store.epoch_deadline_callback(move |_| {
+        Ok(match watched.is_thrown() {
+            true => UpdateDeadline::Interrupt,
+            false => UpdateDeadline::Continue(1),
+        })
+    });
+    store.set_epoch_deadline(1);
+    let mut started = false;
+    let work = async {
+        let instance = pre.instantiate_async(&mut store).await?;
+        started = true;
+        let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
+        start.call_async(&mut store, ()).await
+    };
+    let reason = match unless_killed(switch, work).await {
+        None => Reason::Killed,
+        Some(Ok(())) => Reason::Normal(0),
+        Some(Err(error)) => reason(&error, started),
+    };
+    let left = store.get_fuel().expect("the engine counts fuel");
+    (reason, fuel - left)
+}

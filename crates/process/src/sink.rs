@@ -1,0 +1,196 @@
+//! Standard output that is kept, or that is passed on in whole lines.
+
+use std::io::{self, Write};
+use std::mem::take;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+use crate::exit::Captured;
+
+/// Longer lines are passed on in several.
+const LINE_LIMIT: usize = 64 << 10;
+
+/// "No space left on device", which the guest gets as `ENOSPC`.
+const NO_SPACE: i32 = if cfg!(windows) { 112 } else { 28 };
+
+/// One stream of one process; clones are the same stream.
+#[derive(Clone)]
+pub(crate) struct Sink(Arc<Mutex<Target>>);
+
+enum Target {
+    Capture {
+        kept: Captured,
+        limit: usize,
+    },
+    Lines {
+        tag: String,
+        to_stderr: bool,
+        line: Vec<u8>,
+    },
+}
+
+impl Sink {
+    pub(crate) fn capture(limit: usize) -> Self {
+        let kept = Captured::default();
+        Self(Arc::new(Mutex::new(Target::Capture { kept, limit })))
+    }
+
+    pub(crate) fn lines(tag: String, to_stderr: bool) -> Self {
+        let line = Vec::new();
+        Self(Arc::new(Mutex::new(Target::Lines {
+            tag,
+            to_stderr,
+            line,
+        })))
+    }
+
+    fn target(&self) -> MutexGuard<'_, Target> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the stream: what was kept, or the last line passed on.
+    pub(crate) fn finish(&self) -> Option<Captured> {
+        match &mut *self.target() {
+            Target::Capture { kept, .. } => Some(take(kept)),
+            Target::Lines {
+                tag,
+                to_stderr,
+                line,
+            } => {
+                if !line.is_empty() {
+                    // The process has ended: there is nobody left to tell of a closed pipe.
+                    drop(pass_on(tag, *to_stderr, &take(line)));
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes all of the bytes, or as many as there is room for and an error.
+    fn take_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        match &mut *self.target() {
+            Target::Capture { kept, limit } => {
+                let fits = bytes.len().min(*limit - kept.bytes.len());
+                kept.bytes.extend_from_slice(&bytes[..fits]);
+                if fits < bytes.len() {
+                    kept.refused = true;
+                    return Err(io::Error::from_raw_os_error(NO_SPACE));
+                }
+                Ok(())
+            }
+            Target::Lines {
+                tag,
+                to_stderr,
+                line,
+            } => {
+                let whole = match bytes.iter().rposition(|b| *b == b'\n') {
+                    Some(end) => {
+                        let (ended, rest) = bytes.split_at(end + 1);
+                        let mut whole = take(line);
+                        whole.extend_from_slice(ended);
+                        line.extend_from_slice(rest);
+                        whole
+                    }
+                    None => {
+                        line.extend_from_slice(bytes);
+                        match line.len() < LINE_LIMIT {
+                            true => return Ok(()),
+                            false => take(line),
+                        }
+                    }
+                };
+                pass_on(tag, *to_stderr, &whole)
+            }
+        }
+    }
+}
+
+/// Writes lines under one lock, each behind the tag and before a line feed.
+fn pass_on(tag: &str, to_stderr: bool, lines: &[u8]) -> io::Result<()> {
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
+    for line in lines.split(|b| *b == b'\n') {
+        text.extend_from_slice(tag.as_bytes());
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    match to_stderr {
+        true => io::stderr().lock().write_all(&text),
+        false => {
+            let mut out = io::stdout().lock();
+            out.write_all(&text)?;
+            out.flush()
+        }
+    }
+}
+
+fn failed(error: io::Error) -> StreamError {
+    StreamError::LastOperationFailed(error.into())
+}
+
+#[async_trait]
+impl Pollable for Sink {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait]
+impl OutputStream for Sink {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take_bytes(&bytes).map_err(failed)
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(LINE_LIMIT)
+    }
+
+    /// The provided one asks for room again after the last write, and would report a stream that has just
+    /// become full as one that has refused something.
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.write(bytes)
+    }
+}
+
+impl AsyncWrite for Sink {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.take_bytes(bytes).map(|()| bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl IsTerminal for Sink {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Sink {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}

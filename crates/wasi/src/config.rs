@@ -1,0 +1,115 @@
+//! What a process is given.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+/// A directory of the host that a process may use, with everything beneath it and nothing beside it.
+///
+/// Clones share one handle, so that a hundred thousand processes with the same directory need one.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    pub(crate) dir: Arc<Dir>,
+    pub(crate) guest: String,
+    pub(crate) read_only: bool,
+}
+
+impl Directory {
+    /// Opens the directory `host`, which processes will call `guest`.
+    ///
+    /// # Errors
+    /// If it is not a directory, or not one that this program may list.
+    pub fn open(host: &Path, guest: impl Into<String>) -> io::Result<Self> {
+        Self::new(&Dir::open_ambient_dir(host, ambient_authority())?, guest)
+    }
+
+    /// A directory that is open already.
+    ///
+    /// # Errors
+    /// If this program may not list it.
+    pub fn new(dir: &Dir, guest: impl Into<String>) -> io::Result<Self> {
+        // cap-std's own handle may be one of those that only lead to what is beneath, and neither list the
+        // directory nor set its times.
+        let readable = dir.open(".")?.into_std();
+        Ok(Self {
+            dir: Arc::new(Dir::from_std_file(readable)),
+            guest: guest.into(),
+            read_only: false,
+        })
+    }
+
+    /// Whether a process that changes anything beneath it is answered `EPERM`.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+}
+
+/// Where a process reads its standard input.
+#[derive(Clone, Debug, Default)]
+pub enum Input {
+    /// There is none: the first read is at the end.
+    #[default]
+    Empty,
+    /// The host's own. Processes that share it race for its bytes.
+    Inherit,
+    /// These bytes.
+    Bytes(Vec<u8>),
+}
+
+/// Where a process's standard output or standard error goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// To the host's stream of the same name, byte for byte as it is written.
+    #[default]
+    Inherit,
+    /// To a stream of the host in whole lines, so that those of several processes do not mix. The last line
+    /// gets its line feed if it has none; a line longer than 64 KiB arrives as several.
+    Lines {
+        /// Whether the process's name in brackets stands before each line.
+        tag: bool,
+        /// Whether the lines go to the host's standard error, whichever stream the process wrote to.
+        to_stderr: bool,
+    },
+    /// Kept for the [`Exit`](crate::Exit). A write beyond the limit is answered with `ENOSPC`, and the exit
+    /// says so.
+    Capture {
+        /// How many bytes are kept at most.
+        limit: usize,
+    },
+}
+
+/// What a process is given by the host. Arguments, environment and clocks are the device's to give.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What stands in the brackets before its lines; slot and generation with a point between if empty.
+    pub name: String,
+    /// The directories, in the order of their descriptors from 3.
+    pub directories: Vec<Directory>,
+    /// Standard input.
+    pub stdin: Input,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+    /// How many descriptors it may have at a time, the three standard streams and the directories included.
+    pub handles: u32,
+}
+
+impl Default for Config {
+    /// No directories, empty input, the host's output, and as many descriptors as Linux allows by default.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            directories: Vec::new(),
+            stdin: Input::default(),
+            stdout: Output::default(),
+            stderr: Output::default(),
+            handles: 1024,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! WASI's error numbers, and what the host's errors are called there.
+
+use std::io;
+
+use everwarp_contract::errno as wasi;
+use rustix::io::Errno as Host;
+
+/// A WASI error number other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Errno(u32);
+
+impl Errno {
+    /// The number that a guest sees.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+#[expect(missing_docs, reason = "the contract documents what each means")]
+impl Errno {
+    pub const ACCES: Self = Self(wasi::ERRNO_ACCES);
+    pub const AGAIN: Self = Self(wasi::ERRNO_AGAIN);
+    pub const BADF: Self = Self(wasi::ERRNO_BADF);
+    pub const BUSY: Self = Self(wasi::ERRNO_BUSY);
+    pub const CANCELED: Self = Self(wasi::ERRNO_CANCELED);
+    pub const DQUOT: Self = Self(wasi::ERRNO_DQUOT);
+    pub const EXIST: Self = Self(wasi::ERRNO_EXIST);
+    pub const FBIG: Self = Self(wasi::ERRNO_FBIG);
+    pub const ILSEQ: Self = Self(wasi::ERRNO_ILSEQ);
+    pub const INTR: Self = Self(wasi::ERRNO_INTR);
+    pub const INVAL: Self = Self(wasi::ERRNO_INVAL);
+    pub const IO: Self = Self(wasi::ERRNO_IO);
+    pub const ISDIR: Self = Self(wasi::ERRNO_ISDIR);
+    pub const LOOP: Self = Self(wasi::ERRNO_LOOP);
+    pub const MFILE: Self = Self(wasi::ERRNO_MFILE);
+    pub const MLINK: Self = Self(wasi::ERRNO_MLINK);
+    pub const NAMETOOLONG: Self = Self(wasi::ERRNO_NAMETOOLONG);
+    pub const NFILE: Self = Self(wasi::ERRNO_NFILE);
+    pub const NODEV: Self = Self(wasi::ERRNO_NODEV);
+    pub const NOENT: Self = Self(wasi::ERRNO_NOENT);
+    pub const NOMEM: Self = Self(wasi::ERRNO_NOMEM);
+    pub const NOSPC: Self = Self(wasi::ERRNO_NOSPC);
+    pub const NOSYS: Self = Self(wasi::ERRNO_NOSYS);
+    pub const NOTDIR: Self = Self(wasi::ERRNO_NOTDIR);
+    pub const NOTEMPTY: Self = Self(wasi::ERRNO_NOTEMPTY);
+    pub const NOTSOCK: Self = Self(wasi::ERRNO_NOTSOCK);
+    pub const NOTSUP: Self = Self(wasi::ERRNO_NOTSUP);
+    pub const NOTTY: Self = Self(wasi::ERRNO_NOTTY);
+    pub const NXIO: Self = Self(wasi::ERRNO_NXIO);
+    pub const OVERFLOW: Self = Self(wasi::ERRNO_OVERFLOW);
+    pub const PERM: Self = Self(wasi::ERRNO_PERM);
+    pub const PIPE: Self = Self(wasi::ERRNO_PIPE);
+    pub const ROFS: Self = Self(wasi::ERRNO_ROFS);
+    pub const SPIPE: Self = Self(wasi::ERRNO_SPIPE);
+    pub const SRCH: Self = Self(wasi::ERRNO_SRCH);
+    pub const TXTBSY: Self = Self(wasi::ERRNO_TXTBSY);
+    pub const XDEV: Self = Self(wasi::ERRNO_XDEV);
+}
+
+/// An operation of a call.
+pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
+
+impl From<Host> for Errno {
+    fn from(host: Host) -> Self {
+        match host {
+            Host::ACCESS => Self::ACCES,
+            Host::AGAIN => Self::AGAIN,
+            Host::BADF => Self::BADF,
+            Host::BUSY => Self::BUSY,
+            Host::DQUOT => Self::DQUOT,
+            Host::EXIST => Self::EXIST,
+            Host::FBIG => Self::FBIG,
+            Host::ILSEQ => Self::ILSEQ,
+            Host::INTR => Self::INTR,
+            Host::INVAL => Self::INVAL,
+            Host::IO => Self::IO,
+            Host::ISDIR => Self::ISDIR,
+            Host::LOOP => Self::LOOP,
+            Host::MLINK => Self::MLINK,
+            Host::NAMETOOLONG => Self::NAMETOOLONG,
+            Host::NFILE => Self::NFILE,
+            Host::NODEV => Self::NODEV,
+            Host::NOENT => Self::NOENT,
+            Host::NOMEM => Self::NOMEM,
+            Host::NOSPC => Self::NOSPC,
+            Host::NOSYS => Self::NOSYS,
+            Host::NOTDIR => Self::NOTDIR,
+            Host::NOTEMPTY => Self::NOTEMPTY,
+            Host::NOTTY => Self::NOTTY,
+            Host::NXIO => Self::NXIO,
+            Host::OVERFLOW => Self::OVERFLOW,
+            Host::PERM => Self::PERM,
+            Host::PIPE => Self::PIPE,
+            Host::ROFS => Self::ROFS,
+            Host::SPIPE => Self::SPIPE,
+            Host::TXTBSY => Self::TXTBSY,
+            Host::XDEV => Self::XDEV,
+            // Linux has one number for both of its names.
+            Host::NOTSUP => Self::NOTSUP,
+            // It is this program that has too many files open, not the guest.
+            Host::MFILE => Self::NFILE,
+            _ => Self::IO,
+        }
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Self {
+        match Host::from_io_error(&error) {
+            Some(host) => host.into(),
+            // What the host's library refuses before the system is asked: a path that leads outside is
+            // `PermissionDenied`, one with a NUL in it `InvalidInput`.
+            None => match error.kind() {
+                io::ErrorKind::PermissionDenied => Self::PERM,
+                io::ErrorKind::InvalidInput => Self::INVAL,
+                io::ErrorKind::NotFound => Self::NOENT,
+                io::ErrorKind::AlreadyExists => Self::EXIST,
+                _ => Self::IO,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_numbers_are_translated() {
+        for (host, wasi) in [
+            (2, 44),
+            (13, 2),
+            (20, 54),
+            (24, 41),
+            (30, 69),
+            (40, 32),
+            (95, 58),
+        ] {
+            assert_eq!(
+                Errno::from(io::Error::from_raw_os_error(host)).number(),
+                wasi
+            );
+        }
+        let escape = io::Error::new(io::ErrorKind::PermissionDenied, "outside");
+        assert_eq!(Errno::from(escape), Errno::PERM);
+    }
+}

@@ -1,0 +1,106 @@
+//! A process, as far as the host is concerned.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::config::Config;
+use crate::errno::{Errno, Result};
+use crate::input::ProcessInput;
+use crate::sink::{Sink, lock};
+use crate::streams::Streams;
+use crate::table::{Descriptor, OpenDir, OpenFile, Table};
+
+/// What the host keeps of a process.
+pub(crate) struct Process {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+    pub(crate) stdin: ProcessInput,
+    pub(crate) stdout: Sink,
+    pub(crate) stderr: Sink,
+    pub(crate) table: Mutex<Table>,
+    /// Directories that have a listing, the longest first.
+    pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
+    /// How many of its requests wait for time or input.
+    pub(crate) waits: AtomicUsize,
+    /// Whether it has ended, so that no request of its may begin to wait.
+    pub(crate) ended: AtomicBool,
+}
+
+impl Process {
+    pub(crate) fn new(
+        slot: u32,
+        generation: u32,
+        config: Config,
+        streams: &Streams,
+    ) -> Result<Self> {
+        let name = match config.name.is_empty() {
+            true => format!("{slot}.{generation}"),
+            false => config.name,
+        };
+        let mut table = Table::new(config.handles);
+        for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
+            table.insert(descriptor)?;
+        }
+        for directory in config.directories {
+            table.insert(Descriptor::Directory(OpenDir {
+                dir: directory.dir,
+                given: Some(directory.guest),
+                readable: true,
+                read_only: directory.read_only,
+                listing: Mutex::default(),
+            }))?;
+        }
+        Ok(Self {
+            slot,
+            generation,
+            stdin: ProcessInput::new(config.stdin, &streams.stdin),
+            stdout: Sink::new(config.stdout, &name, &streams.stdout, &streams.stderr),
+            stderr: Sink::new(config.stderr, &name, &streams.stderr, &streams.stderr),
+            table: Mutex::new(table),
+            listed: Mutex::default(),
+            waits: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn descriptor(&self, fd: u32) -> Result<Arc<Descriptor>> {
+        lock(&self.table).get(fd)
+    }
+
+    /// The stream behind a descriptor of standard output or error.
+    pub(crate) fn sink(&self, descriptor: &Descriptor) -> Option<&Sink> {
+        match descriptor {
+            Descriptor::Output => Some(&self.stdout),
+            Descriptor::Error => Some(&self.stderr),
+            _ => None,
+        }
+    }
+}
+
+impl Descriptor {
+    /// The file, where nothing but a file will do.
+    pub(crate) fn file(&self) -> Result<&OpenFile> {
+        match self {
+            Self::File(file) => Ok(file),
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    /// The file, where something that has no offset is told so.
+    pub(crate) fn seekable(&self) -> Result<&OpenFile> {
+        match self {
+            Self::File(file) => Ok(file),
+            Self::Input | Self::Output | Self::Error => Err(Errno::SPIPE),
+            Self::Directory(_) => Err(Errno::BADF),
+        }
+    }
+
+    /// The directory, where nothing but a directory will do.
+    pub(crate) fn directory(&self) -> Result<&OpenDir> {
+        match self {
+            Self::Directory(dir) => Ok(dir),
+            _ => Err(Errno::BADF),
+        }
+    }
+}

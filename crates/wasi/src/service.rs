@@ -1,0 +1,361 @@
+//! What the host keeps of all processes, and what it does for them.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use everwarp_contract::hostcall as call;
+
+use crate::config::Config;
+use crate::counters::{CALLS, Counters, Counts};
+use crate::errno::{Errno, Result};
+use crate::exit::{Exit, Reason};
+use crate::poll::Poll;
+use crate::process::Process;
+use crate::request::{DATA_BYTES, Reply, Request};
+use crate::sink::lock;
+use crate::streams::Streams;
+use crate::wait::{Later, Wait, Waits};
+use crate::{dir, file, readdir};
+
+/// A process that has been answered and wants to be told, named as its request named it: an allegation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The process's slot in the process table.
+    pub process: u32,
+    /// Which of the slot's processes.
+    pub generation: u32,
+    /// The slot of the request.
+    pub slot: u32,
+    /// The sequence of the request, which the slot's status shows by now.
+    pub sequence: u32,
+}
+
+/// What whoever embeds the service is told, on the service's threads, which must not panic there.
+pub trait Events: Send + Sync {
+    /// A request that asked for it has been answered.
+    fn wake(&self, woken: Woken);
+    /// A process has said how it ended. Its descriptors are closed and its slot may be opened again.
+    fn exited(&self, process: u32, generation: u32, exit: Exit);
+}
+
+/// For whoever needs to be told nothing.
+impl Events for () {
+    fn wake(&self, _: Woken) {}
+    fn exited(&self, _: u32, _: u32, _: Exit) {}
+}
+
+/// A process that could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The caller named a slot beyond the table.
+    #[error("slot {slot} is beyond the process table, which has {slots}")]
+    NoSuchSlot {
+        /// The slot.
+        slot: u32,
+        /// How many there are.
+        slots: usize,
+    },
+    /// The caller named a slot whose process has not been closed.
+    #[error("slot {slot} still has process {slot}.{generation}")]
+    InUse {
+        /// The slot.
+        slot: u32,
+        /// Its process's generation.
+        generation: u32,
+    },
+    /// The caller gave a process more directories than it lets it have descriptors.
+    #[error("{handles} descriptors do not hold three streams and {directories} directories")]
+    TooFewHandles {
+        /// The limit.
+        handles: u32,
+        /// The directories.
+        directories: usize,
+    },
+}
+
+/// The host's side of processes that run elsewhere.
+///
+/// It may be asked from many threads at a time. Requests of one process that are to take effect in order must be
+/// asked in order; [`Server`](crate::Server) does so.
+pub struct Service {
+    processes: Box<[Mutex<Option<Arc<Process>>>]>,
+    streams: Streams,
+    events: Arc<dyn Events>,
+    waits: Arc<Waits>,
+    waiter: Option<JoinHandle<()>>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Service {
+    /// A service for a table of `slots` processes.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn new(slots: u32, streams: Streams, events: Arc<dyn Events>) -> io::Result<Self> {
+        let waits = Arc::new(Waits::default());
+        let listener: Weak<Waits> = Arc::downgrade(&waits);
+        streams.stdin.listen(Box::new(move || {
+            if let Some(waits) = listener.upgrade() {
+                waits.input();
+            }
+        }));
+        let of_thread = Arc::clone(&waits);
+        let waiter = thread::Builder::new()
+            .name("everwarp-waits".into())
+            .spawn(move || of_thread.run())?;
+        Ok(Self {
+            processes: (0..slots).map(|_| Mutex::default()).collect(),
+            streams,
+            events,
+            waits,
+            waiter: Some(waiter),
+            counters: Arc::default(),
+        })
+    }
+
+    pub(crate) fn events(&self) -> &Arc<dyn Events> {
+        &self.events
+    }
+
+    /// What has been asked and answered until now.
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// Opens process `generation` of slot `process`.
+    pub fn open(
+        &self,
+        process: u32,
+        generation: u32,
+        config: Config,
+    ) -> std::result::Result<(), OpenError> {
+        let slots = self.processes.len();
+        let place = self.processes.get(process as usize);
+        let place = place.ok_or(OpenError::NoSuchSlot {
+            slot: process,
+            slots,
+        })?;
+        let (handles, directories) = (config.handles, config.directories.len());
+        let opened = Process::new(process, generation, config, &self.streams);
+        let opened = opened.map_err(|_| OpenError::TooFewHandles {
+            handles,
+            directories,
+        })?;
+        let mut place = lock(place);
+        if let Some(there) = &*place {
+            let (slot, generation) = (there.slot, there.generation);
+            return Err(OpenError::InUse { slot, generation });
+        }
+        *place = Some(Arc::new(opened));
+        Ok(())
+    }
+
+    /// Ends a process that did not do so itself: what it left, or nothing if it is not there.
+    ///
+    /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
+    /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
+    pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
+        let there = {
+            let mut place = lock(self.processes.get(process as usize)?);
+            place.take_if(|there| there.generation == generation)?
+        };
+        there.ended.store(true, SeqCst);
+        self.waits.ended(&there);
+        let (stdout, stderr) = (there.stdout.finish(), there.stderr.finish());
+        // A request that is being served may hold the process a while longer, but its files close now.
+        drop(std::mem::replace(
+            &mut *lock(&there.table),
+            crate::table::Table::new(0),
+        ));
+        Some(Exit {
+            reason,
+            stdout,
+            stderr,
+        })
+    }
+
+    fn process(&self, request: &Request<'_>) -> Result<Arc<Process>> {
+        let place = self
+            .processes
+            .get(request.process as usize)
+            .ok_or(Errno::SRCH)?;
+        match &*lock(place) {
+            Some(process) if process.generation == request.generation => Ok(Arc::clone(process)),
+            _ => Err(Errno::SRCH),
+        }
+    }
+
+    /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does.
+    #[must_use = "a request that must wait has not been answered"]
+    pub fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Wait> {
+        reply.clear();
+        let known = match request.payload.len() <= DATA_BYTES {
+            true => self.process(request),
+            false => Err(Errno::INVAL),
+        };
+        let result = match known {
+            Ok(process) => self.serve(process, request, reply),
+            Err(errno) => {
+                Counters::add(&self.counters.refused, 1);
+                Err(errno)
+            }
+        };
+        let wait = match result {
+            Ok(wait) => wait,
+            Err(errno) => {
+                reply.set(Err(errno));
+                None
+            }
+        };
+        match wait {
+            Some(_) => Counters::add(&self.counters.waited, 1),
+            None => self.counters.answered(reply),
+        }
+        wait
+    }
+
+    /// Waits on a thread of the service's own, and does `later` there.
+    pub fn later(&self, wait: Wait, later: Later) {
+        let counters = Arc::clone(&self.counters);
+        let counted = move |reply: &Reply| {
+            counters.answered(reply);
+            later(reply);
+        };
+        self.waits.add(wait, Box::new(counted));
+    }
+
+    /// Answers everything that waits with `ECANCELED`, and returns when that is done.
+    pub fn cancel_waits(&self) {
+        self.waits.cancel();
+    }
+
+    fn serve(
+        &self,
+        process: Arc<Process>,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<Option<Wait>> {
+        let kind = request.kind();
+        if let Some(counter) = self.counters.calls.get(kind as usize) {
+            Counters::add(counter, 1);
+        }
+        Counters::add(&self.counters.bytes_in, request.payload.len());
+        match kind {
+            call::HOSTCALL_FD_READ => {
+                if !file::read(&process, request, reply)? {
+                    let limit = request.length(1)?;
+                    return Ok(Some(Wait::input(process, limit)));
+                }
+            }
+            call::HOSTCALL_POLL_ONEOFF => {
+                let now = Instant::now();
+                let poll = Poll::new(&process, request, now)?;
+                reply.values[0] = poll.finish(&process, now, &mut reply.data);
+                if reply.values[0] == 0 {
+                    return Ok(Some(Wait::poll(process, poll)));
+                }
+            }
+            call::HOSTCALL_EXIT => {
+                let reason = Reason::of(request)?;
+                let exit = self.close(request.process, request.generation, reason);
+                self.events.exited(
+                    request.process,
+                    request.generation,
+                    exit.ok_or(Errno::SRCH)?,
+                );
+            }
+            _ => self.serve_at_once(&process, request, reply)?,
+        }
+        Ok(None)
+    }
+
+    fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {
+        match request.kind() {
+            call::HOSTCALL_NOP => {
+                reply.values.copy_from_slice(&request.args[..3]);
+                reply.data.extend_from_slice(request.payload);
+                Ok(())
+            }
+            call::HOSTCALL_OUTPUT => {
+                let sink = match request.args[0] {
+                    1 => &process.stdout,
+                    2 => &process.stderr,
+                    _ => return Err(Errno::INVAL),
+                };
+                sink.write(request.payload)?;
+                reply.values[0] = request.payload.len() as u64;
+                Ok(())
+            }
+            call::HOSTCALL_FD_ADVISE => file::advise(process, request),
+            call::HOSTCALL_FD_ALLOCATE => file::allocate(process, request),
+            call::HOSTCALL_FD_CLOSE => file::close(process, request),
+            call::HOSTCALL_FD_DATASYNC => file::sync(process, request, File::sync_data),
+            call::HOSTCALL_FD_SYNC => file::sync(process, request, File::sync_all),
+            call::HOSTCALL_FD_FDSTAT_GET => file::fdstat(process, request, reply),
+            call::HOSTCALL_FD_FDSTAT_SET_FLAGS => file::set_flags(process, request),
+            call::HOSTCALL_FD_FDSTAT_SET_RIGHTS => file::set_rights(process, request),
+            call::HOSTCALL_FD_FILESTAT_GET => file::filestat_get(process, request, reply),
+            call::HOSTCALL_FD_FILESTAT_SET_SIZE => file::set_size(process, request),
+            call::HOSTCALL_FD_FILESTAT_SET_TIMES => file::set_times(process, request),
+            call::HOSTCALL_FD_PREAD => file::pread(process, request, reply),
+            call::HOSTCALL_FD_PRESTAT_GET => dir::prestat(process, request, reply),
+            call::HOSTCALL_FD_PRESTAT_DIR_NAME => dir::prestat_name(process, request, reply),
+            call::HOSTCALL_FD_PWRITE => file::pwrite(process, request, reply),
+            call::HOSTCALL_FD_READDIR => readdir::readdir(process, request, reply),
+            call::HOSTCALL_FD_RENUMBER => file::renumber(process, request),
+            call::HOSTCALL_FD_SEEK => file::seek(process, request, reply),
+            call::HOSTCALL_FD_TELL => file::tell(process, request, reply),
+            call::HOSTCALL_FD_WRITE => file::write(process, request, reply),
+            call::HOSTCALL_PATH_CREATE_DIRECTORY => {
+                dir::change(process, request, |dir, path| dir.create_dir(path))
+            }
+            call::HOSTCALL_PATH_FILESTAT_GET => dir::filestat_get(process, request, reply),
+            call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
+            call::HOSTCALL_PATH_LINK => dir::link(process, request),
+            call::HOSTCALL_PATH_OPEN => dir::open(process, request, reply),
+            call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
+            call::HOSTCALL_PATH_REMOVE_DIRECTORY => {
+                dir::change(process, request, |dir, path| dir.remove_dir(path))
+            }
+            call::HOSTCALL_PATH_RENAME => dir::rename(process, request),
+            call::HOSTCALL_PATH_SYMLINK => dir::symlink(process, request),
+            call::HOSTCALL_PATH_UNLINK_FILE => {
+                dir::change(process, request, |dir, path| dir.remove_file(path))
+            }
+            call::HOSTCALL_SOCK_ACCEPT..=call::HOSTCALL_SOCK_SHUTDOWN => {
+                file::socket(process, request)
+            }
+            _ => {
+                Counters::add(&self.counters.refused, 1);
+                Err(Errno::NOSYS)
+            }
+        }
+    }
+}
+
+impl Counters {
+    fn answered(&self, reply: &Reply) {
+        if reply.errno != 0 {
+            Self::add(&self.failed, 1);
+        }
+        Self::add(&self.bytes_out, reply.data.len());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.waits.stop();
+        // Whoever is told things there may be the last to hold the service, and a thread cannot wait for itself.
+        let elsewhere = |waiter: &JoinHandle<()>| waiter.thread().id() != thread::current().id();
+        if let Some(waiter) = self.waiter.take().filter(elsewhere) {
+            // It cannot have panicked: what it runs for others are answers, which write memory.
+            drop(waiter.join());
+        }
+    }
+}
+
+const _: () = assert!((call::HOSTCALL_SOCK_SHUTDOWN as usize) < CALLS);

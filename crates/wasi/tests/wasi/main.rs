@@ -1,0 +1,15 @@
+//! The service, driven by a mock device through a real ring.
+#![cfg(target_os = "linux")]
+
+mod descriptors;
+mod device;
+mod directories;
+mod escape;
+mod exit;
+mod files;
+mod hostile;
+mod output;
+mod paths;
+mod poll;
+mod ring;
+mod world;

@@ -1,0 +1,134 @@
+//! How fast compiled WebAssembly is on a GPU beside the same algorithm in CUDA C++: many threads, and in each
+//! one instance. `run` beside this file builds both sides; `throughput FOLDER` measures what it has built.
+//!
+//! Both have their words at the same distances in memory, so that what differs is the code: an instance's words
+//! lie together, and so do those of a thread on the other side, where a CUDA programmer would interleave them. What
+//! that would bring a guest is in a column of its own.
+
+mod place;
+mod rewrite;
+
+use std::path::Path;
+
+use cudarc::driver::{result, sys};
+use everwarp_wasm::PAGE;
+use place::{Launch, Place, Result, THREADS_PER_BLOCK, device, little};
+
+/// Programs, and how much each of its threads does.
+const PROGRAMS: [(&str, u64); 5] = [
+    ("mix", 20_000),
+    ("table", 2_000),
+    ("sha256", 64),
+    ("sort", 1_024),
+    ("nbody", 1_000),
+];
+const RUNS: usize = 5;
+/// Builds of the other side. What follows them is the guest.
+const NATIVES: usize = 3;
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Milliseconds of each side, all of which must give the same answers.
+fn measure(place: &Place, sides: &mut [Launch]) -> Result<Vec<f64>> {
+    let mut answers = Vec::new();
+    for side in sides.iter_mut() {
+        side.run()?;
+        answers.push(place.answers()?);
+    }
+    // The guest's arithmetic is not contracted, so the first side may differ in the last bits.
+    for (i, other) in answers.iter().enumerate().skip(1) {
+        if let Some(thread) = (0..other.len()).find(|&t| other[t] != answers[1][t]) {
+            let (own, first) = (other[thread], answers[1][thread]);
+            return Err(format!("side {i} has {own:#x} in thread {thread}, not {first:#x}").into());
+        }
+    }
+    let mut times = vec![Vec::new(); sides.len()];
+    for _ in 0..RUNS {
+        for (side, times) in sides.iter_mut().zip(&mut times) {
+            times.push(1e3 * side.run()?);
+        }
+    }
+    Ok(times.into_iter().map(median).collect())
+}
+
+fn main() -> Result<()> {
+    let folder = std::env::args_os()
+        .nth(1)
+        .ok_or("usage: throughput FOLDER")?;
+    let folder = Path::new(&folder);
+    result::init()?;
+    let gpu = result::device::get(0)?;
+    // SAFETY: the device is the driver's; the context is never released.
+    let multiprocessors = unsafe {
+        result::ctx::set_current(result::primary_ctx::retain(gpu)?)?;
+        let what = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        result::device::get_attribute(gpu, what)? as u32
+    };
+    let threads = multiprocessors * 1024;
+    let pages = threads as usize * PAGE as usize;
+    let place = Place {
+        threads,
+        apart: device(&[], pages)?,
+        interleaved: device(&[], pages)?,
+        native: device(&[], pages)?,
+        results: device(&[], 8 * threads as usize)?,
+    };
+    println!(
+        "{}: {threads} threads, {THREADS_PER_BLOCK} a block; median of {RUNS}, milliseconds",
+        result::device::get_name(gpu)?
+    );
+    println!(
+        "guest/native: to CUDA C++ as nvcc makes it, without contraction, with its arrays in memory\n"
+    );
+    let head = "program    work build         native   no fma in memory    guest  guest/native";
+    let parts = "  | without: bounds alignment     fuel     NaNs      all interleaved | registers";
+    println!("{head}             {parts}");
+    let read = |name: &str| std::fs::read(folder.join(name));
+    let cubins = [
+        read("native.cubin")?,
+        read("native-nofma.cubin")?,
+        read("native-memory.cubin")?,
+    ];
+    let mut failed = false;
+    for (name, work) in PROGRAMS {
+        let args = little((0..u64::from(threads)).flat_map(|i| [i, work]));
+        let args = device(&args, args.len())?;
+        for (build, file) in [("rustc", ""), ("unrolled", "-unrolled")] {
+            let wasm = read(&format!("{name}{file}.wasm"))?;
+            let natives = cubins.iter().map(|c| place.native(c, name, args));
+            let mut sides = natives.collect::<Result<Vec<_>>>()?;
+            sides.extend(place.guest(&wasm, name, args)?);
+            let times = match measure(&place, &mut sides) {
+                Ok(times) => times,
+                Err(e) => {
+                    println!("{name:8} {work:6} {build:8} failed: {e}");
+                    failed = true;
+                    continue;
+                }
+            };
+            let guest = times[NATIVES];
+            print!("{name:8} {work:6} {build:8}");
+            for time in &times[..=NATIVES] {
+                print!(" {time:9.3}");
+            }
+            for native in &times[..NATIVES] {
+                print!(" {:7.2}", guest / native);
+            }
+            print!("  |        ");
+            let (last, parts) = times[NATIVES + 1..].split_last().expect("they were made");
+            for time in parts {
+                print!(" {time:8.3}");
+            }
+            print!(" {last:11.3}");
+            let registers = (sides[0].registers()?, sides[NATIVES].registers()?);
+            println!(" | {}, {}", registers.0, registers.1);
+        }
+    }
+    match failed {
+        true => Err("a program failed".into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,218 @@
+//! Both sides on the device: their memory, and kernels that are ready to be launched.
+
+use std::error::Error;
+use std::ffi::{CString, c_void};
+use std::time::Instant;
+
+use cudarc::driver::{result, sys};
+use everwarp_wasm::{
+    Addresses, CompileOptions, Compiled, Export, InstanceLimits, NoImports, PAGE, compile,
+};
+
+use crate::rewrite::{GRANULE, Part, interleaved, without};
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+pub(crate) const THREADS_PER_BLOCK: u32 = 128;
+
+/// A kernel with its parameters, each a number of 4 or 8 bytes.
+pub(crate) struct Launch {
+    kernel: sys::CUfunction,
+    params: Vec<u64>,
+    grid: u32,
+}
+
+impl Launch {
+    fn new(image: &[u8], name: &str, params: Vec<u64>, grid: u32) -> Result<Self> {
+        // SAFETY: a complete image, or text that ends with a zero; the module is never unloaded.
+        let kernel = unsafe {
+            let module = result::module::load_data(image.as_ptr().cast())?;
+            result::module::get_function(module, CString::new(name)?)?
+        };
+        Ok(Self {
+            kernel,
+            params,
+            grid,
+        })
+    }
+
+    /// Seconds from the launch to the end.
+    pub(crate) fn run(&mut self) -> Result<f64> {
+        // Little-endian, so that a number of 4 bytes is the beginning of one of 8.
+        let params = self.params.iter_mut().map(|p| (p as *mut u64).cast());
+        let mut params: Vec<*mut c_void> = params.collect();
+        let (grid, block) = ((self.grid, 1, 1), (THREADS_PER_BLOCK, 1, 1));
+        let begin = Instant::now();
+        // SAFETY: the kernel is loaded, and its parameters are these.
+        unsafe {
+            result::launch_kernel(
+                self.kernel,
+                grid,
+                block,
+                0,
+                std::ptr::null_mut(),
+                &mut params,
+            )?;
+        }
+        result::ctx::synchronize()?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    pub(crate) fn registers(&self) -> Result<i32> {
+        let what = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+        // SAFETY: the kernel is loaded.
+        Ok(unsafe { result::function::get_function_attribute(self.kernel, what) }?)
+    }
+}
+
+/// Device memory that begins with these bytes and is zero beyond. Never freed.
+pub(crate) fn device(bytes: &[u8], length: usize) -> Result<u64> {
+    // SAFETY: what is new is used by nobody, and the bytes fit.
+    unsafe {
+        let at = result::malloc_sync(length.max(bytes.len()))?;
+        result::memset_d8_sync(at, 0, length)?;
+        if !bytes.is_empty() {
+            result::memcpy_htod_sync(at, bytes)?;
+        }
+        Ok(at)
+    }
+}
+
+pub(crate) fn little(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
+    numbers.flat_map(u64::to_le_bytes).collect()
+}
+
+/// How the memories of instances lie.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Each together, one after the other.
+    Apart,
+    /// Those of a warp word by word, so that lanes which access the same address access neighbours.
+    Interleaved,
+}
+
+/// What both sides work on.
+pub(crate) struct Place {
+    pub(crate) threads: u32,
+    /// A page for each thread, where instances' memories lie apart.
+    pub(crate) apart: u64,
+    /// Another, where they are interleaved.
+    pub(crate) interleaved: u64,
+    /// Another, for the other side.
+    pub(crate) native: u64,
+    pub(crate) results: u64,
+}
+
+impl Place {
+    pub(crate) fn answers(&self) -> Result<Vec<u64>> {
+        let mut answers = vec![0; self.threads as usize];
+        // SAFETY: nothing runs; there is one result for each thread.
+        unsafe {
+            result::memcpy_dtoh_sync(&mut answers, self.results)?;
+            result::memset_d8_sync(self.results, 0, 8 * answers.len())?;
+        }
+        Ok(answers)
+    }
+
+    /// Where an instance's memory begins.
+    fn instance(&self, index: u64, layout: Layout) -> u64 {
+        match layout {
+            Layout::Apart => self.apart + index * PAGE,
+            Layout::Interleaved => self.interleaved + index / 32 * 32 * PAGE + index % 32 * GRANULE,
+        }
+    }
+
+    /// Copies what an instance's memory begins with to the memories of all.
+    fn begin(&self, memory: &[u8], layout: Layout) -> Result<()> {
+        if memory.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = memory.to_vec();
+        let step = match layout {
+            Layout::Apart => 1,
+            Layout::Interleaved => {
+                bytes.resize(bytes.len().next_multiple_of(GRANULE as usize), 0);
+                let granules = bytes.chunks(GRANULE as usize);
+                bytes = granules.flat_map(|g| g.repeat(32)).collect();
+                32
+            }
+        };
+        let once = device(&bytes, bytes.len())?;
+        for i in (0..u64::from(self.threads)).step_by(step) {
+            // SAFETY: nothing runs; an instance has a page, and a warp has 32.
+            unsafe { result::memcpy_dtod_sync(self.instance(i, layout), once, bytes.len())? };
+        }
+        Ok(())
+    }
+
+    /// The guest, with an instance in each thread: as it is, without each part of its semantics, without all of
+    /// them; and as it is with memories interleaved.
+    pub(crate) fn guest(&self, wasm: &[u8], name: &str, args: u64) -> Result<Vec<Launch>> {
+        let compiled = compile(wasm, &CompileOptions::default())?;
+        let each = Part::ALL.iter().map(std::slice::from_ref);
+        let all = [&[][..]].into_iter().chain(each).chain([&Part::ALL[..]]);
+        let texts = all.map(|parts| (without(&compiled.ptx, parts), Layout::Apart));
+        let last = (interleaved(&compiled.ptx)?, Layout::Interleaved);
+        let apart = self.instances(&compiled, Layout::Apart)?;
+        let woven = self.instances(&compiled, Layout::Interleaved)?;
+        let Some(Export::Function(function)) = compiled.export(name) else {
+            return Err(format!("no function {name}").into());
+        };
+        let entry = u64::from(compiled.entry(function).ok_or("no entry")?);
+        let launches = texts.chain([last]).map(|(ptx, layout)| {
+            let list = match layout {
+                Layout::Apart => apart,
+                Layout::Interleaved => woven,
+            };
+            let count = u64::from(self.threads);
+            let params = vec![list, count, entry, args, self.results, 16, 8];
+            let ptx = CString::new(ptx)?;
+            let grid = self.threads / THREADS_PER_BLOCK;
+            Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
+        });
+        launches.collect()
+    }
+
+    /// Blocks and memories of a guest's instances; the address of the list of blocks.
+    fn instances(&self, compiled: &Compiled, layout: Layout) -> Result<u64> {
+        let limits = InstanceLimits {
+            memory_pages: 1,
+            table_elements: 16,
+            fuel: i64::MAX,
+            depth: 16,
+        };
+        let initial = compiled.instantiate(&NoImports, &limits)?;
+        self.begin(&initial.memory, layout)?;
+        let data = compiled.module_data();
+        let module_data = device(&data, data.len() + 16)?;
+        let stride = initial.block_bytes().next_multiple_of(16);
+        let threads = self.threads as usize;
+        // The driver's addresses are aligned to 256, so that the blocks are to 16.
+        let blocks = device(&[], stride * threads)?;
+        let mut bytes = vec![0; stride * threads];
+        for (i, to) in bytes.chunks_exact_mut(stride).enumerate() {
+            let block = initial.block(Addresses {
+                block: blocks + (i * stride) as u64,
+                memory: self.instance(i as u64, layout),
+                module_data,
+            });
+            to[..block.len()].copy_from_slice(&block);
+        }
+        // SAFETY: nothing runs; there is as much room.
+        unsafe { result::memcpy_htod_sync(blocks, &bytes)? };
+        let list = little((0..threads).map(|i| blocks + (i * stride) as u64));
+        device(&list, list.len())
+    }
+
+    pub(crate) fn native(&self, cubin: &[u8], name: &str, args: u64) -> Result<Launch> {
+        let params = vec![
+            self.native,
+            PAGE,
+            u64::from(self.threads),
+            args,
+            self.results,
+        ];
+        let grid = self.threads / THREADS_PER_BLOCK;
+        Launch::new(cubin, &format!("native_{name}"), params, grid)
+    }
+}

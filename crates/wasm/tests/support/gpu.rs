@@ -1,0 +1,219 @@
+//! A CUDA device as a machine: each module an image of its own, each call a launch of one thread.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_void};
+use std::path::PathBuf;
+
+use cudarc::driver::{result, sys};
+
+use super::cubins::{self, Cubin};
+use super::machine::{Images, Machine};
+
+/// Turns a driver's error into words.
+fn said<T>(what: &str, result: Result<T, result::DriverError>) -> Result<T, String> {
+    result.map_err(|e| format!("{what}: {e}"))
+}
+
+/// The name of the first CUDA device, or why there is none.
+pub(crate) fn device_name() -> Result<String, String> {
+    // SAFETY: only looks for the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the NVIDIA driver is not installed (no libcuda.so.1)".to_owned());
+    }
+    said("cuInit", result::init())?;
+    let device = said("cuDeviceGet", result::device::get(0))?;
+    said("cuDeviceGetName", result::device::get_name(device))
+}
+
+/// What has been done on a device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Work {
+    pub(crate) modules: u64,
+    /// Of the modules, those that the driver had to compile.
+    pub(crate) compiled: u64,
+    pub(crate) launches: u64,
+    /// The largest stack that a thread needed, in bytes.
+    pub(crate) stack: usize,
+    /// How deep calls could nest in the module where they could least.
+    pub(crate) depth: u32,
+}
+
+/// The largest stack of a thread, in bytes. The driver reserves it for every thread that a device can hold:
+/// on an H200 132 x 2,048, so this comes to 33 GiB.
+const STACK: usize = 128 << 10;
+
+/// The first CUDA device. It is meant for a process that ends soon: nothing is freed.
+pub(crate) struct Gpu {
+    images: Images,
+    kernels: HashMap<String, sys::CUfunction>,
+    cubins: Option<PathBuf>,
+    pub(crate) work: Work,
+}
+
+impl Gpu {
+    /// Opens the device for this thread. Machine code is looked for in the folder.
+    pub(crate) fn open(cubins: Option<PathBuf>) -> Result<Self, String> {
+        device_name()?;
+        let device = said("cuDeviceGet", result::device::get(0))?;
+        // SAFETY: the device is the driver's; the context is never released.
+        let made = unsafe {
+            result::primary_ctx::retain(device).and_then(|c| result::ctx::set_current(c))
+        };
+        said("the context", made)?;
+        Ok(Self {
+            images: Images::default(),
+            kernels: HashMap::new(),
+            cubins,
+            work: Work {
+                depth: u32::MAX,
+                ..Work::default()
+            },
+        })
+    }
+
+    /// Grants each thread a stack for calls as deep as this, as the crate's documentation has it; or as deep
+    /// as the largest stack allows. Gives how deep that is.
+    fn grant_stack(&mut self, frame: u32, depth: u32) -> Result<u32, String> {
+        let frame = frame as usize;
+        let most = (STACK / frame.max(1)).saturating_sub(3) / 2;
+        let depth = depth.min(u32::try_from(most).unwrap_or(u32::MAX));
+        let needed = (2 * depth as usize + 3) * frame;
+        if needed > STACK {
+            return Err(format!("a frame of {frame} bytes"));
+        }
+        self.work.depth = self.work.depth.min(depth);
+        self.work.stack = self.work.stack.max(needed);
+        let limit = sys::CUlimit::CU_LIMIT_STACK_SIZE;
+        if needed <= said("the stack", result::ctx::get_limit(limit))? {
+            return Ok(depth);
+        }
+        said("the stack", result::ctx::set_limit(limit, needed))?;
+        let granted = said("the stack", result::ctx::get_limit(limit))?;
+        if granted < needed {
+            return Err(format!("a stack of {granted} bytes, not {needed}"));
+        }
+        Ok(depth)
+    }
+}
+
+/// Lets the driver compile an image, and asks it for the frames.
+fn compile(ptx: &str) -> Result<(sys::CUmodule, u32), String> {
+    use sys::CUjit_option as Option;
+    let text = CString::new(ptx).map_err(|e| e.to_string())?;
+    let (mut info, mut errors) = (vec![0u8; 1 << 20], vec![0u8; 1 << 16]);
+    let mut names = [
+        Option::CU_JIT_LOG_VERBOSE,
+        Option::CU_JIT_INFO_LOG_BUFFER,
+        Option::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+        Option::CU_JIT_ERROR_LOG_BUFFER,
+        Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    // Numbers are passed in the place of pointers.
+    let mut values: [*mut c_void; 5] = [
+        std::ptr::without_provenance_mut(1),
+        info.as_mut_ptr().cast(),
+        std::ptr::without_provenance_mut(info.len() - 1),
+        errors.as_mut_ptr().cast(),
+        std::ptr::without_provenance_mut(errors.len() - 1),
+    ];
+    let mut module = std::ptr::null_mut();
+    // SAFETY: the text is terminated, and names and values are as many and of the kinds that the driver
+    // wants; the buffers are longer by one zero than it is told.
+    let loaded = unsafe {
+        sys::cuModuleLoadDataEx(
+            &raw mut module,
+            text.as_ptr().cast(),
+            names.len() as u32,
+            names.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    let log = |bytes: &[u8]| match CStr::from_bytes_until_nul(bytes) {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => String::new(),
+    };
+    said("cuModuleLoadDataEx", loaded.result()).map_err(|e| format!("{e}: {}", log(&errors)))?;
+    let info = log(&info);
+    let frame = cubins::largest_frame(&info);
+    let frame = frame.ok_or(
+        "the driver tells no frame, since it has the image in its cache: set CUDA_CACHE_DISABLE=1",
+    )?;
+    Ok((module, frame))
+}
+
+impl Machine for Gpu {
+    fn load(
+        &mut self,
+        prefix: &str,
+        ptx: &str,
+        calls: &[String],
+        depth: u32,
+    ) -> Result<u32, String> {
+        let image = self.images.add(prefix, ptx, calls)?;
+        let kept = self.cubins.as_ref().and_then(|f| cubins::find(f, &image));
+        let (module, frame) = match kept {
+            Some(Cubin { code, frame }) => {
+                // SAFETY: the file is a complete image, which the assembler wrote.
+                let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
+                (said("cuModuleLoadData", module)?, frame)
+            }
+            None => {
+                self.work.compiled += 1;
+                compile(&image)?
+            }
+        };
+        self.work.modules += 1;
+        let depth = self.grant_stack(frame, depth)?;
+        let name = CString::new(format!("{prefix}run")).map_err(|e| e.to_string())?;
+        // SAFETY: the module is loaded and stays so.
+        let kernel = unsafe { result::module::get_function(module, name) };
+        let kernel = said("cuModuleGetFunction", kernel)?;
+        self.kernels.insert(prefix.to_owned(), kernel);
+        Ok(depth)
+    }
+
+    fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String> {
+        let length = (length as usize).max(16);
+        // SAFETY: what is new is used by nobody; the bytes are no more than there is room for.
+        let at = unsafe {
+            let at = said("cuMemAlloc", result::malloc_sync(length))?;
+            said("cuMemsetD8", result::memset_d8_sync(at, 0, length))?;
+            at
+        };
+        self.write(at, bytes)?;
+        Ok(at)
+    }
+
+    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<(), String> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: no kernel is running; the driver refuses what is not allocated.
+        said("a copy from the device", unsafe {
+            result::memcpy_dtoh_sync(to, at)
+        })
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        said("a copy to the device", unsafe {
+            result::memcpy_htod_sync(at, bytes)
+        })
+    }
+
+    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
+        let kernel = *self.kernels.get(prefix).ok_or("no such module")?;
+        let mut params: Vec<*mut c_void> = (params.iter())
+            .map(|p| p.as_ptr().cast_mut().cast())
+            .collect();
+        self.work.launches += 1;
+        let (one, stream) = ((1, 1, 1), std::ptr::null_mut());
+        // SAFETY: the kernel is loaded; the parameters are of its types, and copied by the launch.
+        let launched = unsafe { result::launch_kernel(kernel, one, one, 0, stream, &mut params) };
+        said("the launch", launched)?;
+        said("the kernel", result::ctx::synchronize())
+    }
+}

@@ -1,0 +1,83 @@
+//! Standard output and standard error.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::errno::Errno;
+use crate::raw::{self, Vector};
+
+/// One of the two streams that a process writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out = 1,
+    /// Standard error.
+    Err = 2,
+}
+
+/// Writes all of the bytes.
+///
+/// # Errors
+///
+/// What the host says, such as that the reader has gone; some of the bytes may have been written.
+pub fn write_all(stream: Stream, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let vector = Vector {
+            at: bytes.as_ptr(),
+            length: bytes.len(),
+        };
+        let mut done = 0;
+        // SAFETY: the vector names readable bytes, and `done` is valid for a write.
+        Errno::check(unsafe { raw::fd_write(stream as u32, &vector, 1, &mut done) })?;
+        bytes = &bytes[done..];
+    }
+    Ok(())
+}
+
+struct Text(Vec<u8>);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Formats and writes with a single host call, which is what costs time.
+#[doc(hidden)]
+pub fn print(stream: Stream, text: fmt::Arguments<'_>) {
+    let written = match text.as_str() {
+        Some(text) => write_all(stream, text.as_bytes()),
+        None => {
+            let mut buffer = Text(Vec::with_capacity(128));
+            fmt::Write::write_fmt(&mut buffer, text).expect("a vector takes every text");
+            write_all(stream, &buffer.0)
+        }
+    };
+    // There is nobody left to tell when standard error itself fails.
+    if written.is_err() && stream == Stream::Out {
+        let _ = write_all(Stream::Err, b"cannot write to standard output\n");
+        crate::exit(1);
+    }
+}
+
+/// Writes to standard output.
+#[macro_export]
+macro_rules! print {
+    ($($part:tt)*) => { $crate::__print($crate::Stream::Out, format_args!($($part)*)) };
+}
+
+/// Writes a line to standard output.
+#[macro_export]
+macro_rules! println {
+    () => { $crate::print!("\n") };
+    ($format:literal $($part:tt)*) => { $crate::print!("{}\n", format_args!($format $($part)*)) };
+}
+
+/// Writes a line to standard error.
+#[macro_export]
+macro_rules! eprintln {
+    ($format:literal $($part:tt)*) => {
+        $crate::__print($crate::Stream::Err, format_args!("{}\n", format_args!($format $($part)*)))
+    };
+}
