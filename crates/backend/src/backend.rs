@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use everwarp_contract::{DevCompletion, DevHostCall, DevTask, DevWords, DevWorker};
 
-use crate::{BackendError, Image};
+use crate::{BackendError, Heap, HeapConfig, Image};
 
 /// Which kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Pools {
     pub tasks: u32,
     /// Groups that are open at once.
     pub groups: u32,
+    /// The heap from which tasks allocate; none by default.
+    pub heap: HeapConfig,
 }
 
 impl Default for Pools {
@@ -48,6 +50,7 @@ impl Default for Pools {
             arena_tasks: 1 << 20,
             tasks: 4 << 20,
             groups: 2 << 20,
+            heap: HeapConfig::default(),
         }
     }
 }
@@ -71,7 +74,7 @@ impl Pools {
                 });
             }
         }
-        Ok(())
+        self.heap.rounded().map(drop)
     }
 }
 
@@ -188,6 +191,8 @@ pub trait Backend: Send + Sync {
     fn workers(&self) -> Result<Vec<DevWorker>, BackendError>;
     /// How the pools fare.
     fn pool_state(&self) -> Result<PoolState, BackendError>;
+    /// The heap of its tasks, if it has one.
+    fn heap(&self) -> Option<&dyn Heap>;
     /// What it occupies.
     fn footprint(&self) -> Footprint;
     /// Where the host-call ring is, if the image has one ([`Linked::host_call_slots`](crate::Linked)). The

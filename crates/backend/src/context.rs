@@ -34,6 +34,20 @@ pub trait TaskCx {
     fn report_add(&mut self, value: u64);
     /// Ends the engine with a fault of the program.
     fn fault(&mut self, detail: u64);
+    /// A block of the engine's heap for an owner, aligned to 16 and not zeroed; null when there is no room, or no
+    /// heap.
+    fn alloc_for(&mut self, owner: u32, bytes: u64) -> *mut u8;
+    /// Frees a block, whoever allocated it. Null is nothing; what is no block is counted and changes nothing.
+    fn free(&mut self, block: *mut u8);
+    /// The block with another size, moved where it must be, which keeps its owner; null when there is no room, and
+    /// then the old one stays. Without a block it allocates.
+    fn realloc(&mut self, block: *mut u8, bytes: u64) -> *mut u8;
+    /// Frees every block of an owner that nobody allocates for any more, as one of `parts` callers that divide
+    /// the heap among themselves: how many bytes came back. On a GPU by a warp.
+    fn release_owner(&mut self, owner: u32, part: u32, parts: u32) -> u64;
+    /// Likewise: reports the blocks behind whose end something was written, and answers how many there are.
+    /// While nobody allocates or frees.
+    fn check_heap(&mut self, part: u32, parts: u32) -> u64;
 }
 
 impl dyn TaskCx + '_ {
@@ -52,6 +66,14 @@ impl dyn TaskCx + '_ {
     /// The tag.
     pub fn tag(&self) -> u8 {
         self.task().tag()
+    }
+    /// The owner of what the task's instance allocates.
+    pub fn owner(&self) -> u32 {
+        u32::from(self.task().instance()) + 1
+    }
+    /// A block of the engine's heap; see [`alloc_for`](TaskCx::alloc_for).
+    pub fn alloc(&mut self, bytes: u64) -> *mut u8 {
+        self.alloc_for(self.owner(), bytes)
     }
     /// The instance's parameters.
     ///

@@ -81,6 +81,19 @@ pub enum BackendError {
         /// The new list.
         new: String,
     },
+    /// A heap cannot grow so far.
+    #[error(
+        "the heap has {size} bytes and may grow to {limit}, which {bytes} more would exceed: start the engine with a \
+         larger HeapConfig::limit"
+    )]
+    HeapLimit {
+        /// Its size.
+        size: u64,
+        /// What it may grow to.
+        limit: u64,
+        /// What was asked for.
+        bytes: u64,
+    },
     /// A call into the driver failed.
     #[error("{call} failed: {name} ({code})")]
     Driver {

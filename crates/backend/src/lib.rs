@@ -6,11 +6,15 @@
 mod backend;
 mod context;
 mod error;
+mod heap;
 mod linked;
 mod program;
 
 pub use backend::{Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, SharedMemory};
 pub use context::{TaskCx, TwinFn};
 pub use error::BackendError;
+pub use heap::{
+    HEAP_STEP, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,
+};
 pub use linked::{Linked, LinkedPart};
 pub use program::{Function, Image, MAX_SPAWN, Order, Program, Shape};

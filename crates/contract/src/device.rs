@@ -7,6 +7,7 @@
 use crate::control::DevWords;
 use crate::fault::DevFault;
 use crate::group::DevGroup;
+use crate::heap::DevHeap;
 use crate::hostcall::DevHostCallRing;
 use crate::layout::DevPtr;
 use crate::ring::DevCompletion;
@@ -209,8 +210,10 @@ crate::dev_struct! {
         pub params: DevPtr<u8>,
         /// What each warp has at hand while the engine is parked: `[warp][SAVED_HANDS]`.
         pub saved_hands: DevPtr<u32>,
+        /// The heap of the tasks; null when the engine has none.
+        pub heap: DevPtr<DevHeap>,
         /// Spelled-out hole.
-        pub reserved: [u64; 2],
+        pub reserved: u64,
         /// Capacity of the submission ring.
         pub submission_slots: u32,
         /// Capacity of the completion ring.

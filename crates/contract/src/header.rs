@@ -46,6 +46,8 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     device::DevGrid::write_struct(out)?;
     heap::DevHeapPage::write_struct(out)?;
     heap::DevHeapCounters::write_struct(out)?;
+    heap::DevHeapOwner::write_struct(out)?;
+    heap::DevHeapError::write_struct(out)?;
     heap::DevHeap::write_struct(out)?;
     device::DevEngine::write_struct(out)
 }

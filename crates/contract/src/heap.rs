@@ -37,6 +37,72 @@ crate::dev_consts! {
     pub const HEAP_STATE_BITS = 3;
     /// In `DevHeap::active`: somebody is looking for a page.
     pub const HEAP_BUSY = 0xffff_ffff;
+    /// Pages that a heap grows by at a time, so that no word of its bits is ever shared by old and new ones.
+    pub const HEAP_GROWTH_PAGES = 128;
+    /// In `DevHeap::mode`: blocks have owners.
+    pub const HEAP_OWNED = 1;
+    /// In `DevHeap::mode`: blocks have guards, and wrong frees are recorded. Never without `HEAP_OWNED`.
+    pub const HEAP_CHECKED = 2;
+    /// The owner of what belongs to nobody in particular.
+    pub const HEAP_OWNER_NONE = 0;
+    /// Owners are below this.
+    pub const HEAP_OWNERS = 0x8000;
+    /// In a tag: its block is in use. Below it stands the owner, also of a block that was freed.
+    pub const HEAP_TAG_USED = 0x8000;
+    /// Tags of a page: one for each block of the smallest class.
+    pub const HEAP_PAGE_TAGS = 8192;
+    /// Bytes at the end of a block that its guard takes: how much of the block lies between what was asked
+    /// for and the guard, and a word that follows from that and the address.
+    pub const HEAP_GUARD_BYTES = 8;
+    /// The byte that follows what was asked for, so often as there is room, up to `HEAP_FENCE_BYTES`.
+    pub const HEAP_FENCE = 0xa5;
+    /// See `HEAP_FENCE`.
+    pub const HEAP_FENCE_BYTES = 16;
+    /// What the second word of a guard is mixed with.
+    pub const HEAP_GUARD_MAGIC = 0x6a09_e667;
+    /// Errors that are kept; later ones are only counted.
+    pub const HEAP_ERRORS = 64;
+    /// In `DevHeapError::kind`: the block had been freed before.
+    pub const HEAP_ERROR_TWICE = 1;
+    /// The address is not one of the heap's, or nothing begins there.
+    pub const HEAP_ERROR_FOREIGN = 2;
+    /// The address lies inside a block.
+    pub const HEAP_ERROR_MIDDLE = 3;
+    /// Something wrote behind the end of the block.
+    pub const HEAP_ERROR_OVERFLOW = 4;
+}
+
+/// Bytes of the blocks of a class. The twin of `heap_class_bytes`.
+pub const fn class_bytes(class: u32) -> u64 {
+    if class < 2 {
+        return 16 << class;
+    }
+    let power = class / 2 + 4;
+    if class.is_multiple_of(2) {
+        3 << (power - 1)
+    } else {
+        2 << power
+    }
+}
+
+/// Bytes of the block that a request takes: a class's, or whole pages. The twin of `heap_takes` in
+/// `heap/class.cuh`; the CPU engine counts with it, so that the same program holds as much on each engine.
+pub const fn block_bytes(bytes: u64) -> u64 {
+    if bytes > HEAP_LARGEST_CLASS as u64 {
+        let page = 1 << HEAP_PAGE_SHIFT;
+        return bytes.div_ceil(page).saturating_mul(page);
+    }
+    if bytes <= 16 {
+        return 16;
+    }
+    // Classes are powers of two and, from 48 on, three quarters of them.
+    let power = bytes.next_power_of_two();
+    let between = power / 4 * 3;
+    if power > 32 && bytes <= between {
+        between
+    } else {
+        power
+    }
 }
 
 crate::dev_struct! {
@@ -54,32 +120,72 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// Counters of a heap, each on a sector of its own.
-    pub struct DevHeapCounters: align 32, size 160 {
-        /// Requests that found no room.
+    /// Counters of a heap, each group of them on a sector of its own.
+    pub struct DevHeapCounters: align 32, size 288 {
+        /// Requests that found no room, those beyond a quota included.
         pub refused: u64,
         /// Frees of what was not allocated: twice, or never.
         pub wrong_frees: u64,
+        /// Errors that a checked heap found; the first `HEAP_ERRORS` are kept.
+        pub errors: u64,
         /// Spelled-out hole.
-        pub hole0: [u64; 2],
-        /// The lock of runs: 0, or 1 while somebody looks for one.
-        pub run_lock: u32,
-        /// The page behind the last run, where the next search begins; whoever holds the lock changes it.
+        pub hole0: u64,
+        /// Where the next search for a run of pages begins; free-running.
         pub run_next: u32,
         /// Spelled-out hole.
-        pub hole1: [u32; 6],
+        pub hole1: [u32; 7],
         /// Pages that are listed, by class.
         pub listed: [u32; 22],
-        /// Pages that are nobody's.
-        pub free: u32,
+        /// Pages that are somebody's.
+        pub taken: u32,
         /// Spelled-out hole.
         pub hole2: u32,
+        /// By class: 1 while somebody takes a page that is nobody's, where pages are few.
+        pub claiming: [u32; 22],
+        /// Spelled-out hole.
+        pub hole4: [u32; 2],
+        /// Pages that there are; only the host writes it, when it has appended some.
+        pub pages: u32,
+        /// Spelled-out hole.
+        pub hole3: [u32; 7],
+    }
+}
+
+crate::dev_struct! {
+    /// What an owner holds.
+    pub struct DevHeapOwner: align 32, size 32 {
+        /// Bytes of its blocks, as the heap rounds them.
+        pub in_use: u64,
+        /// The most that it may hold; 0: no limit. Only the host writes it.
+        pub quota: u64,
+        /// Its requests that were refused.
+        pub refused: u64,
+        /// Spelled-out hole.
+        pub hole: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// An error that a checked heap found.
+    pub struct DevHeapError: align 32, size 32 {
+        /// What was freed, or the block whose end was overwritten.
+        pub address: u64,
+        /// The block's size, as the heap rounds it; 0 when there is none.
+        pub bytes: u64,
+        /// `HEAP_ERROR_…`; written last, 0 until then.
+        pub kind: u32,
+        /// The block's owner; of a block that was freed before, its last one.
+        pub owner: u32,
+        /// Who freed; the owner where a sweep found it.
+        pub by: u32,
+        /// Spelled-out hole.
+        pub hole: u32,
     }
 }
 
 crate::dev_struct! {
     /// Where a heap's memory is; constant while it is in use.
-    pub struct DevHeap: align 8, size 64 {
+    pub struct DevHeap: align 8, size 96 {
         /// The first page.
         pub base: DevPtr<u8>,
         /// The pages.
@@ -94,9 +200,61 @@ crate::dev_struct! {
         pub active: DevPtr<u32>,
         /// Counters.
         pub counters: DevPtr<DevHeapCounters>,
-        /// Number of pages.
-        pub page_count: u32,
+        /// Whose each block is: `[page][HEAP_PAGE_TAGS]`; null without owners.
+        pub tags: DevPtr<u16>,
+        /// What each owner holds; null without owners.
+        pub owners: DevPtr<DevHeapOwner>,
+        /// The first errors; null in a heap that is not checked.
+        pub errors: DevPtr<DevHeapError>,
+        /// Pages that the tables have room for.
+        pub page_limit: u32,
         /// Multiprocessors that have places in `active`.
         pub multiprocessors: u32,
+        /// `HEAP_OWNED`, `HEAP_CHECKED`, or 0.
+        pub mode: u32,
+        /// Owners that there are.
+        pub owner_limit: u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAP_CLASSES, HEAP_LARGEST_CLASS, block_bytes, class_bytes};
+
+    #[test]
+    fn a_class_holds_what_is_rounded_to_it() {
+        for class in 0..HEAP_CLASSES {
+            let bytes = class_bytes(class);
+            assert_eq!(block_bytes(bytes), bytes);
+            if class + 1 < HEAP_CLASSES {
+                assert_eq!(block_bytes(bytes + 1), class_bytes(class + 1));
+            }
+        }
+        assert_eq!(class_bytes(HEAP_CLASSES - 1), HEAP_LARGEST_CLASS.into());
+    }
+
+    #[test]
+    fn requests_are_rounded_to_classes_and_pages() {
+        let pairs = [
+            (0, 16),
+            (1, 16),
+            (16, 16),
+            (17, 32),
+            (32, 32),
+            (33, 48),
+            (48, 48),
+            (49, 64),
+            (65, 96),
+            (97, 128),
+            (4097, 6144),
+            (6145, 8192),
+            (24_577, 32_768),
+            (32_768, 32_768),
+            (32_769, 131_072),
+            (131_073, 262_144),
+        ];
+        for (bytes, takes) in pairs {
+            assert_eq!(block_bytes(bytes), takes, "{bytes}");
+        }
     }
 }

@@ -22,7 +22,7 @@ pub mod telemetry;
 
 pub use control::DevWords;
 pub use group::DevGroup;
-pub use heap::{DevHeap, DevHeapCounters, DevHeapPage};
+pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};
 pub use hostcall::{DevHostCall, DevHostCallRing};
 pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};

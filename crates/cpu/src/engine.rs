@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_backend::{
-    Backend, BackendError, EngineKind, Footprint, Image, PoolState, Pools, SharedMemory,
+    Backend, BackendError, EngineKind, Footprint, Heap, Image, PoolState, Pools, SharedMemory,
 };
 use everwarp_contract::DevWords;
 use everwarp_contract::fault::{FAULT_INTERNAL, FAULT_NONE};
@@ -326,6 +326,9 @@ impl Backend for CpuEngine {
             group_limit: self.shared.pools.groups.into(),
             group_refusals: self.shared.group_refusals.load(Ordering::Relaxed),
         })
+    }
+    fn heap(&self) -> Option<&dyn Heap> {
+        self.shared.heap.as_ref().map(|h| -> &dyn Heap { h })
     }
     fn footprint(&self) -> Footprint {
         let s = &self.shared;

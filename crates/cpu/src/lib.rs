@@ -9,6 +9,8 @@ mod deques;
 mod engine;
 mod group;
 #[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
 mod ingress;
 #[cfg(not(loom))]
 mod memory;

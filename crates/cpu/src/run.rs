@@ -85,6 +85,9 @@ struct Running<'h, 's> {
 }
 
 impl Running<'_, '_> {
+    fn owner(&self) -> u32 {
+        u32::from(self.task.instance()) + 1
+    }
     fn head(&self, function: u32, tag: u8, priority: u8) -> u32 {
         DevTask::new(self.base + function, self.task.instance(), tag, priority, 0).head
     }
@@ -186,6 +189,29 @@ impl TaskCx for Running<'_, '_> {
         self.hands
             .shared
             .fault(FAULT_PROGRAM, self.task.function(), detail);
+    }
+    fn alloc_for(&mut self, owner: u32, bytes: u64) -> *mut u8 {
+        let heap = self.hands.shared.heap.as_ref();
+        heap.map_or(std::ptr::null_mut(), |h| h.alloc(owner, bytes))
+    }
+    fn free(&mut self, block: *mut u8) {
+        if let Some(heap) = &self.hands.shared.heap {
+            heap.free(self.owner(), block);
+        }
+    }
+    fn realloc(&mut self, block: *mut u8, bytes: u64) -> *mut u8 {
+        let heap = self.hands.shared.heap.as_ref();
+        heap.map_or(std::ptr::null_mut(), |h| {
+            h.realloc(self.owner(), block, bytes)
+        })
+    }
+    fn release_owner(&mut self, owner: u32, part: u32, parts: u32) -> u64 {
+        let heap = self.hands.shared.heap.as_ref();
+        heap.map_or(0, |h| h.release(owner, part, parts))
+    }
+    fn check_heap(&mut self, part: u32, parts: u32) -> u64 {
+        let heap = self.hands.shared.heap.as_ref();
+        heap.map_or(0, |h| h.sweep(part, parts))
     }
 }
 

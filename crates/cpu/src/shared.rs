@@ -14,6 +14,7 @@ use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker, fault};
 
 use crate::deques::{Deques, Stealers};
 use crate::group::Count;
+use crate::heap::HostHeap;
 use crate::ingress::Ingress;
 use crate::memory::Table;
 use crate::sleep::Sleep;
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) submissions: Table<DevTask>,
     pub(crate) completions: Table<DevCompletion>,
     pub(crate) arena: Table<DevTask>,
+    /// The heap of the tasks, if there is one.
+    pub(crate) heap: Option<HostHeap>,
     pub(crate) params: Table<[u8; PARAM_BYTES as usize]>,
     pub(crate) groups: Box<[Group]>,
     pub(crate) free_groups: Mutex<Vec<u32>>,
@@ -146,6 +149,7 @@ impl Shared {
             submissions: Table::new(pools.submission_slots as usize)?,
             completions: Table::new(pools.tokens as usize)?,
             arena: Table::new(pools.arena_tasks as usize)?,
+            heap: HostHeap::new(pools.heap)?,
             params: Table::new(INSTANCES as usize)?,
             groups: (0..pools.groups).map(|_| Group::default()).collect(),
             free_groups: Mutex::new(Vec::new()),

@@ -18,7 +18,7 @@ use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::telemetry::{
     WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
 };
-use everwarp_contract::{DevWords, DevWorker};
+use everwarp_contract::{DevPtr, DevWords, DevWorker};
 
 use crate::cache::Cache;
 use crate::copy::Copier;
@@ -29,6 +29,7 @@ use crate::hostcalls::HostCalls;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::link::link;
 use crate::tables::Tables;
+use crate::task_heap::TaskHeap;
 
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
@@ -81,6 +82,7 @@ pub struct CudaEngine {
     host_calls: Option<HostCalls>,
     copier: Copier,
     heap: Mutex<Heap>,
+    task_heap: Option<TaskHeap>,
     stream: Stream,
     epoch: Mutex<Epoch>,
     lost: AtomicBool,
@@ -192,6 +194,10 @@ impl CudaEngine {
         if let Some(calls) = &host_calls {
             tables.engine.host_calls = calls.ring();
         }
+        let task_heap = TaskHeap::new(device.context, pools.heap, device.multiprocessors())?;
+        if let Some(heap) = &task_heap {
+            tables.engine.heap = DevPtr::new(heap.address());
+        }
         kernel.install(&tables.engine)?;
         let mut engine = Self {
             context: device.context,
@@ -203,6 +209,7 @@ impl CudaEngine {
             host_calls,
             copier: Copier::new(device.context)?,
             heap: Mutex::new(Heap::new(&device.context)?),
+            task_heap,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
                 number: 0,
@@ -474,8 +481,16 @@ impl Backend for CudaEngine {
             group_refusals: grid.group_refusals.into(),
         })
     }
+    fn heap(&self) -> Option<&dyn everwarp_backend::Heap> {
+        let heap = self.task_heap.as_ref()?;
+        Some(heap)
+    }
     fn footprint(&self) -> Footprint {
         let mut footprint = self.tables.footprint();
+        if let Some(heap) = &self.task_heap {
+            footprint.device_bytes += heap.device_bytes();
+            footprint.host_bytes += heap.host_bytes();
+        }
         footprint.host_bytes += self.copier.host_bytes();
         if let Some(calls) = &self.host_calls {
             footprint.host_bytes += calls.host_bytes();
@@ -566,6 +581,9 @@ impl Drop for CudaEngine {
                 self.copier.release();
                 self.host_calls.iter().for_each(|calls| calls.release());
                 lock(&self.heap).release();
+                if let Some(heap) = &self.task_heap {
+                    heap.release();
+                }
             }
         }
     }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use cudarc::driver::sys;
 use everwarp_backend::BackendError;
 
-use crate::driver::{Context, call};
+use crate::driver::Context;
+use crate::vmm::Range;
 
 /// Addresses reserved: more than any GPU has memory.
 const RESERVED: u64 = 1 << 40;
@@ -20,30 +20,15 @@ const ALIGN: u64 = 256;
 /// The heap. Freed ranges are kept for later allocations; physical memory goes back with the heap.
 #[derive(Debug)]
 pub(crate) struct Heap {
-    base: u64,
-    mapped: u64,
-    parts: Vec<(u64, u64, u64)>,
+    range: Range,
     free: BTreeMap<u64, u64>,
 }
 
 impl Heap {
     /// Reserves the range and maps a first part, so that small buffers need no mapping beside the engine.
     pub(crate) fn new(context: &Context) -> Result<Self, BackendError> {
-        let mut base = 0;
-        // SAFETY: `base` is a valid out-pointer.
-        unsafe {
-            call!(cuMemAddressReserve(
-                &raw mut base,
-                RESERVED as usize,
-                STEP as usize,
-                0,
-                0
-            ))
-        }?;
         let mut heap = Self {
-            base,
-            mapped: 0,
-            parts: Vec::new(),
+            range: Range::reserve(RESERVED)?,
             free: BTreeMap::new(),
         };
         heap.grow(context, FIRST)?;
@@ -79,51 +64,7 @@ impl Heap {
     }
 
     fn grow(&mut self, context: &Context, bytes: u64) -> Result<(), BackendError> {
-        let oom = |e: BackendError| BackendError::OutOfMemory {
-            kind: "device",
-            bytes,
-            detail: e.to_string(),
-        };
-        if self.mapped + bytes > RESERVED {
-            return Err(BackendError::OutOfMemory {
-                kind: "device",
-                bytes,
-                detail: "address range used up".into(),
-            });
-        }
-        let at = self.base + self.mapped;
-        let location = sys::CUmemLocation {
-            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            id: context.device,
-        };
-        // SAFETY: all-zero is a valid value of this plain C struct; the fields that matter are set below.
-        let mut prop: sys::CUmemAllocationProp =
-            unsafe { std::mem::zeroed::<sys::CUmemAllocationProp_st>() };
-        prop.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        prop.location = location;
-        let access = sys::CUmemAccessDesc {
-            location,
-            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        let mut handle = 0;
-        // SAFETY: the range at `at` is reserved and unmapped, sizes are multiples of the granularity.
-        unsafe {
-            call!(cuMemCreate(
-                &raw mut handle,
-                bytes as usize,
-                &raw const prop,
-                0
-            ))
-            .map_err(oom)?;
-            let mapped = call!(cuMemMap(at, bytes as usize, 0, handle, 0))
-                .and_then(|()| call!(cuMemSetAccess(at, bytes as usize, &raw const access, 1)));
-            if let Err(e) = mapped {
-                let _ = call!(cuMemRelease(handle));
-                return Err(oom(e));
-            }
-        }
-        self.parts.push((at, bytes, handle));
-        self.mapped += bytes;
+        let at = self.range.grow(context, bytes)?;
         self.free(at, bytes);
         Ok(())
     }
@@ -133,14 +74,7 @@ impl Heap {
     /// # Safety
     /// - Nothing on the device uses the heap any more.
     pub(crate) unsafe fn release(&mut self) {
-        for (at, bytes, handle) in self.parts.drain(..) {
-            // SAFETY: mapped by `grow`, used by nobody; a failure leaves a leak.
-            unsafe {
-                let _ = call!(cuMemUnmap(at, bytes as usize));
-                let _ = call!(cuMemRelease(handle));
-            }
-        }
-        // SAFETY: reserved by `new`, now without mappings.
-        let _ = unsafe { call!(cuMemAddressFree(self.base, RESERVED as usize)) };
+        // SAFETY: the caller vouches for it.
+        unsafe { self.range.release() };
     }
 }

@@ -17,12 +17,40 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../device/heap/class.cuh"),
     ),
     (
+        "everwarp/heap/find.cuh",
+        include_str!("../device/heap/find.cuh"),
+    ),
+    (
+        "everwarp/heap/guard.cuh",
+        include_str!("../device/heap/guard.cuh"),
+    ),
+    (
         "everwarp/heap/heap.cuh",
         include_str!("../device/heap/heap.cuh"),
     ),
     (
+        "everwarp/heap/owner.cuh",
+        include_str!("../device/heap/owner.cuh"),
+    ),
+    (
         "everwarp/heap/page.cuh",
         include_str!("../device/heap/page.cuh"),
+    ),
+    (
+        "everwarp/heap/realloc.cuh",
+        include_str!("../device/heap/realloc.cuh"),
+    ),
+    (
+        "everwarp/heap/run.cuh",
+        include_str!("../device/heap/run.cuh"),
+    ),
+    (
+        "everwarp/heap/sweep.cuh",
+        include_str!("../device/heap/sweep.cuh"),
+    ),
+    (
+        "everwarp/heap/task.cuh",
+        include_str!("../device/heap/task.cuh"),
     ),
     (
         "everwarp/lane/lane.cuh",

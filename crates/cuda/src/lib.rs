@@ -20,6 +20,8 @@ mod models;
 pub mod nvrtc;
 pub mod raw;
 mod tables;
+mod task_heap;
+mod vmm;
 
 pub use device::{CudaDevice, CudaUnavailable};
 pub use engine::CudaEngine;

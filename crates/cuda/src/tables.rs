@@ -21,9 +21,15 @@ pub(crate) struct Tables {
 }
 
 /// Lays tables out one after the other, each on a line of its own.
-struct Cursor(u64);
+#[derive(Default)]
+pub(crate) struct Cursor(u64);
 impl Cursor {
-    fn take<T>(&mut self, count: u64) -> u64 {
+    /// Bytes of all tables so far.
+    pub(crate) fn end(&self) -> u64 {
+        self.0
+    }
+    /// The offset of a table of `count` values.
+    pub(crate) fn take<T>(&mut self, count: u64) -> u64 {
         let at = self.0.next_multiple_of(256);
         self.0 = at + count * size_of::<T>() as u64;
         at
@@ -83,7 +89,8 @@ impl Tables {
             workers: DevPtr::new(at.take::<DevWorker>(warps)),
             params: DevPtr::new(at.take::<u8>(u64::from(INSTANCES * PARAM_BYTES))),
             saved_hands: DevPtr::new(at.take::<u32>(warps * u64::from(SAVED_HANDS))),
-            reserved: [0; 2],
+            heap: DevPtr::NULL,
+            reserved: 0,
             submission_slots: pools.submission_slots,
             completion_slots: pools.tokens,
             arena_tasks: pools.arena_tasks,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp_backend::{Backend, Image, Linked, Pools, Program};
+use everwarp_backend::{Backend, HeapConfig, Image, Linked, Pools, Program};
 use everwarp_cpu::CpuEngine;
 
 use crate::core::Core;
@@ -18,6 +18,7 @@ pub struct EngineBuilder<'d> {
     programs: Vec<&'static Program>,
     linked: Linked,
     pools: Pools,
+    heap: Option<HeapConfig>,
     size: Option<u32>,
     watchdog: Duration,
 }
@@ -30,6 +31,7 @@ impl<'d> EngineBuilder<'d> {
             programs,
             linked: Linked::default(),
             pools,
+            heap: None,
             size: None,
             watchdog: Duration::from_secs(10),
         }
@@ -47,6 +49,12 @@ impl<'d> EngineBuilder<'d> {
     /// Sets the sizes of rings and pools.
     pub fn pools(mut self, pools: Pools) -> Self {
         self.pools = pools;
+        self
+    }
+    /// Gives the engine a heap, from which its tasks allocate; by default it has none. It counts before what
+    /// [`pools`](Self::pools) says.
+    pub fn heap(mut self, heap: HeapConfig) -> Self {
+        self.heap = Some(heap);
         self
     }
     /// Sets the size: blocks on a GPU, threads on a CPU. By default, as many as the device holds.
@@ -74,9 +82,11 @@ impl<'d> EngineBuilder<'d> {
         for program in self.programs {
             append(&mut image, program)?;
         }
+        let mut pools = self.pools;
+        pools.heap = self.heap.unwrap_or(pools.heap);
         let backend: Box<dyn Backend> = match &self.device.opened {
-            Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, self.pools)?),
-            Opened::Cuda(device) => Box::new(device.start(&image, self.size, self.pools)?),
+            Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, pools)?),
+            Opened::Cuda(device) => Box::new(device.start(&image, self.size, pools)?),
         };
         Ok(Engine {
             core: Core::new(backend, image, self.watchdog),

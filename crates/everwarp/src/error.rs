@@ -128,6 +128,20 @@ pub enum Error {
         /// Elements asked for.
         len: usize,
     },
+    /// The engine has no heap, or one without owners.
+    #[error("the engine has no heap{with}: start it with EngineBuilder::heap")]
+    NoHeap {
+        /// What the heap lacks.
+        with: &'static str,
+    },
+    /// There is no such owner.
+    #[error("the heap has no owner {owner}: it was made for owners below {limit}")]
+    NoOwner {
+        /// The owner.
+        owner: u32,
+        /// Owners that there are.
+        limit: u32,
+    },
     /// A task broke a rule, and the engine ended.
     #[error("the engine ended: {what} in {function} (detail {detail:#x}); {fix}")]
     Fault {

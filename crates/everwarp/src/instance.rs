@@ -71,6 +71,11 @@ impl Instance {
     pub fn program(&self) -> &'static Program {
         self.program
     }
+    /// The owner of what its tasks allocate from the engine's heap. A later instance in the same slot has the same:
+    /// what should not outlive an instance, a task frees or releases.
+    pub fn owner(&self) -> u32 {
+        u32::from(self.slot) + 1
+    }
     /// A task of the program's function number `function`.
     ///
     /// # Panics

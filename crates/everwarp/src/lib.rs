@@ -90,6 +90,8 @@ mod error;
 #[cfg(not(loom))]
 mod grave;
 #[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
 mod instance;
 #[cfg(not(loom))]
 mod pending;
@@ -118,8 +120,9 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use error::{Error, StuckReason};
 pub use everwarp_backend::{
-    BackendError, EngineKind, Footprint, Function, HostCallMemory, Image, Linked, LinkedPart,
-    MAX_SPAWN, Order, PoolState, Pools, Program, Shape, TaskCx, TwinFn,
+    BackendError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
+    HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, PoolState,
+    Pools, Program, Shape, TaskCx, TwinFn,
 };
 pub use everwarp_contract::{DevPtr, DevTask, DevType, DevWorker, Layout, dev_struct, layout};
 #[cfg(not(loom))]

@@ -117,6 +117,7 @@ pub(crate) fn pools(submission_slots: u32, tokens: u32, arena_tasks: u32) -> Poo
         arena_tasks,
         tasks: 64,
         groups: 16,
+        ..Pools::default()
     }
 }
 
@@ -332,6 +333,9 @@ impl Backend for Mock {
             group_limit: 16,
             group_refusals: 0,
         })
+    }
+    fn heap(&self) -> Option<&dyn everwarp_backend::Heap> {
+        None
     }
     fn footprint(&self) -> Footprint {
         Footprint::default()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use everwarp::{Buffer, Device, Engine, Image, Linked, LinkedPart, Pools};
+use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
 use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
 
 use crate::config::{Config, HostConfig, Strings};
@@ -33,6 +33,7 @@ const POOLS: Pools = Pools {
     arena_tasks: 1 << 12,
     tasks: 2 << 20,
     groups: 2 << 20,
+    heap: HeapConfig::of(0),
 };
 /// How long processes have to end when their host does.
 const GRACE: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@
 
 pub mod bfs;
 pub mod fib;
+pub mod heap_probe;
 pub mod noop;
 pub mod operators;
 pub mod pagerank;
@@ -43,7 +44,8 @@ const fn lane(name: &'static str, twin: TwinFn) -> Function {
     }
 }
 
-/// All programs, in the order in which `everwarp programs` lists them. `probe` serves the tests.
+/// All programs, in the order in which `everwarp programs` lists them. `probe` and `heap_probe` serve the
+/// tests.
 pub const ALL: [&Program; 6] = [
     &bfs::PROGRAM,
     &pagerank::PROGRAM,

@@ -9,6 +9,8 @@ mod bench_programs;
 mod cases;
 #[path = "conformance/heap.rs"]
 mod heap;
+#[path = "conformance/heap_tasks.rs"]
+mod heap_tasks;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,9 +37,10 @@ fn all() -> impl Iterator<Item = &'static cases::Case> {
         .iter()
         .chain(bench_programs::ALL)
         .chain(heap::ALL)
+        .chain(heap_tasks::ALL)
 }
 
-/// Whether a case is one of this engine's: the device heap is a GPU's.
+/// Whether a case is one of this engine's: what tests the heap's kernels is a GPU's.
 fn concerns(engine: &str, case: &str) -> bool {
     engine == "cuda" || heap::ALL.iter().all(|c| c.0 != case)
 }

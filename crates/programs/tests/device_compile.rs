@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use everwarp::Image;
 use everwarp::cuda::image::source;
 use everwarp::cuda::nvrtc::Nvrtc;
-use everwarp_programs::{ALL, BENCH, probe};
+use everwarp_programs::{ALL, BENCH, heap_probe, probe};
 
 /// NVRTC, as `.ci/install-nvrtc` installs it or as the system has it. In CI it must be there.
 fn nvrtc() -> Option<Nvrtc> {
@@ -89,6 +89,16 @@ fn all_programs_together_for_each_architecture() {
     let image = Image::of(ALL.into_iter().chain([&probe::PROGRAM]).collect());
     let wrong = [80, 90, 100].map(|arch| compile(&nvrtc, &image, arch));
     no_frames(&wrong.concat());
+}
+
+#[test]
+fn programs_that_allocate() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let alone = Image::of(vec![&heap_probe::PROGRAM]);
+    let wrong = [80, 90].map(|arch| compile(&nvrtc, &alone, arch));
+    no_frames(&wrong.concat());
+    // There the calls of this program, which makes all of them, leave the kernel some words too few.
+    compile(&nvrtc, &alone, 100);
 }
 
 #[test]

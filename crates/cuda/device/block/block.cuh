@@ -1,5 +1,7 @@
 // What a block-shaped task function sees: all 256 threads, the same task.
 // fork() takes effect once, by thread 0; every thread may spawn, and the function's limit is the block's.
+// alloc(), free() and realloc() are called by all threads together, for one block of memory; each() gives the
+// view in which threads have blocks of their own.
 #pragma once
 #include "everwarp/warp/warp.cuh"
 
@@ -26,8 +28,35 @@ struct Block : Lane {
     children++;
     route(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
   }
+  __device__ __forceinline__ Lane& each() { return *this; }
+  __device__ __forceinline__ u8* alloc(u64 bytes) const { return alloc_for(owner(), bytes); }
+  __device__ __forceinline__ u8* alloc_for(u32 whose, u64 bytes) const {
+    u8* block = nullptr;
+    if (thread == 0) block = heap_task_alloc(bytes, whose);
+    return tell(block);
+  }
+  __device__ __forceinline__ void free(void* block) const {
+    // Not before the last thread has done with it.
+    __syncthreads();
+    if (thread == 0) heap_task_free((u8*)block, owner());
+  }
+  __device__ __forceinline__ u8* realloc(void* old, u64 bytes) const {
+    __syncthreads();
+    u8* block = nullptr;
+    if (thread < WARP) block = heap_realloc(thread == 0, (u8*)old, bytes, owner());
+    return tell(block);
+  }
 
  private:
+  // What thread 0 has, for all. The place is one in which no task is handed over while the block runs one.
+  __device__ __forceinline__ u8* tell(u8* block) const {
+    u64& place = shared().staging[0][0].arg;
+    if (thread == 0) place = (u64)block;
+    __syncthreads();
+    block = (u8*)place;
+    __syncthreads();
+    return block;
+  }
   __device__ __forceinline__ void open(u32 head, u64 arg) {
     if (thread != 0) return;
     if (forked == NONE || shared().block_then[place].head != NONE) {

@@ -1,5 +1,5 @@
 // What benchmarks and tests of the heap run: a kernel for each step, a thread for each slot or for several.
-#include "everwarp/heap/heap.cuh"
+#include "everwarp/heap/sweep.cuh"
 using namespace ew;
 
 namespace {
@@ -27,6 +27,25 @@ extern "C" __global__ void heap_empty(const __grid_constant__ DevHeap h, u8** sl
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= threads) return;
   for (u32 k = 0; k < each; k++) heap_free(h, slots[k * threads + i]);
+}
+// The same for owners: each 1,024 threads have one of them.
+__device__ u32 owner_of(u32 thread, u32 owners) { return 1 + thread / 1024 % owners; }
+extern "C" __global__ void heap_fill_owned(const __grid_constant__ DevHeap h, u8** slots, u32 threads, u32 each, u32 low, u32 high, u32 seed, u32 owners) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) {
+    const u32 slot = k * threads + i;
+    slots[slot] = heap_alloc_for(h, size_of(slot, low, high, seed), owner_of(i, owners));
+  }
+}
+extern "C" __global__ void heap_empty_owned(const __grid_constant__ DevHeap h, u8** slots, u32 threads, u32 each, u32 owners) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= threads) return;
+  for (u32 k = 0; k < each; k++) heap_free_any(h, slots[k * threads + i], owner_of(i, owners));
+}
+// Frees what an owner holds; any number of whole warps.
+extern "C" __global__ void heap_release_owner(const __grid_constant__ DevHeap h, u32 owner) {
+  heap_release(h, owner, (blockIdx.x * blockDim.x + threadIdx.x) / 32, gridDim.x * blockDim.x / 32);
 }
 // Each thread allocates and frees `rounds` times, and writes to what it got.
 extern "C" __global__ void heap_churn(const __grid_constant__ DevHeap h, u32 threads, u32 rounds, u32 low, u32 high, u32 seed) {
@@ -56,31 +75,15 @@ extern "C" __global__ void heap_mark(u8** slots, u32 count, u32 low, u32 high, u
 extern "C" __global__ void heap_trim(const __grid_constant__ DevHeap h) {
   for (u32 i = threadIdx.x; i < h.multiprocessors * HEAP_SLOTS; i += blockDim.x) h.active[i] = 0;
   __syncthreads();
-  for (u32 page = threadIdx.x; page < h.page_count; page += blockDim.x) {
-    DevHeapPage& p = h.pages[page];
-    const u32 state = p.state & ((1u << HEAP_STATE_BITS) - 1), generation = p.state >> HEAP_STATE_BITS;
-    if (state == HEAP_FREE || state == HEAP_RUN) continue;
-    if (state == HEAP_LISTED) {
-      clear(&h.listed[p.class_ * heap_words(h) + page / 32], 1u << page % 32, relaxed, gpu);
-      add(&h.counters->listed[p.class_], ~0u, relaxed, gpu);
-    }
-    if (heap_take_back(h, page, p.class_)) {
-      p.state = heap_state(generation + 1, HEAP_FREE);
-      fetch_or(&h.free[page / 32], 1u << page % 32, release, gpu);
-      add(&h.counters->free, 1, relaxed, gpu);
-    } else {
-      p.state = heap_state(generation, HEAP_UNLISTED);
-      heap_list(h, page, p.class_, generation);
-    }
-  }
+  if (threadIdx.x < 32) heap_reclaim(h, 0xffffffffu, threadIdx.x);
 }
 // A heap without blocks: all pages nobody's. Everything else was set to zero.
 extern "C" __global__ void heap_start(const __grid_constant__ DevHeap h) {
   const u32 page = blockIdx.x * blockDim.x + threadIdx.x;
-  if (page >= h.page_count) return;
+  if (page >= h.page_limit) return;
   h.pages[page].available = HEAP_NOBODYS;
   fetch_or(&h.free[page / 32], 1u << page % 32, relaxed, gpu);
-  add(&h.counters->free, 1, relaxed, gpu);
+  if (page == 0) store(&h.counters->pages, h.page_limit, relaxed, gpu);
 }
 
 // The same by CUDA's own device allocator.

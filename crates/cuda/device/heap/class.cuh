@@ -17,6 +17,10 @@ EW_FN u32 heap_class_bytes(u32 cls) {
   const u32 power = cls / 2 + 4;
   return cls % 2 == 0 ? 3u << (power - 1) : 2u << power;
 }
+// Bytes that a request takes: its class's, or whole pages. Requests beyond 2^63 are refused before.
+EW_FN u64 heap_takes(u64 bytes) {
+  return bytes <= HEAP_LARGEST_CLASS ? heap_class_bytes(heap_class((u32)bytes)) : (bytes + HEAP_PAGE_BYTES - 1) & ~(u64)(HEAP_PAGE_BYTES - 1);
+}
 EW_FN u32 heap_class_blocks(u32 cls) { return HEAP_PAGE_BYTES / heap_class_bytes(cls); }
 
 // A page that becomes this empty is listed again. Smaller holes are found when nothing else is left.

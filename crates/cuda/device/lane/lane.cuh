@@ -1,5 +1,6 @@
 // What a task function sees. The CPU twins' TaskCx has the same methods with the same meaning.
 #pragma once
+#include "everwarp/heap/task.cuh"
 #include "everwarp/system/egress.cuh"
 
 namespace ew {
@@ -24,6 +25,20 @@ struct Lane {
   __device__ __forceinline__ u32 tag() const { return tag_of(task.head); }
   __device__ __forceinline__ const u8* params() const { return everwarp_tables.params + instance_of(task.head) * PARAM_BYTES; }
   static __device__ __forceinline__ u64 pack(u32 lo, u32 hi) { return (u64)hi << 32 | lo; }
+
+  // The owner of what the task's instance allocates.
+  __device__ __forceinline__ u32 owner() const { return instance_of(task.head) + 1; }
+  // A block of the engine's heap, aligned to 16 and not zeroed; null when there is no room. Any set of lanes
+  // may ask together, and it is faster when they do.
+  __device__ __forceinline__ u8* alloc(u64 bytes) const { return alloc_for(owner(), bytes); }
+  __device__ __forceinline__ u8* alloc_for(u32 whose, u64 bytes) const { return heap_task_alloc(bytes, whose); }
+  // Frees a block, whoever allocated it. Null is nothing.
+  __device__ __forceinline__ void free(void* block) const { heap_task_free((u8*)block, owner()); }
+  // The block with another size, moved where it must be, which keeps its owner; null when there is no room, and
+  // then the old one stays. Without a block it allocates.
+  __device__ __forceinline__ u8* realloc(void* block, u64 bytes) const {
+    return heap_realloc(true, (u8*)block, bytes, owner());
+  }
 
   // The head of a task of this instance.
   __device__ __forceinline__ u32 head(u32 fn, u32 tag, u32 priority) const {

@@ -255,7 +255,6 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   }
   u32 low = got == WARP ? ALL : (1u << got) - 1;
   if ((matching & low) == low) {
-    __syncwarp();
     if (w.lane == 0) {
       if (newest) q.tail = tail - got;
       else q.head = head + got;

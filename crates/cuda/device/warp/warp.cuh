@@ -1,5 +1,7 @@
 // What a warp-shaped task function sees: a lane's view, the same task in all 32 lanes.
 // fork() is called by all lanes together; every lane may spawn, and the function's limit is the warp's.
+// alloc(), free() and realloc() are called by all lanes together, for one block of the warp; each() gives the
+// view in which lanes have blocks of their own.
 #pragma once
 #include "everwarp/lane/lane.cuh"
 
@@ -19,6 +21,31 @@ struct Warp : Lane {
     if (lane == 0) Lane::fork_collect(fn, tag);
     forked = __shfl_sync(0xffffffffu, forked, 0);
   }
+  __device__ __forceinline__ Lane& each() { return *this; }
+  __device__ __forceinline__ u8* alloc(u64 bytes) const { return alloc_for(owner(), bytes); }
+  __device__ __forceinline__ u8* alloc_for(u32 whose, u64 bytes) const {
+    u64 block = 0;
+    if (lane == 0) block = (u64)heap_task_alloc(bytes, whose);
+    return (u8*)__shfl_sync(ALL, block, 0);
+  }
+  __device__ __forceinline__ void free(void* block) const {
+    // Not before the last lane has done with it.
+    __syncwarp();
+    if (lane == 0) heap_task_free((u8*)block, owner());
+    __syncwarp();
+  }
+  __device__ __forceinline__ u8* realloc(void* block, u64 bytes) const {
+    __syncwarp();
+    return (u8*)__shfl_sync(ALL, (u64)heap_realloc(lane == 0, (u8*)block, bytes, owner()), 0);
+  }
+  // Frees every block of an owner that nobody allocates for any more, as one of `parts` warps that divide the
+  // heap among themselves: how many bytes came back.
+  __device__ __forceinline__ u64 release_owner(u32 whose, u32 part, u32 parts) const {
+    return heap_task_release(whose, part, parts);
+  }
+  // Likewise: reports the blocks behind whose end something was written, and answers how many there are. While
+  // nobody allocates or frees.
+  __device__ __forceinline__ u64 check_heap(u32 part, u32 parts) const { return heap_task_sweep(part, parts); }
 };
 
 // What a call of a warp-shaped function leaves in each lane.

@@ -2,9 +2,10 @@
 
 use everwarp_backend::BackendError;
 use everwarp_contract::heap::{
-    HEAP_CLASSES, HEAP_FREE, HEAP_PAGE_SHIFT, HEAP_PAGE_WORDS, HEAP_SLOTS, HEAP_STATE_BITS,
+    HEAP_CHECKED, HEAP_CLASSES, HEAP_ERRORS, HEAP_FREE, HEAP_OWNED, HEAP_PAGE_SHIFT,
+    HEAP_PAGE_TAGS, HEAP_PAGE_WORDS, HEAP_SLOTS, HEAP_STATE_BITS,
 };
-use everwarp_contract::{DevHeap, DevHeapCounters, DevPtr};
+use everwarp_contract::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevPtr};
 
 use super::Baseline;
 use super::launch::{Shape, args, blocks};
@@ -15,6 +16,10 @@ use super::memory::Memory;
 pub enum HeapWay {
     /// The device heap of everwarp.
     Ours,
+    /// The same with owners, of which each 1,024 threads have one.
+    Owned,
+    /// The same with guards as well.
+    Checked,
     /// CUDA's device `malloc` and `free`.
     Cuda,
 }
@@ -71,7 +76,15 @@ struct Tables {
     listed: Memory<u32>,
     active: Memory<u32>,
     counters: Memory<u64>,
+    tags: Memory<u32>,
+    owners: Memory<u64>,
+    errors: Memory<u64>,
 }
+
+/// Owners of a trial with owners, from 1 on.
+const TRIAL_OWNERS: u32 = 1024;
+/// Words of 8 bytes of a [`DevHeapOwner`].
+const OWNER_WORDS: usize = size_of::<DevHeapOwner>() / 8;
 
 /// A heap with slots for what is allocated from it. Nothing else may run on the device.
 pub struct HeapTrial<'b> {
@@ -97,11 +110,16 @@ impl<'b> HeapTrial<'b> {
         bytes: u64,
         slots: u32,
     ) -> Result<Self, BackendError> {
-        let pages = if way == HeapWay::Ours {
-            (bytes >> HEAP_PAGE_SHIFT) as u32
-        } else {
-            0
+        let pages = match way {
+            HeapWay::Cuda => 0,
+            _ => (bytes >> HEAP_PAGE_SHIFT) as u32,
         };
+        let mode = match way {
+            HeapWay::Ours | HeapWay::Cuda => 0,
+            HeapWay::Owned => HEAP_OWNED,
+            HeapWay::Checked => HEAP_OWNED | HEAP_CHECKED,
+        };
+        let tagged = if mode == 0 { 0 } else { pages as usize };
         let words = pages.div_ceil(32) as usize;
         let tables = Tables {
             base: Memory::new(on, (pages as usize) << (HEAP_PAGE_SHIFT - 2))?,
@@ -111,6 +129,9 @@ impl<'b> HeapTrial<'b> {
             listed: Memory::new(on, words * HEAP_CLASSES as usize)?,
             active: Memory::new(on, (on.multiprocessors * HEAP_SLOTS) as usize)?,
             counters: Memory::new(on, size_of::<DevHeapCounters>() / 8)?,
+            tags: Memory::new(on, tagged * HEAP_PAGE_TAGS as usize / 2)?,
+            owners: Memory::new(on, (TRIAL_OWNERS as usize + 1) * OWNER_WORDS)?,
+            errors: Memory::new(on, HEAP_ERRORS as usize * size_of::<DevHeapError>() / 8)?,
         };
         let heap = DevHeap {
             base: DevPtr::new(tables.base.at),
@@ -120,8 +141,13 @@ impl<'b> HeapTrial<'b> {
             listed: DevPtr::new(tables.listed.at),
             active: DevPtr::new(tables.active.at),
             counters: DevPtr::new(tables.counters.at),
-            page_count: pages,
+            tags: DevPtr::new(tables.tags.at),
+            owners: DevPtr::new(tables.owners.at),
+            errors: DevPtr::new(tables.errors.at),
+            page_limit: pages,
             multiprocessors: on.multiprocessors,
+            mode,
+            owner_limit: TRIAL_OWNERS + 1,
         };
         let made = Self {
             on,
@@ -172,9 +198,15 @@ impl<'b> HeapTrial<'b> {
         let (mut heap, mut slots) = (self.heap, self.slots.at + u64::from(first) * 8);
         let (mut threads, mut each, mut seed) = (threads, each, seed);
         let Sizes { mut low, mut high } = sizes;
+        let mut owners = TRIAL_OWNERS;
         // SAFETY: the kernels' parameters; the slots are there.
         unsafe {
             match self.way {
+                HeapWay::Owned | HeapWay::Checked => self.launch(
+                    c"heap_fill_owned",
+                    threads,
+                    &mut args![heap, slots, threads, each, low, high, seed, owners],
+                ),
                 HeapWay::Ours => self.launch(
                     c"heap_fill",
                     threads,
@@ -195,10 +227,15 @@ impl<'b> HeapTrial<'b> {
     /// The device refuses.
     pub fn empty(&self, first: u32, threads: u32, each: u32) -> Result<(), BackendError> {
         let (mut heap, mut slots) = (self.heap, self.slots.at + u64::from(first) * 8);
-        let (mut threads, mut each) = (threads, each);
+        let (mut threads, mut each, mut owners) = (threads, each, TRIAL_OWNERS);
         // SAFETY: the kernels' parameters; the slots are there.
         unsafe {
             match self.way {
+                HeapWay::Owned | HeapWay::Checked => self.launch(
+                    c"heap_empty_owned",
+                    threads,
+                    &mut args![heap, slots, threads, each, owners],
+                ),
                 HeapWay::Ours => self.launch(
                     c"heap_empty",
                     threads,
@@ -209,6 +246,31 @@ impl<'b> HeapTrial<'b> {
                 }
             }
         }
+    }
+
+    /// Frees what an owner holds, by a sweep of the whole heap.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn release(&self, owner: u32) -> Result<(), BackendError> {
+        let (mut heap, mut owner) = (self.heap, owner);
+        let threads = self.on.multiprocessors * 2048;
+        // SAFETY: the kernel's parameters.
+        unsafe { self.launch(c"heap_release_owner", threads, &mut args![heap, owner]) }
+    }
+
+    /// What owners from 1 on hold, in bytes as the heap rounds them.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn held(&self) -> Result<Vec<u64>, BackendError> {
+        let owners = self.tables.owners.read()?;
+        // The first word of each.
+        Ok(owners
+            .chunks_exact(OWNER_WORDS)
+            .skip(1)
+            .map(|o| o[0])
+            .collect())
     }
 
     /// Allocates and frees `rounds` times in each thread, and writes to each block. Ours only.
@@ -314,7 +376,7 @@ impl<'b> HeapTrial<'b> {
             wrong_frees: counters[1],
             free_pages: marked.min(free),
             blocks: bits(self.tables.used.read()?),
-            pages: self.heap.page_count,
+            pages: self.heap.page_limit,
         })
     }
 }

@@ -14,10 +14,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Threads allocate blocks, write every word of them, have them checked for overlaps, and free them; \
             allocating and freeing are timed on their own, a launch included. `device_malloc` is CUDA's own device \
             allocator, with fewer threads where it would take minutes. `until_refused` fills a heap of 1 GiB in steps \
-            and says how much of it was in use when a request was first refused.",
+            and says how much of it was in use when a request was first refused. `owned` blocks are counted for one \
+            of 1,024 owners each, `checked` ones have guards as well, and `release` frees at once what one owner holds.",
     parts: &[
         Part::many("device_malloc", On::Cuda, device_malloc),
         Part::many("heap", On::Cuda, heap),
+        Part::many("owned", On::Cuda, owned),
+        Part::many("checked", On::Cuda, checked),
+        Part::many("release", On::Cuda, release),
         Part::many("churn", On::Cuda, churn),
         Part::many("until_refused", On::Cuda, until_refused),
         Part::many("heap", On::Cpu, host),
@@ -110,6 +114,60 @@ fn heap(cx: &Context<'_>) -> Result<(), CliError> {
         let heap = HeapTrial::new(&kernels, HeapWay::Ours, bytes, case.threads * case.each)?;
         let names = ["allocate", "free"];
         measure(cx, &heap, &case, names, Role::Ours, 10)?;
+    }
+    Ok(())
+}
+
+/// Sizes at which owners and guards are measured.
+fn some_cases() -> impl Iterator<Item = Case> {
+    let names = ["16 B", "64 B", "256 B", "16 x 64 B", "4 to 8192 B"];
+    cases()
+        .into_iter()
+        .filter(move |c| names.contains(&c.name.as_str()))
+}
+
+fn with_owners(cx: &Context<'_>, way: HeapWay, names: [&str; 2]) -> Result<(), CliError> {
+    let kernels = Baseline::heaps(cx.gpu(), 8 << 20)?;
+    for case in some_cases() {
+        let largest = u64::from(case.threads) * u64::from(case.each) * u64::from(case.sizes.high);
+        let bytes = (largest * 5 / 2).max(2 << 30);
+        let heap = HeapTrial::new(&kernels, way, bytes, case.threads * case.each)?;
+        measure(cx, &heap, &case, names, Role::Ours, 10)?;
+    }
+    Ok(())
+}
+fn owned(cx: &Context<'_>) -> Result<(), CliError> {
+    with_owners(cx, HeapWay::Owned, ["allocate_owned", "free_owned"])
+}
+fn checked(cx: &Context<'_>) -> Result<(), CliError> {
+    with_owners(cx, HeapWay::Checked, ["allocate_checked", "free_checked"])
+}
+
+/// One owner of many loses what it holds; its neighbours keep theirs.
+fn release(cx: &Context<'_>) -> Result<(), CliError> {
+    let kernels = Baseline::heaps(cx.gpu(), 8 << 20)?;
+    for (name, sizes) in [
+        ("64 B", Sizes::of(64)),
+        ("4 to 8192 B", Sizes { low: 4, high: 8192 }),
+    ] {
+        let heap = HeapTrial::new(&kernels, HeapWay::Owned, 12 << 30, MILLION)?;
+        heap.fill(0, MILLION, 1, sizes, 1)?;
+        let before = heap.held()?;
+        let (mut times, mut right) = (Vec::new(), true);
+        for owner in 1..=10 {
+            let begin = Instant::now();
+            heap.release(owner)?;
+            times.push(begin.elapsed().as_secs_f64());
+            let held = heap.held()?;
+            let (gone, kept) = held.split_at(owner as usize);
+            right &= gone.iter().all(|&h| h == 0) && *kept == before[owner as usize..];
+        }
+        let what = "an owner's 1,024 blocks of a million, in a heap of 12 GiB";
+        let row = Row::new(what, "owner", 1.0, times)
+            .case(name)
+            .verified(right && heap.state()?.wrong_frees == 0)
+            .raw("bytes", before[0] as f64);
+        cx.emit(row)?;
     }
     Ok(())
 }

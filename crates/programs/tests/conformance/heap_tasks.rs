@@ -1,0 +1,491 @@
+//! The heap as tasks use it, on every engine: blocks keep apart, nothing is lost, owners get back what is theirs,
+//! and what is wrong is reported.
+
+use everwarp::{
+    BackendError, DevTask, Device, Engine, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
+    Select,
+};
+use everwarp_programs::heap_probe::{self, HeapProbe};
+
+use crate::cases::Case;
+
+pub(crate) const ALL: &[Case] = &[
+    ("heap_serves_tasks", heap_serves_tasks),
+    ("heap_serves_warps_and_blocks", heap_serves_warps_and_blocks),
+    ("heap_random_operations", heap_random_operations),
+    (
+        "heap_random_operations_checked",
+        heap_random_operations_checked,
+    ),
+    (
+        "heap_random_operations_of_all_sizes",
+        heap_random_operations_of_all_sizes,
+    ),
+    ("heap_is_full_and_then_empty", heap_is_full_and_then_empty),
+    ("heap_resizes_keep_contents", heap_resizes_keep_contents),
+    ("heap_owner_is_released", heap_owner_is_released),
+    ("heap_quotas_are_exact", heap_quotas_are_exact),
+    ("heap_mistakes_are_reported", heap_mistakes_are_reported),
+    ("heap_grows_while_tasks_run", heap_grows_while_tasks_run),
+    ("no_heap_is_an_error", no_heap_is_an_error),
+];
+
+const MIB: u64 = 1 << 20;
+/// In what tasks report: a request was refused.
+const REFUSED: u64 = 1 << 32;
+
+fn start(select: Select, heap: HeapConfig) -> Engine {
+    let device = Device::open(select).expect("the device opens");
+    let builder = device.engine().program(&heap_probe::PROGRAM).heap(heap);
+    builder.start().expect("the engine starts")
+}
+
+/// Fewer on the host, whose cores take the steps one by one.
+fn scaled(engine: &Engine, gpu: u32) -> u32 {
+    match engine.kind() {
+        EngineKind::Cuda => gpu,
+        EngineKind::Cpu => gpu / 16,
+    }
+}
+
+/// Runs a function for each argument and answers the sum of what its tasks report.
+fn run(engine: &Engine, probe: &HeapProbe, function: u32, tag: u8, args: &[(u32, u32)]) -> u64 {
+    let task = |&(lo, hi): &(u32, u32)| probe.instance.task(function).tag(tag).args(lo, hi).build();
+    let tasks: Vec<DevTask> = args.iter().map(task).collect();
+    let mut sum = 0;
+    for part in tasks.chunks(1 << 18) {
+        sum += engine
+            .submit_batch(part)
+            .and_then(|mut p| p.wait())
+            .expect("it runs")
+            .value;
+    }
+    sum
+}
+fn each(engine: &Engine, probe: &HeapProbe, function: u32, places: std::ops::Range<u32>) -> u64 {
+    let args: Vec<_> = places.map(|place| (place, 0)).collect();
+    run(engine, probe, function, 0, &args)
+}
+
+fn in_use(engine: &Engine) -> u64 {
+    engine.heap_stats().expect("there is a heap").in_use
+}
+fn is_empty(engine: &Engine) {
+    let stats = engine.heap_stats().expect("there is a heap");
+    assert_eq!(
+        (stats.in_use, stats.wrong_frees, stats.errors),
+        (0, 0, 0),
+        "{stats:?}"
+    );
+}
+/// Bytes that the heap counts for what was asked for at places with blocks.
+fn rounded(probe: &HeapProbe, guard: u64) -> u64 {
+    let blocks = probe.blocks.read().expect("it is read");
+    let sizes = probe.sizes.read().expect("it is read");
+    let there = blocks.iter().zip(&sizes).filter(|&(&block, _)| block != 0);
+    there
+        .map(|(_, &size)| everwarp_contract::heap::block_bytes(u64::from(size) + guard))
+        .sum()
+}
+
+/// Generations of blocks of all sizes side by side, freed in another order; each mode of heap.
+fn heap_serves_tasks(select: Select) {
+    for mode in [HeapMode::Plain, HeapMode::Owned, HeapMode::Checked] {
+        let engine = start(select, HeapConfig::of(1024 * MIB).mode(mode));
+        let n = scaled(&engine, 200_000);
+        let small = HeapProbe::new(&engine, n as usize, 1, 96).expect("it is made");
+        let mixed = HeapProbe::new(&engine, n as usize / 4, 4, 8192).expect("it is made");
+        let large = HeapProbe::new(&engine, 256, 30_000, 700_000).expect("it is made");
+        let counts = [(&small, n), (&mixed, n / 4), (&large, 256)];
+        for round in 0..3 {
+            for &(probe, count) in &counts {
+                // The smallest stay until the end.
+                if round > 0 && count == n {
+                    continue;
+                }
+                let served = each(&engine, probe, heap_probe::FILL, 0..count);
+                assert_eq!(served, count.into(), "{mode:?}, round {round}");
+            }
+            for &(probe, count) in &counts {
+                let wrong = each(&engine, probe, heap_probe::CHECK, 0..count);
+                assert_eq!(wrong, 0, "{mode:?}, round {round}");
+            }
+            let guard = if mode == HeapMode::Checked { 8 } else { 0 };
+            let held = |probe| rounded(probe, guard);
+            assert_eq!(in_use(&engine), held(&small) + held(&mixed) + held(&large));
+            if mode != HeapMode::Plain {
+                for &(probe, _) in &counts {
+                    let owner = engine
+                        .heap_owner(probe.instance.owner())
+                        .expect("it is one");
+                    assert_eq!(owner.in_use, held(probe), "{mode:?}");
+                }
+            }
+            each(&engine, &large, heap_probe::EMPTY, 0..256);
+            each(&engine, &mixed, heap_probe::EMPTY, 0..n / 4);
+        }
+        each(&engine, &small, heap_probe::EMPTY, 0..n);
+        is_empty(&engine);
+    }
+}
+
+fn heap_serves_warps_and_blocks(select: Select) {
+    let engine = start(select, HeapConfig::of(512 * MIB).mode(HeapMode::Checked));
+    let probe = HeapProbe::new(&engine, 2000, 1, 1).expect("it is made");
+    for (function, bytes) in [
+        (heap_probe::WARP, 700),
+        (heap_probe::BLOCK, 5000),
+        (heap_probe::BLOCK, 70_000),
+    ] {
+        let args: Vec<_> = (0..1000).map(|place| (place, bytes)).collect();
+        assert_eq!(run(&engine, &probe, function, 0, &args), 0);
+        let blocks = probe.blocks.read().expect("it is read");
+        let there = blocks[..1000].iter().filter(|&&b| b != 0).count();
+        assert_eq!(there, 500);
+        assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..1000), 0);
+        assert_eq!(in_use(&engine), rounded(&probe, 8));
+        each(&engine, &probe, heap_probe::EMPTY, 0..1000);
+    }
+    is_empty(&engine);
+}
+
+/// Millions of steps by all workers, each of which reads back every byte that it wrote.
+fn random_operations(select: Select, mode: HeapMode, high: u32, tasks: u32) {
+    let engine = start(select, HeapConfig::of(4096 * MIB).mode(mode));
+    let tasks = scaled(&engine, tasks);
+    let probe = HeapProbe::new(&engine, 4 * tasks as usize, 1, high).expect("it is made");
+    let args: Vec<_> = (0..tasks).map(|i| (i, 40)).collect();
+    assert_eq!(run(&engine, &probe, heap_probe::CHURN, 0, &args), 0);
+    assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..4 * tasks), 0);
+    if mode == HeapMode::Checked {
+        let parts: Vec<_> = (0..64).map(|i| (i, 64)).collect();
+        assert_eq!(run(&engine, &probe, heap_probe::SWEEP, 0, &parts), 0);
+        let owner = engine
+            .heap_owner(probe.instance.owner())
+            .expect("it is one");
+        assert_eq!(owner.in_use, in_use(&engine));
+    }
+    each(&engine, &probe, heap_probe::EMPTY, 0..4 * tasks);
+    is_empty(&engine);
+}
+fn heap_random_operations(select: Select) {
+    random_operations(select, HeapMode::Plain, 600, 100_000);
+}
+fn heap_random_operations_checked(select: Select) {
+    random_operations(select, HeapMode::Checked, 600, 100_000);
+}
+fn heap_random_operations_of_all_sizes(select: Select) {
+    random_operations(select, HeapMode::Checked, 60_000, 4000);
+}
+
+/// Filled until refused, freed, and filled with something else: nothing is lost.
+fn heap_is_full_and_then_empty(select: Select) {
+    const HEAP: u64 = 64 * MIB;
+    let engine = start(select, HeapConfig::of(HEAP));
+    let places = (HEAP / 512 + 1000) as u32;
+    let probe = HeapProbe::new(&engine, places as usize, 16, 2048).expect("it is made");
+    for round in 0..2 {
+        for bytes in [512, 0, 131_072, 300_000, 512] {
+            let asked = match bytes {
+                0 => places / 2,
+                bytes => (HEAP / u64::from(bytes) + 1000) as u32,
+            };
+            let args: Vec<_> = (0..asked).map(|place| (place, bytes)).collect();
+            let before = engine.heap_stats().expect("there is a heap").refused;
+            let served = run(&engine, &probe, heap_probe::FILL, 0, &args);
+            let stats = engine.heap_stats().expect("there is a heap");
+            assert_eq!(stats.refused - before, u64::from(asked) - served);
+            assert!(served < asked.into(), "{bytes}: {stats:?}");
+            // Requests that came while pages changed hands may have been refused early: one by one they fit.
+            let refill = || {
+                let blocks = probe.blocks.read().expect("it is read");
+                let none = args.iter().filter(|a| blocks[a.0 as usize] == 0).take(100);
+                let none: Vec<_> = none.copied().collect();
+                run(&engine, &probe, heap_probe::FILL, 0, &none)
+            };
+            while refill() != 0 {}
+            let stats = engine.heap_stats().expect("there is a heap");
+            // Requests of several pages cannot use every page.
+            let least = if bytes == 300_000 || bytes == 0 {
+                HEAP / 10 * 8
+            } else {
+                HEAP / 100 * 97
+            };
+            assert!(
+                stats.in_use >= least && stats.in_use <= HEAP,
+                "{bytes}: {stats:?}"
+            );
+            if bytes == 131_072 || bytes == 512 {
+                assert_eq!(stats.in_use, HEAP, "round {round}");
+            }
+            assert_eq!(
+                in_use(&engine),
+                rounded(&probe, 0),
+                "round {round}, {bytes}"
+            );
+            assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..asked), 0);
+            each(&engine, &probe, heap_probe::EMPTY, 0..asked);
+            is_empty(&engine);
+        }
+    }
+}
+
+fn heap_resizes_keep_contents(select: Select) {
+    for mode in [HeapMode::Plain, HeapMode::Checked] {
+        let engine = start(select, HeapConfig::of(1024 * MIB).mode(mode));
+        let n = scaled(&engine, 32_000);
+        let probe = HeapProbe::new(&engine, n as usize, 1, 300).expect("it is made");
+        assert_eq!(each(&engine, &probe, heap_probe::FILL, 0..n), n.into());
+        // Up and down, within a class and across, for some lanes of a warp and not for others.
+        for step in 1..6u32 {
+            let sizes = |place: u32| {
+                1 + (place * 37 + step * 901) % [0, 300, 5000, 40, 9000, 17][step as usize]
+            };
+            let args: Vec<_> = (0..n)
+                .filter(|p| p % 7 != step)
+                .map(|p| (p, sizes(p)))
+                .collect();
+            assert_eq!(
+                run(&engine, &probe, heap_probe::RESIZE, 0, &args),
+                0,
+                "step {step}"
+            );
+            assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..n), 0);
+        }
+        each(&engine, &probe, heap_probe::EMPTY, 0..n);
+        is_empty(&engine);
+        // Runs of pages, which grow into what is behind them or move.
+        assert_eq!(
+            run(
+                &engine,
+                &probe,
+                heap_probe::FILL,
+                0,
+                &[(0, 200_000), (1, 200_000), (2, 40_000)]
+            ),
+            3
+        );
+        for sizes in [
+            [200_000, 900_000, 40_000],
+            [1_000_000, 140_000, 100],
+            [50_000, 20_000, 2_000_000],
+        ] {
+            let args: Vec<_> = (0..3).zip(sizes).collect();
+            assert_eq!(run(&engine, &probe, heap_probe::RESIZE, 0, &args), 0);
+            assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..3), 0);
+            let guard = if mode == HeapMode::Checked { 8 } else { 0 };
+            assert_eq!(in_use(&engine), rounded(&probe, guard), "{sizes:?}");
+        }
+        // What does not fit stays as it was.
+        assert_eq!(
+            run(&engine, &probe, heap_probe::RESIZE, 0, &[(0, 1 << 30)]),
+            REFUSED
+        );
+        assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..3), 0);
+        each(&engine, &probe, heap_probe::EMPTY, 0..3);
+        is_empty(&engine);
+    }
+}
+
+fn heap_owner_is_released(select: Select) {
+    let engine = start(select, HeapConfig::of(1024 * MIB).mode(HeapMode::Checked));
+    let n = scaled(&engine, 60_000);
+    let probe = HeapProbe::new(&engine, n as usize, 1, 4000).expect("it is made");
+    // Neighbours of three owners in the same pages.
+    for owner in [101, 102, 103u8] {
+        let args: Vec<_> = (0..n)
+            .filter(|p| p % 3 == u32::from(owner) - 101)
+            .map(|p| (p, if p < 30 { 300_000 } else { 0 }))
+            .collect();
+        let served = run(&engine, &probe, heap_probe::FILL, owner, &args);
+        assert_eq!(served, args.len() as u64);
+    }
+    let held = |owner| engine.heap_owner(owner).expect("it is one").in_use;
+    let before = [101, 102, 103].map(held);
+    assert!(before.iter().all(|&b| b > 3_000_000), "{before:?}");
+    assert_eq!(in_use(&engine), before.iter().sum::<u64>());
+    let parts: Vec<_> = (0..50).map(|i| (i, 50)).collect();
+    assert_eq!(
+        run(&engine, &probe, heap_probe::RELEASE, 102, &parts),
+        before[1]
+    );
+    assert_eq!([101, 102, 103].map(held), [before[0], 0, before[2]]);
+    assert_eq!(in_use(&engine), before[0] + before[2]);
+    let others: Vec<_> = (0..n).filter(|p| p % 3 != 1).map(|p| (p, 0)).collect();
+    assert_eq!(run(&engine, &probe, heap_probe::CHECK, 0, &others), 0);
+    // What came back can be had again, by somebody else; the neighbours stay as they are.
+    let again: Vec<_> = (0..n).filter(|p| p % 3 == 1).map(|p| (p, 0)).collect();
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 104, &again),
+        again.len() as u64
+    );
+    assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..n), 0);
+    each(&engine, &probe, heap_probe::EMPTY, 0..n);
+    assert_eq!([101, 102, 103, 104].map(held), [0; 4]);
+    is_empty(&engine);
+}
+
+fn heap_quotas_are_exact(select: Select) {
+    let engine = start(select, HeapConfig::of(256 * MIB).mode(HeapMode::Owned));
+    let n = scaled(&engine, 160_000);
+    let probe = HeapProbe::new(&engine, n as usize, 1, 1).expect("it is made");
+    let owner = probe.instance.owner();
+    let quota = u64::from(n / 2) * 64;
+    engine
+        .set_heap_quota(owner, Some(quota))
+        .expect("it is set");
+    let args: Vec<_> = (0..n).map(|place| (place, 60)).collect();
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 0, &args),
+        u64::from(n / 2)
+    );
+    let held = engine.heap_owner(owner).expect("it is one");
+    assert_eq!((held.in_use, held.quota), (quota, Some(quota)));
+    assert_eq!(held.refused, u64::from(n - n / 2));
+    // Another owner is not concerned, nor is this one without the limit.
+    assert_eq!(run(&engine, &probe, heap_probe::CHECK, 0, &args), 0);
+    each(&engine, &probe, heap_probe::EMPTY, 0..n);
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 99, &args), n.into());
+    each(&engine, &probe, heap_probe::EMPTY, 0..n);
+    engine.set_heap_quota(owner, None).expect("it is set");
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &args), n.into());
+    each(&engine, &probe, heap_probe::EMPTY, 0..n);
+    is_empty(&engine);
+    let error = engine.heap_owner(257).expect_err("there is no such owner");
+    assert!(
+        matches!(
+            error,
+            Error::NoOwner {
+                owner: 257,
+                limit: 257
+            }
+        ),
+        "{error}"
+    );
+}
+
+fn heap_mistakes_are_reported(select: Select) {
+    let engine = start(select, HeapConfig::of(64 * MIB).mode(HeapMode::Checked));
+    let _first = HeapProbe::new(&engine, 1, 1, 1).expect("it is made");
+    let probe = HeapProbe::new(&engine, 8, 1, 1).expect("it is made");
+    let owner = probe.instance.owner();
+    assert_eq!(owner, 2);
+    let kinds = [
+        (1, 100, HeapErrorKind::FreedTwice, 128, owner),
+        (2, 100, HeapErrorKind::Foreign, 0, 0),
+        (3, 100, HeapErrorKind::MiddleOfBlock, 128, owner),
+        (4, 100, HeapErrorKind::Overflow, 128, owner),
+        (4, 4, HeapErrorKind::Overflow, 16, owner),
+        (4, 50_001, HeapErrorKind::Overflow, 131_072, owner),
+        (3, 300_000, HeapErrorKind::MiddleOfBlock, 393_216, owner),
+    ];
+    for (i, (mistake, asked, kind, bytes, whose)) in kinds.into_iter().enumerate() {
+        run(&engine, &probe, heap_probe::MISTAKE, 0, &[(mistake, asked)]);
+        let errors = engine.heap_errors().expect("they are read");
+        assert_eq!(errors.len(), i + 1, "{errors:?}");
+        let last = errors[i];
+        assert_eq!(
+            (last.kind, last.bytes, last.owner, last.by),
+            (kind, bytes, whose, owner)
+        );
+        let place = probe.blocks.read().expect("it is read")[mistake as usize];
+        let address = match mistake {
+            2 => probe.blocks.ptr().address(),
+            3 => place + 16,
+            _ => place,
+        };
+        assert_eq!(last.address, address);
+        let text = last.to_string();
+        assert!(
+            text.contains("owner 2") && text.contains(&format!("{address:#x}")),
+            "{text}"
+        );
+        if mistake == 3 {
+            each(&engine, &probe, heap_probe::EMPTY, 3..4);
+        }
+    }
+    // Nobody has freed this one: a sweep finds it.
+    run(&engine, &probe, heap_probe::MISTAKE, 0, &[(5, 1000)]);
+    let parts: Vec<_> = (0..8).map(|i| (i, 8)).collect();
+    assert_eq!(run(&engine, &probe, heap_probe::SWEEP, 0, &parts), 1);
+    let last = *engine
+        .heap_errors()
+        .expect("they are read")
+        .last()
+        .expect("there are some");
+    assert_eq!((last.kind, last.owner), (HeapErrorKind::Overflow, owner));
+    // What is wrong a thousand times is counted, and the first are kept.
+    run(&engine, &probe, heap_probe::MISTAKE, 0, &[(2, 0); 1000]);
+    let stats = engine.heap_stats().expect("there is a heap");
+    assert_eq!((stats.errors, stats.wrong_frees), (1008, 1004));
+    assert_eq!(engine.heap_errors().expect("they are read").len(), 64);
+    assert_eq!(stats.in_use, 1024);
+}
+
+fn heap_grows_while_tasks_run(select: Select) {
+    let engine = start(
+        select,
+        HeapConfig::of(16 * MIB)
+            .up_to(256 * MIB)
+            .mode(HeapMode::Owned),
+    );
+    let probe = HeapProbe::new(&engine, 4000, 1, 1).expect("it is made");
+    // Four times as much as there is; those that are refused ask again and again.
+    let ask: Vec<_> = (0..1000)
+        .map(|place| {
+            probe
+                .instance
+                .task(heap_probe::UNTIL)
+                .args(place, 65_536)
+                .build()
+        })
+        .collect();
+    let mut pending = engine.submit_batch(&ask).expect("it is submitted");
+    while engine.heap_stats().expect("there is a heap").refused == 0 {
+        std::thread::yield_now();
+    }
+    let before = engine.heap_stats().expect("there is a heap");
+    assert!(before.bytes == 16 * MIB && !pending.is_done(), "{before:?}");
+    let mut size = before.bytes;
+    while size < 128 * MIB {
+        let next = engine.grow_heap(5 * MIB).expect("there is memory");
+        assert_eq!(next, size + 16 * MIB);
+        size = next;
+    }
+    pending.wait().expect("it runs");
+    assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..1000), 0);
+    assert_eq!(in_use(&engine), rounded(&probe, 0));
+    // A block that is larger than the heap was.
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 0, &[(1000, 30 << 20)]),
+        0
+    );
+    assert_eq!(
+        engine.grow_heap(128 * MIB).expect("there is memory"),
+        256 * MIB
+    );
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 0, &[(1000, 30 << 20)]),
+        1
+    );
+    let error = engine.grow_heap(1).expect_err("that is the limit");
+    assert!(
+        matches!(error, Error::Backend(BackendError::HeapLimit { .. })),
+        "{error}"
+    );
+    each(&engine, &probe, heap_probe::EMPTY, 0..1001);
+    is_empty(&engine);
+}
+
+fn no_heap_is_an_error(select: Select) {
+    let engine = start(select, HeapConfig::default());
+    let probe = HeapProbe::new(&engine, 8, 1, 1).expect("it is made");
+    // Every request is refused.
+    assert_eq!(each(&engine, &probe, heap_probe::FILL, 0..8), 0);
+    let error = engine.heap_stats().expect_err("there is none");
+    assert!(error.to_string().contains("EngineBuilder::heap"), "{error}");
+    drop((probe, engine));
+    let plain = start(select, HeapConfig::of(1));
+    let error = plain.heap_owner(1).expect_err("it has no owners");
+    assert!(error.to_string().contains("owners"), "{error}");
+}
