@@ -141,3 +141,65 @@ impl Link for Wasi {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Loaded, LoadError> {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        Module::new("m", wat.encode().expect("it can be encoded")).compile(0)
+    }
+
+    fn refused(text: &str) -> String {
+        load(text).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn what_nobody_provides_is_named() {
+        let start = r#"(func (export "_start"))"#;
+        let own = refused(&format!(r#"(module (import "env" "log" (func)) {start})"#));
+        assert!(own.contains("env.log"), "{own}");
+        let new = r#"(import "wasi_snapshot_preview1" "fd_teleport" (func))"#;
+        let new = refused(&format!("(module {new} {start})"));
+        assert!(new.contains("fd_teleport"), "{new}");
+        assert!(refused("(module)").contains("_start"));
+        let takes = r#"(module (func (export "_start") (param i32)))"#;
+        assert!(refused(takes).contains("_start"));
+    }
+
+    #[test]
+    fn every_name_of_wasi_is_there_with_its_type() {
+        assert_eq!(wasi::names().count(), 46);
+        let seek = wasi::function_type("fd_seek").expect("it is there");
+        let types = [
+            ValueType::I32,
+            ValueType::I64,
+            ValueType::I32,
+            ValueType::I32,
+        ];
+        assert_eq!(seek.params, types);
+        assert_eq!(seek.results, [ValueType::I32]);
+        let exit = wasi::function_type("proc_exit").expect("it is there");
+        assert!(exit.results.is_empty());
+        // Another type than WASI's is found when the module is instantiated.
+        let text = r#"(module (import "wasi_snapshot_preview1" "fd_seek" (func (param i32) (result i32)))
+          (func (export "_start")))"#;
+        let loaded = load(text).expect("the name is known");
+        let error = loaded.instantiate(0, 50).expect_err("the type is not");
+        assert!(error.to_string().contains("fd_seek"), "{error}");
+    }
+
+    #[test]
+    fn tables_get_as_many_elements_as_they_start_with() {
+        let text = r#"(module (table 5000 funcref) (memory 2) (func (export "_start")))"#;
+        let loaded = load(text).expect("it is supported");
+        let initial = loaded.instantiate(2 * PAGE, 50).expect("it fits");
+        assert!(initial.block_bytes() > 5000 * 8);
+        assert!(
+            loaded.instantiate(PAGE, 50).is_err(),
+            "one page is too little"
+        );
+    }
+}
