@@ -58,10 +58,21 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Waits for an end or a failure, for a while at most.
-    pub(crate) fn await_end<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let waited = self.ended.wait_timeout(state, LOOK);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Waits for the end of a process or a failure, for a while at most.
+    pub(crate) fn await_end<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        pid: Pid,
+        most: Duration,
+    ) -> MutexGuard<'s, State> {
+        state.awaited.push(pid);
+        let waited = self.ended.wait_timeout(state, most.min(LOOK));
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut awaited = state.awaited.iter();
+        if let Some(at) = awaited.position(|other| *other == pid) {
+            state.awaited.swap_remove(at);
+        }
+        state
     }
 
     fn fail(&self, error: &dyn std::fmt::Display) {
@@ -213,8 +224,12 @@ impl Shared {
             stdout: exit.stdout,
             stderr: exit.stderr,
         });
+        // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
+        let awaited = state.awaited.contains(&pid);
         drop(state);
-        self.ended.notify_all();
+        if awaited {
+            self.ended.notify_all();
+        }
         if more {
             self.call_dispatcher();
         }

@@ -294,7 +294,8 @@ impl Host {
             if let Some(after) = timeout.filter(|t| begin.elapsed() >= *t) {
                 return Err(everwarp::Error::Timeout { after });
             }
-            state = self.shared.await_end(state);
+            let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
+            state = self.shared.await_end(state, pid, most);
         }
     }
 

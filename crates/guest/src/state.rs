@@ -100,6 +100,8 @@ pub(crate) struct State {
     pub(crate) entries: Vec<Entry>,
     pub(crate) free: Vec<u32>,
     pub(crate) lines: Vec<Line>,
+    /// Those that somebody waits for, once for each who does.
+    pub(crate) awaited: Vec<Pid>,
     /// Why the host cannot go on.
     pub(crate) failed: Option<String>,
     pub(crate) stop: bool,
