@@ -73,9 +73,11 @@ struct Call {
   // Whether nothing is on its way: then there is a slot, to be filled and posted.
   __device__ __forceinline__ bool fresh() const {
     if (p->call != 0) return false;
+    // The answer to this comes while a slot is looked for.
+    const u32 others = ew::fetch_add(p->table->calls, 1, ew::relaxed, ew::gpu);
     p->call = take_slot(ring()) + 1;
     p->call_bytes = 0;
-    p->waits = ew::fetch_add(p->table->calls, 1, ew::relaxed, ew::gpu) < SPINNING_CALLS ? SPINS : POSTED;
+    p->waits = others < SPINNING_CALLS ? SPINS : POSTED;
     return true;
   }
   __device__ __forceinline__ void arg(u32 k, u64 v) const { header().args[k] = v; }
