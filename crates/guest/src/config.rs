@@ -8,8 +8,8 @@ pub struct HostConfig {
     /// Processes of each module that are on the GPU at once; more wait. Every one costs its memory, so no more
     /// than [`HostConfig::memory_budget`] allows are made.
     pub places: u32,
-    /// Bytes of linear memory that each process may grow to, which are reserved for it; without it what its
-    /// module starts with and up to 64 MiB more, as the budget allows.
+    /// Bytes that linear memory and the tables it starts with (8 an element) may take in each process, which are
+    /// reserved for it; without it what its module starts with and up to 64 MiB more, as the budget allows.
     pub memory: Option<u64>,
     /// Bytes of device memory for all places together.
     pub memory_budget: u64,

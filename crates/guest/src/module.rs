@@ -92,6 +92,12 @@ impl Loaded {
         self.compiled.memory().map_or(0, |m| m.min * PAGE)
     }
 
+    /// Bytes of the tables that an instance starts with, 8 for each element.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let tables = 0..self.compiled.table_count();
+        tables.map(|t| self.compiled.table(t).1.min * 8).sum()
+    }
+
     /// Bytes of linear memory that an instance can have at most.
     pub(crate) fn memory_most(&self) -> u64 {
         match self.compiled.memory() {
@@ -195,6 +201,7 @@ mod tests {
     fn tables_get_as_many_elements_as_they_start_with() {
         let text = r#"(module (table 5000 funcref) (memory 2) (func (export "_start")))"#;
         let loaded = load(text).expect("it is supported");
+        assert_eq!(loaded.table_bytes(), 40_000);
         let initial = loaded.instantiate(2 * PAGE, 50).expect("it fits");
         assert!(initial.block_bytes() > 5000 * 8);
         assert!(

@@ -86,13 +86,16 @@ impl Places {
     ) -> Result<Self, StartError> {
         let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
         let share = config.memory_budget / u64::from(config.places.max(1));
-        let automatic = || (needs + GROWTH.min(share.saturating_sub(needs + SAVE_MOST))).min(most);
-        let memory = config.memory.unwrap_or_else(automatic).min(most) / PAGE * PAGE;
-        if memory < needs {
+        // As on the CPU engine, a limit covers the tables too.
+        let tables = loaded.table_bytes();
+        let automatic = || needs + GROWTH.min(share.saturating_sub(needs + SAVE_MOST));
+        let limit = config.memory.map(|limit| limit.saturating_sub(tables));
+        let memory = limit.unwrap_or_else(automatic).min(most) / PAGE * PAGE;
+        if memory < needs || config.memory.is_some_and(|limit| limit < needs + tables) {
             return Err(StartError::Memory {
                 module: loaded.name.clone(),
-                needs,
-                limit: memory,
+                needs: needs + tables,
+                limit: config.memory.unwrap_or(memory),
             });
         }
         let initial = loaded.instantiate(memory, common.depth);

@@ -311,6 +311,11 @@ impl Compiled {
         self.module.memory
     }
 
+    /// How many tables there are, imported ones included.
+    pub fn table_count(&self) -> u32 {
+        self.module.tables.len() as u32
+    }
+
     /// Element type and declared size of a table.
     pub fn table(&self, table: u32) -> (ValueType, Limits) {
         let table = &self.module.tables[table as usize];
