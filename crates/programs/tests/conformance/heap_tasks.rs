@@ -205,11 +205,12 @@ fn heap_is_full_and_then_empty(select: Select) {
             };
             while refill() != 0 {}
             let stats = engine.heap_stats().expect("there is a heap");
-            // Requests of several pages cannot use every page.
-            let least = if bytes == 300_000 || bytes == 0 {
-                HEAP / 10 * 8
-            } else {
-                HEAP / 100 * 97
+            // Requests of several pages cannot use every page. Of so small a heap mixed sizes that come all at
+            // once leave many pages half used, because every multiprocessor takes pages of every class first.
+            let least = match bytes {
+                0 => HEAP / 2,
+                300_000 => HEAP / 10 * 8,
+                _ => HEAP / 100 * 97,
             };
             assert!(
                 stats.in_use >= least && stats.in_use <= HEAP,
