@@ -35,7 +35,7 @@ mod wasi;
 
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
-pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams};
+pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]

@@ -25,6 +25,7 @@
 
 mod config;
 mod counters;
+mod descriptors;
 mod dir;
 mod errno;
 mod exit;
@@ -46,6 +47,7 @@ mod wasi;
 
 pub use config::{Config, Directory, Input, Output};
 pub use counters::{CALLS, Counts};
+pub use descriptors::descriptor_limit;
 pub use errno::Errno;
 pub use exit::{Captured, Exit, Reason};
 pub use input::HostInput;
