@@ -1,5 +1,5 @@
-//! Twin of `device/grid/idle.cuh` (`go_idle`, `claim_idle`, `give`) and of `check_inbox`, `anything` and the
-//! announcing and polling in `wait` of `device/grid/refill.cuh`. One word of bits; a giver publishes to a
+//! Twin of `device/grid/idle.cuh` (`go_idle`, `claim_idle`, `give`, one lane of `scatter`) and of `check_inbox`,
+//! `receive`, `anything` and the announcing and polling in `wait` of `device/grid/refill.cuh`. One word of bits; a giver publishes to a
 //! deque of its own, and `anything` looks at the counts of all.
 //!
 //! The idle warp fences between its bit and its look at what is public; a publisher does not fence between
@@ -18,6 +18,9 @@ use loom::thread;
 
 use super::deque::{self, Deque};
 use super::{NONE, Tally, explore};
+
+/// In the inbox: it holds a single task.
+const INBOX_TASK: u64 = u32::MAX as u64;
 
 /// What a mutant weakens.
 #[derive(Clone, Copy)]
@@ -43,6 +46,8 @@ struct Grid {
     idle_bits: AtomicU32,
     idle_warps: AtomicU32,
     inbox: AtomicU64,
+    /// The single task in the inbox, when it says so.
+    task: AtomicU64,
     /// A giver's deque each; giver `i` has chunk `i`.
     deques: Vec<Deque>,
     tally: Tally,
@@ -55,6 +60,7 @@ impl Grid {
             idle_bits: AtomicU32::new(0),
             idle_warps: AtomicU32::new(0),
             inbox: AtomicU64::new(0),
+            task: AtomicU64::new(0),
             deques: (0..givers)
                 .map(|_| Deque::new(chunks, deque::AS_WRITTEN))
                 .collect(),
@@ -88,6 +94,25 @@ impl Grid {
             self.deques[from].publish(chunk);
         }
         claimed
+    }
+
+    /// Sends one task to the idle warp, if it is idle.
+    fn scatter(&self, task: u64) -> bool {
+        let claimed = self.claim_idle();
+        if claimed {
+            self.task.store(task, Relaxed);
+            self.inbox.store(INBOX_TASK, self.rules.give);
+        }
+        claimed
+    }
+
+    /// The single task in the inbox.
+    fn receive(&self) -> Option<u64> {
+        if self.inbox.load(Acquire) == 0 {
+            return None;
+        }
+        self.inbox.store(0, Relaxed);
+        Some(self.task.load(Relaxed))
     }
 
     fn anything(&self) -> bool {
@@ -229,6 +254,52 @@ fn look_once(publisher_fences: bool, idle_fences: bool) {
         let sees_idle = publisher.join().unwrap();
         assert!(sees_chunk || sees_idle, "they missed each other");
     });
+}
+
+/// A warp is sent one task after the other, each when it is idle.
+fn scattered(tasks: u64, rules: Rules) {
+    explore(move || {
+        let grid = Grid::new(1, 0, rules);
+        let giver = {
+            let grid = grid.clone();
+            thread::spawn(move || {
+                for task in 1..=tasks {
+                    while !grid.scatter(task) {
+                        thread::yield_now();
+                    }
+                }
+            })
+        };
+        for task in 1..=tasks {
+            grid.go_idle();
+            let got = loop {
+                match grid.receive() {
+                    Some(got) => break got,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(got, task, "stale task");
+        }
+        giver.join().unwrap();
+        assert_eq!(grid.receive(), None);
+    });
+}
+
+#[test]
+fn single_tasks_reach_who_waits() {
+    scattered(2, AS_WRITTEN);
+}
+
+#[test]
+#[should_panic(expected = "stale task")]
+fn mutant_a_relaxed_scatter_hides_the_task() {
+    scattered(
+        1,
+        Rules {
+            give: Relaxed,
+            ..AS_WRITTEN
+        },
+    );
 }
 
 #[test]
