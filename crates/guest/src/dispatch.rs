@@ -7,10 +7,12 @@ use everwarp::{DevPtr, Engine, Pending};
 use everwarp_wasi::{Events, Service, Woken};
 use everwarp_wasm::Trap;
 
+use everwarp_interface::Pid;
+
 use crate::exit::{Exit, Reason};
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Phase, Pid, Running, State};
+use crate::state::{Phase, Running, State};
 
 /// How often a failed engine is looked for while nothing ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -146,8 +148,8 @@ impl Shared {
             let Some(pid) = line.waiting.pop_front() else {
                 break;
             };
-            let entry = &mut state.entries[pid.slot as usize];
-            if entry.generation != pid.generation || !matches!(entry.phase, Phase::Queued(_)) {
+            let entry = &mut state.entries[pid.slot() as usize];
+            if entry.generation != pid.generation() || !matches!(entry.phase, Phase::Queued(_)) {
                 // It was ended while it waited.
                 continue;
             }
@@ -170,7 +172,7 @@ impl Shared {
                 fuel: job.fuel,
                 flags: job.flags,
             });
-            state.entries[pid.slot as usize].phase = Phase::Running(Running {
+            state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
                 place_generation: generation,
@@ -212,7 +214,7 @@ impl Shared {
         };
         line.free.push(place);
         let more = !line.waiting.is_empty();
-        let entry = &mut state.entries[pid.slot as usize];
+        let entry = &mut state.entries[pid.slot() as usize];
         let (elapsed, fuel) = match &entry.phase {
             Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),
             _ => (Duration::ZERO, 0),

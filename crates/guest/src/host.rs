@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
 use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
 
+use everwarp_interface::Pid;
+
 use crate::config::{Config, HostConfig, Strings};
 use crate::dispatch::{Ears, Shared};
 use crate::error::{SpawnError, StartError};
@@ -17,7 +19,7 @@ use crate::exit::Exit;
 use crate::layout::{DevProcessTable, PROCESS_COLLECTS};
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
-use crate::state::{Job, Line, Occupied, Phase, Pid, State};
+use crate::state::{Job, Line, Occupied, Phase, State};
 use crate::{program, strings};
 
 /// The least depth of calls with which ordinary programs run.
@@ -244,7 +246,7 @@ impl Host {
                     handles: config.handles.max(3 + config.directories.len() as u32),
                 }),
             };
-            state.entries[pid.slot as usize].phase = Phase::Queued(job);
+            state.entries[pid.slot() as usize].phase = Phase::Queued(job);
             state.lines[module].waiting.push_back(pid);
             pids.push(pid);
         }
@@ -313,10 +315,7 @@ impl Host {
         let entries = state.entries.iter().enumerate();
         let alive =
             entries.filter(|(_, e)| matches!(e.phase, Phase::Queued(_) | Phase::Running(_)));
-        let pid = |(slot, e): (usize, &crate::state::Entry)| Pid {
-            slot: slot as u32,
-            generation: e.generation,
-        };
+        let pid = |(slot, e): (usize, &crate::state::Entry)| Pid::new(slot as u32, e.generation);
         alive.map(pid).collect()
     }
 }

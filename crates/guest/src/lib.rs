@@ -35,10 +35,10 @@ mod wasi;
 
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
+pub use everwarp_interface::Pid;
 pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]
 pub use host::image;
 pub use module::Module;
-pub use state::Pid;

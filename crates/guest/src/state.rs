@@ -1,39 +1,13 @@
 //! What the host knows of its processes.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::Buffer;
+use everwarp_interface::Pid;
 
 use crate::exit::Exit;
-
-/// A process of one host: a slot of the host's list, and which of the slot's processes it is. A slot is used
-/// again after its process has been waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pid {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
-
-impl Pid {
-    /// The slot in the host's list.
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-    /// Which of the slot's processes this is, from 1.
-    pub const fn generation(self) -> u32 {
-        self.generation
-    }
-}
-
-/// The slot, and behind a point the generation.
-impl fmt::Display for Pid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.slot, self.generation)
-    }
-}
 
 /// What a process needs to start.
 #[derive(Debug)]
@@ -120,16 +94,13 @@ impl State {
         let entry = &mut self.entries[slot as usize];
         entry.generation = entry.generation.wrapping_add(1).max(1);
         entry.phase = phase;
-        Pid {
-            slot,
-            generation: entry.generation,
-        }
+        Pid::new(slot, entry.generation)
     }
 
     /// The process's entry, unless it has been waited for.
     pub(crate) fn entry(&mut self, pid: Pid) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(pid.slot as usize)?;
-        let there = entry.generation == pid.generation && !matches!(entry.phase, Phase::Free);
+        let entry = self.entries.get_mut(pid.slot() as usize)?;
+        let there = entry.generation == pid.generation() && !matches!(entry.phase, Phase::Free);
         there.then_some(entry)
     }
 
@@ -140,7 +111,7 @@ impl State {
             return None;
         }
         let phase = std::mem::replace(&mut entry.phase, Phase::Free);
-        self.free.push(pid.slot);
+        self.free.push(pid.slot());
         match phase {
             Phase::Exited(exit) => Some(exit),
             _ => None,
@@ -172,7 +143,7 @@ mod tests {
         assert_eq!(state.take(first), Some(exit()));
         assert_eq!(state.take(first), None, "it has been waited for");
         let second = state.insert(Phase::Exited(exit()));
-        assert_eq!(second.slot, first.slot);
+        assert_eq!(second.slot(), first.slot());
         assert_ne!(second, first);
         assert!(state.entry(first).is_none());
         assert_eq!(state.take(second), Some(exit()));

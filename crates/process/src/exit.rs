@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use everwarp_interface::Captured;
+
 /// What went wrong in a trap; the names are those of the GPU compiler's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -110,15 +112,6 @@ impl fmt::Display for Reason {
             other => f.write_str(other.word()),
         }
     }
-}
-
-/// What a captured stream holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// The bytes, as many as the limit allows.
-    pub bytes: Vec<u8>,
-    /// Whether the process wanted to write more and was refused.
-    pub refused: bool,
 }
 
 /// How a process ended and what it took.

@@ -9,11 +9,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, available_parallelism};
 use std::time::Duration;
 
+use everwarp_interface::Pid;
+
 use crate::config::Config;
 use crate::engines::{Engines, POOL};
 use crate::epoch::Kills;
 use crate::exit::{Exit, Reason, TrapKind};
-use crate::pid::{Pid, StalePid};
+use crate::pid::StalePid;
 use crate::process::{Killed, Process, State};
 use crate::program::Program;
 use crate::run::run;

@@ -33,8 +33,9 @@ mod run;
 mod sink;
 mod table;
 
-pub use config::{Config, Directory, Input, Output};
-pub use exit::{Captured, Exit, Reason, TrapKind};
+pub use config::{Config, Directory};
+pub use everwarp_interface::{Captured, Input, Output, Pid};
+pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
-pub use pid::{Pid, StalePid};
+pub use pid::StalePid;
 pub use program::{LoadError, Program};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use everwarp_interface::Pid;
+
 use crate::config::Config;
 use crate::exit::Exit;
-use crate::pid::Pid;
 use crate::program::Program;
 
 /// Tells a running process to end, both its compiled code and a host call that it waits in.

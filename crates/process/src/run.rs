@@ -10,10 +10,11 @@ use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
-use crate::config::{Config, Input, Output};
+use everwarp_interface::{Input, Output, Pid};
+
+use crate::config::Config;
 use crate::exit::{Exit, Reason, TrapKind};
 use crate::limits::Limits;
-use crate::pid::Pid;
 use crate::process::KillSwitch;
 use crate::program::Program;
 use crate::sink::Sink;

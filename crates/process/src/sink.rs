@@ -7,15 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use everwarp_interface::{Captured, LINE_LIMIT, Lines, tagged};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
-
-use crate::exit::Captured;
-
-/// Longer lines are passed on in several.
-const LINE_LIMIT: usize = 64 << 10;
 
 /// "No space left on device", which the guest gets as `ENOSPC`.
 const NO_SPACE: i32 = if cfg!(windows) { 112 } else { 28 };
@@ -32,7 +28,7 @@ enum Target {
     Lines {
         tag: String,
         to_stderr: bool,
-        line: Vec<u8>,
+        line: Lines,
     },
 }
 
@@ -43,7 +39,7 @@ impl Sink {
     }
 
     pub(crate) fn lines(tag: String, to_stderr: bool) -> Self {
-        let line = Vec::new();
+        let line = Lines::default();
         Self(Arc::new(Mutex::new(Target::Lines {
             tag,
             to_stderr,
@@ -64,9 +60,9 @@ impl Sink {
                 to_stderr,
                 line,
             } => {
-                if !line.is_empty() {
+                if let Some(line) = line.rest() {
                     // The process has ended: there is nobody left to tell of a closed pipe.
-                    drop(pass_on(tag, *to_stderr, &take(line)));
+                    drop(pass_on(tag, *to_stderr, &line));
                 }
                 None
             }
@@ -89,38 +85,17 @@ impl Sink {
                 tag,
                 to_stderr,
                 line,
-            } => {
-                let whole = match bytes.iter().rposition(|b| *b == b'\n') {
-                    Some(end) => {
-                        let (ended, rest) = bytes.split_at(end + 1);
-                        let mut whole = take(line);
-                        whole.extend_from_slice(ended);
-                        line.extend_from_slice(rest);
-                        whole
-                    }
-                    None => {
-                        line.extend_from_slice(bytes);
-                        match line.len() < LINE_LIMIT {
-                            true => return Ok(()),
-                            false => take(line),
-                        }
-                    }
-                };
-                pass_on(tag, *to_stderr, &whole)
-            }
+            } => match line.add(bytes) {
+                None => Ok(()),
+                Some(whole) => pass_on(tag, *to_stderr, &whole),
+            },
         }
     }
 }
 
 /// Writes lines under one lock, each behind the tag and before a line feed.
 fn pass_on(tag: &str, to_stderr: bool, lines: &[u8]) -> io::Result<()> {
-    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
-    let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
-    for line in lines.split(|b| *b == b'\n') {
-        text.extend_from_slice(tag.as_bytes());
-        text.extend_from_slice(line);
-        text.push(b'\n');
-    }
+    let text = tagged(tag, lines);
     match to_stderr {
         true => io::stderr().lock().write_all(&text),
         false => {

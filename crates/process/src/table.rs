@@ -1,6 +1,8 @@
 //! Slots that are used again, and generations that tell their users apart.
 
-use crate::pid::{Pid, StalePid};
+use everwarp_interface::Pid;
+
+use crate::pid::StalePid;
 
 struct Slot<T> {
     generation: u32,
@@ -37,15 +39,15 @@ impl<T> Table<T> {
         let entry = &mut self.slots[slot as usize];
         entry.generation += 1;
         let generation = entry.generation;
-        let pid = Pid { slot, generation };
+        let pid = Pid::new(slot, generation);
         entry.value = Some(make(pid));
         Some(pid)
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Result<&T, StalePid> {
         self.slots
-            .get(pid.slot as usize)
-            .filter(|s| s.generation == pid.generation)
+            .get(pid.slot() as usize)
+            .filter(|s| s.generation == pid.generation())
             .and_then(|s| s.value.as_ref())
             .ok_or(StalePid(pid))
     }
@@ -53,10 +55,10 @@ impl<T> Table<T> {
     /// Takes a value out. A slot whose generations are used up is not used again.
     pub(crate) fn remove(&mut self, pid: Pid) -> Result<T, StalePid> {
         self.get(pid)?;
-        let slot = &mut self.slots[pid.slot as usize];
+        let slot = &mut self.slots[pid.slot() as usize];
         let value = slot.value.take().ok_or(StalePid(pid))?;
         if slot.generation < u32::MAX {
-            self.free.push(pid.slot);
+            self.free.push(pid.slot());
         }
         Ok(value)
     }
@@ -90,10 +92,7 @@ mod tests {
         let mut table = Table::new();
         table.insert(|_| ()).expect("there is room");
         table.slots[0].generation = u32::MAX;
-        let last = crate::Pid {
-            slot: 0,
-            generation: u32::MAX,
-        };
+        let last = everwarp_interface::Pid::new(0, u32::MAX);
         assert_eq!(table.remove(last), Ok(()));
         let next = table.insert(|_| ()).expect("there is room");
         assert_eq!((next.slot(), next.generation()), (1, 1));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use everwarp_interface::{Input, Output};
 
 /// A directory of the host that a process may use, with everything beneath it and nothing beside it.
 ///
@@ -47,40 +48,6 @@ impl Directory {
         self.read_only = read_only;
         self
     }
-}
-
-/// Where a process reads its standard input.
-#[derive(Clone, Debug, Default)]
-pub enum Input {
-    /// There is none: the first read is at the end.
-    #[default]
-    Empty,
-    /// The host's own. Processes that share it race for its bytes.
-    Inherit,
-    /// These bytes.
-    Bytes(Vec<u8>),
-}
-
-/// Where a process's standard output or standard error goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// To the host's stream of the same name, byte for byte as it is written.
-    #[default]
-    Inherit,
-    /// To a stream of the host in whole lines, so that those of several processes do not mix. The last line
-    /// gets its line feed if it has none; a line longer than 64 KiB arrives as several.
-    Lines {
-        /// Whether the process's name in brackets stands before each line.
-        tag: bool,
-        /// Whether the lines go to the host's standard error, whichever stream the process wrote to.
-        to_stderr: bool,
-    },
-    /// Kept for the [`Exit`](crate::Exit). A write beyond the limit is answered with `ENOSPC`, and the exit
-    /// says so.
-    Capture {
-        /// How many bytes are kept at most.
-        limit: usize,
-    },
 }
 
 /// What a process is given by the host. Arguments, environment and clocks are the device's to give.

@@ -3,6 +3,7 @@
 use everwarp_contract::hostcall::{
     EXIT_KILLED, EXIT_NORMAL, EXIT_OUT_OF_FUEL, EXIT_OUT_OF_MEMORY, EXIT_TRAP,
 };
+use everwarp_interface::Captured;
 
 use crate::errno::{Errno, Result};
 use crate::request::Request;
@@ -45,15 +46,6 @@ impl Reason {
             _ => return Err(Errno::INVAL),
         })
     }
-}
-
-/// What a captured stream holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// The bytes, as many as the limit allows.
-    pub bytes: Vec<u8>,
-    /// Whether the process wanted to write more and was refused.
-    pub refused: bool,
 }
 
 /// How a process ended and what it left.

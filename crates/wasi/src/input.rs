@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::config::Input;
+use everwarp_interface::Input;
+
 use crate::errno::{Errno, Result};
 use crate::request::DATA_BYTES;
 use crate::sink::lock;

@@ -4,12 +4,9 @@ use std::io::{self, Write};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::Output;
-use crate::errno::{Errno, Result};
-use crate::exit::Captured;
+use everwarp_interface::{Captured, Lines, Output, tagged};
 
-/// Longer lines are passed on in several.
-pub const LINE_LIMIT: usize = 64 << 10;
+use crate::errno::{Errno, Result};
 
 /// A lock whose holder cannot leave things half done, so that a panic elsewhere does not matter.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,7 +43,7 @@ pub(crate) struct Sink {
 
 enum Target {
     Direct,
-    Lines { tag: String, begun: Mutex<Vec<u8>> },
+    Lines { tag: String, begun: Mutex<Lines> },
     Capture { kept: Mutex<Captured>, limit: usize },
 }
 
@@ -92,23 +89,11 @@ impl Sink {
             Target::Direct => Ok(self.host.write(bytes)?),
             Target::Lines { tag, begun } => {
                 let mut begun = lock(begun);
-                let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
-                    Some(end) => {
-                        let mut whole = take(&mut *begun);
-                        whole.extend_from_slice(&bytes[..end]);
-                        begun.extend_from_slice(&bytes[end + 1..]);
-                        whole
-                    }
-                    None => {
-                        begun.extend_from_slice(bytes);
-                        if begun.len() < LINE_LIMIT {
-                            return Ok(());
-                        }
-                        take(&mut *begun)
-                    }
+                let Some(whole) = begun.add(bytes) else {
+                    return Ok(());
                 };
                 // The lock is kept, or the lines of two writes could change places.
-                Ok(self.pass_on(tag, &whole)?)
+                Ok(self.host.write(&tagged(tag, &whole))?)
             }
             Target::Capture { kept, limit } => {
                 let mut kept = lock(kept);
@@ -128,25 +113,13 @@ impl Sink {
         match &self.target {
             Target::Direct => None,
             Target::Lines { tag, begun } => {
-                let line = take(&mut *lock(begun));
-                if !line.is_empty() {
+                if let Some(line) = lock(begun).rest() {
                     // The process has ended: there is nobody left to tell of a closed pipe.
-                    drop(self.pass_on(tag, &line));
+                    drop(self.host.write(&tagged(tag, &line)));
                 }
                 None
             }
             Target::Capture { kept, .. } => Some(take(&mut *lock(kept))),
         }
-    }
-
-    /// Writes lines in one piece, each behind the tag and before a line feed.
-    fn pass_on(&self, tag: &str, lines: &[u8]) -> io::Result<()> {
-        let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
-        for line in lines.split(|byte| *byte == b'\n') {
-            text.extend_from_slice(tag.as_bytes());
-            text.extend_from_slice(line);
-            text.push(b'\n');
-        }
-        self.host.write(&text)
     }
 }

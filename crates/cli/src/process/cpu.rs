@@ -3,22 +3,14 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use everwarp_process::{Config, Directory, Host, Input, Output, Program, Reason};
+use everwarp_process::{Config, Directory, Host, Program, Reason};
 
 use super::{Ended, Plan, Ran};
 use crate::error::CliError;
 
 fn config(plan: &Plan<'_>, number: u32) -> Config {
     let options = &plan.args.process;
-    let lines = Output::Lines {
-        tag: options.tag,
-        to_stderr: plan.args.json,
-    };
-    let (stdout, stderr) = match plan.streams() {
-        (false, false) => (Output::Inherit, Output::Inherit),
-        (true, false) => (lines, Output::Inherit),
-        _ => (lines, lines),
-    };
+    let (stdout, stderr) = plan.outputs();
     Config {
         args: plan.arguments(number),
         env: options.env(number),
@@ -30,10 +22,7 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
                 guest: guest.clone(),
             })
             .collect(),
-        stdin: match plan.single() {
-            true => Input::Inherit,
-            false => Input::Empty,
-        },
+        stdin: plan.input(),
         stdout,
         stderr,
         fuel: options.fuel,

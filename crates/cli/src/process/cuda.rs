@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use everwarp::{Device, Select};
 use everwarp_guest::{
-    Config, Directory, Host, HostConfig, Input, Module, Output, Reason, Streams, Strings,
-    descriptor_limit,
+    Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings, descriptor_limit,
 };
 
 use super::{Ended, Plan, Ran};
@@ -25,15 +24,7 @@ fn places_most(plan: &Plan<'_>) -> u32 {
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
-    let lines = Output::Lines {
-        tag: options.tag,
-        to_stderr: plan.args.json,
-    };
-    let (stdout, stderr) = match plan.streams() {
-        (false, false) => (Output::Inherit, Output::Inherit),
-        (true, false) => (lines, Output::Inherit),
-        _ => (lines, lines),
-    };
+    let (stdout, stderr) = plan.outputs();
     let open = |(host, guest): &(std::path::PathBuf, String)| {
         Directory::open(host, guest.clone()).map_err(|source| CliError::Input {
             path: host.clone(),
@@ -42,10 +33,7 @@ fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     };
     Ok(Config {
         directories: options.dir.iter().map(open).collect::<Result<_, _>>()?,
-        stdin: match plan.single() {
-            true => Input::Inherit,
-            false => Input::Empty,
-        },
+        stdin: plan.input(),
         stdout,
         stderr,
         fuel: options.fuel,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
+use everwarp_process::{Input, Output};
 use serde::Serialize;
 
 pub(crate) use options::Options;
@@ -68,11 +69,24 @@ impl Plan<'_> {
         all
     }
 
-    /// Whether standard output and standard error go out in whole lines, rather than as they are. With
-    /// `--json` standard output belongs to the object.
-    fn streams(&self) -> (bool, bool) {
+    /// Standard input: the command's own goes to a single process.
+    fn input(&self) -> Input {
+        match self.single() {
+            true => Input::Inherit,
+            false => Input::Empty,
+        }
+    }
+
+    /// Where standard output and standard error go: as they are, or in whole lines where several processes share
+    /// them. With `--json` standard output belongs to the object.
+    fn outputs(&self) -> (Output, Output) {
         let many = !self.single() || self.args.process.tag;
-        (many || self.args.json, many)
+        let lines = Output::Lines {
+            tag: self.args.process.tag,
+            to_stderr: self.args.json,
+        };
+        let choose = |in_lines| if in_lines { lines } else { Output::Inherit };
+        (choose(many || self.args.json), choose(many))
     }
 }
 
