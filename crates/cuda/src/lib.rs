@@ -21,6 +21,8 @@ pub mod nvrtc;
 pub mod raw;
 mod tables;
 mod task_heap;
+#[doc(hidden)]
+pub mod testing;
 mod vmm;
 
 pub use device::{CudaDevice, CudaUnavailable};

@@ -12,10 +12,11 @@
 //! When few are left, or a search has many levels after all, the vertices of the last level become
 //! visits, which need no levels and are as exact.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use everwarp::TaskCx;
 
+use super::twin::best;
 use super::{DOWN, DevBfs, LEVEL, UP, VISIT, WIDE};
 use crate::element;
 
@@ -66,7 +67,7 @@ fn params(t: &dyn TaskCx) -> DevBfs {
 }
 
 /// The memory of one search, as its tasks share it.
-struct Shared(DevBfs);
+pub(super) struct Shared(pub(super) DevBfs);
 
 impl Shared {
     fn atomic<'a>(&self, word: &u32) -> &'a AtomicU32 {
@@ -85,7 +86,7 @@ impl Shared {
         // SAFETY: there is one state.
         self.atomic(&unsafe { element(self.0.state, 0) }.reached)
     }
-    fn word(&self, bitmap: u8, word: u32) -> &AtomicU32 {
+    pub(super) fn word(&self, bitmap: u8, word: u32) -> &AtomicU32 {
         let at = u64::from(bitmap & BITMAP) * u64::from(self.0.words) + u64::from(word);
         // SAFETY: there are two bitmaps of so many words; callers name words of theirs.
         self.atomic(unsafe { element(self.0.bits, at) })
@@ -107,12 +108,6 @@ impl Shared {
         // SAFETY: the graph was validated when the instance was made.
         unsafe { *element(self.0.columns, edge.into()) }
     }
-    fn best<'a>(&self, v: u32) -> &'a AtomicU64 {
-        // SAFETY: `v` is a vertex; the words are aligned and only accessed atomically.
-        unsafe {
-            AtomicU64::from_ptr(std::ptr::from_ref(element(self.0.best, v.into())).cast_mut())
-        }
-    }
     /// The first vertex on an edge to `v` that has been reached, the smallest.
     fn parent(&self, bitmap: u8, v: u32) -> Option<u32> {
         // SAFETY: `v` is a vertex; there is one row more; the rows were made with the columns.
@@ -126,7 +121,8 @@ impl Shared {
     fn offer(&self, level: u32, bitmap: u8, v: u32, edges: std::ops::Range<u32>) {
         let offer = u64::from(level + 1) << 32 | u64::from(v);
         for u in edges.map(|e| self.column(e)) {
-            let best = self.best(u);
+            // SAFETY: columns name vertices.
+            let best = unsafe { best(&self.0, u) };
             if best.load(Ordering::Relaxed) <= offer
                 || best.fetch_min(offer, Ordering::Relaxed) != u64::MAX
             {
@@ -246,7 +242,8 @@ pub(super) fn up(t: &mut dyn TaskCx) {
             }
             if let Some(parent) = s.parent(tag, v) {
                 let word = u64::from(level + 1) << 32 | u64::from(parent);
-                s.best(v).store(word, Ordering::Relaxed);
+                // SAFETY: `v` is a vertex.
+                unsafe { best(&s.0, v) }.store(word, Ordering::Relaxed);
                 found |= 1 << bit;
             }
         }

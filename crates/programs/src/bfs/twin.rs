@@ -1,15 +1,16 @@
 //! The CPU twin of `bfs.cu`.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp::TaskCx;
 
+use super::levels::Shared;
 use super::{DevBfs, HUB, LANE_EDGES, PART_EDGES, RESET, RESET_VERTICES, VISIT};
 use crate::{element, prefetch};
 
 /// # Safety
 /// - `v` is a vertex of the graph in `p`.
-unsafe fn best<'a>(p: &DevBfs, v: u32) -> &'a AtomicU64 {
+pub(super) unsafe fn best<'a>(p: &DevBfs, v: u32) -> &'a AtomicU64 {
     // SAFETY: the caller vouches for the index; the words are aligned and only accessed atomically.
     unsafe { AtomicU64::from_ptr(std::ptr::from_ref(element(p.best, v.into())).cast_mut()) }
 }
@@ -62,14 +63,10 @@ pub(super) fn reset(t: &mut dyn TaskCx) {
         // SAFETY: `v` is a vertex.
         unsafe { best(&p, v) }.store(u64::MAX, Ordering::Relaxed);
     }
-    let word = first / 32;
+    let (shared, word) = (Shared(p), first / 32);
     for word in word..p.words.min(word + RESET_VERTICES / 32) {
-        for at in [word, p.words + word] {
-            // SAFETY: there are two bitmaps of so many words, which are only accessed atomically.
-            let bits = unsafe {
-                AtomicU32::from_ptr(std::ptr::from_ref(element(p.bits, at.into())).cast_mut())
-            };
-            bits.store(0, Ordering::Relaxed);
+        for bitmap in [0, 1] {
+            shared.word(bitmap, word).store(0, Ordering::Relaxed);
         }
     }
 }
