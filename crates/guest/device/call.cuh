@@ -9,6 +9,9 @@
 
 namespace process {
 
+// Tells the host of a child before its first call: see gpu/adopt.cuh.
+__device__ void introduce(DevInstance* i);
+
 // Takes a slot of the ring. There is always one to come: the host answers, and who is answered gives back.
 __device__ __noinline__ u32 take_slot(const DevHostCallRing& ring) {
   const u32 words = ring.slot_count / 32;
@@ -73,12 +76,17 @@ struct Call {
   // Whether nothing is on its way: then there is a slot, to be filled and posted.
   __device__ __forceinline__ bool fresh() const {
     if (p->call != 0) return false;
+    if (p->flags & PROCESS_UNKNOWN) introduce(i);
+    begin();
+    return true;
+  }
+  // Takes a slot for a call.
+  __device__ __forceinline__ void begin() const {
     // The answer to this comes while a slot is looked for.
     const u32 others = ew::fetch_add(p->table->calls, 1, ew::relaxed, ew::gpu);
     p->call = take_slot(ring()) + 1;
     p->call_bytes = 0;
     p->waits = others < SPINNING_CALLS ? SPINS : POSTED;
-    return true;
   }
   __device__ __forceinline__ void arg(u32 k, u64 v) const { header().args[k] = v; }
   // Arguments from the first on.

@@ -27,6 +27,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   copy((u8*)i, t.block, t.block_bytes, lane);
   copy(memory, t.memory, t.initial_bytes, lane);
   if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  if (t.world != 0) begin_kin(t, &t.spawns[slot], lane);
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
@@ -133,19 +134,23 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
       c.close();
     }
   }
+  if (t.world != 0 && !retire(p)) return false;
   u32 error;
   return flush(Call(i), error);
 }
 
-__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, bool first) {
+__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 tag) {
   DevProcess* p = at(t, slot);
-  // As above: the memory of a process that starts may have been made ready elsewhere.
-  if (first) ew::fence(ew::acq_rel, ew::gpu);
+  // As above: the memory of a process that starts may have been made ready elsewhere, and what one has written
+  // that was parked, perhaps too.
+  if (tag != TAG_LOOKS) ew::fence(ew::acq_rel, ew::gpu);
   else if (!resume(p)) return;
   while (!advance(t, p)) {
     if (park(p)) return;
   }
-  tell(p);
+  const bool child = t.world != 0 && kin(p)->parent != 0;
+  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
+  if (child) tell_parent(p);
 }
 
 }  // namespace process
@@ -154,12 +159,12 @@ __device__ __noinline__ void run(const DevProcessTable& t, u32 slot, bool first)
 static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo() * START_PROCESSES, which = t.hi();
   process::prepare_all(table, first, which, t.lane);
-  if (which >> t.lane & 1) t.spawn(FN_process_run, 1, first + t.lane);
+  if (which >> t.lane & 1) t.spawn(FN_process_run, process::TAG_FIRST, first + t.lane);
 }
 
-// arg: the place; tag: whether it is the first time.
+// arg: the place; tag: TAG_….
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
-  process::run(table, t.lo(), t.tag() != 0);
+  process::run(table, t.lo(), t.tag());
 }
 
 // Reports the device's clock.

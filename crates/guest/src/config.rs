@@ -2,6 +2,8 @@
 
 use everwarp_wasi::{Directory, Input, Output};
 
+use crate::channel::End;
+
 /// What a host is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
@@ -21,6 +23,10 @@ pub struct HostConfig {
     pub host_call_slots: Option<u32>,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
+    /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
+    pub children: u32,
+    /// Channels that there can be at a time, where a module imports `everwarp:gpu`: 16 KiB each.
+    pub channels: u32,
 }
 
 impl HostConfig {
@@ -40,6 +46,8 @@ impl HostConfig {
             stack_bytes: 32 << 10,
             host_call_slots: None,
             workers: 4,
+            children: 1024,
+            channels: 1024,
         }
     }
 }
@@ -70,6 +78,8 @@ pub struct Config {
     pub fuel: Option<u64>,
     /// How many descriptors it may have at a time.
     pub handles: u32,
+    /// Ends of channels that it is given, as its handles from 0.
+    pub ends: Vec<End>,
 }
 
 impl Default for Config {
@@ -83,6 +93,7 @@ impl Default for Config {
             stderr: base.stderr,
             fuel: None,
             handles: base.handles,
+            ends: Vec::new(),
         }
     }
 }

@@ -9,10 +9,12 @@ use everwarp_wasm::Trap;
 
 use everwarp_interface::Pid;
 
+use crate::channel::End;
 use crate::exit::{Exit, Reason};
 use crate::module::Loaded;
 use crate::places::{Places, Start};
 use crate::state::{Phase, Running, State};
+use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -25,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Vec<Loaded>,
     pub(crate) places: Vec<Places>,
     pub(crate) service: Arc<Service>,
+    /// Where a module asks for it.
+    pub(crate) world: Option<Mutex<World>>,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
     ended: Condvar,
@@ -38,6 +42,7 @@ impl Shared {
         modules: Vec<Loaded>,
         places: Vec<Places>,
         service: Arc<Service>,
+        world: Option<World>,
         state: State,
     ) -> Self {
         Self {
@@ -45,6 +50,7 @@ impl Shared {
             modules,
             places,
             service,
+            world: world.map(Mutex::new),
             state: Mutex::new(state),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -112,8 +118,17 @@ impl Shared {
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
             drop(state);
             for (places, batch) in self.places.iter().zip(batches) {
+                let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
                 if batch.is_empty() {
                     continue;
+                }
+                // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
+                for same in ends.chunk_by(Arc::ptr_eq) {
+                    for end in same[0].iter() {
+                        if let Err(e) = end.keep(self, same.len() as u32) {
+                            self.fail(&e);
+                        }
+                    }
                 }
                 match places.start(&self.engine, &batch) {
                     Ok(started) => last = started.or(last),
@@ -137,7 +152,7 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<Start> {
+    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<[End]>)> {
         let mut batch = Vec::new();
         let now = Instant::now();
         loop {
@@ -165,13 +180,16 @@ impl Shared {
             let number = self.places[module].first + place;
             let opened = self.service.open(number, generation, *job.wasi);
             opened.expect("the place is free, and the descriptors were counted");
-            batch.push(Start {
+            let start = Start {
                 place,
                 generation,
                 strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
                 fuel: job.fuel,
                 flags: job.flags,
-            });
+                given: job.ends.len() as u32,
+                instance: job.instance,
+            };
+            batch.push((start, job.ends));
             state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
@@ -181,12 +199,12 @@ impl Shared {
                 _strings: job.strings,
             });
         }
-        batch.sort_unstable_by_key(|s| s.place);
+        batch.sort_unstable_by_key(|(s, _)| s.place);
         batch
     }
 
     fn module_of(&self, number: u32) -> Option<usize> {
-        let holds = |p: &Places| number.wrapping_sub(p.first) < p.count;
+        let holds = |p: &Places| number.wrapping_sub(p.first) < p.total();
         self.places.iter().position(holds)
     }
 
@@ -205,6 +223,10 @@ impl Shared {
             return;
         };
         let place = number - self.places[module].first;
+        if place >= self.places[module].count {
+            // Another process has spawned it, and knows.
+            return;
+        }
         let reason = reason(&self.modules[module], exit.reason);
         let mut state = self.state();
         let line = &mut state.lines[module];
@@ -263,6 +285,10 @@ impl Shared {
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
+                if self.world.is_some() {
+                    // It may wait for another process.
+                    self.places[module].wake(&self.engine, place)?;
+                }
                 Ok(())
             }
         }

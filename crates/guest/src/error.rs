@@ -119,6 +119,17 @@ pub enum SpawnError {
         /// What was given.
         fuel: u64,
     },
+    /// More ends of channels than a process of this host may have.
+    #[error(
+        "{ends} ends of channels, where a process can have {most}; without a module that imports `everwarp:gpu` it \
+         can have none"
+    )]
+    Ends {
+        /// How many were given.
+        ends: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// The engine refused, or has ended.
     #[error(transparent)]
     Engine(#[from] everwarp::Error),

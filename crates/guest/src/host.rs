@@ -7,19 +7,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
+use everwarp::{Buffer, DevPtr, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
 use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
 
-use everwarp_interface::Pid;
+use everwarp_interface::{ChannelError, Pid};
 
+use crate::channel::{End, Receiver, Sender};
 use crate::config::{Config, HostConfig, Strings};
 use crate::dispatch::{Ears, Shared};
 use crate::error::{SpawnError, StartError};
 use crate::exit::Exit;
+use crate::kin::HANDLES;
 use crate::layout::{DevProcessTable, PROCESS_COLLECTS};
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
 use crate::state::{Job, Line, Occupied, Phase, State};
+use crate::world::World;
 use crate::{program, strings};
 
 /// The least depth of calls with which ordinary programs run.
@@ -74,10 +77,12 @@ impl Host {
             .engine()
             .program(&program::PROGRAM)
             .linked(linked)
-            .pools(POOLS)
+            .pools(pools(config, &loaded))
             .watchdog(WATCHDOG)
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
+        let shares = loaded.iter().any(Loaded::uses_gpu);
+        let head = shares.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -86,6 +91,9 @@ impl Host {
                 source,
             })?,
             calls: engine.buffer(32)?,
+            world: head
+                .as_ref()
+                .map_or(DevPtr::NULL, |head| DevPtr::new(head.ptr().address())),
         };
         let mut places = Vec::new();
         let mut state = State::default();
@@ -96,7 +104,7 @@ impl Host {
                 ..config.clone()
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
-            first += of.count;
+            first += of.total();
             state.lines.push(Line {
                 places: vec![Occupied::default(); of.count as usize],
                 free: (0..of.count).rev().collect(),
@@ -104,11 +112,13 @@ impl Host {
             });
             places.push(of);
         }
+        let world = head.map(|head| World::new(&engine, head, &loaded, &places, config));
+        let world = world.transpose()?;
         let ears = Arc::new(Ears::default());
         let system = |what| move |source| StartError::System { what, source };
         let service = Service::new(first, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
-        let shared = Shared::new(engine, loaded, places, service, state);
+        let shared = Shared::new(engine, loaded, places, service, world, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
         let server = serve(&shared, config.workers)?;
@@ -149,6 +159,7 @@ impl Host {
     fn strings(
         &self,
         all: impl Iterator<Item = Strings>,
+        ends: &[End],
     ) -> Result<(Arc<Buffer<u8>>, Vec<u64>), SpawnError> {
         let (mut bytes, mut at) = (Vec::new(), Vec::new());
         let mut last: Option<(Strings, u64)> = None;
@@ -157,8 +168,11 @@ impl Host {
             let begin = match same {
                 Some((_, begin)) => *begin,
                 None => {
-                    let begin = bytes.len().next_multiple_of(16);
-                    bytes.resize(begin, 0);
+                    // The ends stand in front of the rest, the first one last.
+                    let begin = (bytes.len() + 4 * ends.len()).next_multiple_of(16);
+                    bytes.resize(begin - 4 * ends.len(), 0);
+                    let entries = ends.iter().rev().map(End::entry);
+                    bytes.extend(entries.flat_map(u32::to_le_bytes));
                     bytes.append(&mut strings::encode(&strings)?);
                     last = Some((strings, begin as u64));
                     begin as u64
@@ -225,18 +239,32 @@ impl Host {
             "there is no module {module}"
         );
         let fuel = Self::fuel(config)?;
-        let (strings, offsets) = self.strings(each)?;
+        let most = HANDLES as usize;
+        if config.ends.len() > most {
+            let ends = config.ends.len();
+            return Err(SpawnError::Ends { ends, most });
+        }
+        if !config.ends.is_empty() && self.shared.world.is_none() {
+            return Err(SpawnError::Ends {
+                ends: config.ends.len(),
+                most: 0,
+            });
+        }
+        let ends: Arc<[End]> = config.ends.as_slice().into();
+        let (strings, offsets) = self.strings(each, &ends)?;
         // What somebody reads while it is written goes out at once.
         let collects = !matches!(config.stdout, Output::Inherit);
         let mut state = self.shared.state();
         let mut pids = Vec::with_capacity(offsets.len());
-        for strings_at in offsets {
+        for (instance, strings_at) in offsets.into_iter().enumerate() {
             let pid = state.insert(Phase::Free);
             let job = Job {
                 strings: Arc::clone(&strings),
                 strings_at,
                 fuel,
                 flags: if collects { PROCESS_COLLECTS } else { 0 },
+                instance: instance as u32,
+                ends: Arc::clone(&ends),
                 wasi: Box::new(everwarp_wasi::Config {
                     name: pid.to_string(),
                     directories: config.directories.clone(),
@@ -253,6 +281,15 @@ impl Host {
         drop(state);
         self.shared.call_dispatcher();
         Ok(pids)
+    }
+
+    /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
+    /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu`.
+    pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
+        self.shared.channel(capacity, bytes)
     }
 
     /// Waits for the end of a process; its pid means nothing afterwards. Nothing if it has been waited for.
@@ -340,6 +377,20 @@ impl Drop for Host {
         }
         // Before the engine, whose memory it reads.
         self.server.take();
+    }
+}
+
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
+/// for each start.
+fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
+    if !modules.iter().any(Loaded::uses_gpu) {
+        return POOLS;
+    }
+    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
+    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
     }
 }
 

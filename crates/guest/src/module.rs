@@ -1,8 +1,9 @@
 //! Modules: compiled once, under the number that they have in their image.
 
+use everwarp_interface::gpu;
 use everwarp_wasm::{
     CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
-    Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
+    Limits, Link, PAGE, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -27,22 +28,15 @@ impl Module {
 
     /// Compiles it as number `number` of an image.
     pub(crate) fn compile(&self, number: usize) -> Result<Loaded, LoadError> {
-        let provided = |name: &'static str| ProvidedImport {
-            module: wasi::MODULE.to_owned(),
-            name: name.to_owned(),
-            symbol: wasi::symbol(name),
-            provider: Provider::Device,
-            suspends: wasi::calls_the_host(name),
-        };
         let options = CompileOptions {
             prefix: program::prefix(number),
-            provided_imports: wasi::names().map(provided).collect(),
+            provided_imports: wasi::provided(),
             suspendable: true,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;
         for import in compiled.imports() {
-            if import.module != wasi::MODULE || wasi::function_type(&import.name).is_none() {
+            if wasi::import_type(&import.module, &import.name).is_none() {
                 return Err(LoadError::UnknownImport {
                     module: import.module.clone(),
                     name: import.name.clone(),
@@ -85,6 +79,12 @@ impl Loaded {
     fn number(&self, function: u32) -> u32 {
         let number = self.compiled.entry(function);
         number.expect("exported functions and the start function are entries")
+    }
+
+    /// Whether it imports anything of `everwarp:gpu`.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        let imports = self.compiled.imports();
+        imports.iter().any(|i| i.module == gpu::MODULE)
     }
 
     /// Bytes of linear memory that an instance starts with.
@@ -132,10 +132,7 @@ struct Wasi;
 
 impl Link for Wasi {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
-        if module != wasi::MODULE {
-            return None;
-        }
-        wasi::function_type(name)
+        wasi::import_type(module, name)
     }
     fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
         None

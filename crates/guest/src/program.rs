@@ -12,6 +12,10 @@ pub(crate) const START: u32 = 0;
 pub(crate) const RUN: u32 = 1;
 /// Reports the device's clock.
 pub(crate) const CLOCK: u32 = 2;
+/// Does something to a channel for the host.
+pub(crate) const CHANNEL: u32 = 3;
+/// Opens the group of the tasks that processes submit.
+pub(crate) const ANCHOR: u32 = 4;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -52,16 +56,43 @@ pub(crate) static PROGRAM: Program = Program {
             outlined: false,
             twin,
         },
+        Function {
+            name: "channel",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            spawns: false,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "anchor",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            // It spawns nothing, but needs a group of its own.
+            spawns: true,
+            outlined: false,
+            twin,
+        },
     ],
     device_source: concat!(
         include_str!("../device/memory.cuh"),
         include_str!("../device/call.cuh"),
+        include_str!("../device/gpu/wake.cuh"),
+        include_str!("../device/gpu/channel.cuh"),
+        include_str!("../device/gpu/kin.cuh"),
+        include_str!("../device/gpu/adopt.cuh"),
         include_str!("../device/process.cuh"),
         include_str!("../device/wasi/import.cuh"),
         include_str!("../device/wasi/local.cuh"),
         include_str!("../device/wasi/stream.cuh"),
         include_str!("../device/wasi/descriptor.cuh"),
         include_str!("../device/wasi/path.cuh"),
+        include_str!("../device/gpu/import.cuh"),
+        include_str!("../device/gpu/host.cuh"),
     ),
     write_params: layout::write_structs,
     params_name: DevProcessTable::NAME,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::adopt::Inheritance;
 use crate::config::Config;
 use crate::errno::{Errno, Result};
 use crate::input::ProcessInput;
@@ -19,6 +20,8 @@ pub(crate) struct Process {
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
     pub(crate) table: Mutex<Table>,
+    /// What processes get that it spawns.
+    pub(crate) hands_down: Inheritance,
     /// Directories that have a listing, the longest first.
     pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
     /// How many of its requests wait for time or input.
@@ -42,10 +45,10 @@ impl Process {
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
         }
-        for directory in config.directories {
+        for directory in &config.directories {
             table.insert(Descriptor::Directory(OpenDir {
-                dir: directory.dir,
-                given: Some(directory.guest),
+                dir: Arc::clone(&directory.dir),
+                given: Some(directory.guest.clone()),
                 readable: true,
                 read_only: directory.read_only,
                 listing: Mutex::default(),
@@ -58,6 +61,10 @@ impl Process {
             stdout: Sink::new(config.stdout, &name, &streams.stdout, &streams.stderr),
             stderr: Sink::new(config.stderr, &name, &streams.stderr, &streams.stderr),
             table: Mutex::new(table),
+            hands_down: Inheritance {
+                directories: config.directories,
+                handles: config.handles,
+            },
             listed: Mutex::default(),
             waits: AtomicUsize::new(0),
             ended: AtomicBool::new(false),

@@ -190,13 +190,17 @@ impl Service {
         }
     }
 
-    fn process(&self, request: &Request<'_>) -> Result<Arc<Process>> {
-        let place = self
-            .processes
-            .get(request.process as usize)
-            .ok_or(Errno::SRCH)?;
-        match &*lock(place) {
-            Some(process) if process.generation == request.generation => Ok(Arc::clone(process)),
+    pub(crate) fn place(&self, slot: u32) -> Option<&Mutex<Option<Arc<Process>>>> {
+        self.processes.get(slot as usize)
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    pub(crate) fn find(&self, slot: u32, generation: u32) -> Result<Arc<Process>> {
+        match &*lock(self.place(slot).ok_or(Errno::SRCH)?) {
+            Some(process) if process.generation == generation => Ok(Arc::clone(process)),
             _ => Err(Errno::SRCH),
         }
     }
@@ -206,7 +210,11 @@ impl Service {
     pub fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Wait> {
         reply.clear();
         let known = match request.payload.len() <= DATA_BYTES {
-            true => self.process(request),
+            true if request.kind() == call::HOSTCALL_ADOPT => {
+                reply.set(self.adopt(request));
+                return None;
+            }
+            true => self.find(request.process, request.generation),
             false => Err(Errno::INVAL),
         };
         let result = match known {

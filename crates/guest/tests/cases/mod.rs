@@ -1,5 +1,6 @@
 //! What every process must do.
 
+mod channels;
 mod ends;
 mod many;
 mod streams;
@@ -28,7 +29,10 @@ modules!(
     "lines",
     "neighbour",
     "sum",
-    "calls"
+    "calls",
+    "echo",
+    "family",
+    "forge",
 );
 
 /// All cases.
@@ -49,6 +53,15 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
     ("neighbours", many::neighbours),
+    ("echo", channels::echo),
+    ("kill_a_receiver", channels::kill_a_receiver),
+    ("ends_in_the_queue", channels::ends_in_the_queue),
+    ("forged", channels::forged),
+    ("pairs", channels::pairs),
+    ("killed_children", channels::killed_children),
+    ("output_of_children", channels::output_of_children),
+    ("children", channels::children),
+    ("bombs", channels::bombs),
     ("a_hundred_thousand", many::a_hundred_thousand),
 ];
 
