@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use everwarp_interface::gpu;
 use wasmparser::{Parser, Payload, TypeRef, Validator, WasmFeatures};
 use wasmtime::{Engine, InstancePre, Linker, Module};
 
@@ -113,6 +114,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
     // The library's own refuses codes from 126 on, which programs do use.
     linker.allow_shadowing(true);
+    crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())
     })?;
@@ -132,7 +134,8 @@ impl Program {
             message: e.message().to_owned(),
         })?;
         let mut refused = None;
-        for engine in engines.of(&found.tables) {
+        let waits = found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
+        for engine in engines.of(&found.tables, waits) {
             match Self::compile(engine, bytes, &found) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
                 decided => return decided,
