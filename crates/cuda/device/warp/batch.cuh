@@ -222,16 +222,15 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   if (n == 0 || priority >= PRIORITIES) return AGAIN;
   // One look at the near end decides what runs; mostly it is also all that runs.
   b.task = q.tasks[(newest ? tail - 1 - w.lane : head + w.lane) % LOCAL_TASKS];
-  constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
-  u32 kind = __shfl_sync(ALL, b.task.head, 0) & KIND, matching = 0;
+  u32 kind = __shfl_sync(ALL, b.task.head, 0) & TASK_KIND, matching = 0;
   if (priority_of(kind) != priority) {
     // Less urgent work lies in front.
     u32 urgent = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority);
-    kind = urgent == 0 ? NONE : __shfl_sync(ALL, b.task.head, __ffs(urgent) - 1) & KIND;
+    kind = urgent == 0 ? NONE : __shfl_sync(ALL, b.task.head, __ffs(urgent) - 1) & TASK_KIND;
   }
   if (kind != NONE) {
     b.fn = fn_of(kind);
-    matching = __ballot_sync(ALL, w.lane < window && (b.task.head & KIND) == kind);
+    matching = __ballot_sync(ALL, w.lane < window && (b.task.head & TASK_KIND) == kind);
   } else {
     b.fn = peek(w, q, newest, priority);
     if (b.fn == NONE) {
