@@ -270,8 +270,8 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   return PICKED;
 }
 
-// The warp: runs a batch; there is room for what it may spawn.
-EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
+// The warp: runs a batch; there is room for what it may spawn. `idle`: some warp was idle a turn ago.
+EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   const Debt debt = w.s.debts[w.warp];
   const u32 group = __shfl_sync(ALL, b.task.group, 0);
   if (group != debt.group) {
@@ -291,8 +291,6 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
-  // The answer comes in while the task runs.
-  const u32 idle = load(&w.e.grid->idle_warps, relaxed, gpu);
   const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
@@ -307,9 +305,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
-  if (local_count(q) < 2) return;
+  if (!idle || local_count(q) < 2) return;
   const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
-  if (is_warp(fn_of(far)) && __shfl_sync(ALL, idle, 0) != 0) scatter();
+  if (is_warp(fn_of(far))) scatter();
 }
 
 }  // namespace ew

@@ -1,16 +1,4 @@
 // The search by levels, for graphs whose vertices have many edges; see levels.rs.
-constexpr u32 BFS_FAN = 64;
-constexpr u32 BFS_DOWN_ENTRIES = 32;
-constexpr u32 BFS_WIDE_EDGES = 1024;
-constexpr u32 BFS_UP_VERTICES = 512;
-constexpr u32 BFS_UP_SHARE = 32;
-constexpr u32 BFS_TAIL = 2048;
-constexpr u32 BFS_PATIENCE = 32;
-constexpr u32 BFS_NARROW = 1024;
-constexpr u32 BFS_BITMAP = 1;   // tag: which bitmap holds what has been reached
-constexpr u32 BFS_UPWARDS = 2;  // tag: the level before was searched from the unreached side
-constexpr u32 BFS_LEAVE = 4;    // tag: a frontier's vertices become visits
-constexpr u32 BFS_START = 8;    // tag: the argument is the source
 
 // Divides `count` units from `first` on among up to 64 tasks, each with a multiple of `grain` units. F: how to spawn.
 template <typename F>
