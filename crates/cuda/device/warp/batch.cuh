@@ -274,7 +274,8 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
 EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   const Debt debt = w.s.debts[w.warp];
   const u32 group = __shfl_sync(ALL, b.task.group, 0);
-  if (group != debt.group) {
+  // Only searches owe; for all else it does not matter to whom nothing is owed.
+  if (group != debt.group && (debt.owed != 0 || b.m.fifo())) {
     if (debt.owed != 0) pay(w);
     __syncwarp();
     if (w.lane == 0) w.s.debts[w.warp] = Debt{group, 0};
@@ -287,7 +288,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   }
   DevTask task = b.task;
   task.head = __shfl_sync(ALL, task.head, 0);
-  task.group = __shfl_sync(ALL, task.group, 0);
+  task.group = group;
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
