@@ -6,6 +6,7 @@
 //!
 //! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
 
+mod atomic;
 mod bulk;
 mod call;
 mod control;
@@ -18,6 +19,8 @@ mod memory;
 mod nan;
 mod suspend;
 mod table;
+mod threads;
+mod wait;
 mod ways;
 
 use std::collections::BTreeSet;
