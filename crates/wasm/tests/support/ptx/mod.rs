@@ -57,6 +57,15 @@ pub(crate) enum Op {
         args: [Operand; 4],
         count: usize,
     },
+    /// The halves of a number of 64 bits, the lower one first.
+    Split {
+        to: [usize; 2],
+        from: usize,
+    },
+    Join {
+        to: usize,
+        from: [usize; 2],
+    },
     Load {
         ty: Type,
         to: usize,

@@ -291,6 +291,9 @@ impl<'i> Parser<'i> {
         if name.starts_with("ld.") || name.starts_with("st.") {
             return self.access(name, rest);
         }
+        if name == "mov.b64" && rest.contains('{') {
+            return self.halves(rest);
+        }
         let mut parts = rest.split(", ");
         let to = self.reg(parts.next().ok_or("no target")?)?;
         let mut args = [Operand::Value(0); 4];
@@ -312,6 +315,26 @@ impl<'i> Parser<'i> {
             args,
             count,
         })
+    }
+
+    /// A move between a register of 64 bits and two of 32.
+    fn halves(&self, rest: &str) -> Result<Op, String> {
+        let two = |text: &str| {
+            let (low, high) = text.split_once(", ").ok_or("two halves")?;
+            let halves = [self.reg(low)?, self.reg(high)?];
+            let narrow = |r: &usize| self.function.registers[*r].bits == 32;
+            match halves.iter().all(narrow) {
+                true => Ok(halves),
+                false => Err("a half that has not 32 bits".to_owned()),
+            }
+        };
+        if let Some((halves, from)) = rest.strip_prefix('{').and_then(|r| r.split_once("}, ")) {
+            let (to, from) = (two(halves)?, self.reg(from)?);
+            return Ok(Op::Split { to, from });
+        }
+        let (to, halves) = rest.split_once(", {").ok_or("two halves")?;
+        let (to, from) = (self.reg(to)?, two(halves.trim_end_matches('}'))?);
+        Ok(Op::Join { to, from })
     }
 
     fn access(&mut self, name: &str, rest: &str) -> Result<Op, String> {
