@@ -16,6 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::error::Told;
+
 /// A GPU-resident task runtime: the GPU runs the program, the CPU is its I/O peripheral.
 #[derive(Debug, Parser)]
 #[command(name = "everwarp", version, arg_required_else_help = true)]
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();
-            eprintln!("Error: {:?}", miette::Report::new(error));
+            eprintln!("Error: {:?}", miette::Report::new(Told(error)));
             ExitCode::from(code)
         }
     }

@@ -11,6 +11,7 @@ use crate::error::StartError;
 use crate::layout::{
     DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH, START_PROCESSES,
 };
+use crate::list::Seen;
 use crate::module::Loaded;
 use crate::program;
 
@@ -235,6 +236,14 @@ impl Places {
             last = Some(engine.submit(task)?);
         }
         Ok(last)
+    }
+
+    /// What the device's record says of the process in a place.
+    pub(crate) fn look_at(&self, place: u32) -> Result<Seen, everwarp::Error> {
+        let mut bytes = [0; Seen::BYTES];
+        let at = place as usize * self.record_stride as usize;
+        self.records.read_at(at, &mut bytes)?;
+        Ok(Seen::of(&bytes))
     }
 
     /// Goes on with a process that was answered.

@@ -59,6 +59,8 @@ pub struct Import {
     pub name: String,
     /// What it is.
     pub kind: ImportKind,
+    /// Where it is declared, in the module's bytes.
+    pub offset: usize,
 }
 
 /// What an export names: an index in the module's space of that kind.
@@ -280,6 +282,7 @@ impl Module {
             module: import.module.to_owned(),
             name: import.name.to_owned(),
             kind,
+            offset,
         });
         Ok(())
     }

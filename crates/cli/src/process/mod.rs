@@ -2,10 +2,13 @@
 
 mod cpu;
 mod cuda;
+mod engine;
 mod options;
+pub(crate) mod signal;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
@@ -13,6 +16,7 @@ use everwarp_process::{Input, Output};
 use serde::Serialize;
 
 pub(crate) use options::Options;
+use signal::Ending;
 
 use crate::error::CliError;
 use crate::output::print_json;
@@ -33,6 +37,9 @@ struct Report {
     instances: u32,
     succeeded: u32,
     failed: u32,
+    /// Those that a signal kept from beginning; the others that it ended are among the failed ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_begun: Option<u32>,
     /// How many ended for each reason.
     reasons: BTreeMap<String, u32>,
     /// The code of a single process that ended by itself.
@@ -55,6 +62,7 @@ struct Plan<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     instances: u32,
+    ending: Arc<Ending>,
 }
 
 impl Plan<'_> {
@@ -111,7 +119,8 @@ struct Ran {
 }
 
 fn describe(r: &Report, on: &str) -> String {
-    let reasons: Vec<_> = r.reasons.iter().map(|(k, n)| format!("{n} {k}")).collect();
+    let mut reasons: Vec<_> = r.reasons.iter().map(|(k, n)| format!("{n} {k}")).collect();
+    reasons.extend(r.not_begun.map(|n| format!("{n} not begun")));
     format!(
         "{} processes on {on}: {}\n{:.6} s ({:.0} processes/s), {} fuel",
         r.instances,
@@ -149,6 +158,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         path: &path,
         bytes: &bytes,
         instances,
+        ending: Ending::listen()?,
     };
     let mut report = Report {
         program: args.program.clone(),
@@ -174,7 +184,9 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         true => cuda::run(&plan, &mut each),
         false => cpu::run(&plan, &mut each),
     }?;
+    let signal = plan.ending.signal();
     report.engine = ran.engine;
+    report.not_begun = signal.map(|_| instances - report.succeeded - report.failed);
     report.threads = ran.width;
     report.load_s = ran.load.as_secs_f64();
     report.elapsed_s = ran.elapsed.as_secs_f64();
@@ -183,8 +195,16 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     report.exit_code = code.filter(|_| instances == 1);
     if args.json {
         print_json(&report)?;
-    } else if instances > 1 {
+    } else if instances > 1 || signal.is_some() {
         eprintln!("{}", describe(&report, &ran.on));
+    }
+    if let Some(signal) = signal {
+        let done = report.succeeded;
+        return Err(CliError::Signal {
+            signal,
+            done,
+            instances,
+        });
     }
     match (first, report.exit_code) {
         // The system has room for 8 bits, and a code of 256 must not look like success.
