@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
-use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
+use everwarp_wasi::{Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
 
+use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::Pid;
 
 use crate::config::{Config, HostConfig, Strings};
@@ -85,7 +86,6 @@ impl Host {
                 what: "/dev/urandom",
                 source,
             })?,
-            calls: engine.buffer(32)?,
         };
         let mut places = Vec::new();
         let mut state = State::default();
@@ -93,6 +93,7 @@ impl Host {
         for (number, module) in loaded.iter().enumerate() {
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
+                places: config.places.min(HOSTCALL_SLOTS_MOST / loaded.len() as u32),
                 ..config.clone()
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
@@ -398,17 +399,17 @@ fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
 fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
     let memory = shared.engine.host_calls().ok_or(StartError::NoRing)?;
     let address = "the engine's memory is nowhere at 0";
+    let memory = RingMemory {
+        slots: NonNull::new(memory.slots).expect(address),
+        areas: NonNull::new(memory.areas).expect(address),
+        entries: NonNull::new(memory.entries).expect(address),
+        slot_count: memory.slot_count,
+        area_count: memory.area_count,
+        entry_count: memory.entry_count,
+    };
     // SAFETY: the engine has these counts at these addresses, zeroed, as long as it lives; `Host` ends the
     // server first. Nothing else of this program accesses them.
-    let ring = unsafe {
-        Ring::new(
-            NonNull::new(memory.slots).expect(address),
-            NonNull::new(memory.data).expect(address),
-            NonNull::new(memory.entries).expect(address),
-            memory.slot_count,
-            memory.entry_count,
-        )
-    };
+    let ring = unsafe { Ring::new(memory) };
     let ring = ring.expect("the engine makes rings of powers of two");
     let config = ServerConfig {
         workers,

@@ -9,7 +9,8 @@ use everwarp_wasm::{Addresses, DevInstance, PAGE};
 use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::layout::{
-    DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH, START_PROCESSES,
+    DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
+    PROCESS_FRESH, START_PROCESSES,
 };
 use crate::list::Seen;
 use crate::module::Loaded;
@@ -32,8 +33,6 @@ pub(crate) struct Common {
     pub(crate) clock_offset: u64,
     /// The key of random bytes.
     pub(crate) random_key: [u32; 8],
-    /// The count of calls that are on their way, on the device.
-    pub(crate) calls: Buffer<u32>,
 }
 
 /// One process that is to start.
@@ -147,7 +146,6 @@ impl Places {
             memory: template.ptr(),
             module_data: data.ptr(),
             spawns: DevPtr::new(spawns.ptr().address()),
-            calls: common.calls.ptr(),
             clock_offset: common.clock_offset,
             random_key: common.random_key,
             block_bytes: block.len() as u32,
@@ -246,10 +244,26 @@ impl Places {
         Ok(Seen::of(&bytes))
     }
 
-    /// Goes on with a process that was answered.
-    pub(crate) fn wake(&self, engine: &Engine, place: u32) -> Result<(), everwarp::Error> {
-        let task = self.instance.task(program::RUN).arg(place.into());
-        engine.submit(task).map(drop)
+    /// Goes on with processes that were answered, ordered by place, of which the places are given and the bytes of
+    /// the reply. A warp takes up to 32 answers and brings long replies to where they belong; a process that comes
+    /// alone and has no such reply is spared the warp.
+    pub(crate) fn wake(
+        &self,
+        engine: &Engine,
+        woken: &[(u32, u32)],
+    ) -> Result<(), everwarp::Error> {
+        for (group, mask) in masks(woken.iter().map(|(place, _)| *place), START_PROCESSES) {
+            let place = group * START_PROCESSES + mask.trailing_zeros();
+            let found = woken.binary_search_by_key(&place, |(place, _)| *place);
+            let is_short = found.is_ok_and(|at| woken[at].1 < DELIVERED_BYTES);
+            let task = if mask.is_power_of_two() && is_short {
+                self.instance.task(program::RUN).arg(place.into())
+            } else {
+                self.instance.task(program::WAKE).args(group, mask)
+            };
+            drop(engine.submit(task)?);
+        }
+        Ok(())
     }
 
     /// Asks for the end of what runs in a place, which must be that generation as long as this is called.

@@ -12,6 +12,8 @@ pub(crate) const START: u32 = 0;
 pub(crate) const RUN: u32 = 1;
 /// Reports the device's clock.
 pub(crate) const CLOCK: u32 = 2;
+/// Goes on with up to 32 processes.
+pub(crate) const WAKE: u32 = 3;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -49,6 +51,16 @@ pub(crate) static PROGRAM: Program = Program {
             max_spawn: 0,
             forks: false,
             spawns: false,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "wake",
+            shape: Shape::Warp,
+            order: Order::DepthFirst,
+            max_spawn: layout::START_PROCESSES as u16,
+            forks: false,
+            spawns: true,
             outlined: false,
             twin,
         },

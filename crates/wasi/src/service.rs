@@ -32,19 +32,21 @@ pub struct Woken {
     pub slot: u32,
     /// The sequence of the request, which the slot's status shows by now.
     pub sequence: u32,
+    /// Bytes of the reply.
+    pub reply_bytes: u32,
 }
 
 /// What whoever embeds the service is told, on the service's threads, which must not panic there.
 pub trait Events: Send + Sync {
-    /// A request that asked for it has been answered.
-    fn wake(&self, woken: Woken);
+    /// Requests that asked for it have been answered.
+    fn wake(&self, woken: &[Woken]);
     /// A process has said how it ended. Its descriptors are closed and its slot may be opened again.
     fn exited(&self, process: u32, generation: u32, exit: Exit);
 }
 
 /// For whoever needs to be told nothing.
 impl Events for () {
-    fn wake(&self, _: Woken) {}
+    fn wake(&self, _: &[Woken]) {}
     fn exited(&self, _: u32, _: u32, _: Exit) {}
 }
 
@@ -75,6 +77,16 @@ pub enum OpenError {
         /// The directories.
         directories: usize,
     },
+}
+
+/// What has become of a request.
+pub(crate) enum Served {
+    /// The reply is the answer.
+    Answered,
+    /// There is no answer yet.
+    Waits(Wait),
+    /// The reply is the answer, and whoever hears of ends is to be told.
+    Ended(Exit),
 }
 
 /// The host's side of processes that run elsewhere.
@@ -201,33 +213,48 @@ impl Service {
         }
     }
 
-    /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does.
+    /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does. Of an
+    /// end others have heard when this returns.
     #[must_use = "a request that must wait has not been answered"]
     pub fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Wait> {
+        match self.serve(request, reply) {
+            Served::Answered => None,
+            Served::Waits(wait) => Some(wait),
+            Served::Ended(exit) => {
+                self.tell_of_end(request.process, request.generation, exit);
+                None
+            }
+        }
+    }
+
+    /// Says that a process has ended.
+    pub(crate) fn tell_of_end(&self, process: u32, generation: u32, exit: Exit) {
+        self.events.exited(process, generation, exit);
+    }
+
+    /// Serves a request and tells nobody of an end.
+    pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
         reply.clear();
-        let known = match request.payload.len() <= DATA_BYTES {
+        let known = match request.payload.len() <= request.room.min(DATA_BYTES) {
             true => self.process(request),
             false => Err(Errno::INVAL),
         };
         let result = match known {
-            Ok(process) => self.serve(process, request, reply),
+            Ok(process) => self.serve_known(process, request, reply),
             Err(errno) => {
                 Counters::add(&self.counters.refused, 1);
                 Err(errno)
             }
         };
-        let wait = match result {
-            Ok(wait) => wait,
-            Err(errno) => {
-                reply.set(Err(errno));
-                None
-            }
-        };
-        match wait {
-            Some(_) => Counters::add(&self.counters.waited, 1),
-            None => self.counters.answered(reply),
+        let served = result.unwrap_or_else(|errno| {
+            reply.set(Err(errno));
+            Served::Answered
+        });
+        match served {
+            Served::Waits(_) => Counters::add(&self.counters.waited, 1),
+            _ => self.counters.answered(reply),
         }
-        wait
+        served
     }
 
     /// Waits on a thread of the service's own, and does `later` there.
@@ -245,12 +272,12 @@ impl Service {
         self.waits.cancel();
     }
 
-    fn serve(
+    fn serve_known(
         &self,
         process: Arc<Process>,
         request: &Request<'_>,
         reply: &mut Reply,
-    ) -> Result<Option<Wait>> {
+    ) -> Result<Served> {
         let kind = request.kind();
         if let Some(counter) = self.counters.calls.get(kind as usize) {
             Counters::add(counter, 1);
@@ -260,7 +287,7 @@ impl Service {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
                     let limit = request.length(1)?;
-                    return Ok(Some(Wait::input(process, limit)));
+                    return Ok(Served::Waits(Wait::input(process, limit)));
                 }
             }
             call::HOSTCALL_POLL_ONEOFF => {
@@ -268,25 +295,20 @@ impl Service {
                 let poll = Poll::new(&process, request, now)?;
                 reply.values[0] = poll.finish(&process, now, &mut reply.data);
                 if reply.values[0] == 0 {
-                    return Ok(Some(Wait::poll(process, poll)));
+                    return Ok(Served::Waits(Wait::poll(process, poll)));
                 }
             }
             call::HOSTCALL_EXIT => {
                 let reason = Reason::of(request)?;
                 let exit = self.close(request.process, request.generation, reason);
-                let exit = exit.map(|exit| Exit {
+                return Ok(Served::Ended(Exit {
                     fuel_left: request.args[5],
-                    ..exit
-                });
-                self.events.exited(
-                    request.process,
-                    request.generation,
-                    exit.ok_or(Errno::SRCH)?,
-                );
+                    ..exit.ok_or(Errno::SRCH)?
+                }));
             }
             _ => self.serve_at_once(&process, request, reply)?,
         }
-        Ok(None)
+        Ok(Served::Answered)
     }
 
     fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {

@@ -28,7 +28,8 @@ modules!(
     "lines",
     "neighbour",
     "sum",
-    "calls"
+    "calls",
+    "reads"
 );
 
 /// All cases.
@@ -49,6 +50,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("listing", ends::listing),
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
+    ("many_readers", many::many_readers),
     ("neighbours", many::neighbours),
     ("a_hundred_thousand", many::a_hundred_thousand),
 ];
