@@ -110,6 +110,9 @@ pub(crate) enum CliError {
     Spec(#[from] everwarp_graph::SpecError),
     #[error(transparent)]
     Engine(#[from] everwarp::Error),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Control(#[from] crate::control::ControlError),
 }
 
 impl From<everwarp::BackendError> for CliError {

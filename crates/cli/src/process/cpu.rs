@@ -71,16 +71,18 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     })?;
     let load = begin.elapsed();
     let host = Arc::new(Host::start(threads).map_err(CliError::ProcessHost)?);
-    plan.ending.ends(host.clone());
+    plan.job.begins(host.clone());
     let begin = Instant::now();
     let mut pids = Vec::with_capacity(plan.instances as usize);
     for number in 0..plan.instances {
-        if plan.ending.signal().is_some() {
+        if plan.job.signal().is_some() {
             break;
         }
-        pids.push(host.spawn(&program, config(plan, number))?);
+        let pid = host.spawn(&program, config(plan, number))?;
+        plan.job.name(&[pid], number);
+        pids.push(pid);
     }
-    if plan.ending.signal().is_some() {
+    if plan.job.signal().is_some() {
         // The last one may have come after the others were ended.
         host.kill_all();
     }
@@ -88,7 +90,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         let exit = host.wait(pid).expect("nobody else waits for it");
         each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
     }
-    plan.ending.forget();
+    plan.job.is_over();
     Ok(Ran {
         engine: "cpu",
         width: host.threads(),

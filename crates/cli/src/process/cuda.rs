@@ -90,7 +90,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
     let host = Host::start(&device, &[module], &host, Streams::inherit())?;
     let host = Arc::new(host);
-    plan.ending.ends(host.clone());
+    plan.job.begins(host.clone());
     let load = begin.elapsed();
     let begin = Instant::now();
     let strings = |number| Strings {
@@ -98,7 +98,8 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         env: options.env(number),
     };
     let pids = host.spawn_each(0, &config, (0..plan.instances).map(strings))?;
-    if plan.ending.signal().is_some() {
+    plan.job.name(&pids, 0);
+    if plan.job.signal().is_some() {
         // It may have come before they did.
         host.kill_all()?;
     }
@@ -106,7 +107,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         let exit = host.wait(pid)?.expect("nobody else waits for it");
         each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
     }
-    plan.ending.forget();
+    plan.job.is_over();
     Ok(Ran {
         engine: "cuda",
         width: host.places(0) as usize,

@@ -3,6 +3,7 @@
 mod cpu;
 mod cuda;
 mod engine;
+mod job;
 mod options;
 pub(crate) mod signal;
 
@@ -15,9 +16,10 @@ use everwarp::{Select, cuda_device_count};
 use everwarp_process::{Input, Output};
 use serde::Serialize;
 
+use job::Job;
 pub(crate) use options::Options;
-use signal::Ending;
 
+use crate::control::{Folder, Request, Server};
 use crate::error::CliError;
 use crate::output::print_json;
 use crate::run::Args;
@@ -62,7 +64,7 @@ struct Plan<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     instances: u32,
-    ending: Arc<Ending>,
+    job: Arc<Job>,
 }
 
 impl Plan<'_> {
@@ -143,6 +145,16 @@ fn on_gpu(args: &Args, instances: u32) -> Result<bool, CliError> {
     })
 }
 
+/// Lets `everwarp ps` and `everwarp kill` reach the processes. Work goes on without them where that fails.
+fn serve(job: &Arc<Job>) -> Option<Server> {
+    let job = job.clone();
+    let answers = Arc::new(move |request: Request| job.answer(&request));
+    let server = Server::start(&Folder::of_user(), answers);
+    server
+        .inspect_err(|e| eprintln!("everwarp: warning: `everwarp ps` will not find this: {e}"))
+        .ok()
+}
+
 /// Runs the module; the answer is the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
@@ -158,8 +170,10 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         path: &path,
         bytes: &bytes,
         instances,
-        ending: Ending::listen()?,
+        job: Arc::new(Job::new(&args.program)),
     };
+    signal::listen(&plan.job)?;
+    let server = serve(&plan.job);
     let mut report = Report {
         program: args.program.clone(),
         instances,
@@ -184,7 +198,8 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         true => cuda::run(&plan, &mut each),
         false => cpu::run(&plan, &mut each),
     }?;
-    let signal = plan.ending.signal();
+    drop(server);
+    let signal = plan.job.signal();
     report.engine = ran.engine;
     report.not_begun = signal.map(|_| instances - report.succeeded - report.failed);
     report.threads = ran.width;

@@ -1,76 +1,39 @@
 //! Ctrl-C: the processes end, and the command says what became of them.
 
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::engine::Processes;
+use super::job::Job;
 use crate::error::CliError;
 
-/// What a signal ends, and whether one came.
-#[derive(Default)]
-pub(super) struct Ending {
-    signal: AtomicI32,
-    /// What runs, as soon as anything does.
-    processes: Mutex<Option<Arc<dyn Processes>>>,
+/// Listens for signals on a thread of its own.
+///
+/// The first one ends the processes. Until there are any it ends the command, as does the second one, for processes
+/// that do not end; what the command has left behind then is for others to find out.
+pub(super) fn listen(job: &Arc<Job>) -> Result<(), CliError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
+    let job = job.clone();
+    let listen = move || {
+        for signal in signals.forever() {
+            hear(&job, signal);
+        }
+    };
+    let builder = std::thread::Builder::new().name("signals".to_owned());
+    builder.spawn(listen).map(drop).map_err(CliError::Signals)
 }
 
-impl Ending {
-    /// Listens for signals on a thread of its own.
-    ///
-    /// The first one ends the processes; until there are any it ends the command, as does the second one, for those
-    /// that do not end.
-    pub(super) fn listen() -> Result<Arc<Self>, CliError> {
-        let ending = Arc::new(Self::default());
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
-        let of_thread = ending.clone();
-        let listen = move || {
-            for signal in signals.forever() {
-                of_thread.hear(signal);
-            }
-        };
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(listen)
-            .map_err(CliError::Signals)?;
-        Ok(ending)
-    }
-
-    fn hear(&self, signal: i32) {
-        let first = self.signal.swap(signal, Ordering::AcqRel) == 0;
-        let processes = self.processes.lock();
-        match &*processes.unwrap_or_else(PoisonError::into_inner) {
-            Some(processes) if first => {
-                eprintln!("everwarp: {}: the processes end", name(signal));
-                processes.kill_all();
-            }
-            _ => std::process::exit(code(signal).into()),
+fn hear(job: &Job, signal: i32) {
+    let first = job.note(signal);
+    let ended = job.with(|processes| {
+        if first {
+            eprintln!("everwarp: {}: the processes end", name(signal));
+            processes.kill_all();
         }
-    }
-
-    /// From here on a signal ends these.
-    pub(super) fn ends(&self, processes: Arc<dyn Processes>) {
-        let mut there = self
-            .processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *there = Some(processes);
-    }
-
-    /// The signal that came, if one did.
-    pub(super) fn signal(&self) -> Option<i32> {
-        Some(self.signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
-    }
-
-    /// Lets go of what runs, which can end then.
-    pub(super) fn forget(&self) {
-        let mut there = self
-            .processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *there = None;
+    });
+    if !first || ended.is_none() {
+        std::process::exit(code(signal).into());
     }
 }
 

@@ -367,7 +367,11 @@ impl Body<'_> {
             Nan::Raw if !loose => Nan::Canonical,
             nan => nan,
         };
-        self.stack.push(Entry { place, nan, ..entry });
+        self.stack.push(Entry {
+            place,
+            nan,
+            ..entry
+        });
     }
 
     pub(super) fn global_get(&mut self, index: u32) {
