@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use everwarp_contract::{DevCompletion, DevHostCall, DevTask, DevWords, DevWorker};
+use everwarp_contract::{
+    DevCompletion, DevHostCall, DevHostCallEntry, DevTask, DevWords, DevWorker,
+};
 
 use crate::{BackendError, Heap, HeapConfig, Image};
 
@@ -98,14 +100,16 @@ unsafe impl Sync for SharedMemory {}
 /// Where the host-call ring is on the host; the rules are those of `everwarp_contract::hostcall`.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCallMemory {
-    /// Headers, `slot_count` of them.
+    /// Slots, `slot_count` of them.
     pub slots: *mut DevHostCall,
-    /// Data areas.
-    pub data: *mut u8,
-    /// The submission queue, `entry_count` words, of which the device is the only writer.
-    pub entries: *mut u64,
+    /// Areas, `area_count` of them.
+    pub areas: *mut u8,
+    /// The submission queue, `entry_count` entries, of which the device is the only writer.
+    pub entries: *mut DevHostCallEntry,
     /// Number of slots, a power of two.
     pub slot_count: u32,
+    /// Number of areas.
+    pub area_count: u32,
     /// Number of entries, a power of two.
     pub entry_count: u32,
 }

@@ -161,7 +161,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// Where everything is; a constant of the loaded image.
-    pub struct DevEngine: align 8, size 256 {
+    pub struct DevEngine: align 8, size 288 {
         /// Control words, in host memory.
         pub words: DevPtr<DevWords>,
         /// Submission ring, in host memory.
@@ -170,8 +170,8 @@ crate::dev_struct! {
         pub completions: DevPtr<DevCompletion>,
         /// Tasks of batches, in host memory.
         pub arena: DevPtr<DevTask>,
-        /// The host calls' memory; null where nobody serves them.
-        pub host_calls: DevPtr<DevHostCallRing>,
+        /// Where host calls go: by value, since a call must not begin with a read of device memory.
+        pub host_calls: DevHostCallRing,
         /// Grid-wide words.
         pub grid: DevPtr<DevGrid>,
         /// Groups.
@@ -212,8 +212,6 @@ crate::dev_struct! {
         pub saved_hands: DevPtr<u32>,
         /// The heap of the tasks; null when the engine has none.
         pub heap: DevPtr<DevHeap>,
-        /// Spelled-out hole.
-        pub reserved: u64,
         /// Capacity of the submission ring.
         pub submission_slots: u32,
         /// Capacity of the completion ring.

@@ -40,6 +40,7 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     telemetry::DevWorker::write_struct(out)?;
     ring::DevCompletion::write_struct(out)?;
     hostcall::DevHostCall::write_struct(out)?;
+    hostcall::DevHostCallEntry::write_struct(out)?;
     hostcall::DevHostCallRing::write_struct(out)?;
     device::DevInbox::write_struct(out)?;
     device::DevDeque::write_struct(out)?;

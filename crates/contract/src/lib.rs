@@ -23,7 +23,7 @@ pub mod telemetry;
 pub use control::DevWords;
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};
-pub use hostcall::{DevHostCall, DevHostCallRing};
+pub use hostcall::{DevHostCall, DevHostCallEntry, DevHostCallRing};
 pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::DevTask;

@@ -1,57 +1,70 @@
-//! The memory of the host-call ring: slots, data and queue in pinned host memory, the device's own words
-//! beside them in device memory.
+//! The memory of the host-call ring: slots, areas and queue in pinned host memory, the device's own words in device
+//! memory.
 
 use everwarp_backend::{BackendError, HostCallMemory};
-use everwarp_contract::DevHostCall;
-use everwarp_contract::hostcall::{DevHostCallRing, HOSTCALL_DATA_BYTES};
-use everwarp_contract::layout::{DevPtr, Layout};
+use everwarp_contract::hostcall::{DevHostCallRing, HOSTCALL_DATA_BYTES, HOSTCALL_SLOTS_MOST};
+use everwarp_contract::layout::DevPtr;
+use everwarp_contract::{DevHostCall, DevHostCallEntry};
 
 use crate::driver::{Pinned, call};
+
+/// Areas at most, of 8 KiB each: more calls with much data wait for one than gain by being out.
+const AREAS_MOST: u32 = 4096;
+
+/// What an engine has whose host serves no calls.
+pub(crate) const NONE: DevHostCallRing = DevHostCallRing {
+    slots: DevPtr::NULL,
+    areas: DevPtr::NULL,
+    entries: DevPtr::NULL,
+    tail: DevPtr::NULL,
+    free: DevPtr::NULL,
+    entry_count: 0,
+    area_count: 0,
+};
 
 /// The ring of one engine.
 #[derive(Debug)]
 pub(crate) struct HostCalls {
     pinned: Pinned,
     device: u64,
-    device_bytes: u64,
-    slots: u32,
+    parts: Parts,
 }
 
-/// Where the parts lie in their allocation, for a number of slots.
+/// Where the parts lie in their allocations, for a number of slots. There are as many entries.
+#[derive(Debug)]
 struct Parts {
-    data: u64,
-    entries: u64,
+    slots: u32,
+    areas: u32,
+    entries_at: u64,
+    areas_at: u64,
     pinned: u64,
-    tail: u64,
-    free: u64,
-    sequence: u64,
+    free_at: u64,
     device: u64,
 }
 
 impl Parts {
-    /// The device's words lie on lines of their own: the tail is what all contend for.
+    /// The device's words lie on lines of their own: the tail, at 0, is what all contend for.
     fn of(slots: u32) -> Self {
         let n = u64::from(slots);
-        let headers = n * size_of::<DevHostCall>() as u64;
-        let entries = headers + n * u64::from(HOSTCALL_DATA_BYTES);
-        let free = 256;
-        let sequence = (free + n.div_ceil(32) * 4).next_multiple_of(128);
+        let areas = slots.min(AREAS_MOST);
+        let entries_at = n * size_of::<DevHostCall>() as u64;
+        let areas_at = entries_at + n * size_of::<DevHostCallEntry>() as u64;
         Self {
-            data: headers,
-            entries,
-            pinned: entries + n * 8,
-            tail: 128,
-            free,
-            sequence,
-            device: sequence + n * 4,
+            slots,
+            areas,
+            entries_at,
+            areas_at,
+            pinned: areas_at + u64::from(areas) * u64::from(HOSTCALL_DATA_BYTES),
+            free_at: 128,
+            device: 128 + u64::from(areas) / 8,
         }
     }
 }
 
 impl HostCalls {
-    /// Allocates a ring of `slots` slots, a power of two, none of them taken. Nothing may be resident.
+    /// Allocates a ring of `slots` slots, a power of two, none of them in use. Nothing may be resident.
     pub(crate) fn new(slots: u32) -> Result<Self, BackendError> {
-        if !slots.is_power_of_two() || !(32..=1 << 20).contains(&slots) {
+        if !slots.is_power_of_two() || !(32..=HOSTCALL_SLOTS_MOST).contains(&slots) {
             return Err(BackendError::Pool {
                 what: "linked.host_call_slots",
                 rule: "a power of two from 32 to 2^20",
@@ -69,38 +82,33 @@ impl HostCalls {
             detail: e.to_string(),
         };
         allocated.map_err(oom)?;
-        let at = |offset| device + offset;
-        let ring = DevHostCallRing {
-            slots: DevPtr::new(pinned.device),
-            data: DevPtr::new(pinned.device + parts.data),
-            entries: DevPtr::new(pinned.device + parts.entries),
-            tail: DevPtr::new(at(parts.tail)),
-            free: DevPtr::new(at(parts.free)),
-            sequence: DevPtr::new(at(parts.sequence)),
-            slot_count: slots,
-            entry_count: slots,
-            reserved: 0,
-        };
         let mut words = vec![0u8; parts.device as usize];
-        words[..size_of::<DevHostCallRing>()].copy_from_slice(ring.bytes());
-        words[parts.free as usize..][..slots as usize / 8].fill(0xff);
+        words[parts.free_at as usize..].fill(0xff);
         // SAFETY: just allocated with this size.
         unsafe { call!(cuMemcpyHtoD_v2(device, words.as_ptr().cast(), words.len())) }?;
         Ok(Self {
             pinned,
             device,
-            device_bytes: parts.device,
-            slots,
+            parts,
         })
     }
 
     /// Where the device finds it.
-    pub(crate) fn ring(&self) -> DevPtr<DevHostCallRing> {
-        DevPtr::new(self.device)
+    pub(crate) fn ring(&self) -> DevHostCallRing {
+        let host = self.pinned.device;
+        DevHostCallRing {
+            slots: DevPtr::new(host),
+            areas: DevPtr::new(host + self.parts.areas_at),
+            entries: DevPtr::new(host + self.parts.entries_at),
+            tail: DevPtr::new(self.device),
+            free: DevPtr::new(self.device + self.parts.free_at),
+            entry_count: self.parts.slots,
+            area_count: self.parts.areas,
+        }
     }
 
     pub(crate) fn device_bytes(&self) -> u64 {
-        self.device_bytes
+        self.parts.device
     }
 
     pub(crate) fn host_bytes(&self) -> u64 {
@@ -109,15 +117,16 @@ impl HostCalls {
 
     /// Where the host finds it.
     pub(crate) fn memory(&self) -> HostCallMemory {
-        let parts = Parts::of(self.slots);
+        let parts = &self.parts;
         // SAFETY: both offsets lie inside the pinned allocation.
         unsafe {
             HostCallMemory {
                 slots: self.pinned.host.cast(),
-                data: self.pinned.host.add(parts.data as usize),
-                entries: self.pinned.host.add(parts.entries as usize).cast(),
-                slot_count: self.slots,
-                entry_count: self.slots,
+                areas: self.pinned.host.add(parts.areas_at as usize),
+                entries: self.pinned.host.add(parts.entries_at as usize).cast(),
+                slot_count: parts.slots,
+                area_count: parts.areas,
+                entry_count: parts.slots,
             }
         }
     }
@@ -139,15 +148,14 @@ mod tests {
 
     #[test]
     fn the_parts_do_not_overlap_and_are_aligned() {
-        for slots in [32, 4096, 1 << 20] {
+        for slots in [32, 4096, HOSTCALL_SLOTS_MOST] {
             let (p, n) = (Parts::of(slots), u64::from(slots));
-            assert_eq!(p.data, n * 128);
-            assert_eq!(p.entries, p.data + n * u64::from(HOSTCALL_DATA_BYTES));
-            assert_eq!(p.pinned, p.entries + 8 * n);
-            assert!(p.tail >= size_of::<DevHostCallRing>() as u64);
-            assert!(p.free >= p.tail + 4 && p.sequence >= p.free + n / 8);
-            assert_eq!(p.device, p.sequence + 4 * n);
-            assert_eq!((p.data % 128, p.entries % 8, p.sequence % 128), (0, 0, 0));
+            assert_eq!(p.areas, slots.min(4096));
+            assert_eq!(p.entries_at, n * 256);
+            assert_eq!(p.areas_at, p.entries_at + n * 64);
+            assert_eq!(p.pinned, p.areas_at + u64::from(p.areas) * 8192);
+            assert_eq!(p.device, p.free_at + u64::from(p.areas / 32) * 4);
+            assert_eq!((p.areas_at % 128, p.areas % 32), (0, 0));
         }
     }
 }

@@ -1,170 +1,220 @@
 // A process's call of the host: the device's side of the host-call ring.
 //
-// A process has at most one call on its way; its record remembers the slot. Every import that calls the host is
-// written so that it may be entered again with the same arguments while the call is on its way: what is `fresh`
-// posts, what is `answered` takes the answer, and between the two the import leaves by PARK.
+// A process has at most one call on its way, with the slot that has its place's number. Every import that calls the
+// host is written so that it may be entered again with the same arguments while the call is on its way: what is
+// `fresh` posts, what is `answered` takes the answer, and between the two the import leaves by PARK.
 //
 // While few calls are on their way, a call that cannot take long is waited for where it was made: two suspensions
-// cost more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it.
+// cost more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. Between its
+// arguments and the host there is one atomic and four stores; nothing else waits for memory, and nothing fences
+// unless there is a payload.
 
 namespace process {
 
 // Tells the host of a child before its first call: see gpu/adopt.cuh.
 __device__ void introduce(DevInstance* i);
 
-// Takes a slot of the ring. There is always one to come: the host answers, and who is answered gives back.
-__device__ __noinline__ u32 take_slot(const DevHostCallRing& ring) {
-  const u32 words = ring.slot_count / 32;
+__device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
+
+// Takes an area, counted from 1; 0 if all are taken.
+__device__ __noinline__ u32 take_area() {
+  const u32 words = ring().area_count / 32;
   u32 lane, at = ew::Worker::here().global;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  for (u32 wait = 64;; wait = min(wait * 2, 4096u)) {
-    for (u32 k = 0; k < words; k++, at++) {
-      u32* word = &ring.free[at % words];
-      // Lanes of a warp begin at different bits.
-      u32 bits = ew::load(word, ew::relaxed, ew::gpu);
-      while (bits != 0) {
-        const u32 turned = __funnelshift_r(bits, bits, lane);
-        const u32 bit = 1u << (__ffs(turned) - 1 + lane) % 32;
-        // Pairs with the release of who gave it back: the answer was read before the slot is written again.
-        if (ew::fetch_and(word, ~bit, ew::acquire, ew::gpu) & bit) return at % words * 32 + __ffs(bit) - 1;
-        bits &= ~bit;
-      }
+  for (u32 k = 0; k < words; k++, at++) {
+    u32* word = &ring().free[at % words];
+    // Lanes of a warp begin at different bits.
+    u32 bits = ew::load(word, ew::relaxed, ew::gpu);
+    while (bits != 0) {
+      const u32 turned = __funnelshift_r(bits, bits, lane);
+      const u32 bit = 1u << (__ffs(turned) - 1 + lane) % 32;
+      // Pairs with the release of who gave it back: the reply was read before the area is written again.
+      if (ew::fetch_and(word, ~bit, ew::acquire, ew::gpu) & bit) return at % words * 32 + __ffs(bit);
+      bits &= ~bit;
     }
-    __nanosleep(wait);
   }
+  return 0;
 }
 
-__device__ __forceinline__ void give_slot(const DevHostCallRing& ring, u32 slot) {
-  ew::fetch_or(&ring.free[slot / 32], 1u << slot % 32, ew::release, ew::gpu);
+__device__ __forceinline__ void give_area(u32 area) {
+  ew::fetch_or(&ring().free[(area - 1) / 32], 1u << (area - 1) % 32, ew::release, ew::gpu);
 }
 
 // The beginning of an answer. One load brings all of it over the bus, and the host writes the status last: so
-// the error number needs no load of its own once the status is right.
+// error number and first value need no load of their own once the status is right.
 struct Answer {
   u32 status, error, reply_bytes;
-  __device__ __forceinline__ explicit Answer(const DevHostCall& h) {
-    u64 a, b;
-    load_wide((const u8*)&h.status, a, b);
-    status = (u32)a, error = (u32)(a >> 32), reply_bytes = min((u32)b, HOSTCALL_DATA_BYTES);
+  u64 value;
+  __device__ __forceinline__ explicit Answer(const DevProcess* p) {
+    u64 head;
+    load_wide((const u8*)&ring().slots[(u32)p->pid], head, value);
+    status = (u32)head, error = (u32)(head >> 32) & 0xffff, reply_bytes = min((u32)(head >> 48), HOSTCALL_DATA_BYTES);
   }
 };
 
 // Waits for an answer on the spot; a lane that sleeps holds up its own warp alone. A look takes a microsecond, so
 // the first ones follow each other without a pause.
-__device__ __noinline__ Answer await(const DevHostCall& h, u32 sequence) {
+__device__ __noinline__ Answer await(const DevProcess* p) {
   for (u32 looks = 0;; looks++) {
-    const Answer a(h);
-    if (a.status == sequence) return a;
-    if (looks >= 8) __nanosleep(min(64u << min(looks - 8, 7u), 8192u));
+    const Answer a(p);
+    if (a.status == p->call_sequence) return a;
+    if (looks >= 16) __nanosleep(min(64u << min(looks - 16, 7u), 8192u));
   }
+}
+
+// Keeps an answer.
+__device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
+  p->call_error = a.error;
+  p->call_bytes = a.reply_bytes;
+  p->call_value = a.value;
+}
+
+// How a request is sent.
+constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
+constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
+constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
+
+__device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
+  constexpr u64 REST = ~0ull >> 1;
+  const u64 names = p->pid;
+  const u32 bytes = p->call_bytes;
+  u64 head = (u32)names | (u64)bytes << HOSTCALL_BYTES_SHIFT | (u64)p->call_area << HOSTCALL_AREA_SHIFT |
+             (a1 >> 63 | a3 >> 63 << 1 | a5 >> 63 << 2) << HOSTCALL_HIGH_SHIFT;
+  p->call_sequence++;
+  // Pairs with the host's acquire of the entry; and for the last one, with who makes the place ready again.
+  if (bytes != 0 || how == SEND_LAST) ew::fence(ew::acq_rel, ew::sys);
+  const u64 before = ew::fetch_add(ring().tail, (1ull << 32) + (how == SEND_SHORT), ew::relaxed, ew::gpu);
+  const bool wake = how == SEND_LONG || (how == SEND_SHORT && (u32)before >= SPINNING_CALLS);
+  if (how != SEND_LAST) {
+    p->call = how == SEND_SHORT ? CALL_COUNTED : CALL_SENT;
+    p->waits = wake ? WAITS_POSTED : WAITS_HERE;
+  }
+  head |= (u64)(wake ? call | HOSTCALL_WAKE : call) << HOSTCALL_CALL_SHIFT;
+  const u32 index = (u32)(before >> 32), entries = ring().entry_count;
+  const u64 lap = (index & entries) == 0 ? 1ull << 63 : 0;
+  u64* to = ring().entries[index & (entries - 1)].words;
+  store_wide(to, names, head | lap);
+  store_wide(to + 2, a0, (a1 & REST) | lap);
+  store_wide(to + 4, a2, (a3 & REST) | lap);
+  store_wide(to + 6, a4, (a5 & REST) | lap);
 }
 
 struct Call {
   DevInstance* i;
   DevProcess* p;
-
-  // In DevProcess::waits.
-  static constexpr u32 SPINS = 0;
-  static constexpr u32 PARKS = 1;
-  static constexpr u32 POSTED = 2;  // parks, and the first look would find nothing
+  // Arguments, until they are sent; registers, since all of this is inlined.
+  mutable u64 a[6] = {};
 
   __device__ __forceinline__ explicit Call(DevInstance* i) : i(i), p(of(i)) {}
-  __device__ __forceinline__ static const DevHostCallRing& ring() { return *everwarp_tables.host_calls; }
-  __device__ __forceinline__ DevHostCall& header() const { return ring().slots[p->call - 1]; }
-  __device__ __forceinline__ u8* data() const { return ring().data + (u64)(p->call - 1) * HOSTCALL_DATA_BYTES; }
+  __device__ __forceinline__ DevHostCall& slot() const { return ring().slots[(u32)p->pid]; }
+  __device__ __forceinline__ u8* data() const {
+    return p->call_area == 0 ? slot().data : ring().areas + (u64)(p->call_area - 1) * HOSTCALL_DATA_BYTES;
+  }
 
-  // Whether nothing is on its way: then there is a slot, to be filled and posted.
-  __device__ __forceinline__ bool fresh() const {
-    if (p->call != 0) return false;
+  // Whether nothing is on its way: then there is room for `bytes` of payload or of reply, whichever is more, and the
+  // call is to be posted. Where there is no area for them the host is asked to be called again, which holds no
+  // lane, and the import comes back here.
+  __device__ __forceinline__ bool fresh(u32 bytes = 0) const {
+    if (p->call == CALL_SENT || p->call == CALL_COUNTED) return false;
     if (p->flags & PROCESS_UNKNOWN) introduce(i);
-    begin();
+    return bytes <= HOSTCALL_INLINE_BYTES && p->call == CALL_NONE ? begin(p, 0) : make_room(p, bytes);
+  }
+  __device__ __forceinline__ static bool begin(DevProcess* p, u32 area) {
+    p->call_area = area;
+    p->call_bytes = 0;
+    p->reply_most = 0;
     return true;
   }
-  // Takes a slot for a call.
-  __device__ __forceinline__ void begin() const {
-    // The answer to this comes while a slot is looked for.
-    const u32 others = ew::fetch_add(p->table->calls, 1, ew::relaxed, ew::gpu);
-    p->call = take_slot(ring()) + 1;
-    p->call_bytes = 0;
-    p->waits = others < SPINNING_CALLS ? SPINS : POSTED;
+  __device__ __noinline__ static bool make_room(DevProcess* p, u32 bytes) {
+    if (p->call == CALL_FOR_ROOM) {
+      if (Answer(p).status != p->call_sequence) return false;
+      p->call = CALL_NONE;
+    }
+    if (bytes <= HOSTCALL_INLINE_BYTES) return begin(p, 0);
+    if (const u32 area = take_area()) return begin(p, area);
+    begin(p, 0);
+    send(p, SEND_LONG, HOSTCALL_NOP, 0, 0, 0, 0, 0, 0);
+    p->call = CALL_FOR_ROOM;
+    return false;
   }
-  __device__ __forceinline__ void arg(u32 k, u64 v) const { header().args[k] = v; }
+  __device__ __forceinline__ void arg(u32 k, u64 v) const { a[k] = v; }
   // Arguments from the first on.
   template <class... T>
   __device__ __forceinline__ void args(T... v) const {
     u32 k = 0;
     (arg(k++, v), ...);
   }
-  // Adds to the payload; the caller has seen to the room.
+  // Adds to the payload; the caller has asked for the room.
   __device__ __forceinline__ void payload(const u8* from, u32 bytes) const {
     copy_out(data() + p->call_bytes, from, bytes);
     p->call_bytes += bytes;
   }
-  __device__ __forceinline__ u32 room() const { return HOSTCALL_DATA_BYTES - p->call_bytes; }
+  __device__ __forceinline__ u32 room() const {
+    return (p->call_area == 0 ? HOSTCALL_INLINE_BYTES : HOSTCALL_DATA_BYTES) - p->call_bytes;
+  }
+  // Where the reply is to go, linear memory that was checked: then it may be there when the process is woken,
+  // copied by a whole warp. One lane alone has few reads on their way over the bus.
+  __device__ __forceinline__ void expect(u32 to, u32 most) const { p->reply_to = to, p->reply_most = most; }
+  __device__ __forceinline__ void post(u32 call) const { send(p, SEND_SHORT, call, a[0], a[1], a[2], a[3], a[4], a[5]); }
   // A call that may take as long as it likes.
   __device__ __forceinline__ void post_long(u32 call) const {
-    p->waits = POSTED;
-    post(call);
+    send(p, SEND_LONG, call, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
-  __device__ __noinline__ void post(u32 call) const {
-    const DevHostCallRing& r = ring();
-    const u32 slot = p->call - 1, sequence = r.sequence[slot] + 1;
-    r.sequence[slot] = sequence;
-    p->call_sequence = sequence;
-    DevHostCall& h = header();
-    h.process = (u32)p->pid;
-    h.generation = (u32)(p->pid >> 32);
-    h.call = p->waits == SPINS ? call : call | HOSTCALL_WAKE;
-    h.data_bytes = p->call_bytes;
-    const u32 index = ew::fetch_add(r.tail, 1, ew::relaxed, ew::gpu);
-    const u32 lap = (index & r.entry_count) == 0 ? HOSTCALL_LAP : 0;
-    // Release: whoever reads the entry with acquire sees the request.
-    ew::store(&r.entries[index & (r.entry_count - 1)], (u64)sequence << 32 | slot | lap, ew::release, ew::sys);
+  // The last one: nothing of the process may be touched afterwards, and nobody waits for the answer.
+  __device__ __forceinline__ void post_last(u32 call) const {
+    send(p, SEND_LAST, call, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
   // Whether the answer is there. If not, the process must park.
-  __device__ __noinline__ bool answered() const {
-    if (p->waits == POSTED) {
-      p->waits = PARKS;
+  __device__ __forceinline__ bool answered() const { return answered(p); }
+  __device__ __noinline__ static bool answered(DevProcess* p) {
+    if (p->call == CALL_FOR_ROOM) return false;
+    if (p->waits == WAITS_READY || p->waits == WAITS_DELIVERED) return true;
+    if (p->waits == WAITS_POSTED) {
+      // The first look would find nothing.
+      p->waits = WAITS_PARKED;
       return false;
     }
-    const Answer a = p->waits == PARKS ? Answer(header()) : await(header(), p->call_sequence);
+    const Answer a = p->waits == WAITS_PARKED ? Answer(p) : await(p);
     if (a.status != p->call_sequence) return false;
-    p->call_error = a.error;
-    p->call_bytes = a.reply_bytes;
+    take(p, a);
     // Pairs with the host's release of the status: what else it has written is read after this.
-    if (a.error == ERRNO_SUCCESS) ew::fence(ew::acq_rel, ew::sys);
+    if (a.error == ERRNO_SUCCESS && a.reply_bytes != 0) ew::fence(ew::acq_rel, ew::sys);
     return true;
   }
   __device__ __forceinline__ u32 error() const { return p->call_error; }
   __device__ __forceinline__ u64 value(u32 k) const {
-    u64 v;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(&header().values[k]) : "memory");
-    return v;
+    if (k == 0) return p->call_value;
+    // As in `answered`.
+    ew::fence(ew::acq_rel, ew::sys);
+    return ew::load(&slot().values[k], ew::relaxed, ew::sys);
   }
   // Copies a reply of up to `most` bytes to linear memory that was checked.
   __device__ __forceinline__ u32 reply(u32 to, u32 most) const {
     const u32 bytes = min(p->call_bytes, most);
-    copy_in(i->memory + to, data(), bytes);
+    if (p->waits != WAITS_DELIVERED) copy_in(i->memory + to, data(), bytes);
     return bytes;
   }
   // The answer is not needed any longer.
   __device__ __forceinline__ void close() const {
-    if (p->call == 0) return;
-    give_slot(ring(), p->call - 1);
-    ew::add(p->table->calls, ~0u, ew::relaxed, ew::gpu);
-    p->call = 0;
+    if (p->call == CALL_NONE) return;
+    if (p->call_area != 0) give_area(p->call_area);
+    if (p->call == CALL_COUNTED) ew::add(ring().tail, ~0ull, ew::relaxed, ew::gpu);
+    p->call = CALL_NONE;
+    p->call_area = 0;
   }
 };
 
 // Sends the collected output; false if the import must come again. An error of the host's is handed to the
 // process once, by the import that sent.
-__device__ __noinline__ bool flush(const Call& c, u32& error) {
+__device__ __noinline__ bool flush(DevInstance* i, u32& error) {
+  const Call c(i);
   DevProcess* p = c.p;
   error = ERRNO_SUCCESS;
   while (p->output_sent < p->output_len) {
-    if (c.fresh()) {
+    const u32 bytes = p->output_len - p->output_sent;
+    if (c.fresh(bytes)) {
       c.arg(0, 1);
-      c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
+      c.payload(output(p) + p->output_sent, bytes);
       c.post(HOSTCALL_OUTPUT);
     }
     if (!c.answered()) return false;
@@ -176,6 +226,38 @@ __device__ __noinline__ bool flush(const Call& c, u32& error) {
   }
   p->output_sent = p->output_len = 0;
   return true;
+}
+
+__device__ __forceinline__ bool flush(const Call& c, u32& error) { return flush(c.i, error); }
+
+// The warp: takes the answers of parked processes of a table, from `first` on those that the bits of `which` name,
+// and brings long replies to where they are expected. One that has not parked yet looks for itself.
+__device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
+  DevProcess* p = at(t, first + lane);
+  u32 bytes = 0;
+  u8* to = nullptr;
+  const u8* from = nullptr;
+  // Pairs with the release of who parked.
+  if ((which >> lane & 1) != 0 && ew::load(&p->turn, ew::acquire, ew::gpu) == TURN_PARKED &&
+      (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
+    const Answer a(p);
+    if (a.status == p->call_sequence) {
+      take(p, a);
+      p->waits = WAITS_READY;
+      if (a.error == ERRNO_SUCCESS && a.reply_bytes >= DELIVERED_BYTES) bytes = min(a.reply_bytes, p->reply_most);
+      const Call c(instance(p));
+      from = c.data(), to = c.i->memory + p->reply_to;
+    }
+  }
+  // Pairs with the host's release of each status.
+  ew::fence(ew::acq_rel, ew::sys);
+  for (u32 rest = __ballot_sync(~0u, bytes != 0); rest != 0; rest &= rest - 1) {
+    const u32 whose = __ffs(rest) - 1;
+    copy_in_warp((u8*)__shfl_sync(~0u, (u64)to, whose), (const u8*)__shfl_sync(~0u, (u64)from, whose),
+                 __shfl_sync(~0u, bytes, whose), lane);
+    if (lane == whose) p->waits = WAITS_DELIVERED;
+  }
+  __syncwarp();
 }
 
 }  // namespace process

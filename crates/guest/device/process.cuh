@@ -37,7 +37,10 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
     p->random_blocks = 0;
     p->output_len = p->output_sent = 0;
     p->exit_code = 0;
-    p->call = 0;
+    p->call = CALL_NONE;
+    p->call_area = 0;
+    // The count of what a place has asked goes on from one of its processes to the next.
+    if (flags & PROCESS_FRESH) p->call_sequence = 0;
     p->progress = 0;
     p->turn = TURN_RUNS;
     p->stage = STAGE_NEW;
@@ -101,16 +104,9 @@ __device__ __noinline__ void tell(DevProcess* p) {
   if (i->trap == TRAP_KILLED) kind = EXIT_KILLED;
   if (i->trap == TRAP_OUT_OF_FUEL) kind = EXIT_OUT_OF_FUEL;
   c.fresh();
+  c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
   c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
-  p->waits = Call::SPINS;
-  const DevHostCallRing& ring = Call::ring();
-  const u32 slot = p->call - 1, sequence = ring.sequence[slot] + 1;
-  u32* calls = p->table->calls;
-  const DevHostCall& header = c.header();
-  c.post(HOSTCALL_EXIT);
-  await(header, sequence);
-  give_slot(ring, slot);
-  ew::add(calls, ~0u, ew::relaxed, ew::gpu);
+  c.post_last(HOSTCALL_EXIT);
 }
 
 // Runs the process as far as it goes; false if it is to be gone on with later.
@@ -127,23 +123,27 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
     linked_enter(t.module, (u64)i, p->stage == STAGE_START ? t.start : t.entry);
     if (i->trap == 0 && i->state != 0) return false;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
-    if (p->stage == STAGE_OUTPUT && p->call != 0) {
+    if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {
       // It ended while its call was on its way.
       const Call c(i);
-      await(c.header(), p->call_sequence);
+      await(p);
       c.close();
     }
   }
+  const bool child = t.world != 0 && kin(p)->parent != 0;
   if (t.world != 0 && !retire(p)) return false;
+  // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
+  // and its slot is used again as soon as it has: so nothing of it may lie there.
+  if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return true;
   u32 error;
-  return flush(Call(i), error);
+  return flush(i, error);
 }
 
-__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 tag) {
+__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 how) {
   DevProcess* p = at(t, slot);
-  // As above: the memory of a process that starts may have been made ready elsewhere, and what one has written
-  // that was parked, perhaps too.
-  if (tag != TAG_LOOKS) ew::fence(ew::acq_rel, ew::gpu);
+  // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
+  // the process have been parked there.
+  if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
   else if (!resume(p)) return;
   while (!advance(t, p)) {
     if (park(p)) return;
@@ -159,12 +159,20 @@ __device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 tag) {
 static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo() * START_PROCESSES, which = t.hi();
   process::prepare_all(table, first, which, t.lane);
-  if (which >> t.lane & 1) t.spawn(FN_process_run, process::TAG_FIRST, first + t.lane);
+  if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
-// arg: the place; tag: TAG_….
+// arg: the place; tag: `RUN_…`.
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
   process::run(table, t.lo(), t.tag());
+}
+
+// arg: a group of 32 places | which of them have been answered << 32.
+static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProcessTable& table) {
+  const u32 first = t.lo() * START_PROCESSES, which = t.hi();
+  process::take_answers(table, first, which, t.lane);
+  const bool goes_on = which >> t.lane & 1 && process::resume(process::at(table, first + t.lane));
+  if (goes_on) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
 // Reports the device's clock.

@@ -1,5 +1,6 @@
 //! What a host and its processes are given.
 
+use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_wasi::{Directory, Input, Output};
 
 use crate::channel::End;
@@ -8,7 +9,8 @@ use crate::channel::End;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Processes of each module that are on the GPU at once; more wait. Every one costs its memory, so no more
-    /// than [`HostConfig::memory_budget`] allows are made.
+    /// than [`HostConfig::memory_budget`] allows are made, and no more than 2^20 for all modules together, since
+    /// each has a slot for its host calls.
     pub places: u32,
     /// Bytes that linear memory and the tables it starts with (8 an element) may take in each process, which are
     /// reserved for it; without it what its module starts with and up to 64 MiB more, as the budget allows.
@@ -18,9 +20,6 @@ pub struct HostConfig {
     /// Bytes of stack of each thread. The driver reserves them for every thread that the device can hold: an
     /// H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: u32,
-    /// Slots of the host-call ring, a power of two of at least 32. A process that waits holds one, so without a
-    /// number there are more than places, up to 65,536: 8.3 kB of pinned host memory each.
-    pub host_call_slots: Option<u32>,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
     /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
@@ -30,11 +29,14 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// The slots of the ring, with this many modules.
-    pub(crate) fn slots(&self, modules: usize) -> u32 {
-        let places = u64::from(self.places) * modules as u64;
-        let enough = (places + 1024).next_power_of_two().clamp(2048, 1 << 16);
-        self.host_call_slots.unwrap_or(enough as u32)
+    /// The slots of the ring, with this many modules: one for each place, those for children included if there are
+    /// any.
+    pub(crate) fn slots(&self, modules: usize, children: bool) -> u32 {
+        let children = if children { self.children } else { 0 };
+        let places = (u64::from(self.places) + u64::from(children)) * modules as u64;
+        places
+            .next_power_of_two()
+            .clamp(32, HOSTCALL_SLOTS_MOST.into()) as u32
     }
 
     /// For up to `places` processes at once on a device with so much free memory.
@@ -44,7 +46,6 @@ impl HostConfig {
             memory: None,
             memory_budget: free_bytes / 10 * 7,
             stack_bytes: 32 << 10,
-            host_call_slots: None,
             workers: 4,
             children: 1024,
             channels: 1024,

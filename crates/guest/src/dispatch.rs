@@ -208,13 +208,17 @@ impl Shared {
         self.places.iter().position(holds)
     }
 
-    fn wake(&self, number: u32) {
-        let Some(module) = self.module_of(number) else {
-            return;
-        };
-        let places = &self.places[module];
-        if let Err(e) = places.wake(&self.engine, number - places.first) {
-            self.fail(&e);
+    fn wake(&self, woken: &[Woken]) {
+        for places in &self.places {
+            let of_these = |w: &Woken| {
+                let place = w.process.wrapping_sub(places.first);
+                (place < places.count).then_some((place, w.reply_bytes))
+            };
+            let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
+            here.sort_unstable();
+            if let Err(e) = places.wake(&self.engine, &here) {
+                self.fail(&e);
+            }
         }
     }
 
@@ -287,7 +291,7 @@ impl Shared {
                 self.service.interrupt(number, generation);
                 if self.world.is_some() {
                     // It may wait for another process.
-                    self.places[module].wake(&self.engine, place)?;
+                    self.places[module].wake(&self.engine, &[(place, 0)])?;
                 }
                 Ok(())
             }
@@ -332,9 +336,9 @@ impl Ears {
 }
 
 impl Events for Ears {
-    fn wake(&self, woken: Woken) {
+    fn wake(&self, woken: &[Woken]) {
         if let Some(shared) = self.shared() {
-            shared.wake(woken.process);
+            shared.wake(woken);
         }
     }
     fn exited(&self, process: u32, generation: u32, exit: everwarp_wasi::Exit) {

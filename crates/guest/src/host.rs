@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everwarp::{Buffer, DevPtr, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
-use everwarp_wasi::{Output, Ring, Server, ServerConfig, Service, Streams};
+use everwarp_wasi::{Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
 
+use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::{ChannelError, Pid};
 
 use crate::channel::{End, Receiver, Sender};
@@ -90,7 +91,6 @@ impl Host {
                 what: "/dev/urandom",
                 source,
             })?,
-            calls: engine.buffer(32)?,
             world: head
                 .as_ref()
                 .map_or(DevPtr::NULL, |head| DevPtr::new(head.ptr().address())),
@@ -99,8 +99,16 @@ impl Host {
         let mut state = State::default();
         let mut first = 0;
         for (number, module) in loaded.iter().enumerate() {
+            // Each place has a slot of the ring.
+            let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
+            let children = match shares {
+                true => config.children.min(slots / 2),
+                false => 0,
+            };
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
+                places: config.places.min(slots - children),
+                children,
                 ..config.clone()
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
@@ -134,6 +142,10 @@ impl Host {
             depth,
             _common: common,
         })
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The engine.
@@ -411,7 +423,7 @@ fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked)
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
         stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(loaded.len()),
+        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
     };
     Ok((loaded, linked))
 }
@@ -445,17 +457,17 @@ fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
 fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
     let memory = shared.engine.host_calls().ok_or(StartError::NoRing)?;
     let address = "the engine's memory is nowhere at 0";
+    let memory = RingMemory {
+        slots: NonNull::new(memory.slots).expect(address),
+        areas: NonNull::new(memory.areas).expect(address),
+        entries: NonNull::new(memory.entries).expect(address),
+        slot_count: memory.slot_count,
+        area_count: memory.area_count,
+        entry_count: memory.entry_count,
+    };
     // SAFETY: the engine has these counts at these addresses, zeroed, as long as it lives; `Host` ends the
     // server first. Nothing else of this program accesses them.
-    let ring = unsafe {
-        Ring::new(
-            NonNull::new(memory.slots).expect(address),
-            NonNull::new(memory.data).expect(address),
-            NonNull::new(memory.entries).expect(address),
-            memory.slot_count,
-            memory.entry_count,
-        )
-    };
+    let ring = unsafe { Ring::new(memory) };
     let ring = ring.expect("the engine makes rings of powers of two");
     let config = ServerConfig {
         workers,

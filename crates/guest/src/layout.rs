@@ -28,6 +28,30 @@ dev_consts! {
     pub(crate) const TURN_WOKEN = 1;
     /// It waits for the host to wake it.
     pub(crate) const TURN_PARKED = 2;
+    /// Nothing is on its way to the host.
+    pub(crate) const CALL_NONE = 0;
+    /// A call is.
+    pub(crate) const CALL_SENT = 1;
+    /// A call is, and counts towards `SPINNING_CALLS`.
+    pub(crate) const CALL_COUNTED = 2;
+    /// The host was asked to wake the process, which has found no area for what it wants to send.
+    pub(crate) const CALL_FOR_ROOM = 3;
+    /// The lane stays until the answer is there.
+    pub(crate) const WAITS_HERE = 0;
+    /// The process is to be woken, and has not left its lane.
+    pub(crate) const WAITS_POSTED = 1;
+    /// It has left.
+    pub(crate) const WAITS_PARKED = 2;
+    /// The answer has been taken by who woke it.
+    pub(crate) const WAITS_READY = 3;
+    /// And the reply is where it is expected.
+    pub(crate) const WAITS_DELIVERED = 4;
+    /// In the tag of a task that runs a process: the process waits, and is to be woken.
+    pub(crate) const RUN_WAKES = 0;
+    /// It begins, or somebody has woken it.
+    pub(crate) const RUN_GOES_ON = 1;
+    /// Replies of this many bytes are brought by a warp.
+    pub(crate) const DELIVERED_BYTES = 512;
     /// It has not run.
     pub(crate) const STAGE_NEW = 0;
     /// It is in the module's start function.
@@ -50,8 +74,9 @@ dev_consts! {
 dev_struct! {
     /// A place of the process table. The instance's block follows it directly, so that an import, which is
     /// called with the block's address, finds its process without a look-up; behind that lies the output.
-    pub(crate) struct DevProcess: align 16, size 96 {
-        /// Which process: its place, and its generation in the upper half.
+    pub(crate) struct DevProcess: align 16, size 112 {
+        /// Which process: its place, whose number its slot of the host-call ring has too, and its generation in the
+        /// upper half.
         pub(crate) pid: u64,
         /// The table.
         pub(crate) table: DevPtr<DevProcessTable>,
@@ -61,12 +86,24 @@ dev_struct! {
         pub(crate) random_blocks: u64,
         /// Bytes of linear memory that an earlier process of this place may have written.
         pub(crate) dirty: u64,
-        /// The slot of the call that is on its way to the host, plus one; 0 if there is none.
+        /// The first value of the last answer.
+        pub(crate) call_value: u64,
+        /// `CALL_…`: what is on its way to the host.
         pub(crate) call: u32,
-        /// That use of the slot.
+        /// How often the slot has been used.
         pub(crate) call_sequence: u32,
         /// Bytes of payload so far, and after the answer those of the reply.
         pub(crate) call_bytes: u32,
+        /// Where they are: 0 for the slot, else an area's number and 1.
+        pub(crate) call_area: u32,
+        /// `WAITS_…`: how the call that is on its way is waited for.
+        pub(crate) waits: u32,
+        /// The error number of the last answer.
+        pub(crate) call_error: u32,
+        /// Where in linear memory the reply is to go.
+        pub(crate) reply_to: u32,
+        /// How much of it; 0 if nobody but the import knows.
+        pub(crate) reply_most: u32,
         /// How far an import has come that takes several calls.
         pub(crate) progress: u32,
         /// Bytes of collected output.
@@ -81,12 +118,8 @@ dev_struct! {
         pub(crate) turn: u32,
         /// `STAGE_…`: how far it has come.
         pub(crate) stage: u32,
-        /// How the call that is on its way is waited for.
-        pub(crate) waits: u32,
-        /// The error number of the last answer.
-        pub(crate) call_error: u32,
         /// Spelled-out hole.
-        pub(crate) reserved: [u32; 2],
+        pub(crate) reserved: u32,
     }
 }
 
@@ -114,7 +147,7 @@ dev_struct! {
 
 dev_struct! {
     /// The process table of one module: the program's parameters.
-    pub(crate) struct DevProcessTable: align 16, size 176 {
+    pub(crate) struct DevProcessTable: align 8, size 160 {
         /// Records, `record_stride` bytes apart.
         pub(crate) records: DevPtr<u8>,
         /// Linear memories, `memory_stride` bytes apart.
@@ -131,8 +164,6 @@ dev_struct! {
         pub(crate) module_data: DevPtr<u8>,
         /// What to start.
         pub(crate) spawns: DevPtr<DevSpawn>,
-        /// How many calls are on their way to the host, on a line of its own.
-        pub(crate) calls: DevPtr<u32>,
         /// Nanoseconds from the device's clock to the time of day.
         pub(crate) clock_offset: u64,
         /// The key of random bytes.
@@ -161,8 +192,6 @@ dev_struct! {
         pub(crate) suspension_at: u32,
         /// Channels and relations of processes; null if no module asks for them.
         pub(crate) world: DevPtr<DevWorld>,
-        /// Spelled-out hole.
-        pub(crate) reserved: u64,
     }
 }
 

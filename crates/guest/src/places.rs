@@ -10,8 +10,10 @@ use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::kin::DevWorld;
 use crate::layout::{
-    DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH, START_PROCESSES,
+    DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
+    PROCESS_FRESH, START_PROCESSES,
 };
+use crate::list::Seen;
 use crate::module::Loaded;
 use crate::program;
 
@@ -32,8 +34,6 @@ pub(crate) struct Common {
     pub(crate) clock_offset: u64,
     /// The key of random bytes.
     pub(crate) random_key: [u32; 8],
-    /// The count of calls that are on their way, on the device.
-    pub(crate) calls: Buffer<u32>,
     /// Where channels and relations are; null if no module asks for them.
     pub(crate) world: DevPtr<DevWorld>,
 }
@@ -94,10 +94,7 @@ impl Places {
         common: &Common,
     ) -> Result<Self, StartError> {
         let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
-        let children = match common.world.address() {
-            0 => 0,
-            _ => config.children,
-        };
+        let children = config.children;
         let wanted = u64::from(config.places) + u64::from(children);
         let share = config.memory_budget / wanted.max(1);
         // As on the CPU engine, a limit covers the tables too.
@@ -167,7 +164,6 @@ impl Places {
             memory: template.ptr(),
             module_data: data.ptr(),
             spawns: DevPtr::new(spawns.ptr().address()),
-            calls: common.calls.ptr(),
             clock_offset: common.clock_offset,
             random_key: common.random_key,
             block_bytes: block.len() as u32,
@@ -182,7 +178,6 @@ impl Places {
             output_at: output_at as u32,
             suspension_at: layout.suspension.unwrap_or(0) as u32,
             world: common.world,
-            reserved: 0,
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
@@ -264,10 +259,34 @@ impl Places {
         Ok(last)
     }
 
-    /// Goes on with a process that was answered.
-    pub(crate) fn wake(&self, engine: &Engine, place: u32) -> Result<(), everwarp::Error> {
-        let task = self.instance.task(program::RUN).arg(place.into());
-        engine.submit(task).map(drop)
+    /// What the device's record says of the process in a place.
+    pub(crate) fn look_at(&self, place: u32) -> Result<Seen, everwarp::Error> {
+        let mut bytes = [0; Seen::BYTES];
+        let at = place as usize * self.record_stride as usize;
+        self.records.read_at(at, &mut bytes)?;
+        Ok(Seen::of(&bytes))
+    }
+
+    /// Goes on with processes that were answered, ordered by place, of which the places are given and the bytes of
+    /// the reply. A warp takes up to 32 answers and brings long replies to where they belong; a process that comes
+    /// alone and has no such reply is spared the warp.
+    pub(crate) fn wake(
+        &self,
+        engine: &Engine,
+        woken: &[(u32, u32)],
+    ) -> Result<(), everwarp::Error> {
+        for (group, mask) in masks(woken.iter().map(|(place, _)| *place), START_PROCESSES) {
+            let place = group * START_PROCESSES + mask.trailing_zeros();
+            let found = woken.binary_search_by_key(&place, |(place, _)| *place);
+            let is_short = found.is_ok_and(|at| woken[at].1 < DELIVERED_BYTES);
+            let task = if mask.is_power_of_two() && is_short {
+                self.instance.task(program::RUN).arg(place.into())
+            } else {
+                self.instance.task(program::WAKE).args(group, mask)
+            };
+            drop(engine.submit(task)?);
+        }
+        Ok(())
     }
 
     /// How many places there are.

@@ -12,10 +12,12 @@ pub(crate) const START: u32 = 0;
 pub(crate) const RUN: u32 = 1;
 /// Reports the device's clock.
 pub(crate) const CLOCK: u32 = 2;
+/// Goes on with up to 32 processes.
+pub(crate) const WAKE: u32 = 3;
 /// Does something to a channel for the host.
-pub(crate) const CHANNEL: u32 = 3;
+pub(crate) const CHANNEL: u32 = 4;
 /// Opens the group of the tasks that processes submit.
-pub(crate) const ANCHOR: u32 = 4;
+pub(crate) const ANCHOR: u32 = 5;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -53,6 +55,16 @@ pub(crate) static PROGRAM: Program = Program {
             max_spawn: 0,
             forks: false,
             spawns: false,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "wake",
+            shape: Shape::Warp,
+            order: Order::DepthFirst,
+            max_spawn: layout::START_PROCESSES as u16,
+            forks: false,
+            spawns: true,
             outlined: false,
             twin,
         },

@@ -1,5 +1,6 @@
-//! What processes have in common on every engine: what they are called, where their standard streams lead, how
-//! their output becomes whole lines, and what they import beside WASI ([`gpu`]).
+//! What processes have in common on every engine: what they are called, what is said of them while they are there,
+//! where their standard streams lead, how their output becomes whole lines, and what they import beside WASI
+//! ([`gpu`]).
 //!
 //! A crate of its own, because the engines share nothing else: one needs wasmtime, the other a GPU's driver.
 //!
@@ -9,9 +10,11 @@ mod channel;
 pub mod gpu;
 mod lines;
 mod pid;
+mod status;
 mod streams;
 
 pub use channel::ChannelError;
 pub use lines::{LINE_LIMIT, Lines, tagged};
-pub use pid::Pid;
+pub use pid::{NoPid, Pid};
+pub use status::{Listing, Stage, Status};
 pub use streams::{Captured, Input, Output};

@@ -94,8 +94,8 @@ impl Crowd {
             return;
         };
         let (shared, seat) = (Arc::downgrade(&self.shared), Arc::clone(&self.seat));
-        let (pid, switch) = (process.pid, Arc::clone(&process.switch));
-        let running = async move { run(pid, *work, shared, seat, &switch).await };
+        let of_task = Arc::clone(&process);
+        let running = async move { run(&of_task, *work, shared, seat).await };
         let handle = self.running.spawn_local(running);
         self.who.insert(handle.id(), process);
         if self.seat.crowd.fetch_add(1, Ordering::Relaxed) == 1 {

@@ -342,6 +342,16 @@ impl Host {
         Ok(())
     }
 
+    /// The records of all processes.
+    pub(crate) fn all(&self) -> Vec<Arc<Process>> {
+        self.shared.table().values().cloned().collect()
+    }
+
+    /// Ends a process, whatever it does.
+    pub(crate) fn end(&self, process: &Process) {
+        self.shared.kill(process);
+    }
+
     /// All processes that have not been waited for, by slot.
     pub fn list(&self) -> Vec<Status> {
         let table = self.shared.table();

@@ -33,6 +33,8 @@ mod gpu;
 mod host;
 mod kin;
 mod limits;
+mod list;
+mod live;
 mod pid;
 mod process;
 mod program;
@@ -42,7 +44,7 @@ mod table;
 
 pub use channel::{End, Receiver, Sender};
 pub use config::{Config, Directory};
-pub use everwarp_interface::{Captured, ChannelError, Input, Output, Pid};
+pub use everwarp_interface::{Captured, ChannelError, Input, Listing, Output, Pid, Stage};
 pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
 pub use pid::StalePid;

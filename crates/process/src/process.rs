@@ -10,6 +10,7 @@ use everwarp_interface::Pid;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kin::Birth;
+use crate::live::Live;
 use crate::program::Program;
 
 /// Tells a running process to end, both its compiled code and a host call that it waits in.
@@ -68,6 +69,7 @@ pub(crate) enum Killed {
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     pub(crate) switch: Arc<KillSwitch>,
+    pub(crate) live: Arc<Live>,
     state: Mutex<State>,
     ended: Condvar,
     /// The same for processes.
@@ -79,6 +81,7 @@ impl Process {
         Self {
             pid,
             switch: Arc::default(),
+            live: Arc::default(),
             state: Mutex::new(State::Queued(Box::new(work))),
             ended: Condvar::new(),
             over: Notify::new(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Instant;
 
-use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime::{AsContext, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
@@ -19,7 +19,7 @@ use crate::exit::{Exit, Reason, TrapKind};
 use crate::host::Shared;
 use crate::kin::{Ends, Kin};
 use crate::limits::Limits;
-use crate::process::{KillSwitch, Work};
+use crate::process::{KillSwitch, Process, Work};
 use crate::program::Program;
 use crate::sink::Sink;
 
@@ -32,7 +32,7 @@ pub(crate) struct ProcExit(pub(crate) u32);
 pub(crate) struct Guest {
     pub(crate) wasi: WasiP1Ctx,
     pub(crate) kin: Kin,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 impl Guest {
@@ -157,13 +157,13 @@ async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) ->
 
 /// Runs a process to its end.
 pub(crate) async fn run(
-    pid: Pid,
+    process: &Process,
     work: Work,
     host: Weak<Shared>,
     seat: Arc<Seat>,
-    switch: &Arc<KillSwitch>,
 ) -> Exit {
     let begin = Instant::now();
+    let pid = process.pid;
     let Work {
         program,
         mut config,
@@ -186,7 +186,7 @@ pub(crate) async fn run(
     let (reason, fuel_used) = match guest(config, &streams, kin) {
         Err(message) => (host_trap(message), 0),
         Ok(guest) => {
-            let (reason, fuel_used, mut kin) = execute(&program, guest, fuel, switch).await;
+            let (reason, fuel_used, mut kin) = execute(&program, guest, fuel, process).await;
             kin.retire().await;
             (reason, fuel_used)
         }
@@ -205,15 +205,17 @@ async fn execute(
     program: &Program,
     guest: Guest,
     fuel: u64,
-    switch: &Arc<KillSwitch>,
+    process: &Process,
 ) -> (Reason, u64, Kin) {
+    let switch = &process.switch;
     let pre = &program.0.pre;
     let mut store = Store::new(pre.module().engine(), guest);
     store.limiter(|guest| &mut guest.limits);
     store.set_fuel(fuel).expect("the engine counts fuel");
-    let watched = switch.clone();
     let seat = Arc::clone(&store.data().kin.seat);
-    store.epoch_deadline_callback(move |_| {
+    let (watched, live) = (switch.clone(), process.live.clone());
+    store.epoch_deadline_callback(move |store| {
+        live.look(fuel, store.as_context());
         Ok(match (watched.is_thrown(), seat.is_shared()) {
             (true, _) => UpdateDeadline::Interrupt,
             // Those beside it have their turn.
@@ -222,6 +224,11 @@ async fn execute(
         })
     });
     store.set_epoch_deadline(1);
+    let live = process.live.clone();
+    store.call_hook(move |store, hook| {
+        live.pass(fuel, store, hook);
+        Ok(())
+    });
     let mut started = false;
     let work = async {
         let instance = pre.instantiate_async(&mut store).await?;

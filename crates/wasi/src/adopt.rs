@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Directory};
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::{Process, Slot};
 use crate::request::Request;
 use crate::service::Service;
 use crate::sink::lock;
@@ -39,14 +39,13 @@ impl Service {
     /// Opens the process that asks, as a child of the one that it names.
     pub(crate) fn adopt(&self, request: &Request<'_>) -> Result {
         let number = |k: usize| u32::try_from(request.args[k]).map_err(|_| Errno::INVAL);
-        let ancestor = self.find(number(0)?, number(1)?)?;
+        let ancestor = self.process(number(0)?, number(1)?)?;
         let child = ancestor.child(request.process, request.generation, self.streams())?;
-        let place = self.place(request.process).ok_or(Errno::SRCH)?;
-        let mut place = lock(place);
-        if place.is_some() {
+        let mut place = lock(self.slot(request.process).ok_or(Errno::SRCH)?);
+        if place.generation().is_some() {
             return Err(Errno::EXIST);
         }
-        *place = Some(Arc::new(child));
+        *place = Slot::Open(Arc::new(child));
         Ok(())
     }
 }

@@ -52,7 +52,10 @@ pub struct Counts {
 
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, more: usize) {
-        counter.fetch_add(more as u64, Relaxed);
+        // Most calls carry no bytes, and an addition that others contend for is not free.
+        if more != 0 {
+            counter.fetch_add(more as u64, Relaxed);
+        }
     }
 
     pub(crate) fn read(&self) -> Counts {

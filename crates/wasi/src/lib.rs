@@ -54,7 +54,7 @@ pub use everwarp_interface::{Captured, Input, LINE_LIMIT, Output};
 pub use exit::{Exit, Reason};
 pub use input::HostInput;
 pub use request::{DATA_BYTES, Reply, Request};
-pub use ring::{Ring, RingError, Ticket};
+pub use ring::{Ring, RingError, RingMemory, Ticket};
 pub use server::{Server, ServerConfig};
 pub use service::{Events, OpenError, Service, Woken};
 pub use sink::HostOutput;

@@ -20,6 +20,8 @@ pub struct Request<'a> {
     pub args: [u64; 6],
     /// What it sends along.
     pub payload: &'a [u8],
+    /// The most that it may send along or be brought back: [`DATA_BYTES`] or less.
+    pub room: usize,
 }
 
 impl<'a> Request<'a> {
@@ -35,7 +37,7 @@ impl<'a> Request<'a> {
 
     /// How many bytes the guest asked for, and no more than an answer holds.
     pub(crate) fn length(&self, index: usize) -> Result<usize> {
-        Ok((self.word(index)? as usize).min(DATA_BYTES))
+        Ok((self.word(index)? as usize).min(self.room).min(DATA_BYTES))
     }
 
     /// The payload as a path.

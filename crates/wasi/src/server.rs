@@ -20,7 +20,7 @@ use everwarp_contract::hostcall::{
 use crate::counters::Counters;
 use crate::request::{DATA_BYTES, Reply, Request};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
-use crate::service::{Events, Service, Woken};
+use crate::service::{Events, Served, Service, Woken};
 
 /// How a ring is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,17 +60,17 @@ struct Answers {
 }
 
 impl Answers {
-    fn answer(&self, ticket: Ticket, head: &Head, reply: &Reply) {
+    /// Answers a request; returns who is to be woken for it.
+    fn answer(&self, ticket: Ticket, head: &Head, reply: &Reply) -> Option<Woken> {
         let woken = Woken {
             process: head.process,
             generation: head.generation,
             slot: ticket.slot(),
             sequence: ticket.sequence(),
+            reply_bytes: reply.data.len() as u32,
         };
         self.ring.answer(ticket, reply);
-        if head.call & HOSTCALL_WAKE != 0 {
-            self.events.wake(woken);
-        }
+        (head.call & HOSTCALL_WAKE != 0).then_some(woken)
     }
 }
 
@@ -80,9 +80,15 @@ struct Hands {
     answers: Arc<Answers>,
     payload: Vec<u8>,
     reply: Reply,
+    /// Who is to be woken, as soon as the thread has nothing else to do or there are many.
+    woken: Vec<Woken>,
 }
 
 type Job = (Ticket, Head);
+
+/// Requests that a thread serves before it wakes anybody or hands anything on. A wake is a task for the GPU, and
+/// many together cost less.
+const BATCH: usize = 128;
 
 impl Hands {
     fn new(service: &Arc<Service>, answers: &Arc<Answers>) -> Self {
@@ -91,12 +97,14 @@ impl Hands {
             answers: Arc::clone(answers),
             payload: Vec::with_capacity(DATA_BYTES),
             reply: Reply::default(),
+            woken: Vec::with_capacity(BATCH),
         }
     }
 
     fn serve(&mut self, (ticket, head): Job) {
+        let room = ticket.room();
         // One byte more than fits is too many, and what the service refuses a request for.
-        let bytes = (head.data_bytes as usize).min(DATA_BYTES + 1);
+        let bytes = (head.data_bytes as usize).min(room + 1);
         self.answers.ring.payload(&ticket, bytes, &mut self.payload);
         self.payload.resize(bytes, 0);
         let request = Request {
@@ -105,14 +113,42 @@ impl Hands {
             call: head.call,
             args: head.args,
             payload: &self.payload,
+            room,
         };
-        match self.service.answer(&request, &mut self.reply) {
-            None => self.answers.answer(ticket, &head, &self.reply),
-            Some(wait) => {
+        match self.service.serve(&request, &mut self.reply) {
+            Served::Answered => self.answer(ticket, &head),
+            Served::Ended(exit) => {
+                self.answer(ticket, &head);
+                self.service
+                    .tell_of_end(head.process, head.generation, exit);
+            }
+            Served::Waits(wait) => {
                 let answers = Arc::clone(&self.answers);
-                let later = move |reply: &Reply| answers.answer(ticket, &head, reply);
+                let later = move |reply: &Reply| {
+                    if let Some(woken) = answers.answer(ticket, &head, reply) {
+                        answers.events.wake(&[woken]);
+                    }
+                };
                 self.service.later(wait, Box::new(later));
             }
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, head: &Head) {
+        let woken = self.answers.answer(ticket, head, &self.reply);
+        self.woken.extend(woken);
+    }
+
+    /// Serves them, and wakes who is to be woken.
+    fn serve_all(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        jobs.into_iter().for_each(|job| self.serve(job));
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if !self.woken.is_empty() {
+            self.answers.events.wake(&self.woken);
+            self.woken.clear();
         }
     }
 }
@@ -126,10 +162,17 @@ fn is_quick(call: u32) -> bool {
     )
 }
 
+/// A worker's thread and what it is to be given.
+struct Worker {
+    jobs: mpsc::Sender<Vec<Job>>,
+    next: Vec<Job>,
+    thread: JoinHandle<()>,
+}
+
 struct Poller {
     submissions: Submissions,
     hands: Hands,
-    workers: Vec<(mpsc::Sender<Job>, JoinHandle<()>)>,
+    workers: Vec<Worker>,
     stop: Arc<AtomicBool>,
     config: ServerConfig,
 }
@@ -138,9 +181,18 @@ impl Poller {
     fn run(mut self) {
         let mut last = Instant::now();
         let mut nap = FIRST_NAP;
+        // Requests taken since the queue was last found empty. Only then the clock is asked.
+        let mut taken = 0_usize;
         while !self.stop.load(Relaxed) {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
+                taken += 1;
+                if taken.is_multiple_of(BATCH) {
+                    self.hand_on();
+                }
+            } else if taken > 0 {
+                self.hand_on();
+                taken = 0;
                 (last, nap) = (Instant::now(), FIRST_NAP);
             } else if last.elapsed() < self.config.spin {
                 std::hint::spin_loop();
@@ -149,27 +201,39 @@ impl Poller {
                 nap = (nap * 2).min(self.config.nap);
             }
         }
-        for (sender, worker) in self.workers {
+        self.hand_on();
+        for worker in self.workers {
             // A worker ends when its queue is empty and closed.
-            drop(sender);
-            drop(worker.join());
+            drop(worker.jobs);
+            drop(worker.thread.join());
         }
         self.hands.service.cancel_waits();
     }
 
     fn take(&mut self, entry: Entry) {
-        let Entry::Request(ticket) = entry else {
+        let Entry::Request(ticket, head) = entry else {
             Counters::add(&self.hands.service.counters.bad_entries, 1);
             return;
         };
-        let head = self.submissions.ring.head(&ticket);
         if self.workers.is_empty() || is_quick(head.call) {
             return self.hands.serve((ticket, head));
         }
         let worker = head.process as usize % self.workers.len();
-        if let Err(mpsc::SendError(job)) = self.workers[worker].0.send((ticket, head)) {
-            // The worker is gone, which only a panic explains. Its processes are served here.
-            self.hands.serve(job);
+        self.workers[worker].next.push((ticket, head));
+    }
+
+    /// Gives everybody what has been taken for them.
+    fn hand_on(&mut self) {
+        self.hands.wake();
+        for worker in &mut self.workers {
+            if worker.next.is_empty() {
+                continue;
+            }
+            let jobs = std::mem::take(&mut worker.next);
+            if let Err(mpsc::SendError(jobs)) = worker.jobs.send(jobs) {
+                // The worker is gone, which only a panic explains. Its processes are served here.
+                self.hands.serve_all(jobs);
+            }
         }
     }
 }
@@ -188,10 +252,14 @@ impl Server {
         let mut workers = Vec::with_capacity(config.workers);
         for index in 0..config.workers {
             let mut hands = Hands::new(service, &answers);
-            let (sender, jobs) = mpsc::channel::<Job>();
+            let (sender, jobs) = mpsc::channel::<Vec<Job>>();
             let thread = thread::Builder::new().name(format!("everwarp-wasi-{index}"));
-            let worker = thread.spawn(move || jobs.into_iter().for_each(|job| hands.serve(job)))?;
-            workers.push((sender, worker));
+            let serve = move || jobs.into_iter().for_each(|jobs| hands.serve_all(jobs));
+            workers.push(Worker {
+                jobs: sender,
+                next: Vec::new(),
+                thread: thread.spawn(serve)?,
+            });
         }
         let stop = Arc::new(AtomicBool::new(false));
         let poller = Poller {

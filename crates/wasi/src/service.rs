@@ -14,9 +14,9 @@ use crate::counters::{CALLS, Counters, Counts};
 use crate::errno::{Errno, Result};
 use crate::exit::{Exit, Reason};
 use crate::poll::Poll;
-use crate::process::Process;
+use crate::process::{Process, STREAMS, Slot, name};
 use crate::request::{DATA_BYTES, Reply, Request};
-use crate::sink::lock;
+use crate::sink::{Sink, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
 use crate::{dir, file, readdir};
@@ -32,19 +32,21 @@ pub struct Woken {
     pub slot: u32,
     /// The sequence of the request, which the slot's status shows by now.
     pub sequence: u32,
+    /// Bytes of the reply.
+    pub reply_bytes: u32,
 }
 
 /// What whoever embeds the service is told, on the service's threads, which must not panic there.
 pub trait Events: Send + Sync {
-    /// A request that asked for it has been answered.
-    fn wake(&self, woken: Woken);
+    /// Requests that asked for it have been answered.
+    fn wake(&self, woken: &[Woken]);
     /// A process has said how it ended. Its descriptors are closed and its slot may be opened again.
     fn exited(&self, process: u32, generation: u32, exit: Exit);
 }
 
 /// For whoever needs to be told nothing.
 impl Events for () {
-    fn wake(&self, _: Woken) {}
+    fn wake(&self, _: &[Woken]) {}
     fn exited(&self, _: u32, _: u32, _: Exit) {}
 }
 
@@ -77,12 +79,22 @@ pub enum OpenError {
     },
 }
 
+/// What has become of a request.
+pub(crate) enum Served {
+    /// The reply is the answer.
+    Answered,
+    /// There is no answer yet.
+    Waits(Wait),
+    /// The reply is the answer, and whoever hears of ends is to be told.
+    Ended(Exit),
+}
+
 /// The host's side of processes that run elsewhere.
 ///
 /// It may be asked from many threads at a time. Requests of one process that are to take effect in order must be
 /// asked in order; [`Server`](crate::Server) does so.
 pub struct Service {
-    processes: Box<[Mutex<Option<Arc<Process>>>]>,
+    slots: Box<[Mutex<Slot>]>,
     streams: Streams,
     events: Arc<dyn Events>,
     waits: Arc<Waits>,
@@ -108,7 +120,7 @@ impl Service {
             .name("everwarp-waits".into())
             .spawn(move || of_thread.run())?;
         Ok(Self {
-            processes: (0..slots).map(|_| Mutex::default()).collect(),
+            slots: (0..slots).map(|_| Mutex::default()).collect(),
             streams,
             events,
             waits,
@@ -133,24 +145,27 @@ impl Service {
         generation: u32,
         config: Config,
     ) -> std::result::Result<(), OpenError> {
-        let slots = self.processes.len();
-        let place = self.processes.get(process as usize);
-        let place = place.ok_or(OpenError::NoSuchSlot {
+        let slots = self.slots.len();
+        let slot = self.slots.get(process as usize);
+        let slot = slot.ok_or(OpenError::NoSuchSlot {
             slot: process,
             slots,
         })?;
         let (handles, directories) = (config.handles, config.directories.len());
-        let opened = Process::new(process, generation, config, &self.streams);
-        let opened = opened.map_err(|_| OpenError::TooFewHandles {
-            handles,
-            directories,
-        })?;
-        let mut place = lock(place);
-        if let Some(there) = &*place {
-            let (slot, generation) = (there.slot, there.generation);
-            return Err(OpenError::InUse { slot, generation });
+        if (handles as usize) < STREAMS + directories {
+            return Err(OpenError::TooFewHandles {
+                handles,
+                directories,
+            });
         }
-        *place = Some(Arc::new(opened));
+        let mut slot = lock(slot);
+        if let Some(generation) = slot.generation() {
+            return Err(OpenError::InUse {
+                slot: process,
+                generation,
+            });
+        }
+        *slot = Slot::Given(generation, Box::new(config));
         Ok(())
     }
 
@@ -159,10 +174,32 @@ impl Service {
     /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
     /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
     pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
-        let there = {
-            let mut place = lock(self.processes.get(process as usize)?);
-            place.take_if(|there| there.generation == generation)?
+        self.end(process, generation, reason, b"")
+    }
+
+    /// Ends a process behind the last of its standard output. If that is not taken, nobody is left to be told.
+    fn end(&self, process: u32, generation: u32, reason: Reason, last: &[u8]) -> Option<Exit> {
+        let there = match self.take(process, generation)? {
+            Slot::Free => return None,
+            Slot::Given(_, config) => {
+                let name = name(process, generation, &config.name);
+                let stdout = Sink::stdout(config.stdout, &name, &self.streams);
+                let stderr = Sink::stderr(config.stderr, &name, &self.streams);
+                if !last.is_empty() {
+                    let _ = stdout.write(last);
+                }
+                return Some(Exit {
+                    reason,
+                    fuel_left: 0,
+                    stdout: stdout.finish(),
+                    stderr: stderr.finish(),
+                });
+            }
+            Slot::Open(there) => there,
         };
+        if !last.is_empty() {
+            let _ = there.stdout.write(last);
+        }
         there.ended.store(true, SeqCst);
         self.waits.ended(&there);
         let (stdout, stderr) = (there.stdout.finish(), there.stderr.finish());
@@ -182,60 +219,90 @@ impl Service {
     /// Answers what a process waits for with `ECANCELED`, now and from now on; it stays open. For one that is
     /// being ended, so that it hears of it.
     pub fn interrupt(&self, process: u32, generation: u32) {
-        let place = self.processes.get(process as usize);
-        let there = place.and_then(|place| lock(place).clone());
-        if let Some(there) = there.filter(|there| there.generation == generation) {
+        if let Ok(there) = self.process(process, generation) {
             there.ended.store(true, SeqCst);
             self.waits.ended(&there);
         }
     }
 
-    pub(crate) fn place(&self, slot: u32) -> Option<&Mutex<Option<Arc<Process>>>> {
-        self.processes.get(slot as usize)
+    pub(crate) fn slot(&self, slot: u32) -> Option<&Mutex<Slot>> {
+        self.slots.get(slot as usize)
     }
 
     pub(crate) fn streams(&self) -> &Streams {
         &self.streams
     }
 
-    pub(crate) fn find(&self, slot: u32, generation: u32) -> Result<Arc<Process>> {
-        match &*lock(self.place(slot).ok_or(Errno::SRCH)?) {
-            Some(process) if process.generation == generation => Ok(Arc::clone(process)),
-            _ => Err(Errno::SRCH),
+    /// Empties a process's slot; nothing if it is not there.
+    fn take(&self, process: u32, generation: u32) -> Option<Slot> {
+        let mut slot = lock(self.slots.get(process as usize)?);
+        let there = slot.generation() == Some(generation);
+        there.then(|| std::mem::take(&mut *slot))
+    }
+
+    fn knows(&self, process: u32, generation: u32) -> Result {
+        let slot = self.slots.get(process as usize).ok_or(Errno::SRCH)?;
+        match lock(slot).generation() == Some(generation) {
+            true => Ok(()),
+            false => Err(Errno::SRCH),
         }
     }
 
-    /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does.
+    pub(crate) fn process(&self, process: u32, generation: u32) -> Result<Arc<Process>> {
+        let slot = self.slots.get(process as usize).ok_or(Errno::SRCH)?;
+        lock(slot).open(process, generation, &self.streams)
+    }
+
+    /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does. Of an
+    /// end others have heard when this returns.
     #[must_use = "a request that must wait has not been answered"]
     pub fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Wait> {
-        reply.clear();
-        let known = match request.payload.len() <= DATA_BYTES {
-            true if request.kind() == call::HOSTCALL_ADOPT => {
-                reply.set(self.adopt(request));
-                return None;
+        match self.serve(request, reply) {
+            Served::Answered => None,
+            Served::Waits(wait) => Some(wait),
+            Served::Ended(exit) => {
+                self.tell_of_end(request.process, request.generation, exit);
+                None
             }
-            true => self.find(request.process, request.generation),
-            false => Err(Errno::INVAL),
+        }
+    }
+
+    /// Says that a process has ended.
+    pub(crate) fn tell_of_end(&self, process: u32, generation: u32, exit: Exit) {
+        self.events.exited(process, generation, exit);
+    }
+
+    /// Serves a request and tells nobody of an end.
+    pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
+        reply.clear();
+        if request.kind() == call::HOSTCALL_ADOPT {
+            reply.set(self.adopt(request));
+            return Served::Answered;
+        }
+        let known = if request.payload.len() > request.room.min(DATA_BYTES) {
+            Err(Errno::INVAL)
+        } else if request.kind() == call::HOSTCALL_EXIT {
+            self.knows(request.process, request.generation)
+                .map(|()| None)
+        } else {
+            self.process(request.process, request.generation).map(Some)
         };
         let result = match known {
-            Ok(process) => self.serve(process, request, reply),
+            Ok(process) => self.serve_known(process, request, reply),
             Err(errno) => {
                 Counters::add(&self.counters.refused, 1);
                 Err(errno)
             }
         };
-        let wait = match result {
-            Ok(wait) => wait,
-            Err(errno) => {
-                reply.set(Err(errno));
-                None
-            }
-        };
-        match wait {
-            Some(_) => Counters::add(&self.counters.waited, 1),
-            None => self.counters.answered(reply),
+        let served = result.unwrap_or_else(|errno| {
+            reply.set(Err(errno));
+            Served::Answered
+        });
+        match served {
+            Served::Waits(_) => Counters::add(&self.counters.waited, 1),
+            _ => self.counters.answered(reply),
         }
-        wait
+        served
     }
 
     /// Waits on a thread of the service's own, and does `later` there.
@@ -253,22 +320,25 @@ impl Service {
         self.waits.cancel();
     }
 
-    fn serve(
+    fn serve_known(
         &self,
-        process: Arc<Process>,
+        process: Option<Arc<Process>>,
         request: &Request<'_>,
         reply: &mut Reply,
-    ) -> Result<Option<Wait>> {
+    ) -> Result<Served> {
         let kind = request.kind();
         if let Some(counter) = self.counters.calls.get(kind as usize) {
             Counters::add(counter, 1);
         }
         Counters::add(&self.counters.bytes_in, request.payload.len());
+        let Some(process) = process else {
+            return self.serve_exit(request);
+        };
         match kind {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
                     let limit = request.length(1)?;
-                    return Ok(Some(Wait::input(process, limit)));
+                    return Ok(Served::Waits(Wait::input(process, limit)));
                 }
             }
             call::HOSTCALL_POLL_ONEOFF => {
@@ -276,25 +346,22 @@ impl Service {
                 let poll = Poll::new(&process, request, now)?;
                 reply.values[0] = poll.finish(&process, now, &mut reply.data);
                 if reply.values[0] == 0 {
-                    return Ok(Some(Wait::poll(process, poll)));
+                    return Ok(Served::Waits(Wait::poll(process, poll)));
                 }
-            }
-            call::HOSTCALL_EXIT => {
-                let reason = Reason::of(request)?;
-                let exit = self.close(request.process, request.generation, reason);
-                let exit = exit.map(|exit| Exit {
-                    fuel_left: request.args[5],
-                    ..exit
-                });
-                self.events.exited(
-                    request.process,
-                    request.generation,
-                    exit.ok_or(Errno::SRCH)?,
-                );
             }
             _ => self.serve_at_once(&process, request, reply)?,
         }
-        Ok(None)
+        Ok(Served::Answered)
+    }
+
+    fn serve_exit(&self, request: &Request<'_>) -> Result<Served> {
+        let reason = Reason::of(request)?;
+        let (process, generation) = (request.process, request.generation);
+        let exit = self.end(process, generation, reason, request.payload);
+        Ok(Served::Ended(Exit {
+            fuel_left: request.args[5],
+            ..exit.ok_or(Errno::SRCH)?
+        }))
     }
 
     fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {

@@ -10,11 +10,10 @@ __device__ __noinline__ void introduce(DevInstance* i) {
   const u64 root = kin(world, kin(p)->root)->pid;
   p->flags &= ~PROCESS_UNKNOWN;
   const Call c(i);
-  c.begin();
+  Call::begin(p, 0);
   c.args((u32)root, root >> 32);
-  p->waits = Call::SPINS;
   c.post(HOSTCALL_ADOPT);
-  await(c.header(), p->call_sequence);
+  await(p);
   c.close();
 }
 

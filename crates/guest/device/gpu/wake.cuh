@@ -39,11 +39,6 @@ __device__ __noinline__ void post(const DevWorld* world, u32 head, u64 arg) {
   c.counted(priority, 1);
 }
 
-// In the tag of a task that goes on with a process.
-constexpr u32 TAG_LOOKS = 0;    // the host has answered: it goes on if it is parked
-constexpr u32 TAG_FIRST = 1;    // it has not run
-constexpr u32 TAG_CLAIMED = 2;  // it was parked, and whoever has sent this task has the right to go on with it
-
 __device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { return world->kin + place; }
 __device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }
 
@@ -57,7 +52,7 @@ __device__ __noinline__ void wake(const DevWorld* world, u32 place) {
   while (true) {
     // Pairs with the release of `park`; and whoever goes on with it sees why.
     if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) {
-      return post(world, m.run_head | TAG_CLAIMED << TASK_TAG_SHIFT, slot);
+      return post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
     }
     if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return;
   }

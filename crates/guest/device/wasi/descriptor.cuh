@@ -83,7 +83,7 @@ WASI(fd_prestat_get, u32 fd, u32 at) {
 WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
   const wasi::Call c(i);
   if (const u32 e = wasi::Memory(i).check(at, length, 1); e != wasi::OK) return {fuel, e, 0};
-  if (c.fresh()) {
+  if (c.fresh(min(length, HOSTCALL_DATA_BYTES))) {
     c.args(fd, length);
     c.post(HOSTCALL_FD_PRESTAT_DIR_NAME);
   }

@@ -17,7 +17,7 @@ __device__ __noinline__ u32 check_paths(DevInstance* i, Path a, Path b) {
   return e;
 }
 
-__device__ __noinline__ void post_paths(const Call& c, u32 call, Path a, Path b) {
+__device__ __forceinline__ void post_paths(const Call& c, u32 call, Path a, Path b) {
   c.payload(c.i->memory + a.at, a.length);
   c.payload(c.i->memory + b.at, b.length);
   c.post(call);
@@ -26,10 +26,12 @@ __device__ __noinline__ void post_paths(const Call& c, u32 call, Path a, Path b)
 }  // namespace wasi
 
 // An import with one or two paths whose answer is the error number alone.
-#define PATHS(call, a, b, ...)                                                              \
+#define PATHS(call, a, b, ...) PATHS_FOR(0, call, a, b, __VA_ARGS__)
+// The same with an answer of up to `bytes` bytes.
+#define PATHS_FOR(bytes, call, a, b, ...)                                                   \
   const wasi::Call c(i);                                                                    \
   if (const u32 e = wasi::check_paths(i, a, b); e != wasi::OK) return {fuel, e, 0};         \
-  if (c.fresh()) {                                                                          \
+  if (c.fresh(max((a).length + (b).length, min((u32)(bytes), HOSTCALL_DATA_BYTES)))) {      \
     c.args(__VA_ARGS__);                                                                    \
     wasi::post_paths(c, call, a, b);                                                        \
   }                                                                                         \
@@ -74,7 +76,7 @@ WASI(path_symlink, u32 at, u32 length, u32 fd, u32 new_at, u32 new_length) {
 }
 WASI(path_readlink, u32 fd, u32 at, u32 length, u32 to, u32 to_length, u32 used) {
   if (const u32 e = wasi::Memory(i).check(to, to_length, 1); e != wasi::OK) return {fuel, e, 0};
-  PATHS(HOSTCALL_PATH_READLINK, ONE(at, length), NONE_MORE, fd, to_length);
+  PATHS_FOR(to_length, HOSTCALL_PATH_READLINK, ONE(at, length), NONE_MORE, fd, to_length);
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(used, c.reply(to, to_length)));
 }

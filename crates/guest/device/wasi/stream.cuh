@@ -27,14 +27,21 @@ struct Buffers {
   __device__ __forceinline__ u32 first_length() const { return count == 0 ? 0 : min(length(first()), HOSTCALL_DATA_BYTES); }
 };
 
+// Bytes of a write that go along.
+__device__ __forceinline__ u32 most(u64 bytes) { return (u32)min(bytes, (u64)HOSTCALL_DATA_BYTES); }
+
 // Posts as much of the buffers as fits: a short write is allowed.
-__device__ __noinline__ void post_write(const Call& c, const Buffers& b, u32 call) {
+__device__ __forceinline__ void post_write(const Call& c, const Buffers& b, u32 call) {
   for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.base + b.from(k), min(b.length(k), c.room()));
   c.post(call);
 }
 
+__device__ __forceinline__ void expect_read(const Call& c, const Buffers& b) {
+  if (b.count != 0) c.expect(b.from(b.first()), b.first_length());
+}
+
 // Takes the answer of a read.
-__device__ __noinline__ u32 take_read(const Call& c, const Buffers& b, u32 count_at) {
+__device__ __forceinline__ u32 take_read(const Call& c, const Buffers& b, u32 count_at) {
   u32 e = c.error();
   if (e != OK) return e;
   const u32 bytes = b.count == 0 ? 0 : c.reply(b.from(b.first()), b.first_length());
@@ -42,7 +49,7 @@ __device__ __noinline__ u32 take_read(const Call& c, const Buffers& b, u32 count
 }
 
 // Standard output that is collected. False if the import must come again.
-__device__ __noinline__ bool print(const Call& c, const Buffers& b, u32& error) {
+__device__ __forceinline__ bool print(const Call& c, const Buffers& b, u32& error) {
   DevProcess* p = c.p;
   error = OK;
   if (p->output_len + b.bytes > OUTPUT_BYTES && !process::flush(c, error)) return false;
@@ -71,7 +78,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh()) {
+  if (c.fresh(wasi::most(b.bytes))) {
     c.arg(0, fd);
     wasi::post_write(c, b, HOSTCALL_FD_WRITE);
   }
@@ -84,7 +91,7 @@ WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh()) {
+  if (c.fresh(wasi::most(b.bytes))) {
     c.args(fd, offset);
     wasi::post_write(c, b, HOSTCALL_FD_PWRITE);
   }
@@ -102,8 +109,9 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh()) {
+  if (c.fresh(b.first_length())) {
     c.args(fd, b.first_length());
+    wasi::expect_read(c, b);
     c.post_long(HOSTCALL_FD_READ);
   }
   if (!c.answered()) PARK;
@@ -114,9 +122,12 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh()) {
+  if (c.fresh(b.first_length())) {
     c.args(fd, b.first_length(), offset);
-    c.post(HOSTCALL_FD_PREAD);
+    wasi::expect_read(c, b);
+    // A long reply comes by a warp, which takes less time than to wait for it and copy it here.
+    if (b.first_length() >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
+    else c.post(HOSTCALL_FD_PREAD);
   }
   if (!c.answered()) PARK;
   DONE(wasi::take_read(c, b, read));
@@ -129,7 +140,7 @@ WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   if (const u32 e = m.check(buffer, length, 1); e != wasi::OK) return {fuel, e, 0};
   while (true) {
     const u32 asked = min(length - c.p->progress, HOSTCALL_DATA_BYTES);
-    if (c.fresh()) {
+    if (c.fresh(asked)) {
       c.args(fd, asked, cookie, c.p->progress);
       c.post(HOSTCALL_FD_READDIR);
     }
@@ -159,7 +170,7 @@ WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
   if (e != wasi::OK) return {fuel, e, 0};
   if (c.p->output_len != 0 && !process::flush(c, e)) PARK;
-  if (c.fresh()) {
+  if (c.fresh(48 * count)) {
     const u64 now = process::now();
     c.args(count, now + c.p->table->clock_offset, now);
     c.payload(m.base + in, 48 * count);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use everwarp_guest::{Config, Host, Output, Reason};
+use everwarp_guest::{Config, Directory, Host, Output, Reason, descriptor_limit};
 use libtest_mimic::Failed;
 
 use super::{config, normal, number, run, wait};
@@ -74,23 +74,51 @@ pub(super) fn a_hundred_thousand(host: &Host) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Calls of the host by one process and by thousands at once; says how long they took.
+/// Runs so many processes, each of which writes how long its thousand calls took; says how long they took.
+fn timed(host: &Host, module: &str, config: &Config, count: usize) -> Result<(), Failed> {
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    for pid in host.spawn_many(number(module), config, count)? {
+        let exit = wait(host, pid)?;
+        normal(&exit, 0)?;
+        let bytes = exit.stdout.expect("it was captured").bytes;
+        let took = u64::from_le_bytes(bytes.as_slice().try_into()?);
+        times.push(took / 1000);
+    }
+    let rate = count as f64 * 1000.0 / begin.elapsed().as_secs_f64();
+    times.sort_unstable();
+    eprintln!(
+        "{count} {module} a thousand times each: {rate:.0} a second; {} ns each, up to {} ns",
+        times[count / 2],
+        times[count - 1]
+    );
+    Ok(())
+}
+
+/// Calls of the host by one process and by thousands at once.
 pub(super) fn many_callers(host: &Host) -> Result<(), Failed> {
-    let module = number("calls");
-    for count in [1, 31, 64, 4000] {
-        let begin = Instant::now();
-        let mut worst = 0;
-        for pid in host.spawn_many(module, &config(&[]), count)? {
-            let exit = wait(host, pid)?;
-            normal(&exit, 0)?;
-            let bytes = exit.stdout.expect("it was captured").bytes;
-            let took = u64::from_le_bytes(bytes.as_slice().try_into()?);
-            worst = worst.max(took / 1000);
-        }
-        let rate = count as f64 * 1000.0 / begin.elapsed().as_secs_f64();
-        eprintln!(
-            "{count} processes with 1,000 calls each: {rate:.0} calls/s, up to {worst} ns a call"
-        );
+    for count in [1, 1, 8, 31, 64, 500, 4000] {
+        timed(host, "calls", &config(&[]), count)?;
+    }
+    Ok(())
+}
+
+/// Reads of pages of a file, by one process and by thousands at once.
+pub(super) fn many_readers(host: &Host) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let numbers = (0..(1_u64 << 20) + 4096).step_by(8);
+    let bytes: Vec<u8> = numbers
+        .flat_map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+        .collect();
+    std::fs::write(folder.path().join("numbers"), bytes)?;
+    let config = Config {
+        directories: vec![Directory::open(folder.path(), "/data")?],
+        ..config(&[])
+    };
+    // Each has a descriptor of its own.
+    let most = usize::try_from(descriptor_limit() / 2)?.min(1000);
+    for count in [1, 8, 64, most] {
+        timed(host, "reads", &config, count)?;
     }
     Ok(())
 }

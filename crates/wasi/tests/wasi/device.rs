@@ -1,4 +1,4 @@
-//! A device in Rust: it writes slots and entries as a GPU does.
+//! A device in Rust: it writes payloads and entries as a GPU does. Each slot has an area of its own.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::hint::spin_loop;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use everwarp_contract::DevHostCall;
-use everwarp_contract::hostcall::entry;
+use everwarp_contract::hostcall::{self as call, HOSTCALL_INLINE_BYTES, Request};
 use everwarp_contract::ring::Slots;
-use everwarp_wasi::{DATA_BYTES, Reply, Ring};
+use everwarp_contract::{DevHostCall, DevHostCallEntry};
+use everwarp_wasi::{DATA_BYTES, Reply, Ring, RingMemory};
 
 /// Zeroed memory that stays where it is.
 struct Block(NonNull<u8>, Layout);
@@ -38,10 +38,10 @@ impl Drop for Block {
 
 /// The memory of a ring and what the device keeps in its own.
 pub(crate) struct Device {
-    headers: Block,
-    data: Block,
+    slots: Block,
+    areas: Block,
     entries: Block,
-    slots: u32,
+    slot_count: u32,
     queue: Slots,
     tail: AtomicU32,
     free: Mutex<Vec<u32>>,
@@ -57,6 +57,8 @@ unsafe impl Send for Device {}
 pub(crate) struct Sent {
     pub(crate) slot: u32,
     pub(crate) sequence: u32,
+    /// Where its data is: 0 for the slot, else an area and 1.
+    area: u32,
 }
 
 /// What a process asks.
@@ -73,10 +75,10 @@ pub(crate) struct Ask<'a> {
 impl Device {
     pub(crate) fn new(slots: u32, entries: u32) -> Self {
         Self {
-            headers: Block::new(slots as usize * size_of::<DevHostCall>(), 128),
-            data: Block::new(slots as usize * DATA_BYTES, 128),
-            entries: Block::new(entries as usize * 8, 128),
-            slots,
+            slots: Block::new(slots as usize * size_of::<DevHostCall>(), 256),
+            areas: Block::new(slots as usize * DATA_BYTES, 128),
+            entries: Block::new(entries as usize * size_of::<DevHostCallEntry>(), 128),
+            slot_count: slots,
             queue: Slots::new(entries),
             tail: AtomicU32::new(0),
             free: Mutex::new((0..slots).collect()),
@@ -86,18 +88,17 @@ impl Device {
 
     /// The host's end.
     pub(crate) fn ring(&self) -> Ring {
-        let (slots, entries) = (self.slots, self.queue.capacity());
+        let memory = RingMemory {
+            slots: self.slots.0.cast(),
+            areas: self.areas.0,
+            entries: self.entries.0.cast(),
+            slot_count: self.slot_count,
+            area_count: self.slot_count,
+            entry_count: self.queue.capacity(),
+        };
         // SAFETY: the blocks have these sizes and were zeroed; every test drops its server before its device;
         // this device accesses them by atomics only.
-        let ring = unsafe {
-            Ring::new(
-                self.headers.0.cast(),
-                self.data.0,
-                self.entries.0.cast(),
-                slots,
-                entries,
-            )
-        };
+        let ring = unsafe { Ring::new(memory) };
         ring.expect("the counts and alignments of a ring")
     }
 
@@ -107,64 +108,90 @@ impl Device {
         unsafe { AtomicU64::from_ptr(block.0.as_ptr().add(offset).cast()) }
     }
 
-    fn half(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset + 4 <= self.headers.1.size() && offset.is_multiple_of(4));
-        // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(self.headers.0.as_ptr().add(offset).cast()) }
+    /// Word `index` of where a request's data is.
+    fn data(&self, slot: u32, area: u32, index: usize) -> &AtomicU64 {
+        match area {
+            0 => self.word(
+                &self.slots,
+                slot as usize * size_of::<DevHostCall>() + 64 + index * 8,
+            ),
+            area => self.word(&self.areas, (area as usize - 1) * DATA_BYTES + index * 8),
+        }
     }
 
-    /// Stores an entry behind all others, whatever it says.
-    pub(crate) fn submit(&self, slot: u32, sequence: u32) {
+    /// Stores an entry behind all others, whatever it says; piece by piece, the first one last.
+    pub(crate) fn submit(&self, request: &Request) {
         let index = self.tail.fetch_add(1, Relaxed);
-        let word = entry(slot, self.queue.lap(index), sequence);
-        self.word(&self.entries, self.queue.slot(index) * 8)
-            .store(word, Release);
+        let words = request.words(self.queue.lap(index));
+        let at = self.queue.slot(index) * size_of::<DevHostCallEntry>();
+        for piece in (0..4).rev() {
+            let word = |k: usize| self.word(&self.entries, at + 16 * piece + 8 * k);
+            word(0).store(words[2 * piece], Relaxed);
+            word(1).store(words[2 * piece + 1], Release);
+        }
     }
 
-    /// Writes a request into a slot, whether that is free or not.
-    pub(crate) fn fill(&self, slot: u32, ask: &Ask<'_>) {
-        let header = slot as usize * size_of::<DevHostCall>();
-        for (offset, value) in [
-            (0, ask.process),
-            (4, ask.generation),
-            (8, ask.call),
-            (12, ask.data_bytes),
-        ] {
-            self.half(header + offset).store(value, Relaxed);
-        }
-        for (index, value) in ask.args.iter().enumerate() {
-            self.word(&self.headers, header + 16 + index * 8)
-                .store(*value, Relaxed);
-        }
-        for (index, bytes) in ask.payload.chunks(8).enumerate() {
+    /// Writes a payload, or as much of it as fits.
+    fn fill(&self, slot: u32, area: u32, payload: &[u8]) {
+        let room = if area == 0 {
+            HOSTCALL_INLINE_BYTES as usize
+        } else {
+            DATA_BYTES
+        };
+        for (index, bytes) in payload[..payload.len().min(room)].chunks(8).enumerate() {
             let mut word = [0; 8];
             word[..bytes.len()].copy_from_slice(bytes);
-            let offset = slot as usize * DATA_BYTES + index * 8;
-            self.word(&self.data, offset)
+            self.data(slot, area, index)
                 .store(u64::from_le_bytes(word), Relaxed);
         }
     }
 
-    /// Takes a slot as soon as there is one, and sends a request with it.
-    pub(crate) fn send(&self, ask: &Ask<'_>) -> Sent {
+    /// Takes a slot as soon as there is one.
+    fn take(&self) -> (u32, u32) {
         let slot = loop {
             match self.free.lock().expect("no test panics there").pop() {
                 Some(slot) => break slot,
                 None => thread::yield_now(),
             }
         };
-        let sequence = self.sequence[slot as usize]
-            .fetch_add(1, Relaxed)
-            .wrapping_add(1);
-        self.fill(slot, ask);
-        self.submit(slot, sequence);
-        Sent { slot, sequence }
+        let sequence = self.sequence[slot as usize].fetch_add(1, Relaxed);
+        (slot, sequence.wrapping_add(1))
+    }
+
+    /// Takes a slot as soon as there is one, and sends a request with it.
+    pub(crate) fn send(&self, ask: &Ask<'_>) -> Sent {
+        let (slot, sequence) = self.take();
+        let area = if needs_area(ask) { slot + 1 } else { 0 };
+        self.fill(slot, area, ask.payload);
+        let sent = Sent {
+            slot,
+            sequence,
+            area,
+        };
+        self.submit(&request(ask, &sent));
+        sent
+    }
+
+    /// Sends a request whose data is said to be in some area.
+    pub(crate) fn send_in(&self, ask: &Ask<'_>, area: u32) -> Sent {
+        let (slot, sequence) = self.take();
+        let sent = Sent {
+            slot,
+            sequence,
+            area,
+        };
+        self.submit(&request(ask, &sent));
+        sent
+    }
+
+    /// The first word of a slot's answer: status, error number and bytes of reply.
+    fn head(&self, slot: u32) -> u64 {
+        self.word(&self.slots, slot as usize * size_of::<DevHostCall>())
+            .load(Acquire)
     }
 
     pub(crate) fn is_answered(&self, sent: &Sent) -> bool {
-        self.half(sent.slot as usize * size_of::<DevHostCall>() + 64)
-            .load(Acquire)
-            == sent.sequence
+        self.head(sent.slot) as u32 == sent.sequence
     }
 
     /// Waits for an answer, reads it and gives the slot back.
@@ -175,20 +202,20 @@ impl Device {
             spin_loop();
             thread::yield_now();
         }
-        let header = sent.slot as usize * size_of::<DevHostCall>();
+        let head = self.head(sent.slot);
         let mut data = Vec::new();
-        let bytes = self.half(header + 72).load(Relaxed) as usize;
+        let bytes = (head >> 48) as usize;
         assert!(bytes <= DATA_BYTES);
         for index in 0..bytes.div_ceil(8) {
-            let word = self.word(&self.data, sent.slot as usize * DATA_BYTES + index * 8);
+            let word = self.data(sent.slot, sent.area, index);
             data.extend_from_slice(&word.load(Relaxed).to_le_bytes());
         }
         data.truncate(bytes);
+        let slot = sent.slot as usize * size_of::<DevHostCall>();
         let reply = Reply {
-            errno: self.half(header + 68).load(Relaxed),
+            errno: (head >> 32) as u32 & 0xffff,
             values: std::array::from_fn(|index| {
-                self.word(&self.headers, header + 80 + index * 8)
-                    .load(Relaxed)
+                self.word(&self.slots, slot + 8 + index * 8).load(Relaxed)
             }),
             data,
         };
@@ -203,4 +230,28 @@ impl Device {
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Reply {
         self.receive(self.send(ask))
     }
+}
+
+fn request(ask: &Ask<'_>, sent: &Sent) -> Request {
+    Request {
+        process: ask.process,
+        generation: ask.generation,
+        slot: sent.slot,
+        call: ask.call,
+        data_bytes: ask.data_bytes,
+        area: sent.area,
+        args: ask.args,
+    }
+}
+
+/// Whether what it sends or what it may be brought back is more than a slot has room for.
+fn needs_area(ask: &Ask<'_>) -> bool {
+    let reads = matches!(
+        ask.call & !call::HOSTCALL_WAKE,
+        call::HOSTCALL_FD_READ
+            | call::HOSTCALL_FD_PREAD
+            | call::HOSTCALL_FD_READDIR
+            | call::HOSTCALL_PATH_READLINK
+    );
+    reads || ask.payload.len() > HOSTCALL_INLINE_BYTES as usize
 }

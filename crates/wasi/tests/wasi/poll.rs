@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall as call;
-use everwarp_wasi::{Config, Input, Reason, Reply, Request};
+use everwarp_wasi::{Config, DATA_BYTES, Input, Reason, Reply, Request};
 
 use crate::world::{DIR, READ, World};
 
@@ -288,6 +288,7 @@ fn a_panic_of_one_who_is_told_is_nobody_elses() {
         call: call::HOSTCALL_POLL_ONEOFF,
         args: [1, 0, 0, 0, 0, 0],
         payload: &soon,
+        room: DATA_BYTES,
     };
     let (sender, answers) = mpsc::channel();
     let mut reply = Reply::default();
@@ -324,6 +325,7 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
         call,
         args,
         payload,
+        room: DATA_BYTES,
     };
     let mut reply = Reply::default();
     let read = request(call::HOSTCALL_FD_READ, [0, 9, 0, 0, 0, 0], &[]);

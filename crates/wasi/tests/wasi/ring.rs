@@ -5,10 +5,9 @@ use std::ptr::NonNull;
 use std::thread;
 use std::time::Instant;
 
-use everwarp_contract::DevHostCall;
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
-use everwarp_wasi::{Config, Ring, RingError, Woken};
+use everwarp_contract::hostcall::{self as call, Request};
+use everwarp_wasi::{Config, Ring, RingError, RingMemory, Woken};
 
 use crate::device::Ask;
 use crate::world::World;
@@ -62,6 +61,7 @@ fn a_parked_process_is_woken_behind_its_answer() {
             generation: 1,
             slot: sent.slot,
             sequence: sent.sequence,
+            reply_bytes: 0,
         };
         while world
             .told
@@ -106,9 +106,12 @@ fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
         thread::yield_now();
     }
     // A second entry for the same slot, and one for none.
-    world.device.submit(sent.slot, sent.sequence + 1);
-    world.device.submit(4, 1);
-    world.device.submit(call::HOSTCALL_SLOT_MASK, 1);
+    for slot in [sent.slot, 4, call::HOSTCALL_SLOTS_MOST - 1] {
+        world.device.submit(&Request {
+            slot,
+            ..Request::default()
+        });
+    }
     process.get(call::HOSTCALL_NOP, &[], "");
     assert_eq!(world.service.counts().bad_entries, 3);
     assert!(!world.device.is_answered(&sent));
@@ -136,23 +139,25 @@ fn strangers_and_nonsense_are_refused_and_answered() {
         ),
         (Ask { call: 0, ..nop }, e::ERRNO_NOSYS),
         (Ask { call: 52, ..nop }, e::ERRNO_NOSYS),
+        (Ask { call: 0x7f, ..nop }, e::ERRNO_NOSYS),
         (
             Ask {
-                call: 0x7fff_ffff,
-                ..nop
-            },
-            e::ERRNO_NOSYS,
-        ),
-        (
-            Ask {
-                data_bytes: 8193,
+                data_bytes: 193,
                 ..nop
             },
             e::ERRNO_INVAL,
         ),
         (
             Ask {
-                data_bytes: u32::MAX,
+                data_bytes: 8193,
+                payload: &[9; 200],
+                ..nop
+            },
+            e::ERRNO_INVAL,
+        ),
+        (
+            Ask {
+                data_bytes: 0x3fff,
                 ..nop
             },
             e::ERRNO_INVAL,
@@ -162,7 +167,7 @@ fn strangers_and_nonsense_are_refused_and_answered() {
         assert_eq!((reply.errno, reply.data.len()), (errno, 0), "{ask:?}");
     }
     let counts = world.service.counts();
-    assert_eq!((counts.refused, counts.failed), (8, 8));
+    assert_eq!((counts.refused, counts.failed), (9, 9));
     assert_eq!(
         process
             .get(call::HOSTCALL_NOP, &[1, 2, 3], vec![9; 8192])
@@ -172,21 +177,70 @@ fn strangers_and_nonsense_are_refused_and_answered() {
     );
 }
 
+/// A request whose data is in an area that there is not has an answer, and its slot is the device's again.
+#[test]
+fn areas_that_there_are_not_are_refused() {
+    let (world, process) = World::with_process();
+    for area in [17, call::HOSTCALL_AREAS_MOST] {
+        for data_bytes in [0, 8] {
+            let sent = world.device.send_in(
+                &Ask {
+                    data_bytes,
+                    ..process.request(call::HOSTCALL_NOP, &[], b"")
+                },
+                area,
+            );
+            assert_eq!(world.device.receive(sent).errno, e::ERRNO_INVAL);
+        }
+    }
+    assert_eq!(world.service.counts().refused, 4);
+    process.get(call::HOSTCALL_NOP, &[1], "");
+}
+
 #[test]
 fn memory_that_is_no_ring_is_refused() {
-    let headers = NonNull::<DevHostCall>::dangling();
-    let (data, entries) = (NonNull::<u64>::dangling(), NonNull::<u64>::dangling());
-    let new = |data: NonNull<u8>, slots: u32, count: u32| {
-        // SAFETY: all of these are refused before anything is touched.
-        unsafe { Ring::new(headers, data, entries, slots, count) }.err()
+    let memory = RingMemory {
+        slots: NonNull::dangling(),
+        areas: NonNull::<u64>::dangling().cast(),
+        entries: NonNull::dangling(),
+        slot_count: 4,
+        area_count: 4,
+        entry_count: 4,
     };
-    for (slots, entries) in [(3, 4), (4, 3), (4, 2), (0, 4), (4, 0), (1, 1 << 31 | 1)] {
-        let refused = RingError::Counts { slots, entries };
-        assert_eq!(new(data.cast(), slots, entries), Some(refused));
+    let new = |memory: RingMemory| {
+        // SAFETY: all of these are refused before anything is touched.
+        unsafe { Ring::new(memory) }.err()
+    };
+    let counts = [
+        (4, 3, 4),
+        (5, 4, 4),
+        (0, 4, 4),
+        (4, 0, 4),
+        (1, 1 << 31, 4),
+        ((1 << 20) + 1, 1 << 21, 4),
+        (4, 4, 1 << 17),
+    ];
+    for (slots, entries, areas) in counts {
+        let refused = RingError::Counts {
+            slots,
+            entries,
+            areas,
+        };
+        let found = new(RingMemory {
+            slot_count: slots,
+            entry_count: entries,
+            area_count: areas,
+            ..memory
+        });
+        assert_eq!(found, Some(refused));
     }
     // SAFETY: 8 and 1 are not null.
-    let odd = unsafe { data.cast::<u8>().add(1) };
-    assert_eq!(new(odd, 4, 4), Some(RingError::Alignment));
+    let odd = unsafe { memory.areas.add(1) };
+    let found = new(RingMemory {
+        areas: odd,
+        ..memory
+    });
+    assert_eq!(found, Some(RingError::Alignment));
 }
 
 /// For information: what a call costs here that does nothing.

@@ -51,9 +51,27 @@ pub(crate) struct Told {
     pub(crate) exits: Mutex<Vec<(u32, u32, Exit)>>,
 }
 
+impl Told {
+    /// The ends of which it has been told, as soon as there are `count`: a process is answered before.
+    pub(crate) fn exits(&self, count: usize) -> Vec<(u32, u32, Exit)> {
+        let begun = std::time::Instant::now();
+        loop {
+            let exits = self.exits.lock().expect("no test panics there").clone();
+            if exits.len() >= count {
+                return exits;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{exits:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Events for Told {
-    fn wake(&self, woken: Woken) {
-        self.woken.lock().expect("no test panics there").push(woken);
+    fn wake(&self, woken: &[Woken]) {
+        self.woken
+            .lock()
+            .expect("no test panics there")
+            .extend(woken);
     }
     fn exited(&self, process: u32, generation: u32, exit: Exit) {
         self.exits

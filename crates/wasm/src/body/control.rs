@@ -2,8 +2,9 @@
 
 use wasmparser::{BlockType, BrTable};
 
+use super::nan::Nan;
 use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
-use crate::{CompileError, Trap, ValueType, abi};
+use crate::{CompileError, Trap, ValueType};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -88,13 +89,13 @@ impl Body<'_> {
         self.move_top(&regs);
         for (value, &reg) in self.stack[height..].iter_mut().zip(&regs) {
             value.place = Place::Reg(reg);
+            // Whoever goes back to the beginning brings another one.
+            value.nan = Nan::Exact;
         }
         let frame = self.frames.last_mut().expect("the loop was opened");
         frame.target_regs = regs;
         let target = frame.target;
-        self.join(target);
         self.open_loop(target);
-        self.safepoint();
         Ok(())
     }
 
@@ -282,40 +283,6 @@ impl Body<'_> {
         line!(self.text, "  brx.idx {bounded}, {targets};");
     }
 
-    /// Takes one unit of fuel, and now and then looks whether there is any left and whether to go on.
-    ///
-    /// One test serves both: fuel passes every number, so it reaches zero at a multiple of the
-    /// interval.
-    pub(super) fn safepoint(&mut self) {
-        self.traps = true;
-        let (slow, back) = (self.fresh_label(), self.fresh_label());
-        let mask = abi::KILL_INTERVAL - 1;
-        line!(self.text, "  add.s64 %fuel, %fuel, -1;");
-        line!(self.text, "  and.b64 %st, %fuel, {mask};");
-        line!(self.text, "  setp.eq.s64 %sp, %st, 0;");
-        line!(self.text, "  @%sp bra {slow};");
-        line!(self.text, "{back}:");
-        let (kill, offset) = (abi::KILL, self.offset);
-        line!(self.cold, "{slow}:");
-        self.write_way_in();
-        line!(self.cold, "  mov.b32 %to, {offset};");
-        line!(self.cold, "  mov.b32 %tc, {};", Trap::OutOfFuel as u32);
-        line!(self.cold, "  setp.eq.s64 %sp, %fuel, 0;");
-        line!(self.cold, "  @%sp bra $T;");
-        line!(
-            self.cold,
-            "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
-        );
-        line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
-        if self.preempted() {
-            self.write_yield(back);
-        } else {
-            line!(self.cold, "  @%sp bra {back};");
-        }
-        line!(self.cold, "  mov.b32 %tc, {};", Trap::Killed as u32);
-        line!(self.cold, "  bra $T;");
-    }
-
     pub(super) fn unreachable(&mut self) {
         let label = self.trap_label(Trap::Unreachable);
         line!(self.text, "  bra {label};");
@@ -324,21 +291,22 @@ impl Body<'_> {
 
     pub(super) fn select(&mut self) {
         let pred = self.pop_test();
-        let b = self.pop_operand();
-        let a = self.pop_entry();
-        let (ty, a) = (a.ty, self.operand(a));
+        let (b, a) = (self.pop_entry(), self.pop_entry());
+        let ty = a.ty;
+        let (a, b, nan) = self.either(a, b);
         let reg = self.push(ty);
+        self.stack.last_mut().expect("it was pushed").nan = nan;
         line!(self.text, "  selp.{} {reg}, {a}, {b}, {pred};", reg.bits());
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
         self.read[index as usize] = true;
-        let Value { ty, reg } = self.locals[index as usize];
-        self.push_place(ty, Place::Reg(reg));
+        self.push_local(index);
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
-        let from = self.pop_operand();
+        let entry = self.pop_entry();
+        let from = self.for_local(index, entry);
         self.set(index, from);
     }
 
@@ -350,25 +318,24 @@ impl Body<'_> {
     }
 
     pub(super) fn local_tee(&mut self, index: u32) {
-        let Entry { ty, place } = self.pop_entry();
-        match place {
-            Place::Constant(_) => {
-                let from = self.operand(Entry { ty, place });
-                self.set(index, from);
-                self.push_place(ty, place);
-            }
-            Place::Reg(_) | Place::Test(_) => {
-                self.push_place(ty, place);
-                let from = self.pop();
-                self.set(index, Operand::Reg(from));
-                // Of a test the predicate is worth more than the register.
-                let place = match place {
-                    Place::Test(_) => place,
-                    _ => Place::Reg(from),
-                };
-                self.push_place(ty, place);
-            }
-        }
+        let entry = self.pop_entry();
+        let from = self.for_local(index, entry);
+        self.set(index, from);
+        // Of a test the predicate is worth more than the register.
+        let place = match (entry.place, from) {
+            (Place::Reg(_), Operand::Reg(from)) => Place::Reg(from),
+            (place, _) => place,
+        };
+        let loose = self.loose[index as usize];
+        let nan = match entry.nan {
+            Nan::Raw if !loose => Nan::Canonical,
+            nan => nan,
+        };
+        self.stack.push(Entry {
+            place,
+            nan,
+            ..entry
+        });
     }
 
     pub(super) fn global_get(&mut self, index: u32) {

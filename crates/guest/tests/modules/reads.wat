@@ -1,0 +1,46 @@
+;; Reads 4 KiB a thousand times at changing places of the file `numbers` beneath the directory with descriptor 3,
+;; which holds 8-byte numbers that are their own positions in bytes times an odd constant. Looks at both ends of what
+;; each read brought, and at all of it after the last one and after one to an odd address. Writes how many
+;; nanoseconds the thousand took.
+(module
+  (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_pread" (func $pread (param i32 i32 i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 1024) "numbers")
+  (func $check (param $at i32) (param $offset i64)
+    (if (i64.ne (i64.load align=1 (local.get $at)) (i64.mul (local.get $offset) (i64.const 0x9e3779b97f4a7c15)))
+      (then (unreachable))))
+  (func $check_all (param $at i32) (param $offset i64) (local $k i32)
+    (loop $more
+      (call $check (i32.add (local.get $at) (local.get $k))
+        (i64.add (local.get $offset) (i64.extend_i32_u (local.get $k))))
+      (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 8))) (i32.const 4096)))))
+  (func $read (param $fd i32) (param $at i32) (param $offset i64)
+    (i32.store (i32.const 0) (local.get $at))
+    (i32.store (i32.const 4) (i32.const 4096))
+    (if (call $pread (local.get $fd) (i32.const 0) (i32.const 1) (local.get $offset) (i32.const 8))
+      (then (unreachable)))
+    (if (i32.ne (i32.load (i32.const 8)) (i32.const 4096)) (then (unreachable)))
+    (call $check (local.get $at) (local.get $offset))
+    (call $check (i32.add (local.get $at) (i32.const 4088)) (i64.add (local.get $offset) (i64.const 4088))))
+  (func (export "_start") (local $n i32) (local $fd i32) (local $offset i64)
+    (if (call $open (i32.const 3) (i32.const 0) (i32.const 1024) (i32.const 7) (i32.const 0) (i64.const 6)
+      (i64.const 0) (i32.const 0) (i32.const 16)) (then (unreachable)))
+    (local.set $fd (i32.load (i32.const 16)))
+    (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 64)))
+    (loop $more
+      ;; Of 256 pages, some other one each time.
+      (local.set $offset (i64.mul (i64.const 4096)
+        (i64.extend_i32_u (i32.and (i32.mul (local.get $n) (i32.const 37)) (i32.const 255)))))
+      (call $read (local.get $fd) (i32.const 4096) (local.get $offset))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000))))
+    (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 72)))
+    (call $check_all (i32.const 4096) (local.get $offset))
+    (call $read (local.get $fd) (i32.const 8195) (i64.const 8))
+    (call $check_all (i32.const 8195) (i64.const 8))
+    (i64.store (i32.const 80) (i64.sub (i64.load (i32.const 72)) (i64.load (i32.const 64))))
+    (i32.store (i32.const 0) (i32.const 80))
+    (i32.store (i32.const 4) (i32.const 8))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))
