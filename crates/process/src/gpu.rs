@@ -27,9 +27,9 @@ fn memory(caller: &mut Caller<'_, Guest>) -> Result<Memory> {
 }
 
 /// These bytes of linear memory, if they are there.
-fn slice<'m>(bytes: &'m mut [u8], at: u32, length: u64, align: u32) -> Option<&'m mut [u8]> {
+fn slice(bytes: &mut [u8], at: u32, length: u64, align: u32) -> Option<&mut [u8]> {
     let end = u64::from(at).checked_add(length)?;
-    if at % align != 0 || end > bytes.len() as u64 {
+    if !at.is_multiple_of(align) || end > bytes.len() as u64 {
         return None;
     }
     Some(&mut bytes[at as usize..end as usize])
