@@ -136,6 +136,7 @@ EW_FN u32 turn(Looks& next, bool& turned) {
     u32 best = __ffs(__ballot_sync(ALL, count != 0)) - 1;
     if (best < best_priority(q) && (local_room(q) >= CHUNK_TASKS || spill(false))) refill_at(false, best);
   }
+  const bool far = (l.stop_idle >> 32) != 0;
   for (u32 i = 0; i < 4 && (b.got != 0 || local_count(q) != 0); i++) {
     const u32 picked = b.got != 0 ? PICKED : pick(w, q, b);
     if (picked == STARVED) {
@@ -144,13 +145,12 @@ EW_FN u32 turn(Looks& next, bool& turned) {
       __syncwarp();
       break;
     }
-    if (picked == PICKED) run(w, q, b);
+    if (picked == PICKED) run(w, q, b, far);
     b.got = 0;
     // More than a batch: others may want some.
     if (local_count(q) > WARP && (i > 0 || w.fifo())) break;
   }
   if (local_count(q) > 1) {
-    const bool far = (l.stop_idle >> 32) != 0;
     const u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
     if (far || __any_sync(ALL, ready == READY_WAITING)) share(w, far);
   }

@@ -1,6 +1,7 @@
-//! Linking: an image's relocatable code with PTX that the driver assembles.
+//! Linking: relocatable code with PTX that the driver assembles, or with a library.
 
 use std::ffi::{CString, c_char, c_void};
+use std::path::Path;
 
 use cudarc::driver::sys;
 use everwarp_backend::{BackendError, Linked};
@@ -80,6 +81,24 @@ impl Link {
         }
     }
 
+    /// Adds the engine's, or a benchmark's, own relocatable code.
+    fn add_unit(&self, unit: &[u8]) -> Result<(), BackendError> {
+        let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;
+        let name = "the kernels' own code";
+        self.add(kind, name, unit.as_ptr().cast(), unit.len())
+    }
+
+    /// The linked machine code.
+    fn complete(&self) -> Result<Vec<u8>, BackendError> {
+        let (mut image, mut size) = (std::ptr::null_mut(), 0);
+        // SAFETY: valid out-pointers; what they receive belongs to the link and is copied before it ends.
+        unsafe {
+            let done = sys::cuLinkComplete(self.state, &raw mut image, &raw mut size);
+            self.failed("the image", "cuLinkComplete", done)?;
+            Ok(std::slice::from_raw_parts(image.cast::<u8>(), size).to_owned())
+        }
+    }
+
     fn add(
         &self,
         kind: sys::CUjitInputType,
@@ -118,13 +137,7 @@ impl Drop for Link {
 pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, BackendError> {
     use sys::CUjitInputType as T;
     let link = Link::new()?;
-    let unit_name = "the engine's own code";
-    link.add(
-        T::CU_JIT_INPUT_CUBIN,
-        unit_name,
-        unit.as_ptr().cast(),
-        unit.len(),
-    )?;
+    link.add_unit(unit)?;
     for part in &linked.parts {
         let text = CString::new(part.ptx.as_bytes()).expect("emitted text holds no NUL");
         let bytes = text.as_bytes_with_nul();
@@ -135,11 +148,26 @@ pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, BackendError
             bytes.len(),
         )?;
     }
-    let (mut image, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: valid out-pointers; what they receive belongs to the link and is copied before it ends.
-    unsafe {
-        let done = sys::cuLinkComplete(link.state, &raw mut image, &raw mut size);
-        link.failed("the image", "cuLinkComplete", done)?;
-        Ok(std::slice::from_raw_parts(image.cast::<u8>(), size).to_owned())
-    }
+    link.complete()
+}
+
+/// Links machine code with a library of a toolkit. A context must be current, and nothing may be resident in it.
+pub(crate) fn link_library(unit: &[u8], library: &Path) -> Result<Vec<u8>, BackendError> {
+    let link = Link::new()?;
+    link.add_unit(unit)?;
+    let name = library.display().to_string();
+    let path = CString::new(library.as_os_str().as_encoded_bytes()).expect("paths hold no NUL");
+    // SAFETY: a path that the driver reads before it returns; no options.
+    let added = unsafe {
+        sys::cuLinkAddFile_v2(
+            link.state,
+            sys::CUjitInputType::CU_JIT_INPUT_LIBRARY,
+            path.as_ptr(),
+            0,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    };
+    link.failed(&name, "cuLinkAddFile", added)?;
+    link.complete()
 }

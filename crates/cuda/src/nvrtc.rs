@@ -153,6 +153,13 @@ impl Search {
     }
 }
 
+/// A file of a CUDA toolkit's library folders, in the order in which NVRTC is looked for.
+pub(crate) fn toolkit_file(name: &str) -> Option<PathBuf> {
+    let here = find::Surroundings::here();
+    let folders = here.named().into_iter().chain(here.installed());
+    folders.map(|f| f.join(name)).find(|f| f.is_file())
+}
+
 impl Nvrtc {
     /// Opens the library that `EVERWARP_NVRTC` names, or the first usable one of: the toolkits that
     /// `CUDA_HOME` and `CUDA_PATH` name, the Python package in `VIRTUAL_ENV`, what the system's loader

@@ -124,7 +124,9 @@ pub use everwarp_backend::{
     HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, PoolState,
     Pools, Program, Shape, TaskCx, TwinFn,
 };
-pub use everwarp_contract::{DevPtr, DevTask, DevType, DevWorker, Layout, dev_struct, layout};
+pub use everwarp_contract::{
+    DevPtr, DevTask, DevType, DevWorker, Layout, dev_consts, dev_struct, layout,
+};
 #[cfg(not(loom))]
 pub use everwarp_cuda::CudaUnavailable;
 #[cfg(not(loom))]

@@ -113,7 +113,11 @@ fn the_programs_of_benchmarks() {
 #[test]
 fn the_kernels_that_benchmarks_are_compared_with() {
     let Some(nvrtc) = nvrtc() else { return };
-    use everwarp::cuda::baseline::{baseline_source, heap_source};
+    use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source};
+    for arch in [80, 90, 100] {
+        let compiled = nvrtc.compile_source(&device_graph_source(), arch);
+        compiled.expect("they compile");
+    }
     for (source, arch) in [baseline_source, heap_source]
         .iter()
         .flat_map(|s| [80, 90, 100].map(|arch| (s(), arch)))

@@ -151,7 +151,20 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         let mut validator = func.into_validator(allocations);
         bodies.push(body.range().start);
         let mut out = Body::new(context, validator.index());
-        translate(&mut out, &mut validator, &body)?;
+        translate(&mut out, Some(&mut validator), &body, &[])?;
+        let mut tight = Vec::new();
+        for round in 0.. {
+            if out.tightened().is_empty() {
+                break;
+            }
+            match round {
+                0 | 1 => tight.extend_from_slice(out.tightened()),
+                // One local may follow from the next in a chain as long as the function.
+                _ => tight = (0..out.local_count()).collect(),
+            }
+            out = Body::new(context, validator.index());
+            translate(&mut out, None, &body, &tight)?;
+        }
         indirect.extend(out.indirect());
         let (text, frame) = out.finish(body.range().start);
         code.push_str(&text);
@@ -220,24 +233,31 @@ fn action<'o>(
     }
 }
 
-/// Validates and translates one function, operator by operator.
+/// Translates one function, operator by operator; and validates it, unless that has been done. In the locals that
+/// are named NaNs keep their bits.
 fn translate(
     out: &mut Body<'_>,
-    validator: &mut wasmparser::FuncValidator<wasmparser::ValidatorResources>,
+    mut validator: Option<&mut wasmparser::FuncValidator<wasmparser::ValidatorResources>>,
     body: &wasmparser::FunctionBody<'_>,
+    tight: &[u32],
 ) -> Result<(), CompileError> {
     let mut reader = body.get_locals_reader()?;
     for _ in 0..reader.get_count() {
         let offset = reader.original_position();
         let (count, ty) = reader.read()?;
-        validator.define_locals(offset, count, ty)?;
+        if let Some(validator) = validator.as_mut() {
+            validator.define_locals(offset, count, ty)?;
+        }
         out.declare_locals(count, ValueType::new(ty, offset)?);
     }
+    out.tighten(tight);
     let mut operators = body.get_operators_reader()?;
     let mut ended = false;
     while !operators.eof() {
         let (operator, offset) = operators.read_with_offset()?;
-        validator.op(offset, &operator)?;
+        if let Some(validator) = validator.as_mut() {
+            validator.op(offset, &operator)?;
+        }
         ended = out.operator(&operator, offset)?;
     }
     operators.finish()?;

@@ -86,8 +86,8 @@ EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
   __syncwarp();
 }
 
-// The warp, its queue's far end a warp-shaped task: sends such tasks to idle warps, one each and all at once, until
-// one is left or nobody is idle.
+// The warp, its queue's far end a warp-shaped task: sends such tasks to idle warps, one each and up to 64 at once,
+// until one is left or nobody is idle.
 // Warp-shaped tasks are few and long, and often divide themselves: by halves they would take eleven steps to reach
 // two thousand warps, each as long as one of these.
 EW_CALL void scatter() {
@@ -97,27 +97,36 @@ EW_CALL void scatter() {
   const u32 words = w.e.bit_words;
 #pragma unroll 1
   for (u32 rounds = 0; rounds < LOCAL_TASKS / WARP; rounds++) {
-    const u32 head = q.head, tail = q.tail, most = min(tail - head - 1, WARP);
-    const DevTask task = q.tasks[(newest ? tail - 1 - w.lane : head + w.lane) % LOCAL_TASKS];
-    const bool goes = w.lane < most && meta(fn_of(task.head)).shape() == SHAPE_WARP;
-    const u32 count = __ffs(~__ballot_sync(ALL, goes)) - 1;
-    // Each lane claims a warp of another word. Who has claimed one sends it something.
+    const u32 head = q.head, tail = q.tail, most = min(tail - head - 1, 2 * WARP);
+    const auto far = [&](u32 i) { return q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS]; };
+    const auto goes = [&](u32 i) { return __ballot_sync(ALL, i < most && meta(fn_of(far(i).head)).shape() == SHAPE_WARP); };
+    const u32 near = goes(w.lane), next = goes(WARP + w.lane);
+    const u32 count = near != ALL ? __ffs(~near) - 1 : next != ALL ? WARP + __ffs(~next) - 1 : 2 * WARP;
+    // Each lane claims up to two warps of another word. Who has claimed one sends it something.
     const u32 random = __shfl_sync(ALL, w.random(), 0), index = (random + w.lane) % words, turn = random >> 12 & 31;
-    u32 id = NONE;
+    u32 claimed = 0;
     if (w.lane < min(count, words)) {
-      const u32 word = load(&w.e.idle_warp_bits[index], relaxed, gpu);
-      const u32 bit = (__ffs(__funnelshift_r(word, word, turn)) - 1 + turn) & 31;
-      if (word != 0 && (fetch_and(&w.e.idle_warp_bits[index], ~(1u << bit), acquire, gpu) >> bit & 1)) id = index * 32 + bit;
+      u32 word = load(&w.e.idle_warp_bits[index], relaxed, gpu);
+      // Those beside the ingress warp wait for it, and look into their inboxes rarely.
+      if (index == 0) word &= ~0u << BLOCK_WARPS;
+      const u32 turned = __funnelshift_r(word, word, turn), first = turned & -turned;
+      // The second, if it can be, is of another block.
+      const u32 others = turned ^ first, other = others >> 16 != 0 ? others & 0xffff0000u : others;
+      const u32 want = first | (WARP + w.lane < count ? other & -other : 0), mask = __funnelshift_l(want, want, turn);
+      if (mask != 0) claimed = fetch_and(&w.e.idle_warp_bits[index], ~mask, acquire, gpu) & mask;
     }
-    const u32 claimed = __ballot_sync(ALL, id != NONE), sent = __popc(claimed);
+    const u32 second = claimed & (claimed - 1);
+    const u32 ones = __ballot_sync(ALL, claimed != 0), twos = __ballot_sync(ALL, second != 0), sent = __popc(ones) + __popc(twos);
     if (sent == 0) return;
-    if (id != NONE) {
-      // The first `sent` tasks go; to whom does not matter.
-      const u32 rank = __popc(claimed & w.lt());
-      DevInbox& inbox = w.e.inboxes[id];
-      store_task(&inbox.task, q.tasks[(newest ? tail - 1 - rank : head + rank) % LOCAL_TASKS], relaxed, gpu);
-      store(&inbox.chunk, INBOX_TASK, release, gpu);
-    }
+    // The first `sent` tasks go; to whom does not matter.
+    DevInbox* const inboxes = &w.e.inboxes[index * 32];
+    const u32 a = __ffs(claimed ^ second) - 1, b = __ffs(second) - 1;
+    if (claimed != 0) store_task(&inboxes[a].task, far(__popc(ones & w.lt())), relaxed, gpu);
+    if (second != 0) store_task(&inboxes[b].task, far(__popc(ones) + __popc(twos & w.lt())), relaxed, gpu);
+    // Pairs with the fence in `take_mail`.
+    fence(acq_rel, gpu);
+    if (claimed != 0) store(&inboxes[a].chunk, INBOX_TASK, relaxed, gpu);
+    if (second != 0) store(&inboxes[b].chunk, INBOX_TASK, relaxed, gpu);
     __syncwarp();
     if (w.lane == 0) {
       add(&w.e.grid->idle_warps, -sent, relaxed, gpu);
@@ -137,12 +146,11 @@ EW_FN void share(Worker& w, bool far) {
     const u32 head = q.head, tail = q.tail, n = tail - head;
     if (n < 2) return;
     // Mostly what goes lies side by side at the far end.
-    constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
     if (n > WARP && w.fifo()) {
       const DevTask task = q.tasks[(tail - 1 - w.lane) % LOCAL_TASKS];
-      const u32 kind = __shfl_sync(ALL, task.head, 0) & KIND, most = min(n / 2, WARP);
+      const u32 kind = __shfl_sync(ALL, task.head, 0) & TASK_KIND, most = min(n / 2, WARP);
       if (priority_of(kind) == worst_priority(q) && meta(fn_of(kind)).shape() == SHAPE_LANE &&
-          __all_sync(ALL, w.lane >= most || (task.head & KIND) == kind)) {
+          __all_sync(ALL, w.lane >= most || (task.head & TASK_KIND) == kind)) {
         const u32 who = claim_beside(w);
         if (who != NONE) {
           __syncwarp();

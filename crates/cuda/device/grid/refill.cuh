@@ -57,19 +57,25 @@ EW_CALL void receive() {
   __syncwarp();
 }
 
-// The warp: takes what somebody put into its inbox.
-EW_FN void check_inbox(Worker& w) {
-  if (local_room(w.local()) < CHUNK_TASKS) return;
-  u64 chunk = 0;
+// The warp: takes what somebody put into its inbox, which lane 0 has just seen there.
+EW_FN void take_mail(Worker& w, u64 chunk) {
   if (w.lane == 0) {
-    chunk = load(&w.inbox().chunk, acquire, gpu);
-    if (chunk != 0) store(&w.inbox().chunk, 0, relaxed, gpu);
+    // Pairs with the release of who filled it.
+    fence(acq_rel, gpu);
+    store(&w.inbox().chunk, 0, relaxed, gpu);
   }
-  chunk = __shfl_sync(ALL, chunk, 0);
-  if (chunk == 0) return;
   w.set(FLAG_IDLE, false);
   if ((u32)chunk == INBOX_TASK) receive();
   else unload_call(false, (u32)(chunk - 1));
+}
+
+// The warp: looks into its inbox.
+EW_FN void check_inbox(Worker& w) {
+  if (local_room(w.local()) < CHUNK_TASKS) return;
+  u64 chunk = 0;
+  if (w.lane == 0) chunk = load(&w.inbox().chunk, relaxed, gpu);
+  chunk = __shfl_sync(ALL, chunk, 0);
+  if (chunk != 0) take_mail(w, chunk);
 }
 
 // The warp, its queue empty.
@@ -171,7 +177,8 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     return WAIT_OVER;
   }
   if (__any_sync(ALL, called)) return WAIT_CALLED;
-  if (__shfl_sync(ALL, chunk, 0) != 0) check_inbox(w);
+  chunk = __shfl_sync(ALL, chunk, 0);
+  if (chunk != 0) take_mail(w, chunk);
   if (__any_sync(ALL, later)) adopt();
   return WAIT_OVER;
 }

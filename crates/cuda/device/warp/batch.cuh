@@ -222,16 +222,15 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   if (n == 0 || priority >= PRIORITIES) return AGAIN;
   // One look at the near end decides what runs; mostly it is also all that runs.
   b.task = q.tasks[(newest ? tail - 1 - w.lane : head + w.lane) % LOCAL_TASKS];
-  constexpr u32 KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
-  u32 kind = __shfl_sync(ALL, b.task.head, 0) & KIND, matching = 0;
+  u32 kind = __shfl_sync(ALL, b.task.head, 0) & TASK_KIND, matching = 0;
   if (priority_of(kind) != priority) {
     // Less urgent work lies in front.
     u32 urgent = __ballot_sync(ALL, w.lane < window && priority_of(b.task.head) == priority);
-    kind = urgent == 0 ? NONE : __shfl_sync(ALL, b.task.head, __ffs(urgent) - 1) & KIND;
+    kind = urgent == 0 ? NONE : __shfl_sync(ALL, b.task.head, __ffs(urgent) - 1) & TASK_KIND;
   }
   if (kind != NONE) {
     b.fn = fn_of(kind);
-    matching = __ballot_sync(ALL, w.lane < window && (b.task.head & KIND) == kind);
+    matching = __ballot_sync(ALL, w.lane < window && (b.task.head & TASK_KIND) == kind);
   } else {
     b.fn = peek(w, q, newest, priority);
     if (b.fn == NONE) {
@@ -271,11 +270,12 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   return PICKED;
 }
 
-// The warp: runs a batch; there is room for what it may spawn.
-EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
+// The warp: runs a batch; there is room for what it may spawn. `idle`: some warp was idle a turn ago.
+EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   const Debt debt = w.s.debts[w.warp];
   const u32 group = __shfl_sync(ALL, b.task.group, 0);
-  if (group != debt.group) {
+  // Only searches owe; for all else it does not matter to whom nothing is owed.
+  if (group != debt.group && (debt.owed != 0 || b.m.fifo())) {
     if (debt.owed != 0) pay(w);
     __syncwarp();
     if (w.lane == 0) w.s.debts[w.warp] = Debt{group, 0};
@@ -288,12 +288,10 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   }
   DevTask task = b.task;
   task.head = __shfl_sync(ALL, task.head, 0);
-  task.group = __shfl_sync(ALL, task.group, 0);
+  task.group = group;
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
-  // The answer comes in while the task runs.
-  const u32 idle = load(&w.e.grid->idle_warps, relaxed, gpu);
   const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
@@ -308,9 +306,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b) {
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
-  if (local_count(q) < 2) return;
+  if (!idle || local_count(q) < 2) return;
   const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
-  if (is_warp(fn_of(far)) && __shfl_sync(ALL, idle, 0) != 0) scatter();
+  if (is_warp(fn_of(far))) scatter();
 }
 
 }  // namespace ew

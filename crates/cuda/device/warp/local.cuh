@@ -7,6 +7,9 @@ namespace ew {
 constexpr u32 TAKEN = 0xffffffffu;  // head of a task that `take` has removed, until it compacts
 constexpr u32 ANY_FN = NONE;
 
+// What tasks of one batch have in common: function and priority.
+constexpr u32 TASK_KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
+
 EW_FN u32 local_count(const LocalQueue& q) { return q.tail - q.head; }
 
 // How many more tasks the queue takes. One place is kept free, for the continuation of a group that a
@@ -50,9 +53,7 @@ EW_FN u32 worst_priority(const LocalQueue& q) {
 }
 
 // The warp: removes up to `limit` tasks of one priority and, unless `fn` is ANY_FN, one function, looking
-// from the newest or from the oldest end; with fn == FIRST_FN the function is that of the first match.
-// Lane r < got receives the r-th. Clears the priority's bit when it meets none.
-constexpr u32 FIRST_FN = NONE - 1;
+// from the newest or from the oldest end. Lane r < got receives the r-th. Clears the priority's bit when it meets none.
 EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {
   const u32 head = q.head, tail = q.tail, n = tail - head;
   DevTask task{TAKEN, 0, 0};
@@ -66,10 +67,7 @@ EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32
     if (i < n) task = q.tasks[at];
     bool match = i < n && priority_of(task.head) == priority;
     u32 matching = __ballot_sync(ALL, match);
-    if (matching != 0 && fn == FIRST_FN) {
-      fn = __shfl_sync(ALL, fn_of(task.head), __ffs(matching) - 1);
-    }
-    if (fn < FIRST_FN) {
+    if (fn != ANY_FN) {
       match = match && fn_of(task.head) == fn;
       matching = __ballot_sync(ALL, match);
     }

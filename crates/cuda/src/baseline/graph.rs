@@ -23,12 +23,17 @@ impl Graph {
         unsafe { call!(cuGraphLaunch(self.exec, stream.0)) }
     }
 
+    /// By which kernels on the device name it.
+    pub(super) fn handle(&self) -> u64 {
+        self.exec as u64
+    }
+
     /// Instantiates a graph and copies it to the device, so that its first launch costs what each does.
-    fn ready(graph: sys::CUgraph, stream: &Stream) -> Result<Self, BackendError> {
+    fn ready(graph: sys::CUgraph, flags: u64, stream: &Stream) -> Result<Self, BackendError> {
         let mut exec = std::ptr::null_mut();
         // SAFETY: the graph is complete; the out-pointer is valid; the stream is live.
         unsafe {
-            call!(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0))?;
+            call!(cuGraphInstantiateWithFlags(&raw mut exec, graph, flags))?;
             call!(cuGraphUpload(exec, stream.0))?;
         }
         stream.synchronize()?;
@@ -94,7 +99,13 @@ impl Nodes<'_> {
 
     /// Makes the graph ready.
     pub(super) fn finish(self) -> Result<Graph, BackendError> {
-        Graph::ready(self.graph, &self.base.stream)
+        Graph::ready(self.graph, 0, &self.base.stream)
+    }
+
+    /// Makes the graph ready for kernels of other graphs, and of itself, to launch it.
+    pub(super) fn finish_for_device(self) -> Result<Graph, BackendError> {
+        let flag = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+        Graph::ready(self.graph, flag.0.into(), &self.base.stream)
     }
 }
 
@@ -121,6 +132,6 @@ impl Baseline {
         // SAFETY: the out-pointer is valid. The capture is ended also when a launch failed.
         let ended = unsafe { call!(cuStreamEndCapture(self.stream.0, &raw mut graph)) };
         launched.and(ended)?;
-        Graph::ready(graph, &self.stream)
+        Graph::ready(graph, 0, &self.stream)
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! Nothing may be resident while they run.
 
+mod device_graph;
 mod graph;
 mod heap;
 mod launch;
@@ -13,6 +14,7 @@ mod pairs;
 mod search;
 mod tiny;
 
+pub use device_graph::{DeviceGraphs, device_graph_source};
 pub use heap::{HeapState, HeapTrial, HeapWay, Sizes};
 pub use operators::{Operators, OperatorsWay};
 pub use pairs::{Pairs, PairsWay};
@@ -75,6 +77,11 @@ impl Baseline {
             .compile(source, device.arch())
             .map_err(|e| BackendError::Compile(Box::new(e)))?
             .into_image();
+        Self::of_image(device, &cubin)
+    }
+
+    /// Loads machine code. The device's context is current.
+    fn of_image(device: &CudaDevice, cubin: &[u8]) -> Result<Self, BackendError> {
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid. The module is never unloaded.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast())) }?;

@@ -1,6 +1,3 @@
-constexpr u32 BFS_LANE_EDGES = 4;
-constexpr u32 BFS_PART_EDGES = 96;
-constexpr u32 BFS_RESET_VERTICES = 1024;
 constexpr u32 BFS_PATH_STEPS = 64;
 
 __device__ void bfs_reset(ew::Warp& t, const DevBfs& p) {

@@ -1,16 +1,4 @@
 // The search by levels, for graphs whose vertices have many edges; see levels.rs.
-constexpr u32 BFS_FAN = 64;
-constexpr u32 BFS_DOWN_ENTRIES = 32;
-constexpr u32 BFS_WIDE_EDGES = 1024;
-constexpr u32 BFS_UP_VERTICES = 512;
-constexpr u32 BFS_UP_SHARE = 32;
-constexpr u32 BFS_TAIL = 2048;
-constexpr u32 BFS_PATIENCE = 32;
-constexpr u32 BFS_NARROW = 1024;
-constexpr u32 BFS_BITMAP = 1;   // tag: which bitmap holds what has been reached
-constexpr u32 BFS_UPWARDS = 2;  // tag: the level before was searched from the unreached side
-constexpr u32 BFS_LEAVE = 4;    // tag: a frontier's vertices become visits
-constexpr u32 BFS_START = 8;    // tag: the argument is the source
 
 // Divides `count` units from `first` on among up to 64 tasks, each with a multiple of `grain` units. F: how to spawn.
 template <typename F>
@@ -21,6 +9,23 @@ __device__ __forceinline__ void bfs_fan(ew::Warp& t, u32 first, u32 count, u32 g
     const u64 begin = (u64)(i * 32 + t.lane) * each;
     if (begin < count) spawn(t.pack(first + (u32)begin, min(each, count - (u32)begin)));
   }
+}
+
+// Divides a part of 2^power of a vertex' edges into 64; see bfs_wide.
+template <typename F>
+__device__ __forceinline__ void bfs_divide(ew::Warp& t, u32 v, u32 power, u32 part, F&& spawn) {
+#pragma unroll
+  for (u32 i = 0; i < BFS_FAN / 32; i++) spawn(t.pack(v, power + 6 << 26 | part << 6 | (i * 32 + t.lane)));
+}
+
+// The warp: the sum over the lanes up to and with this one.
+__device__ __forceinline__ u32 bfs_sums(const ew::Warp& t, u32 sum) {
+#pragma unroll
+  for (u32 step = 1; step < 32; step *= 2) {
+    const u32 before = __shfl_up_sync(0xffffffffu, sum, step);
+    if (t.lane >= step) sum += before;
+  }
+  return sum;
 }
 
 __device__ void bfs_level(ew::Warp& t, const DevBfs& p) {
@@ -58,9 +63,7 @@ __device__ void bfs_level(ew::Warp& t, const DevBfs& p) {
   } else {
     t.fork(FN_bfs_level, tag, level + 1);
     if (level == 0 && p.rows[source + 1] - p.rows[source] > BFS_WIDE_EDGES) {
-#pragma unroll
-      for (u32 i = 0; i < BFS_FAN / 32; i++) t.spawn_child(FN_bfs_wide, tag, t.pack(source, 6 << 26 | (i * 32 + t.lane)));
-      return;
+      return bfs_divide(t, source, 0, 0, [&](u64 arg) { t.spawn_child(FN_bfs_wide, tag, arg); });
     }
     bfs_fan(t, 0, n, BFS_DOWN_ENTRIES, [&](u64 arg) { t.spawn_child(FN_bfs_down, tag, arg); });
   }
@@ -113,13 +116,7 @@ __device__ void bfs_down(ew::Warp& t, const DevBfs& p) {
     degree = 0;
   }
   // The edges of all these vertices lie side by side: edge i belongs to the last vertex that begins no later.
-  u32 end = degree;
-#pragma unroll
-  for (u32 step = 1; step < 32; step *= 2) {
-    const u32 before = __shfl_up_sync(0xffffffffu, end, step);
-    if (t.lane >= step) end += before;
-  }
-  const u32 total = __shfl_sync(0xffffffffu, end, 31), offset = begin - (end - degree);
+  const u32 end = bfs_sums(t, degree), total = __shfl_sync(0xffffffffu, end, 31), offset = begin - (end - degree);
   for (u32 base = 0; base < total; base += 128) {
     u32 u[4], from[4];
 #pragma unroll
@@ -146,9 +143,7 @@ __device__ void bfs_wide(ew::Warp& t, const DevBfs& p) {
   const u64 degree = p.rows[v + 1] - row;
   const u32 begin = row + (u32)(degree * part >> power), end = row + (u32)(degree * (part + 1) >> power);
   if (end - begin > BFS_WIDE_EDGES && power <= 18) {
-#pragma unroll
-    for (u32 i = 0; i < BFS_FAN / 32; i++) t.spawn(FN_bfs_wide, tag, t.pack(v, power + 6 << 26 | part << 6 | (i * 32 + t.lane)));
-    return;
+    return bfs_divide(t, v, power, part, [&](u64 arg) { t.spawn(FN_bfs_wide, tag, arg); });
   }
   const u32 from[4] = {v, v, v, v};
   for (u32 base = begin; base < end; base += 128) {
@@ -232,13 +227,7 @@ __device__ void bfs_up(ew::Warp& t, const DevBfs& p) {
     }
   }
   // The first of them are queued too: if they are all, the search goes on from there.
-  u32 end = __popc(words);
-#pragma unroll
-  for (u32 step = 1; step < 32; step *= 2) {
-    const u32 before = __shfl_up_sync(0xffffffffu, end, step);
-    if (t.lane >= step) end += before;
-  }
-  const u32 total = __shfl_sync(0xffffffffu, end, 31);
+  const u32 end = bfs_sums(t, __popc(words)), total = __shfl_sync(0xffffffffu, end, 31);
   if (total == 0) return;
   u32 to = 0;
   if (t.lane == 0) to = ew::fetch_add(&p.state->found[(level + 1) % 2], total, ew::relaxed, ew::gpu);

@@ -16,33 +16,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use everwarp::TaskCx;
 
+use super::consts::{
+    BFS_BITMAP, BFS_DOWN_ENTRIES, BFS_FAN, BFS_LEAVE, BFS_NARROW, BFS_PATIENCE, BFS_START,
+    BFS_TAIL, BFS_UP_SHARE, BFS_UP_VERTICES, BFS_UPWARDS, BFS_WIDE_EDGES,
+};
 use super::twin::best;
 use super::{DOWN, DevBfs, LEVEL, UP, VISIT, WIDE};
 use crate::element;
 
-/// Tasks among which a task divides its range.
-const FAN: u32 = 64;
-/// Entries of the queue in one task.
-const DOWN_ENTRIES: u32 = 32;
-/// Vertices with more edges are divided.
-const WIDE_EDGES: u32 = 1024;
-/// Vertices in one part of a search from the unreached side.
-pub(super) const UP_VERTICES: u32 = 512;
-/// A frontier of more than this part of what is unreached is worth searching from the other side.
-const UP_SHARE: u32 = 32;
-/// A frontier of so few goes on by visits, after levels from the unreached side.
-const TAIL: u32 = 2048;
-/// After so many levels, so does a frontier of at most `NARROW`.
-const PATIENCE: u32 = 32;
-const NARROW: u32 = 1024;
-/// Tag: which bitmap holds what has been reached.
-const BITMAP: u8 = 1;
-/// Tag: the level before was searched from the unreached side.
-const UPWARDS: u8 = 2;
-/// Tag: a frontier's vertices become visits.
-const LEAVE: u8 = 4;
-/// Tag: the argument is the source.
-pub(super) const START: u8 = 8;
+/// The tags as a task carries them.
+const BITMAP: u8 = BFS_BITMAP as u8;
+const UPWARDS: u8 = BFS_UPWARDS as u8;
+const LEAVE: u8 = BFS_LEAVE as u8;
+pub(super) const START: u8 = BFS_START as u8;
 
 /// The edges that lead to each vertex, by where they come from in ascending order.
 pub(super) fn transpose(rows: &[u32], columns: &[u32]) -> (Vec<u32>, Vec<u32>) {
@@ -138,7 +124,7 @@ impl Shared {
 
 /// The arguments of up to 64 tasks that share a range, each a multiple of `grain`.
 fn fan(first: u32, count: u32, grain: u32) -> impl Iterator<Item = u64> {
-    let each = count.div_ceil(FAN).next_multiple_of(grain);
+    let each = count.div_ceil(BFS_FAN).next_multiple_of(grain);
     (0..count).step_by(each as usize).map(move |begin| {
         let n = each.min(count - begin);
         u64::from(n) << 32 | u64::from(first + begin)
@@ -168,29 +154,29 @@ pub(super) fn level(t: &mut dyn TaskCx) {
     s.reached().store(reached, Ordering::Relaxed);
     s.found(level + 1).store(0, Ordering::Relaxed);
     let was_up = tag & UPWARDS != 0;
-    let up = was_up || n > (p.vertices - reached) / UP_SHARE;
-    let few = n <= if was_up { TAIL } else { NARROW };
-    if few && (was_up || (!up && level >= PATIENCE)) {
-        fan(0, n, DOWN_ENTRIES).for_each(|arg| t.spawn(DOWN, tag | LEAVE, arg));
+    let up = was_up || n > (p.vertices - reached) / BFS_UP_SHARE;
+    let few = n <= if was_up { BFS_TAIL } else { BFS_NARROW };
+    if few && (was_up || (!up && level >= BFS_PATIENCE)) {
+        fan(0, n, BFS_DOWN_ENTRIES).for_each(|arg| t.spawn(DOWN, tag | LEAVE, arg));
     } else if up {
         t.fork(LEVEL, (tag ^ BITMAP) | UPWARDS, u64::from(level) + 1);
-        fan(0, p.vertices.div_ceil(UP_VERTICES), 1).for_each(|arg| t.spawn_child(UP, tag, arg));
+        fan(0, p.vertices.div_ceil(BFS_UP_VERTICES), 1).for_each(|arg| t.spawn_child(UP, tag, arg));
     } else {
         t.fork(LEVEL, tag, u64::from(level) + 1);
         let source = t.lo();
-        if level == 0 && s.edges(source).len() as u32 > WIDE_EDGES {
+        if level == 0 && s.edges(source).len() as u32 > BFS_WIDE_EDGES {
             let part = |i: u32| u64::from(6 << 26 | i) << 32 | u64::from(source);
-            return (0..FAN).for_each(|i| t.spawn_child(WIDE, tag, part(i)));
+            return (0..BFS_FAN).for_each(|i| t.spawn_child(WIDE, tag, part(i)));
         }
-        fan(0, n, DOWN_ENTRIES).for_each(|arg| t.spawn_child(DOWN, tag, arg));
+        fan(0, n, BFS_DOWN_ENTRIES).for_each(|arg| t.spawn_child(DOWN, tag, arg));
     }
 }
 
 pub(super) fn down(t: &mut dyn TaskCx) {
     let s = Shared(params(t));
     let (first, count, tag) = (t.lo(), t.hi(), t.tag());
-    if count > DOWN_ENTRIES {
-        return fan(first, count, DOWN_ENTRIES).for_each(|arg| t.spawn(DOWN, tag, arg));
+    if count > BFS_DOWN_ENTRIES {
+        return fan(first, count, BFS_DOWN_ENTRIES).for_each(|arg| t.spawn(DOWN, tag, arg));
     }
     let level = s.level().load(Ordering::Relaxed);
     for i in first..first + count {
@@ -200,7 +186,7 @@ pub(super) fn down(t: &mut dyn TaskCx) {
             continue;
         }
         let edges = s.edges(v);
-        match edges.len() as u32 > WIDE_EDGES {
+        match edges.len() as u32 > BFS_WIDE_EDGES {
             true => t.spawn(WIDE, tag, v.into()),
             false => s.offer(level, tag, v, edges),
         }
@@ -214,8 +200,8 @@ pub(super) fn wide(t: &mut dyn TaskCx) {
     let edges = s.edges(v);
     let place = |part: u32| edges.start + ((edges.len() as u64 * u64::from(part)) >> power) as u32;
     let (begin, end) = (place(part), place(part + 1));
-    if end - begin > WIDE_EDGES && power <= 18 {
-        for i in 0..FAN {
+    if end - begin > BFS_WIDE_EDGES && power <= 18 {
+        for i in 0..BFS_FAN {
             let hi = (power + 6) << 26 | part << 6 | i;
             t.spawn(WIDE, tag, u64::from(hi) << 32 | u64::from(v));
         }
@@ -231,7 +217,7 @@ pub(super) fn up(t: &mut dyn TaskCx) {
         return fan(first, count, 1).for_each(|arg| t.spawn(UP, tag, arg));
     }
     let level = s.level().load(Ordering::Relaxed);
-    let words = UP_VERTICES / 32;
+    let words = BFS_UP_VERTICES / 32;
     for at in first * words..(first + 1) * words {
         let reached = s.word(tag, at).load(Ordering::Relaxed);
         let mut found = 0u32;
@@ -253,7 +239,7 @@ pub(super) fn up(t: &mut dyn TaskCx) {
         let n = found.count_ones();
         let to = s.found(level + 1).fetch_add(n, Ordering::Relaxed);
         let bits = (0..32).filter(|bit| found >> bit & 1 != 0);
-        for (to, bit) in (to..TAIL).zip(bits) {
+        for (to, bit) in (to..BFS_TAIL).zip(bits) {
             s.entry(level + 1, to)
                 .store(at * 32 + bit, Ordering::Relaxed);
         }

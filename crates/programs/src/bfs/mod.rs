@@ -7,6 +7,7 @@
 //! hundreds of levels of a few hundred vertices, and a join costs more than the work of one. Graphs with many
 //! edges a vertex have few levels; those are searched level by level, from both sides ([`Way::Levels`]).
 
+mod consts;
 mod levels;
 mod reference;
 mod twin;
@@ -17,6 +18,7 @@ use everwarp::{
 };
 
 use crate::lane;
+use consts::{BFS_LANE_EDGES, BFS_PART_EDGES, BFS_RESET_VERTICES};
 
 pub use reference::reference;
 
@@ -37,13 +39,6 @@ pub const WIDE: u32 = 5;
 pub const UP: u32 = 6;
 /// With at least so many edges a vertex a graph is searched by levels.
 const LEVELS_DEGREE: usize = 8;
-/// Edges that one lane follows; vertices with more are hubs.
-const LANE_EDGES: u32 = 4;
-/// Edges in one part of a hub.
-const PART_EDGES: u32 = 96;
-/// Vertices in one part of a reset.
-const RESET_VERTICES: u32 = 1024;
-
 dev_struct! {
     /// What the tasks of a search by levels share.
     pub struct DevBfsState: align 16, size 16 {
@@ -100,14 +95,14 @@ pub static PROGRAM: Program = Program {
     functions: &[
         Function {
             order: Order::BreadthFirst,
-            max_spawn: LANE_EDGES as u16,
+            max_spawn: BFS_LANE_EDGES as u16,
             spawns: true,
             ..lane("visit", twin::visit)
         },
         Function {
             shape: Shape::Warp,
             order: Order::BreadthFirst,
-            max_spawn: PART_EDGES as u16,
+            max_spawn: BFS_PART_EDGES as u16,
             spawns: true,
             ..lane("hub", twin::hub)
         },
@@ -137,6 +132,7 @@ pub static PROGRAM: Program = Program {
     ],
     device_source: concat!(include_str!("bfs.cu"), include_str!("levels.cu")),
     write_params: |out| {
+        consts::write_consts(out)?;
         DevBfsState::write_struct(out)?;
         DevBfs::write_struct(out)
     },
@@ -263,8 +259,8 @@ impl Bfs {
         let (words, queue) = match way {
             Way::Visits => (0, 1),
             Way::Levels => {
-                let parts = (vertices as u32).div_ceil(levels::UP_VERTICES);
-                (parts * levels::UP_VERTICES / 32, 2 * vertices)
+                let parts = (vertices as u32).div_ceil(consts::BFS_UP_VERTICES);
+                (parts * consts::BFS_UP_VERTICES / 32, 2 * vertices)
             }
         };
         let bits = engine.buffer((2 * words as usize).max(1))?;
@@ -316,7 +312,7 @@ impl Bfs {
         self.best.write_at(source as usize, &[u64::from(source)])
     }
     fn reset_parts(&self) -> u32 {
-        (self.best.len() as u32).div_ceil(RESET_VERTICES)
+        (self.best.len() as u32).div_ceil(BFS_RESET_VERTICES)
     }
     /// How many tasks a reset is: the leaves of a binary tree and what is above them.
     pub fn reset_tasks(&self) -> u64 {

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp::TaskCx;
 
+use super::consts::{BFS_LANE_EDGES, BFS_PART_EDGES, BFS_RESET_VERTICES};
 use super::levels::Shared;
-use super::{DevBfs, HUB, LANE_EDGES, PART_EDGES, RESET, RESET_VERTICES, VISIT};
+use super::{DevBfs, HUB, RESET, VISIT};
 use crate::{element, prefetch};
 
 /// # Safety
@@ -22,9 +23,9 @@ fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u3
     while first < end {
         // All looks before the first exchange: a processor waits for many loads at once, but lets none
         // pass an exchange. Most neighbours were reached before, so that most looks are all there is.
-        let mut open = [0; LANE_EDGES as usize];
+        let mut open = [0; BFS_LANE_EDGES as usize];
         let mut count = 0;
-        let part = end.min(first + LANE_EDGES);
+        let part = end.min(first + BFS_LANE_EDGES);
         for edge in first..part {
             // SAFETY: the graph was validated when the instance was made.
             let (u, word) = unsafe {
@@ -58,13 +59,13 @@ pub(super) fn reset(t: &mut dyn TaskCx) {
         }
         return;
     }
-    let first = part * RESET_VERTICES;
-    for v in first..p.vertices.min(first + RESET_VERTICES) {
+    let first = part * BFS_RESET_VERTICES;
+    for v in first..p.vertices.min(first + BFS_RESET_VERTICES) {
         // SAFETY: `v` is a vertex.
         unsafe { best(&p, v) }.store(u64::MAX, Ordering::Relaxed);
     }
     let (shared, word) = (Shared(p), first / 32);
-    for word in word..p.words.min(word + RESET_VERTICES / 32) {
+    for word in word..p.words.min(word + BFS_RESET_VERTICES / 32) {
         for bitmap in [0, 1] {
             shared.word(bitmap, word).store(0, Ordering::Relaxed);
         }
@@ -87,11 +88,11 @@ pub(super) fn visit(t: &mut dyn TaskCx) {
     if word.load(Ordering::Relaxed) >> 32 != level {
         return; // lowered since: whoever did so has spawned another visit
     }
-    if end - first <= LANE_EDGES {
+    if end - first <= BFS_LANE_EDGES {
         return offer(t, &p, v, level, first, end);
     }
     let parts = (end - first)
-        .div_ceil(PART_EDGES)
+        .div_ceil(BFS_PART_EDGES)
         .next_power_of_two()
         .trailing_zeros();
     t.spawn(
@@ -115,7 +116,7 @@ pub(super) fn hub(t: &mut dyn TaskCx) {
         )
     };
     let level = word.load(Ordering::Relaxed) >> 32;
-    let begin = u64::from(first) + u64::from(part) * u64::from(PART_EDGES);
+    let begin = u64::from(first) + u64::from(part) * u64::from(BFS_PART_EDGES);
     if level as u8 != tag || begin >= u64::from(end) {
         return;
     }
@@ -135,6 +136,6 @@ pub(super) fn hub(t: &mut dyn TaskCx) {
         v,
         level,
         begin as u32,
-        end.min(begin as u32 + PART_EDGES),
+        end.min(begin as u32 + BFS_PART_EDGES),
     );
 }

@@ -11,7 +11,7 @@ mod rewrite;
 use std::path::Path;
 
 use cudarc::driver::{result, sys};
-use everwarp_wasm::PAGE;
+use everwarp_wasm::{CompileOptions, PAGE, compile};
 use place::{Launch, Place, Result, THREADS_PER_BLOCK, device, little};
 
 /// Programs, and how much each of its threads does.
@@ -54,6 +54,45 @@ fn measure(place: &Place, sides: &mut [Launch]) -> Result<Vec<f64>> {
     Ok(times.into_iter().map(median).collect())
 }
 
+/// Measures files of PTX, `PROGRAM.WHAT.ptx` beside `PROGRAM.wasm`, which were made by hand or by another version
+/// of the compiler. A name with `preempt` says that the instances are such.
+fn variants(place: &Place, folder: &Path) -> Result<()> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)?
+        .map(|f| Ok(f?.path()))
+        .collect::<Result<_>>()?;
+    files.retain(|f| f.extension().is_some_and(|e| e == "ptx"));
+    files.sort();
+    for file in files {
+        let name = file.file_stem().and_then(|s| s.to_str()).ok_or("a name")?;
+        let (program, what) = name.split_once('.').ok_or("PROGRAM.WHAT.ptx")?;
+        let function = program.trim_end_matches("-unrolled");
+        let found = PROGRAMS.iter().find(|(name, _)| *name == function);
+        let (_, work) = found.ok_or("no such program")?;
+        let args = little((0..u64::from(place.threads)).flat_map(|i| [i, *work]));
+        let args = device(&args, args.len())?;
+        let wasm = std::fs::read(folder.join(format!("{program}.wasm")))?;
+        let options = CompileOptions {
+            preempt: what.contains("preempt"),
+            ..CompileOptions::default()
+        };
+        let text = std::fs::read_to_string(&file)?;
+        let compiled = compile(&wasm, &options)?.ptx;
+        let mut sides = place.given(&wasm, &options, &[compiled, text], (function, args))?;
+        match measure(place, &mut sides) {
+            Ok(times) => println!(
+                "{program:16} {what:24} compiled {:8.3} {:3} given {:8.3} {:3}  {:.3}",
+                times[0],
+                sides[0].registers()?,
+                times[1],
+                sides[1].registers()?,
+                times[1] / times[0]
+            ),
+            Err(e) => println!("{program:16} {what:24} failed: {e}"),
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let folder = std::env::args_os()
         .nth(1)
@@ -80,6 +119,9 @@ fn main() -> Result<()> {
         "{}: {threads} threads, {THREADS_PER_BLOCK} a block; median of {RUNS}, milliseconds",
         result::device::get_name(gpu)?
     );
+    if std::env::args().nth(2).is_some_and(|a| a == "variants") {
+        return variants(&place, folder);
+    }
     println!(
         "guest/native: to CUDA C++ as nvcc makes it, without contraction, with its arrays in memory\n"
     );

@@ -173,6 +173,30 @@ impl Place {
         launches.collect()
     }
 
+    /// The guest with PTX from files, each of which was made from what the compiler gives with these options.
+    pub(crate) fn given(
+        &self,
+        wasm: &[u8],
+        options: &CompileOptions,
+        texts: &[String],
+        (name, args): (&str, u64),
+    ) -> Result<Vec<Launch>> {
+        let compiled = compile(wasm, options)?;
+        let list = self.instances(&compiled, Layout::Apart)?;
+        let Some(Export::Function(function)) = compiled.export(name) else {
+            return Err(format!("no function {name}").into());
+        };
+        let entry = u64::from(compiled.entry(function).ok_or("no entry")?);
+        let launches = texts.iter().map(|ptx| {
+            let count = u64::from(self.threads);
+            let params = vec![list, count, entry, args, self.results, 16, 8];
+            let ptx = CString::new(ptx.as_str())?;
+            let grid = self.threads / THREADS_PER_BLOCK;
+            Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
+        });
+        launches.collect()
+    }
+
     /// Blocks and memories of a guest's instances; the address of the list of blocks.
     fn instances(&self, compiled: &Compiled, layout: Layout) -> Result<u64> {
         let limits = InstanceLimits {

@@ -2,6 +2,7 @@
 
 use wasmparser::{BlockType, BrTable};
 
+use super::nan::Nan;
 use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
 use crate::{CompileError, Trap, ValueType, abi};
 
@@ -88,6 +89,8 @@ impl Body<'_> {
         self.move_top(&regs);
         for (value, &reg) in self.stack[height..].iter_mut().zip(&regs) {
             value.place = Place::Reg(reg);
+            // Whoever goes back to the beginning brings another one.
+            value.nan = Nan::Exact;
         }
         let frame = self.frames.last_mut().expect("the loop was opened");
         frame.target_regs = regs;
@@ -324,21 +327,22 @@ impl Body<'_> {
 
     pub(super) fn select(&mut self) {
         let pred = self.pop_test();
-        let b = self.pop_operand();
-        let a = self.pop_entry();
-        let (ty, a) = (a.ty, self.operand(a));
+        let (b, a) = (self.pop_entry(), self.pop_entry());
+        let ty = a.ty;
+        let (a, b, nan) = self.either(a, b);
         let reg = self.push(ty);
+        self.stack.last_mut().expect("it was pushed").nan = nan;
         line!(self.text, "  selp.{} {reg}, {a}, {b}, {pred};", reg.bits());
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
         self.read[index as usize] = true;
-        let Value { ty, reg } = self.locals[index as usize];
-        self.push_place(ty, Place::Reg(reg));
+        self.push_local(index);
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
-        let from = self.pop_operand();
+        let entry = self.pop_entry();
+        let from = self.for_local(index, entry);
         self.set(index, from);
     }
 
@@ -350,25 +354,24 @@ impl Body<'_> {
     }
 
     pub(super) fn local_tee(&mut self, index: u32) {
-        let Entry { ty, place } = self.pop_entry();
-        match place {
-            Place::Constant(_) => {
-                let from = self.operand(Entry { ty, place });
-                self.set(index, from);
-                self.push_place(ty, place);
-            }
-            Place::Reg(_) | Place::Test(_) => {
-                self.push_place(ty, place);
-                let from = self.pop();
-                self.set(index, Operand::Reg(from));
-                // Of a test the predicate is worth more than the register.
-                let place = match place {
-                    Place::Test(_) => place,
-                    _ => Place::Reg(from),
-                };
-                self.push_place(ty, place);
-            }
-        }
+        let entry = self.pop_entry();
+        let from = self.for_local(index, entry);
+        self.set(index, from);
+        // Of a test the predicate is worth more than the register.
+        let place = match (entry.place, from) {
+            (Place::Reg(_), Operand::Reg(from)) => Place::Reg(from),
+            (place, _) => place,
+        };
+        let loose = self.loose[index as usize];
+        let nan = match entry.nan {
+            Nan::Raw if !loose => Nan::Canonical,
+            nan => nan,
+        };
+        self.stack.push(Entry {
+            place,
+            nan,
+            ..entry
+        });
     }
 
     pub(super) fn global_get(&mut self, index: u32) {

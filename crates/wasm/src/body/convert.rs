@@ -1,6 +1,7 @@
 //! Conversions between numbers.
 
-use super::{Body, line};
+use super::nan::{Nan, float};
+use super::{Body, Place, line};
 use crate::{Trap, ValueType};
 
 /// The range of numbers that convert to an integer type: the bits of an exclusive or inclusive lower
@@ -55,7 +56,7 @@ impl Body<'_> {
     /// Truncation that traps outside of the range.
     pub(super) fn truncate(&mut self, wide_float: bool, wide: bool, signed: bool) {
         let range = Range::new(wide_float, wide, signed);
-        let a = self.pop();
+        let a = self.pop_number();
         let f = range.from;
         let (nan, low, high) = (self.fresh_pred(), self.fresh_pred(), self.fresh_pred());
         line!(self.text, "  setp.nan.{f} {nan}, {a}, {a};");
@@ -83,7 +84,7 @@ impl Body<'_> {
     /// Truncation to the nearest number of the range. PTX clamps too, but gives NaN a meaning that
     /// depends on the sizes.
     pub(super) fn saturate(&mut self, wide_float: bool, wide: bool, signed: bool) {
-        let a = self.pop();
+        let a = self.pop_number();
         let f = if wide_float { "f64" } else { "f32" };
         let (nan, raw) = (self.fresh_pred(), self.fresh(wide));
         let reg = self.push(int(wide));
@@ -98,31 +99,31 @@ impl Body<'_> {
 
     /// An integer as the nearest floating-point number.
     pub(super) fn convert_to_float(&mut self, wide: bool, signed: bool, wide_float: bool) {
-        let (ty, f) = if wide_float {
-            (ValueType::F64, "f64")
-        } else {
-            (ValueType::F32, "f32")
-        };
-        self.unary(&format!("cvt.rn.{f}.{}", int_type(wide, signed)), ty);
+        let (a, reg, f) = (self.pop(), self.fresh(wide_float), float(wide_float).1);
+        let from = int_type(wide, signed);
+        line!(self.text, "  cvt.rn.{f}.{from} {reg}, {a};");
+        self.push_float(reg, Nan::Canonical);
     }
 
     pub(super) fn promote(&mut self) {
-        let a = self.pop();
-        let raw = self.fresh(true);
-        line!(self.text, "  cvt.f64.f32 {raw}, {a};");
-        self.push_canonical(raw);
+        let (a, reg) = (self.pop_number(), self.fresh(true));
+        line!(self.text, "  cvt.f64.f32 {reg}, {a};");
+        self.push_float(reg, Nan::Raw);
     }
 
     pub(super) fn demote(&mut self) {
-        let a = self.pop();
-        let raw = self.fresh(false);
-        line!(self.text, "  cvt.rn.f32.f64 {raw}, {a};");
-        self.push_canonical(raw);
+        let (a, reg) = (self.pop_number(), self.fresh(false));
+        line!(self.text, "  cvt.rn.f32.f64 {reg}, {a};");
+        self.push_float(reg, Nan::Raw);
     }
 
     /// The same bits under another type.
     pub(super) fn reinterpret(&mut self, ty: ValueType) {
-        let top = self.stack.last_mut();
-        top.expect("reinterpret has an operand").ty = ty;
+        let entry = self.pop_entry();
+        let place = match (entry.nan, entry.place) {
+            (Nan::Raw, _) => Place::Reg(self.canonical(entry)),
+            (_, place) => place,
+        };
+        self.push_place(ty, place);
     }
 }

@@ -1,43 +1,19 @@
 //! Floating-point arithmetic.
 //!
 //! Every rounding is written out (`.rn`), so that ptxas does not contract a multiplication and an
-//! addition into one rounding. What a NaN looks like is not the same in PTX for both sizes, and 32-bit
-//! instructions give 0x7fffffff, which WebAssembly does not allow where all NaN operands are
-//! canonical: so every NaN that arithmetic makes becomes the canonical one. Results are then the same
-//! on every engine that canonicalizes.
+//! addition into one rounding. What becomes of NaNs is in `nan.rs`.
 
-use super::{Body, Reg, line};
-use crate::ValueType;
-
-const fn float(wide: bool) -> (ValueType, &'static str, &'static str) {
-    if wide {
-        (ValueType::F64, "f64", "0x7ff8000000000000")
-    } else {
-        (ValueType::F32, "f32", "0x7fc00000")
-    }
-}
+use super::nan::{Nan, float};
+use super::{Body, line};
 
 impl Body<'_> {
-    /// Pushes a result, or the canonical NaN if it is one.
-    pub(super) fn push_canonical(&mut self, raw: Reg) {
-        let (ty, f, nan) = float(raw.wide);
-        let pred = self.fresh_pred();
-        let reg = self.push(ty);
-        line!(self.text, "  setp.nan.{f} {pred}, {raw}, {raw};");
-        line!(
-            self.text,
-            "  selp.{} {reg}, {nan}, {raw}, {pred};",
-            reg.bits()
-        );
-    }
-
     /// Arithmetic on one operand, `sqrt.rn` for example.
     pub(super) fn float_unary(&mut self, instruction: &str, wide: bool) {
-        let a = self.pop();
-        let raw = self.fresh(wide);
+        let a = self.pop_number();
+        let reg = self.fresh(wide);
         let f = float(wide).1;
-        line!(self.text, "  {instruction}.{f} {raw}, {a};");
-        self.push_canonical(raw);
+        line!(self.text, "  {instruction}.{f} {reg}, {a};");
+        self.push_float(reg, Nan::Raw);
     }
 
     /// Rounding to an integer: `cvt` with a direction.
@@ -48,19 +24,19 @@ impl Body<'_> {
 
     /// Arithmetic on two operands, `add.rn` for example.
     pub(super) fn float_binary(&mut self, instruction: &str, wide: bool) {
-        let (b, a) = (self.pop(), self.pop());
-        let raw = self.fresh(wide);
+        let (b, a) = (self.pop_number(), self.pop_number());
+        let reg = self.fresh(wide);
         let f = float(wide).1;
-        line!(self.text, "  {instruction}.{f} {raw}, {a}, {b};");
-        self.push_canonical(raw);
+        line!(self.text, "  {instruction}.{f} {reg}, {a}, {b};");
+        self.push_float(reg, Nan::Raw);
     }
 
     /// PTX gives the operand that is a number, WebAssembly the NaN. Both hold -0 to be less than +0.
     pub(super) fn min_max(&mut self, instruction: &str, wide: bool) {
-        let (b, a) = (self.pop(), self.pop());
-        let (ty, f, nan) = float(wide);
+        let (b, a) = (self.pop_number(), self.pop_number());
+        let (_, f, nan) = float(wide);
         let (raw, pred) = (self.fresh(wide), self.fresh_pred());
-        let reg = self.push(ty);
+        let reg = self.fresh(wide);
         line!(self.text, "  {instruction}.{f} {raw}, {a}, {b};");
         line!(self.text, "  setp.nan.{f} {pred}, {a}, {b};");
         line!(
@@ -68,6 +44,7 @@ impl Body<'_> {
             "  selp.{} {reg}, {nan}, {raw}, {pred};",
             reg.bits()
         );
+        self.push_float(reg, Nan::Canonical);
     }
 
     /// The sign bit alone: no arithmetic, so a NaN keeps its bits.

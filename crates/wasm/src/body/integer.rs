@@ -30,12 +30,11 @@ impl Body<'_> {
     /// A comparison, `lt.s32` for example.
     pub(super) fn compare(&mut self, comparison: &str) {
         // A number would have to be written otherwise for floating-point instructions.
-        let b = if comparison.contains(".f") {
-            Operand::Reg(self.pop())
+        let (b, a) = if comparison.contains(".f") {
+            (Operand::Reg(self.pop_number()), self.pop_number())
         } else {
-            self.pop_operand()
+            (self.pop_operand(), self.pop())
         };
-        let a = self.pop();
         let pred = self.fresh_pred();
         line!(self.text, "  setp.{comparison} {pred}, {a}, {b};");
         self.push_test(pred);

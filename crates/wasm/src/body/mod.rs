@@ -15,6 +15,7 @@ mod finish;
 mod float;
 mod integer;
 mod memory;
+mod nan;
 mod suspend;
 mod table;
 mod ways;
@@ -29,6 +30,7 @@ use crate::suspend::Suspending;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use memory::KnownAddresses;
+use nan::Nan;
 use suspend::Site;
 use ways::{Loop, LoopId};
 
@@ -94,6 +96,7 @@ enum Place {
 struct Entry {
     ty: ValueType,
     place: Place,
+    nan: Nan,
 }
 
 /// An operand as PTX writes it: a register or a number.
@@ -143,6 +146,10 @@ pub(crate) struct Body<'m> {
     locals: Vec<Value>,
     /// For each local whether anything reads it; only those get their first value.
     read: Vec<bool>,
+    /// For each local whether it may hold a NaN as the device made it: see `nan.rs`.
+    loose: Vec<bool>,
+    /// Locals that may not, which was found out too late.
+    tightened: Vec<u32>,
     /// Registers below these numbers, narrow and wide, are locals; they alone are assigned again.
     local_regs: (u32, u32),
     frames: Vec<Frame>,
@@ -208,6 +215,8 @@ impl<'m> Body<'m> {
             stack: Vec::new(),
             locals: Vec::new(),
             read: Vec::new(),
+            loose: Vec::new(),
+            tightened: Vec::new(),
             local_regs: (0, 0),
             frames: Vec::new(),
             dead: false,
@@ -230,6 +239,8 @@ impl<'m> Body<'m> {
             body.locals.push(Value { ty: param, reg });
         }
         body.read = vec![false; body.locals.len()];
+        // What a caller gives keeps its bits.
+        body.loose = vec![false; body.locals.len()];
         body.local_regs = (body.narrow_regs, body.wide_regs);
         body.open_function(&ty.results);
         body
@@ -242,6 +253,8 @@ impl<'m> Body<'m> {
             self.locals.push(Value { ty, reg });
         }
         self.read.resize(self.locals.len(), false);
+        let loose = matches!(ty, ValueType::F32 | ValueType::F64);
+        self.loose.resize(self.locals.len(), loose);
         self.local_regs = (self.narrow_regs, self.wide_regs);
     }
 
@@ -274,7 +287,8 @@ impl<'m> Body<'m> {
     }
 
     fn push_place(&mut self, ty: ValueType, place: Place) {
-        self.stack.push(Entry { ty, place });
+        let nan = Nan::of(ty, place);
+        self.stack.push(Entry { ty, place, nan });
     }
 
     fn pop_entry(&mut self) -> Entry {
@@ -286,10 +300,22 @@ impl<'m> Body<'m> {
     /// Pops a value into a register.
     fn pop(&mut self) -> Reg {
         let entry = self.pop_entry();
-        match self.operand(entry) {
+        let operand = self.operand(entry);
+        self.in_register(operand, entry.ty)
+    }
+
+    /// Pops a value into a register, for what treats all NaNs alike.
+    fn pop_number(&mut self) -> Reg {
+        let entry = self.pop_entry();
+        let operand = self.number(entry);
+        self.in_register(operand, entry.ty)
+    }
+
+    fn in_register(&mut self, operand: Operand, ty: ValueType) -> Reg {
+        match operand {
             Operand::Reg(reg) => reg,
             Operand::Number(number) => {
-                let reg = self.fresh(entry.ty.is_wide());
+                let reg = self.fresh(ty.is_wide());
                 line!(self.text, "  mov.{} {reg}, {number};", reg.bits());
                 reg
             }
@@ -302,7 +328,16 @@ impl<'m> Body<'m> {
         self.operand(entry)
     }
 
+    /// A value whose bits may be seen: a NaN of the device's own becomes the one that arithmetic makes.
     fn operand(&mut self, entry: Entry) -> Operand {
+        match entry.nan {
+            Nan::Raw => Operand::Reg(self.canonical(entry)),
+            Nan::Canonical | Nan::Exact => self.number(entry),
+        }
+    }
+
+    /// A value of whose NaNs the bits do not matter.
+    fn number(&mut self, entry: Entry) -> Operand {
         match entry.place {
             Place::Reg(reg) => Operand::Reg(reg),
             Place::Constant(bits) if entry.ty.is_wide() => Operand::Number(bits as i64),

@@ -9,8 +9,8 @@
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0, .param .b64 a1)
 ;; {
 ;;   .reg .b32 %r<1>;
-;;   .reg .b64 %d<6>;
-;;   .reg .pred %p<2>;
+;;   .reg .b64 %d<5>;
+;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
@@ -20,12 +20,10 @@
 ;;   ld.param.b32 %r0, [a0];
 ;;   ld.param.b64 %d0, [a1];
 ;;   cvt.f64.f32 %d2, %r0;
-;;   setp.nan.f64 %p0, %d2, %d2;
-;;   selp.b64 %d3, 0x7ff8000000000000, %d2, %p0;
-;;   add.rn.f64 %d4, %d3, %d0;
-;;   setp.nan.f64 %p1, %d4, %d4;
-;;   selp.b64 %d5, 0x7ff8000000000000, %d4, %p1;
-;;   mov.b64 %d1, %d5;
+;;   add.rn.f64 %d3, %d2, %d0;
+;;   setp.nan.f64 %p0, %d3, %d3;
+;;   selp.b64 %d4, 0x7ff8000000000000, %d3, %p0;
+;;   mov.b64 %d1, %d4;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d1;

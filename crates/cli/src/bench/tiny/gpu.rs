@@ -1,6 +1,6 @@
 //! Tiny tasks by launches, graphs and one kernel.
 
-use everwarp::cuda::baseline::{Baseline, Tiny, TinyWay};
+use everwarp::cuda::baseline::{Baseline, DeviceGraphs, Tiny, TinyWay};
 
 use super::SIZES;
 use crate::bench::experiment::Context;
@@ -17,6 +17,17 @@ const GRAPH_CAP: (u64, &str) = (
 struct Launched<'b>(Tiny<'b>);
 
 impl Work for Launched<'_> {
+    fn run(&mut self) -> Result<(), CliError> {
+        Ok(self.0.run()?)
+    }
+    fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
+        Ok(self.0.cells()?.iter().all(|&c| u64::from(c) == rounds))
+    }
+}
+
+struct FromDevice<'b>(DeviceGraphs<'b>);
+
+impl Work for FromDevice<'_> {
     fn run(&mut self) -> Result<(), CliError> {
         Ok(self.0.run()?)
     }
@@ -57,9 +68,15 @@ pub(super) fn graph_wide(cx: &Context<'_>) -> Result<(), CliError> {
     measure(cx, TinyWay::GraphWide, Some(GRAPH_CAP), what)
 }
 pub(super) fn device_graph(cx: &Context<'_>) -> Result<(), CliError> {
-    let why = "launching graphs from the device needs the toolkit's device runtime library linked in, which NVRTC \
-               alone does not bring; this baseline is missing";
-    cx.skip(cx.part, "", why)
+    let Some(base) = Baseline::device_graphs(cx.gpu())? else {
+        let why = "launching graphs from the device needs libcudadevrt.a of a CUDA toolkit; install one, or set CUDA_HOME \
+                   to where it is";
+        return cx.skip(cx.part, "", why);
+    };
+    let what = "graphs of one task launched by a graph on the device, 120 at a time";
+    sweep(cx, Label::new(what, "task", Role::Rival), &SIZES, |n| {
+        Ok(FromDevice(DeviceGraphs::new(&base, n as u32)?))
+    })
 }
 pub(super) fn bulk(cx: &Context<'_>) -> Result<(), CliError> {
     measure(cx, TinyWay::Bulk, None, "one kernel, a thread a task")
