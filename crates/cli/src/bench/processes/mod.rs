@@ -92,9 +92,14 @@ fn calls(cx: &Context<'_>) -> Result<(), CliError> {
             ))
         }
     };
+    let folder = tempfile::tempdir().map_err(CliError::Folder)?;
+    let given = Given {
+        directory: Some(folder.path()),
+        ..Given::default()
+    };
     let host = Host::start(cx.device, &[("calls", CALLS)], 4096)?;
-    let (times, right) = alone(&host, Given::default(), 400)?;
-    let what = "a call of the host that does nothing, one process";
+    let (times, right) = alone(&host, given, 400)?;
+    let what = "a call of the host that does next to nothing, one process";
     let mut row = Row::new(what, "call", CALLS_ROUND as f64, times).verified(right);
     if let Some((direct, relay)) = limits {
         row = row
@@ -107,10 +112,9 @@ fn calls(cx: &Context<'_>) -> Result<(), CliError> {
         false => &[(64, 10)],
     };
     for &(processes, each) in many {
-        let (times, right) = together(&host, Given::default(), processes, each)?;
+        let (times, right) = together(&host, given, processes, each)?;
         let units = (processes * each * CALLS_ROUND) as f64;
-        let what =
-            "calls of the host that do nothing, many processes; one thread answers them on a GPU";
+        let what = "calls of the host that do next to nothing, many processes; those of a GPU are answered by one thread";
         let row = Row::new(what, "call", units, times).size(processes as u64);
         cx.emit_as("calls", row.verified(right))?;
     }
@@ -125,7 +129,7 @@ fn numbers(pages: u64) -> Vec<u8> {
 }
 
 fn reads(cx: &Context<'_>) -> Result<(), CliError> {
-    let folder = tempfile::tempdir().map_err(CliError::Stdout)?;
+    let folder = tempfile::tempdir().map_err(CliError::Folder)?;
     let path = folder.path().join("numbers");
     std::fs::write(&path, numbers(256)).map_err(|source| CliError::Output { path, source })?;
     let given = Given {
