@@ -45,6 +45,8 @@ impl Default for ServerConfig {
 }
 
 const FIRST_NAP: Duration = Duration::from_micros(20);
+/// Looks at an empty queue from one question for the time to the next.
+const LOOKS: u32 = 32;
 
 /// A ring that is being served, until it is dropped.
 #[derive(Debug)]
@@ -181,8 +183,9 @@ impl Poller {
     fn run(mut self) {
         let mut last = Instant::now();
         let mut nap = FIRST_NAP;
-        // Requests taken since the queue was last found empty. Only then the clock is asked.
-        let mut taken = 0_usize;
+        // Requests taken since the queue was last found empty, and looks that found it so. The clock is asked only
+        // now and then: it takes longer than a look.
+        let (mut taken, mut looks) = (0_usize, 0_u32);
         while !self.stop.load(Relaxed) {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
@@ -190,15 +193,21 @@ impl Poller {
                 if taken.is_multiple_of(BATCH) {
                     self.hand_on();
                 }
-            } else if taken > 0 {
+                continue;
+            }
+            if taken > 0 {
                 self.hand_on();
-                taken = 0;
+                (taken, looks) = (0, 0);
                 (last, nap) = (Instant::now(), FIRST_NAP);
-            } else if last.elapsed() < self.config.spin {
+            }
+            looks += 1;
+            if !looks.is_multiple_of(LOOKS) {
                 std::hint::spin_loop();
-            } else {
+            } else if last.elapsed() >= self.config.spin {
                 thread::sleep(nap.min(self.config.nap));
                 nap = (nap * 2).min(self.config.nap);
+                // After a nap one look decides.
+                looks = LOOKS - 1;
             }
         }
         self.hand_on();
