@@ -6,6 +6,7 @@
 //!
 //! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
 
+mod atomic;
 mod bulk;
 mod call;
 mod control;
@@ -13,11 +14,14 @@ mod convert;
 mod dispatch;
 mod finish;
 mod float;
+mod fuel;
 mod integer;
 mod memory;
 mod nan;
 mod suspend;
 mod table;
+mod threads;
+mod wait;
 mod ways;
 
 use std::collections::BTreeSet;
@@ -164,6 +168,8 @@ pub(crate) struct Body<'m> {
     uses_memory: bool,
     calls: bool,
     traps: bool,
+    /// It has a safepoint.
+    stops: bool,
     /// Types and tables that are called indirectly.
     indirect: BTreeSet<(u32, u32)>,
     /// Where the function may be suspended.
@@ -226,6 +232,7 @@ impl<'m> Body<'m> {
             uses_memory: false,
             calls: false,
             traps: false,
+            stops: false,
             indirect: BTreeSet::new(),
             sites: Vec::new(),
             loops: Vec::new(),
