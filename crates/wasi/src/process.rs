@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem::take;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::config::Config;
@@ -79,6 +79,8 @@ pub(crate) struct Process {
     pub(crate) table: Mutex<Table>,
     /// Directories that have a listing, the longest first.
     pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
+    /// How many files and directories it has open, but for those that it was given.
+    pub(crate) held: Arc<AtomicU32>,
     /// How many of its requests wait for time or input.
     pub(crate) waits: AtomicUsize,
     /// Whether it has ended, so that no request of its may begin to wait.
@@ -104,6 +106,7 @@ impl Process {
                 readable: true,
                 read_only: directory.read_only,
                 listing: Mutex::default(),
+                _permit: None,
             }))?;
         }
         Ok(Self {
@@ -113,6 +116,7 @@ impl Process {
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),
             listed: Mutex::default(),
+            held: Arc::default(),
             waits: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })
