@@ -65,6 +65,20 @@ dev_struct! {
     }
 }
 
+dev_struct! {
+    /// What an instance has of a memory that may be shared, at [`InstanceLayout::sharing`](crate::InstanceLayout::sharing).
+    ///
+    /// The memory's length is one word for all instances that share it. `memory_bytes` of a header is what its
+    /// instance has last seen of it: never more, since a memory does not shrink.
+    pub struct DevSharing: align 16, size 16 {
+        /// The address of the length: of this record's `memory_bytes`, or of that of the instance which
+        /// provides the memory.
+        pub length: DevPtr<u64>,
+        /// The length in bytes, where this is the instance whose memory it is.
+        pub memory_bytes: u64,
+    }
+}
+
 pub(crate) const TRAP: usize = offset_of!(DevInstance, trap);
 pub(crate) const TRAP_FUNCTION: usize = offset_of!(DevInstance, trap_function);
 pub(crate) const TRAP_OFFSET: usize = offset_of!(DevInstance, trap_offset);
@@ -177,8 +191,12 @@ traps! {
     OutOfFuel = 11, "out of fuel";
     /// The kill word was set.
     Killed = 12, "killed";
-    /// A function was called that nobody provides.
+    /// A function was called that nobody provides, or a wait began that nobody could end.
     UnlinkedImport = 13, "unlinked import";
+    /// The address of an atomic access is no multiple of its size.
+    UnalignedAtomic = 14, "unaligned atomic";
+    /// A wait in a memory that is not shared.
+    ExpectedSharedMemory = 15, "expected shared memory";
 }
 
 impl core::fmt::Display for Trap {

@@ -9,7 +9,7 @@ use crate::indirect::{self, Referenced};
 use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
 use crate::suspend::{SaveNeed, Suspending};
-use crate::{CompileError, FunctionType, Trap, ValueType, image, names};
+use crate::{CompileError, FunctionType, Trap, ValueType, image, names, waiting};
 
 /// How to compile.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub struct CompileOptions {
     /// The instance may also be suspended at every safepoint, by [`YIELD`](crate::YIELD) or by the
     /// `slice` of its [`DevSuspension`](crate::DevSuspension). Implies `suspendable`.
     pub preempt: bool,
+    /// The module may use the threads proposal: atomic instructions, and a memory that instances share.
+    pub threads: bool,
 }
 
 /// An imported function that something else in the image provides.
@@ -85,7 +87,10 @@ pub struct Compiled {
 /// since CUDA 11.5 compiles for newer devices.
 pub const PTX_HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
 
-/// Compiles a module of WebAssembly 2.0 without vector instructions.
+/// What a module may use, beyond which it is not valid.
+const FEATURES: WasmFeatures = WasmFeatures::WASM2.union(WasmFeatures::THREADS);
+
+/// Compiles a module of WebAssembly 2.0 without vector instructions, with those of the threads proposal.
 pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
     let mut ptx = String::from(PTX_HEAD);
     let compiled = compile_part(bytes, options)?;
@@ -97,8 +102,11 @@ pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, Compi
 /// each under its own prefix.
 pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
     let prefix = options.prefix.as_str();
-    let mut validator = Validator::new_with_features(WasmFeatures::WASM2);
-    let mut module = Module::default();
+    let mut validator = Validator::new_with_features(FEATURES);
+    let mut module = Module {
+        threads: options.threads,
+        ..Module::default()
+    };
     let mut bodies = Vec::new();
     let mut functions = Vec::new();
     for payload in Parser::new(0).parse_all(bytes) {
@@ -115,11 +123,12 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         }
         module.read(&payload)?;
     }
+    let waiting = waiting::add(&mut module, options)?;
     let referenced = Referenced::new(&module);
     let actions = names::function_imports(&module).map(|import| action(import, options));
     let actions = actions.collect::<Result<Vec<_>, _>>()?;
     let own = functions.iter().map(|(_, body)| body);
-    let suspending = Suspending::new(&module, &referenced, options, &actions, own);
+    let suspending = Suspending::new(&module, &referenced, options, &actions, own, &waiting);
     let suspending = suspending.as_ref();
     let layout = InstanceLayout::new(&module, suspending.is_some());
     let context = Context {
@@ -133,17 +142,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     let mut frames = Vec::new();
     let mut ptx = image::declarations(&module, prefix);
     for (function, action) in actions.into_iter().enumerate() {
-        if let ImportAction::Call(provided) = action
-            && provided.provider == Provider::Device
-        {
-            let head = module
-                .function_type(function as u32)
-                .signature(&provided.symbol);
-            line!(ptx, ".extern .func {head};");
-        }
-        let (text, frame) = Body::new(context, function as u32).import(action);
-        code.push_str(&text);
-        frames.push(frame);
+        frames.push(import(&mut ptx, &mut code, context, function, action));
         bodies.push(0);
     }
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
@@ -170,6 +169,12 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         code.push_str(&text);
         frames.push(frame);
         allocations = validator.into_allocations();
+    }
+    for provided in waiting {
+        let action = ImportAction::Call(provided);
+        let function = frames.len();
+        frames.push(import(&mut ptx, &mut code, context, function, action));
+        bodies.push(0);
     }
     for &(ty, table) in &indirect {
         line!(
@@ -201,22 +206,49 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     })
 }
 
+/// Translates a function that is imported: its declaration, its code, and the frame that it saves.
+fn import(
+    declarations: &mut String,
+    code: &mut String,
+    context: Context<'_>,
+    function: usize,
+    action: ImportAction<'_>,
+) -> usize {
+    if let ImportAction::Call(provided) = action
+        && provided.provider == Provider::Device
+    {
+        let ty = context.module.function_type(function as u32);
+        let head = ty.signature(&provided.symbol);
+        line!(declarations, ".extern .func {head};");
+    }
+    let (text, frame) = Body::new(context, function as u32).import(action);
+    code.push_str(&text);
+    frame
+}
+
+/// What the options provide under a name.
+pub(crate) fn provided<'o>(
+    options: &'o CompileOptions,
+    module: &str,
+    name: &str,
+) -> Result<Option<&'o ProvidedImport>, CompileError> {
+    let mut all = options.provided_imports.iter();
+    let found = all.find(|p| p.module == module && p.name == name);
+    if found.is_some_and(|p| p.suspends) && !options.suspendable && !options.preempt {
+        return Err(CompileError::NotSuspendable {
+            module: module.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    Ok(found)
+}
+
 fn action<'o>(
     import: &Import,
     options: &'o CompileOptions,
 ) -> Result<ImportAction<'o>, CompileError> {
     let is = |module: &str, name: &str| *module == import.module && *name == import.name;
-    if let Some(provided) = options
-        .provided_imports
-        .iter()
-        .find(|p| is(&p.module, &p.name))
-    {
-        if provided.suspends && !options.suspendable && !options.preempt {
-            return Err(CompileError::NotSuspendable {
-                module: import.module.clone(),
-                name: import.name.clone(),
-            });
-        }
+    if let Some(provided) = provided(options, &import.module, &import.name)? {
         return Ok(ImportAction::Call(provided));
     }
     if !options.ignored_imports.iter().any(|(m, n)| is(m, n)) {

@@ -1,8 +1,10 @@
 //! The initial bytes of an instance, so that a host only allocates and copies.
 
+use core::mem::offset_of;
+
 use everwarp_contract::layout::{DevPtr, Layout};
 
-use crate::abi::{DevInstance, DevSuspension, DevTable, PAGE, Trap};
+use crate::abi::{DevInstance, DevSharing, DevSuspension, DevTable, PAGE, Trap};
 use crate::compile::Compiled;
 use crate::module::{Constant, Limits, Placement};
 use crate::{FunctionType, ImportKind, InstantiateError, ValueType};
@@ -20,8 +22,18 @@ pub struct InstanceLimits {
     pub depth: u32,
 }
 
-/// What is provided for imports. Everything that is found belongs to the new instance alone: memories,
-/// tables and mutable globals are not shared.
+/// Where a memory is that instances share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// The address of its first byte.
+    pub memory: u64,
+    /// The address of its length, in the block of the instance whose memory it is: `memory_bytes` of its
+    /// [`DevSharing`].
+    pub length: u64,
+}
+
+/// What is provided for imports. Everything that is found belongs to the new instance alone: tables, mutable
+/// globals and memories that are not declared as shared are not shared.
 pub trait Link {
     /// The type of a function.
     fn function(&self, module: &str, name: &str) -> Option<FunctionType>;
@@ -35,6 +47,11 @@ pub trait Link {
     fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)>;
     /// Size and largest size of a memory, in pages.
     fn memory(&self, module: &str, name: &str) -> Option<Limits>;
+    /// Where a memory is that is shared. Needed only for memories that [`Link::memory`] says are.
+    fn shared_memory(&self, module: &str, name: &str) -> Option<SharedMemory> {
+        let _ = (module, name);
+        None
+    }
     /// Element type, size and largest size of a table.
     fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)>;
 }
@@ -75,8 +92,10 @@ pub struct Initial {
     block: Vec<u8>,
     /// The beginning of linear memory. What follows, up to the limit, must be zero.
     pub memory: Vec<u8>,
-    /// How many bytes to reserve for linear memory.
+    /// How many bytes to reserve for linear memory; 0 if it is another instance's.
     pub memory_limit: u64,
+    /// Bytes to copy to a memory that is another instance's, by the address in it: active segments.
+    pub segments: Vec<(u64, Vec<u8>)>,
     /// Bytes at the end of the block where frames are saved while the instance is suspended. It begins as
     /// [`Compiled::save_bytes`] for the limits' depth, which always suffices; 0 if the module cannot be
     /// suspended.
@@ -85,6 +104,8 @@ pub struct Initial {
     tables: Vec<(usize, DevTable)>,
     tables_at: usize,
     suspension: Option<usize>,
+    sharing: Option<usize>,
+    shared: Option<SharedMemory>,
 }
 
 impl Initial {
@@ -102,8 +123,9 @@ impl Initial {
     /// be initialised.
     pub fn block(&self, at: Addresses) -> Vec<u8> {
         let mut block = self.block.clone();
+        let memory = self.shared.map_or(at.memory, |shared| shared.memory);
         let header = DevInstance {
-            memory: DevPtr::new(at.memory),
+            memory: DevPtr::new(memory),
             module_data: DevPtr::new(at.module_data),
             ..self.header
         };
@@ -118,6 +140,15 @@ impl Initial {
                 slice: 0,
             };
             block[from..from + size_of::<DevSuspension>()].copy_from_slice(record.bytes());
+        }
+        if let Some(from) = self.sharing {
+            let own = from + offset_of!(DevSharing, memory_bytes);
+            let own = at.block + own as u64;
+            let record = DevSharing {
+                length: DevPtr::new(self.shared.map_or(own, |shared| shared.length)),
+                memory_bytes: self.header.memory_bytes,
+            };
+            block[from..from + size_of::<DevSharing>()].copy_from_slice(record.bytes());
         }
         for (i, (offset, table)) in self.tables.iter().enumerate() {
             let elements = DevPtr::new(at.block + *offset as u64);
@@ -219,7 +250,7 @@ impl Compiled {
                 put(at + 8 * j, &value(item).to_le_bytes());
             }
         }
-        let mut memory = Vec::new();
+        let (mut memory, mut segments) = (Vec::new(), Vec::new());
         for (i, segment) in self.module.data.iter().enumerate() {
             let Placement::Active { offset, .. } = segment.place else {
                 continue;
@@ -230,6 +261,10 @@ impl Compiled {
                 let trap = Trap::MemoryOutOfBounds;
                 return Err(InstantiateError::Trap { trap, segment: i });
             }
+            if resolved.shared.is_some() {
+                segments.push((first, segment.bytes.clone()));
+                continue;
+            }
             if memory.len() < end as usize {
                 memory.resize(end as usize, 0);
             }
@@ -238,7 +273,11 @@ impl Compiled {
         Ok(Initial {
             block,
             memory,
-            memory_limit,
+            memory_limit: match resolved.shared {
+                None => memory_limit,
+                Some(_) => 0,
+            },
+            segments,
             header: DevInstance {
                 trap: 0,
                 trap_function: 0,
@@ -256,6 +295,8 @@ impl Compiled {
             tables_at: self.layout.tables,
             save_bytes: self.save_bytes(limits.depth),
             suspension: self.layout.suspension,
+            sharing: self.layout.sharing,
+            shared: resolved.shared,
         })
     }
 
@@ -321,6 +362,11 @@ impl Compiled {
                 ImportKind::Memory(wanted) => {
                     let found = link.memory(module, name).ok_or_else(missing)?;
                     fits(found, *wanted).map_err(other)?;
+                    if wanted.shared {
+                        let shared = link.shared_memory(module, name);
+                        let unplaced = || other("nobody says where it is".to_owned());
+                        resolved.shared = Some(shared.ok_or_else(unplaced)?);
+                    }
                     resolved.memory = Some(found);
                 }
                 ImportKind::Table { ty, limits } => {
@@ -343,6 +389,7 @@ struct Resolved {
     providers: Vec<u64>,
     globals: Vec<u64>,
     memory: Option<Limits>,
+    shared: Option<SharedMemory>,
     tables: Vec<Limits>,
 }
 
@@ -363,7 +410,7 @@ fn fits(found: Limits, wanted: Limits) -> Result<(), String> {
     let large = wanted
         .max
         .is_some_and(|most| found.max.is_none_or(|m| m > most));
-    if small || large {
+    if small || large || found.shared != wanted.shared {
         return Err(format!("wanted {wanted:?}, found {found:?}"));
     }
     Ok(())

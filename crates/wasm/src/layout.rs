@@ -1,14 +1,16 @@
 //! Where the parts of an instance lie in its block.
 
-use crate::abi::{DevInstance, DevSuspension, DevTable, SUSPENSION};
+use crate::abi::{DevInstance, DevSharing, DevSuspension, DevTable, SUSPENSION};
 use crate::module::{Module, Placement};
 
-/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), what suspends it, then
-/// globals, table records, lengths of segments, passive element segments, and the tables' elements.
+/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), what suspends it, what it
+/// has of a shared memory, then globals, table records, lengths of segments, passive element segments, and the tables' elements.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceLayout {
     /// Offset of the record ([`DevSuspension`]) of a module that can be suspended.
     pub suspension: Option<usize>,
+    /// Offset of the record ([`DevSharing`]) of a module whose memory may be shared.
+    pub sharing: Option<usize>,
     /// Offset of the globals, 8 bytes each, in the order of the module's index space.
     pub globals: usize,
     /// Offset of the table records ([`DevTable`]).
@@ -39,6 +41,10 @@ impl InstanceLayout {
         };
         if suspendable {
             layout.globals += size_of::<DevSuspension>();
+        }
+        if module.shares_memory() {
+            layout.sharing = Some(layout.globals);
+            layout.globals += size_of::<DevSharing>();
         }
         layout.tables = (layout.globals + 8 * module.globals.len()).next_multiple_of(16);
         layout.providers = layout.tables + size_of::<DevTable>() * module.tables.len();

@@ -1,8 +1,9 @@
 //! The compiler from WebAssembly to PTX, and the initial memory of an instance.
 //!
 //! One thread runs one instance. All of an instance lies in device memory, so a host allocates, copies
-//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 without vectors; what is
-//! not supported is refused with its offset ([`CompileError::Unsupported`]).
+//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 without vectors, and where the
+//! options allow it the threads proposal; what is not supported is refused with its offset
+//! ([`CompileError::Unsupported`]).
 //!
 //! # From a module to a launch
 //!
@@ -146,6 +147,18 @@
 //!   between 0.60 and 0.94 of what they take without, for which there is no better reason than what ptxas makes of
 //!   either. That is why `preempt` is an option of its own, and why to measure it.
 //!
+//! # Shared memories
+//!
+//! With [`CompileOptions::threads`] a memory may be declared as shared, and atomic instructions work on it, in
+//! the order of the whole device. An instance that imports one is told by [`Link::shared_memory`] where it lies
+//! and where its length is; both are another instance's, or the host's alone. Bytes of active segments are then not in
+//! [`Initial::memory`]: the host copies [`Initial::segments`]. `memory_bytes` of a header may be behind the
+//! memory's length, never ahead of it. It is brought up to date before an imported function of the device's is
+//! called, and before an access would trap, so growth reaches every instance without a look at each access.
+//!
+//! `memory.atomic.wait32`, `wait64` and `notify` call two functions that the host provides like imports:
+//! [`WAITING`] has the contract. Who waits is suspended, as above, so it does not keep its thread.
+//!
 //! # Inside
 //!
 //! A WebAssembly function `n` is `.func (.param .align 8 .b8 ret[8 + 8 * results]) {prefix}fn(.param .b64 inst,
@@ -164,8 +177,8 @@
 //!
 //! # Not there yet
 //!
-//! Vectors, threads, and whatever came after 2.0. Memories, tables and mutable globals are not shared
-//! between instances: an import of one gives the instance its own.
+//! Vectors, and whatever else came after 2.0. Tables, mutable globals and memories that are not declared as
+//! shared are not shared between instances: an import of one gives the instance its own.
 
 mod abi;
 mod body;
@@ -179,15 +192,18 @@ mod module;
 mod names;
 mod suspend;
 mod types;
+mod waiting;
 
 pub use abi::{
-    CallState, DevInstance, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED, Trap, YIELD,
+    CallState, DevInstance, DevSharing, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED,
+    Trap, YIELD,
 };
 pub use compile::{
     CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
 };
 pub use error::{CompileError, InstantiateError};
-pub use instantiate::{Addresses, Initial, InstanceLimits, Link, NoImports};
+pub use instantiate::{Addresses, Initial, InstanceLimits, Link, NoImports, SharedMemory};
 pub use layout::InstanceLayout;
 pub use module::{Export, Import, ImportKind, Limits};
 pub use types::{FunctionType, ValueType};
+pub use waiting::{NOTIFY, WAIT, WAITING};

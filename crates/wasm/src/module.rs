@@ -24,6 +24,8 @@ pub struct Limits {
     pub min: u64,
     /// The size that it may grow to, if that is limited.
     pub max: Option<u64>,
+    /// Whether instances may share it; only memories can be.
+    pub shared: bool,
 }
 
 /// What an import is.
@@ -59,6 +61,8 @@ pub struct Import {
     pub name: String,
     /// What it is.
     pub kind: ImportKind,
+    /// Where it is declared, in the module's bytes.
+    pub offset: usize,
 }
 
 /// What an export names: an index in the module's space of that kind.
@@ -127,6 +131,17 @@ pub(crate) struct Module {
     pub(crate) elements: Vec<Elements>,
     pub(crate) data: Vec<Data>,
     pub(crate) names: HashMap<u32, String>,
+    pub(crate) waiting: Waiting,
+    /// It may use the threads proposal.
+    pub(crate) threads: bool,
+}
+
+/// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and
+/// `notify` call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) wait: Option<u32>,
+    pub(crate) notify: Option<u32>,
 }
 
 impl Module {
@@ -138,6 +153,11 @@ impl Module {
     /// The canonical number of a function's type.
     pub(crate) fn canonical_type(&self, function: u32) -> u32 {
         self.canonical[self.functions[function as usize] as usize]
+    }
+
+    /// Whether the module's memory may be shared with other instances.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.memory.is_some_and(|m| m.shared)
     }
 
     /// Takes what one section declares. The payload has been validated.
@@ -171,8 +191,9 @@ impl Module {
                 }
             }
             Payload::MemorySection(section) => {
-                for memory in section.clone() {
-                    self.memory = Some(read_memory(&memory?));
+                for entry in section.clone().into_iter_with_offsets() {
+                    let (offset, memory) = entry?;
+                    self.memory = Some(self.read_memory(&memory, offset)?);
                 }
             }
             Payload::GlobalSection(section) => {
@@ -222,6 +243,22 @@ impl Module {
         Ok(())
     }
 
+    fn read_memory(
+        &self,
+        ty: &wasmparser::MemoryType,
+        offset: usize,
+    ) -> Result<Limits, CompileError> {
+        if ty.shared && !self.threads {
+            let what = "a shared memory".to_owned();
+            return Err(CompileError::Unsupported { offset, what });
+        }
+        Ok(Limits {
+            min: ty.initial,
+            max: ty.maximum,
+            shared: ty.shared,
+        })
+    }
+
     fn add_type(&mut self, ty: &wasmparser::SubType, offset: usize) -> Result<(), CompileError> {
         let wasmparser::CompositeInnerType::Func(func) = &ty.composite_type.inner else {
             let what = format!("the type {ty}");
@@ -235,11 +272,17 @@ impl Module {
             params: read(func.params())?,
             results: read(func.results())?,
         };
+        self.push_type(ty);
+        Ok(())
+    }
+
+    /// Adds a type, and gives its number.
+    pub(crate) fn push_type(&mut self, ty: FunctionType) -> u32 {
         let first = self.types.iter().position(|t| *t == ty);
         let own = self.types.len();
         self.canonical.push(first.unwrap_or(own) as u32);
         self.types.push(ty);
-        Ok(())
+        own as u32
     }
 
     fn add_import(
@@ -260,7 +303,7 @@ impl Module {
                 ImportKind::Table { ty, limits }
             }
             TypeRef::Memory(ty) => {
-                let limits = read_memory(&ty);
+                let limits = self.read_memory(&ty, offset)?;
                 self.memory = Some(limits);
                 ImportKind::Memory(limits)
             }
@@ -280,6 +323,7 @@ impl Module {
             module: import.module.to_owned(),
             name: import.name.to_owned(),
             kind,
+            offset,
         });
         Ok(())
     }
@@ -311,15 +355,9 @@ fn read_table(ty: &wasmparser::TableType, offset: usize) -> Result<Table, Compil
         limits: Limits {
             min: ty.initial,
             max: ty.maximum,
+            shared: ty.shared,
         },
     })
-}
-
-fn read_memory(ty: &wasmparser::MemoryType) -> Limits {
-    Limits {
-        min: ty.initial,
-        max: ty.maximum,
-    }
 }
 
 fn read_elements(element: &wasmparser::Element<'_>) -> Result<Elements, CompileError> {

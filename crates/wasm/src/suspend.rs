@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use wasmparser::{FunctionBody, Operator};
 
-use crate::compile::{CompileOptions, ImportAction};
+use crate::compile::{CompileOptions, ImportAction, ProvidedImport};
 use crate::indirect::Referenced;
 use crate::module::Module;
 
@@ -32,6 +32,12 @@ impl Calls {
                 Operator::Loop { .. } => calls.loops = true,
                 Operator::Call { function_index: f } if (f as usize) < module.functions.len() => {
                     calls.direct.insert(f);
+                }
+                Operator::MemoryAtomicWait32 { .. } | Operator::MemoryAtomicWait64 { .. } => {
+                    calls.direct.extend(module.waiting.wait);
+                }
+                Operator::MemoryAtomicNotify { .. } => {
+                    calls.direct.extend(module.waiting.notify);
                 }
                 Operator::CallIndirect { type_index, .. } => {
                     calls
@@ -66,13 +72,20 @@ impl Suspending {
         options: &CompileOptions,
         actions: &[ImportAction<'_>],
         bodies: impl Iterator<Item = &'b FunctionBody<'b>>,
+        waiting: &[&ProvidedImport],
     ) -> Option<Self> {
         if !options.suspendable && !options.preempt {
             return None;
         }
         let mut calls: Vec<_> = actions.iter().map(|_| Calls::default()).collect();
         calls.extend(bodies.map(|body| Calls::read(module, body)));
-        let by_itself = |(f, calls): (usize, &Calls)| match actions.get(f) {
+        let own = calls.len();
+        calls.extend(waiting.iter().map(|_| Calls::default()));
+        let action = |f: usize| match f.checked_sub(own) {
+            Some(f) => Some(ImportAction::Call(waiting[f])),
+            None => actions.get(f).copied(),
+        };
+        let by_itself = |(f, calls): (usize, &Calls)| match action(f) {
             Some(ImportAction::Call(provided)) => provided.suspends || options.preempt,
             Some(_) => false,
             None => {

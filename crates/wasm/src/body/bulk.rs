@@ -6,6 +6,7 @@ use crate::{Trap, ValueType, abi};
 impl Body<'_> {
     pub(super) fn memory_size(&mut self) {
         self.uses_memory = true;
+        self.refresh_memory();
         let pages = self.fresh(true);
         let reg = self.push(ValueType::I32);
         line!(self.text, "  shr.u64 {pages}, %len, 16;");
@@ -14,6 +15,10 @@ impl Body<'_> {
 
     pub(super) fn memory_grow(&mut self) {
         self.uses_memory = true;
+        if let Some(sharing) = self.layout.sharing {
+            self.grow_shared(sharing);
+            return;
+        }
         let delta = self.pop();
         let inst = self.instance_plus(0);
         let old = self.call_helper("memory_grow", &[inst, delta]);
@@ -32,6 +37,7 @@ impl Body<'_> {
     /// Base and length of linear memory in registers that may be passed on.
     fn memory_regs(&mut self) -> (Reg, Reg) {
         self.uses_memory = true;
+        self.refresh_memory();
         let (base, len) = (self.fresh(true), self.fresh(true));
         line!(self.text, "  mov.b64 {base}, %mem;");
         line!(self.text, "  mov.b64 {len}, %len;");

@@ -1,4 +1,5 @@
-//! One arm for each operator of WebAssembly 2.0 without vectors. What is missing here is unsupported.
+//! One arm for each operator of WebAssembly 2.0 without vectors. Those of the threads proposal follow in
+//! `threads.rs`; what is missing there is unsupported.
 
 use wasmparser::Operator;
 
@@ -254,7 +255,11 @@ impl Body<'_> {
                 src_table,
             } => self.table_copy(*dst_table, *src_table),
             Operator::TableInit { elem_index, table } => self.table_init(*table, *elem_index),
-            other => return Err(self.unsupported(format!("the instruction {other:?}"))),
+            other => {
+                if !self.module.threads || !self.thread_operator(other) {
+                    return Err(self.unsupported(format!("the instruction {other:?}")));
+                }
+            }
         }
         Ok(false)
     }
@@ -263,7 +268,8 @@ impl Body<'_> {
     fn check_supported(&self, operator: &Operator<'_>) -> Result<(), CompileError> {
         let text = format!("{operator:?}");
         let vector = ["V128", "I8x16", "I16x8", "I32x4", "I64x2", "F32x4", "F64x2"];
-        if vector.iter().any(|v| text.starts_with(v)) {
+        let thread = !self.module.threads && text.contains("Atomic");
+        if thread || vector.iter().any(|v| text.starts_with(v)) {
             return Err(self.unsupported(format!("the instruction {text}")));
         }
         Ok(())

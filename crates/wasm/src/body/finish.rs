@@ -41,6 +41,8 @@ impl Body<'_> {
         }
         let ty = module.function_type(self.function);
         if provided.provider == Provider::Device {
+            // It checks its accesses by the header.
+            self.refresh_memory();
             if provided.suspends {
                 self.call_device(ty, &provided.symbol);
             } else {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use wasmparser::MemArg;
 
 use super::{Body, Operand, Pred, Reg, line};
-use crate::{Trap, ValueType};
+use crate::ValueType;
 
 /// What a load or store moves.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl Body<'_> {
             line!(self.text, "  cvt.u64.u32 {sum}, {address};");
             line!(self.text, "  add.s64 {sum}, {sum}, {end};");
             line!(self.text, "  setp.gt.u64 {beyond}, {sum}, %len;");
-            self.trap_if(beyond, true, Trap::MemoryOutOfBounds);
+            self.trap_beyond(beyond, sum);
             known.checked = end;
         }
         let checked = if bytes == 1 && offset <= MAX_OFFSET {

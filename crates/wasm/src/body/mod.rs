@@ -6,6 +6,7 @@
 //!
 //! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
 
+mod atomic;
 mod bulk;
 mod call;
 mod control;
@@ -19,6 +20,8 @@ mod memory;
 mod nan;
 mod suspend;
 mod table;
+mod threads;
+mod wait;
 mod ways;
 
 use std::collections::BTreeSet;

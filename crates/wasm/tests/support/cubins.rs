@@ -111,7 +111,7 @@ impl Machine for Assembler {
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
         self.interpreter.write(at, bytes)
     }
-    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
-        Machine::run(&mut self.interpreter, prefix, params)
+    fn run_many(&mut self, prefix: &str, params: &[Vec<u8>], threads: u32) -> Result<(), String> {
+        self.interpreter.run_many(prefix, params, threads)
     }
 }

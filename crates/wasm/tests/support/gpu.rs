@@ -1,4 +1,4 @@
-//! A CUDA device as a machine: each module an image of its own, each call a launch of one thread.
+//! A CUDA device as a machine: each module an image of its own, each call a launch.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -204,15 +204,19 @@ impl Machine for Gpu {
         })
     }
 
-    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
+    fn run_many(&mut self, prefix: &str, params: &[Vec<u8>], threads: u32) -> Result<(), String> {
         let kernel = *self.kernels.get(prefix).ok_or("no such module")?;
         let mut params: Vec<*mut c_void> = (params.iter())
             .map(|p| p.as_ptr().cast_mut().cast())
             .collect();
         self.work.launches += 1;
-        let (one, stream) = ((1, 1, 1), std::ptr::null_mut());
+        // Warps of blocks of their own, so that threads run on different multiprocessors; the kernel lets those
+        // beyond the instances do nothing.
+        let grid = (threads.div_ceil(32), 1, 1);
+        let (block, stream) = ((threads.min(32), 1, 1), std::ptr::null_mut());
         // SAFETY: the kernel is loaded; the parameters are of its types, and copied by the launch.
-        let launched = unsafe { result::launch_kernel(kernel, one, one, 0, stream, &mut params) };
+        let launched =
+            unsafe { result::launch_kernel(kernel, grid, block, 0, stream, &mut params) };
         said("the launch", launched)?;
         said("the kernel", result::ctx::synchronize())
     }

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use everwarp_wasm::{Addresses, Compiled, DevInstance, DevTable, Initial, PAGE, Trap};
+use everwarp_wasm::{
+    Addresses, Compiled, DevInstance, DevSharing, DevTable, Initial, PAGE, SharedMemory, Trap,
+};
 
 use super::machine::SharedMachine;
 
@@ -41,6 +43,10 @@ impl Process {
         let mut memory = machine.borrow_mut();
         let block = memory.allocate(&[], initial.block_bytes() as u64)?;
         let linear = memory.allocate(&initial.memory, initial.memory_limit)?;
+        assert!(
+            initial.segments.is_empty(),
+            "segments of a shared memory are copied by who knows it"
+        );
         let data = compiled.module_data();
         let module_data = memory.allocate(&data, data.len() as u64)?;
         let pointer = memory.allocate(&block.to_le_bytes(), 8)?;
@@ -111,12 +117,21 @@ impl Process {
 
     /// Pages of linear memory.
     pub(crate) fn memory_pages(&mut self) -> Result<u64, String> {
-        let at = core::mem::offset_of!(DevInstance, memory_bytes);
-        Ok(self
-            .machine
-            .borrow_mut()
-            .number(self.block + at as u64, 8)?
-            / PAGE)
+        let own = self.block + core::mem::offset_of!(DevInstance, memory_bytes) as u64;
+        let at = self.shared_memory()?.map_or(own, |shared| shared.length);
+        Ok(self.machine.borrow_mut().number(at, 8)? / PAGE)
+    }
+
+    /// Where its memory is, if that can be shared.
+    pub(crate) fn shared_memory(&mut self) -> Result<Option<SharedMemory>, String> {
+        let Some(record) = self.compiled.layout.sharing else {
+            return Ok(None);
+        };
+        let mut machine = self.machine.borrow_mut();
+        let mut word = |at: usize| machine.number(self.block + at as u64, 8);
+        let memory = word(core::mem::offset_of!(DevInstance, memory))?;
+        let length = word(record + core::mem::offset_of!(DevSharing, length))?;
+        Ok(Some(SharedMemory { memory, length }))
     }
 
     /// Elements of a table.

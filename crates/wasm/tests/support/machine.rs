@@ -24,8 +24,12 @@ pub(crate) trait Machine {
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String>;
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<(), String>;
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), String>;
+    /// Runs a module's kernel in so many threads and waits for its end.
+    fn run_many(&mut self, prefix: &str, params: &[Vec<u8>], threads: u32) -> Result<(), String>;
     /// Runs a module's kernel as one thread and waits for its end.
-    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String>;
+    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
+        self.run_many(prefix, params, 1)
+    }
 }
 
 /// A machine that several processes may share.
@@ -77,8 +81,8 @@ impl Machine for Interpreter {
         Ok(())
     }
 
-    fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
-        Interpreter::run(self, &format!("{prefix}run"), params)
+    fn run_many(&mut self, prefix: &str, params: &[Vec<u8>], threads: u32) -> Result<(), String> {
+        Interpreter::run(self, &format!("{prefix}run"), params, threads)
     }
 }
 

@@ -9,3 +9,4 @@ pub(crate) mod ptx;
 pub(crate) mod report;
 pub(crate) mod spec;
 pub(crate) mod tools;
+pub(crate) mod waiting;

@@ -41,11 +41,15 @@ const HOSTS: [&str; 2] = ["host", "spectest"];
 /// How a module is compiled for a schedule: every function of the host's is provided, and may suspend. None if
 /// the module is not supported.
 pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions> {
-    let ignoring = compile(bytes, &CompileOptions::default()).ok()?;
+    let threads = CompileOptions {
+        threads: true,
+        ..CompileOptions::default()
+    };
+    let ignoring = compile(bytes, &threads).ok()?;
     let mut options = CompileOptions {
         suspendable: schedule.suspendable,
         preempt: schedule.preempt,
-        ..CompileOptions::default()
+        ..threads
     };
     for import in ignoring.imports() {
         if HOSTS.contains(&import.module.as_str()) {
@@ -258,12 +262,12 @@ impl Link for HostLink {
         Some((ty, false, bits))
     }
     fn memory(&self, module: &str, name: &str) -> Option<Limits> {
-        let (min, max) = (1, Some(2));
-        ((module, name) == ("spectest", "memory")).then_some(Limits { min, max })
+        let (min, max, shared) = (1, Some(2), false);
+        ((module, name) == ("spectest", "memory")).then_some(Limits { min, max, shared })
     }
     fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)> {
-        let (min, max) = (10, Some(20));
+        let (min, max, shared) = (10, Some(20), false);
         let found = (module, name) == ("spectest", "table");
-        found.then_some((ValueType::FuncRef, Limits { min, max }))
+        found.then_some((ValueType::FuncRef, Limits { min, max, shared }))
     }
 }

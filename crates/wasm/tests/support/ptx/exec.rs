@@ -1,4 +1,4 @@
-//! Running one thread.
+//! Running threads.
 
 use std::rc::Rc;
 
@@ -14,12 +14,21 @@ struct Frame {
     result: Option<usize>,
 }
 
+/// A thread that has not ended.
+struct Thread {
+    frames: Vec<Frame>,
+    /// `%tid.x`, `%ntid.x` and `%ctaid.x`.
+    special: [u32; 3],
+}
+
 /// An image and the memory that it works on.
 pub(crate) struct Interpreter {
     image: Rc<Image>,
     pub(crate) memory: Memory,
     /// Instructions left before a run counts as endless.
     pub(crate) budget: u64,
+    /// Decides whose turn it is where there are several threads.
+    pub(crate) seed: u64,
 }
 
 impl Interpreter {
@@ -29,6 +38,7 @@ impl Interpreter {
             image: Rc::default(),
             memory: Memory::default(),
             budget: 4_000_000_000,
+            seed: 1,
         }
     }
 
@@ -38,12 +48,44 @@ impl Interpreter {
         image.add(ptx)
     }
 
-    /// Runs a kernel or function with these arguments, as thread 0 of one.
-    pub(crate) fn run(&mut self, name: &str, args: &[Vec<u8>]) -> Result<(), String> {
+    /// Runs a kernel or function with these arguments, in a block of so many threads.
+    pub(crate) fn run(&mut self, name: &str, args: &[Vec<u8>], count: u32) -> Result<(), String> {
         let image = Rc::clone(&self.image);
         let function = *image.by_name.get(name).ok_or("no such function")?;
-        let mut frames = vec![frame(&image, function, args, None)?];
-        loop {
+        let thread = |id| -> Result<Thread, String> {
+            let frames = vec![frame(&image, function, args, None)?];
+            let special = [id, count, 0];
+            Ok(Thread { frames, special })
+        };
+        let mut threads = (0..count).map(thread).collect::<Result<Vec<_>, _>>()?;
+        while !threads.is_empty() {
+            let (turn, steps) = match threads.len() {
+                1 => (0, u64::MAX),
+                // A few instructions, so that other threads come between any two of them.
+                n => (self.random() as usize % n, 1 + self.random() % 8),
+            };
+            if self.take_turn(&image, &mut threads[turn], steps)? {
+                threads.swap_remove(turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// A random number, by a linear congruential generator.
+    fn random(&mut self) -> u64 {
+        self.seed = (self.seed.wrapping_mul(6_364_136_223_846_793_005)).wrapping_add(1);
+        self.seed >> 33
+    }
+
+    /// Runs so many instructions of a thread; true if it has ended.
+    fn take_turn(
+        &mut self,
+        image: &Image,
+        thread: &mut Thread,
+        steps: u64,
+    ) -> Result<bool, String> {
+        let (frames, special) = (&mut thread.frames, thread.special);
+        for _ in 0..steps {
             let frame = frames.last_mut().expect("there is a frame until the end");
             let code = &image.functions[frame.function];
             let Some(instruction) = code.code.get(frame.at) else {
@@ -62,7 +104,7 @@ impl Interpreter {
                 Op::Return => {
                     let done = frames.pop().expect("it was there");
                     let Some(caller) = frames.last_mut() else {
-                        return Ok(());
+                        return Ok(true);
                     };
                     if let (Some(slot), Some((own, _))) = (done.result, code.result) {
                         caller.params[slot] = done.params[own].clone();
@@ -79,15 +121,22 @@ impl Interpreter {
                         return Err(where_(format!("{} has another result", to.name)));
                     }
                     let args: Vec<_> = args.iter().map(|a| frame.params[*a].clone()).collect();
-                    let next = self::frame(&image, *target, &args, *result).map_err(where_)?;
+                    let next = self::frame(image, *target, &args, *result).map_err(where_)?;
                     frames.push(next);
                 }
-                op => self.step(&image, frame, op).map_err(where_)?,
+                op => self.step(image, frame, op, special).map_err(where_)?,
             }
         }
+        Ok(false)
     }
 
-    fn step(&mut self, image: &Image, frame: &mut Frame, op: &Op) -> Result<(), String> {
+    fn step(
+        &mut self,
+        image: &Image,
+        frame: &mut Frame,
+        op: &Op,
+        special: [u32; 3],
+    ) -> Result<(), String> {
         let registers = &image.functions[frame.function].registers;
         match op {
             Op::Compute {
@@ -98,7 +147,10 @@ impl Interpreter {
             } => {
                 let mut values = [0; 4];
                 for (value, arg) in values.iter_mut().zip(&args[..*count]) {
-                    *value = operand(frame, arg)?;
+                    *value = match *arg {
+                        Operand::Special(i) => special[i].into(),
+                        _ => operand(frame, arg)?,
+                    };
                 }
                 let result = name.compute(values[0], values[1], values[2])?;
                 frame.registers[*to] = Some(mask(result, registers[*to].bits));
@@ -149,6 +201,25 @@ impl Interpreter {
                     }
                 }
             }
+            Op::Atomic {
+                action,
+                bits,
+                to,
+                at,
+                args,
+            } => {
+                let Address::Memory(base, offset) = *at else {
+                    return Err("an atomic on a parameter".to_owned());
+                };
+                let address = read(frame, base)?.wrapping_add_signed(offset);
+                let bytes = *bits as usize / 8;
+                let old = self.memory.load(address, bytes)?;
+                let (a, b) = (operand(frame, &args[0])?, operand(frame, &args[1])?);
+                self.memory
+                    .store(address, bytes, action.apply(*bits, old, a, b))?;
+                frame.registers[*to] = Some(old);
+            }
+            Op::Fence => {}
             Op::Declare { param, bytes } => frame.params[*param] = vec![0xee; *bytes],
             Op::Branch(target) => frame.at = *target,
             Op::Table { index, targets } => {
@@ -211,7 +282,6 @@ fn operand(frame: &Frame, operand: &Operand) -> Result<u64, String> {
     match *operand {
         Operand::Reg(r) => read(frame, r),
         Operand::Value(v) => Ok(v),
-        // One block of one thread.
-        Operand::Special(i) => Ok([0, 1, 0][i]),
+        Operand::Special(_) => Err("a special register where it may not be".to_owned()),
     }
 }

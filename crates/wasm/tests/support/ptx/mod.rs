@@ -1,4 +1,4 @@
-//! An interpreter of PTX, of what the compiler emits and no more, for one thread.
+//! An interpreter of PTX, of what the compiler emits and no more. Several threads take turns at random.
 //!
 //! It is the proof of the compiler's semantics where there is no GPU, so it is stricter than one: a
 //! register that is read before it is written, an access that is not aligned or not in an allocation,
@@ -6,6 +6,7 @@
 //! are given the least convenient bits.
 
 mod alu;
+mod atomic;
 mod exec;
 mod memory;
 mod parse;
@@ -75,6 +76,15 @@ pub(crate) enum Op {
         at: Address,
         value: Operand,
     },
+    Atomic {
+        action: atomic::Action,
+        bits: u32,
+        to: usize,
+        at: Address,
+        args: [Operand; 2],
+    },
+    /// Threads of the interpreter take turns, so there is nothing to order.
+    Fence,
     Declare {
         param: usize,
         bytes: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Address, Function, Image, Instruction, Kind, Op, Operand, Type, alu};
+use super::{Address, Function, Image, Instruction, Kind, Op, Operand, Type, alu, atomic};
 
 /// A type as PTX writes it, `b32` for example.
 pub(crate) fn parse_type(text: &str) -> Option<Type> {
@@ -260,6 +260,9 @@ impl<'i> Parser<'i> {
         if line == "ret" {
             return Ok(Op::Return);
         }
+        if line == "fence.sc.gpu" {
+            return Ok(Op::Fence);
+        }
         if line.starts_with(".param ") {
             let (name, bytes) = parse_param(line)?;
             let param = self.param(name);
@@ -281,6 +284,9 @@ impl<'i> Parser<'i> {
             }
             "call" => return self.call(rest),
             _ => {}
+        }
+        if let Some(name) = name.strip_prefix("atom.acquire.gpu.global.") {
+            return self.atomic(name, rest);
         }
         if name.starts_with("ld.") || name.starts_with("st.") {
             return self.access(name, rest);
@@ -336,11 +342,28 @@ impl<'i> Parser<'i> {
         let (space, ty) = match parts[1..] {
             [space, ty] => (space, ty),
             ["relaxed", "sys", space, ty] if parts[0] == "ld" => (space, ty),
+            ["acquire", "gpu", "global", ty] if parts[0] == "ld" => ("global", ty),
+            ["relaxed", "gpu", "global", ty] => ("global", ty),
             _ => return Err(format!("the access {name}")),
         };
         let ty = parse_type(ty).ok_or("an access's type")?;
         let (a, b) = rest.split_once(", ").ok_or("an access of one operand")?;
         let (at, other) = if parts[0] == "ld" { (b, a) } else { (a, b) };
+        let at = self.address(space, at)?;
+        let value = self.operand(other)?;
+        if let Operand::Reg(register) = value
+            && self.function.registers[register].bits < ty.bits
+        {
+            return Err("a register that is too small".to_owned());
+        }
+        match (parts[0], value) {
+            ("st", value) => Ok(Op::Store { ty, at, value }),
+            (_, Operand::Reg(to)) => Ok(Op::Load { ty, to, at }),
+            _ => Err("a load into a number".to_owned()),
+        }
+    }
+
+    fn address(&self, space: &str, at: &str) -> Result<Address, String> {
         let at = at.trim_start_matches('[').trim_end_matches(']');
         let (base, offset) = at.split_once('+').unwrap_or((at, "0"));
         let offset: i64 = offset.parse().map_err(|_| "an offset")?;
@@ -360,17 +383,40 @@ impl<'i> Parser<'i> {
         {
             return Err("an address of 32 bits".to_owned());
         }
-        let value = self.operand(other)?;
-        if let Operand::Reg(register) = value
-            && self.function.registers[register].bits < ty.bits
-        {
-            return Err("a register that is too small".to_owned());
+        Ok(at)
+    }
+
+    /// A read-modify-write: `cas.b32` of a name, for example.
+    fn atomic(&mut self, name: &str, rest: &str) -> Result<Op, String> {
+        let (action, bits, count) = atomic::parse(name)?;
+        let parts: Vec<_> = rest.split(", ").collect();
+        let [to, at, values @ ..] = parts.as_slice() else {
+            return Err("an atomic without operands".to_owned());
+        };
+        if values.len() != count {
+            return Err(format!("{} operands, not {count}", values.len()));
         }
-        match (parts[0], value) {
-            ("st", value) => Ok(Op::Store { ty, at, value }),
-            (_, Operand::Reg(to)) => Ok(Op::Load { ty, to, at }),
-            _ => Err("a load into a number".to_owned()),
+        let to = self.reg(to)?;
+        let mut args = [Operand::Value(0); 2];
+        for (arg, value) in args.iter_mut().zip(values) {
+            *arg = self.operand(value)?;
         }
+        let fits = |register: usize| self.function.registers[register].bits == bits;
+        let args_fit = args.iter().all(|arg| match arg {
+            Operand::Reg(register) => fits(*register),
+            _ => true,
+        });
+        if !args_fit || !fits(to) {
+            return Err("a register of another size".to_owned());
+        }
+        let at = self.address("global", at)?;
+        Ok(Op::Atomic {
+            action,
+            bits,
+            to,
+            at,
+            args,
+        })
     }
 
     fn call(&mut self, rest: &str) -> Result<Op, String> {

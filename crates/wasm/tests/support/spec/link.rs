@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use everwarp_wasm::{Export, FunctionType, Limits, Link, ProvidedImport, Provider, ValueType};
+use everwarp_wasm::{
+    Export, FunctionType, Limits, Link, ProvidedImport, Provider, SharedMemory, ValueType,
+};
 
 use super::super::instance::Process;
 
@@ -22,7 +24,8 @@ pub(crate) enum Item {
     /// Its type, and its name in the image.
     Function(FunctionType, String),
     Global(ValueType, bool, u64),
-    Memory(Limits),
+    /// Its size, and where it is if it is shared.
+    Memory(Limits, Option<SharedMemory>),
     Table(ValueType, Limits),
 }
 
@@ -47,14 +50,14 @@ impl Registered {
                     Item::Global(ty, mutable, process.global(g)?)
                 }
                 Export::Memory => {
-                    let max = compiled.memory().and_then(|m| m.max);
+                    let limits = compiled.memory().ok_or("no memory")?;
                     let min = process.memory_pages()?;
-                    Item::Memory(Limits { min, max })
+                    Item::Memory(Limits { min, ..limits }, process.shared_memory()?)
                 }
                 Export::Table(t) => {
                     let (ty, limits) = compiled.table(t);
-                    let (min, max) = (process.table_len(t)?, limits.max);
-                    Item::Table(ty, Limits { min, max })
+                    let min = process.table_len(t)?;
+                    Item::Table(ty, Limits { min, ..limits })
                 }
                 other => return Err(format!("the export {other:?}")),
             };
@@ -88,11 +91,15 @@ pub(crate) fn provided(registered: &HashMap<String, Registered>) -> Vec<Provided
 }
 
 /// Finds imports.
-pub(crate) struct Linker<'r>(pub &'r HashMap<String, Registered>);
+pub(crate) struct Linker<'r> {
+    pub(crate) registered: &'r HashMap<String, Registered>,
+    /// The suite's own shared memory.
+    pub(crate) shared: SharedMemory,
+}
 
 impl Linker<'_> {
     fn item(&self, module: &str, name: &str) -> Option<&Item> {
-        self.0.get(module)?.exports.get(name)
+        self.registered.get(module)?.exports.get(name)
     }
 }
 
@@ -117,7 +124,7 @@ impl Link for Linker<'_> {
     }
 
     fn provider(&self, module: &str, _: &str) -> Option<u64> {
-        self.0.get(module).map(|r| r.block)
+        self.registered.get(module).map(|r| r.block)
     }
 
     fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)> {
@@ -135,12 +142,23 @@ impl Link for Linker<'_> {
     }
 
     fn memory(&self, module: &str, name: &str) -> Option<Limits> {
-        if let Some(Item::Memory(limits)) = self.item(module, name) {
+        if let Some(Item::Memory(limits, _)) = self.item(module, name) {
             return Some(*limits);
         }
-        let found = (module, name) == ("spectest", "memory");
+        let shared = match (module, name) {
+            ("spectest", "memory") => false,
+            ("spectest", "shared_memory") => true,
+            _ => return None,
+        };
         let (min, max) = (1, Some(2));
-        found.then_some(Limits { min, max })
+        Some(Limits { min, max, shared })
+    }
+
+    fn shared_memory(&self, module: &str, name: &str) -> Option<SharedMemory> {
+        match self.item(module, name) {
+            Some(Item::Memory(_, shared)) => *shared,
+            _ => Some(self.shared),
+        }
     }
 
     fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)> {
@@ -148,7 +166,7 @@ impl Link for Linker<'_> {
             return Some((*ty, *limits));
         }
         let found = (module, name) == ("spectest", "table");
-        let (min, max) = (10, Some(20));
-        found.then_some((ValueType::FuncRef, Limits { min, max }))
+        let (min, max, shared) = (10, Some(20), false);
+        found.then_some((ValueType::FuncRef, Limits { min, max, shared }))
     }
 }
