@@ -23,7 +23,7 @@ pub(crate) enum Slot {
     #[default]
     Free,
     /// A process of this generation that has asked for nothing yet. Many never do, but compute, print and end.
-    Given(u32, Box<Config>),
+    Given(u32, Arc<Config>),
     /// One that has.
     Open(Arc<Process>),
 }
@@ -50,7 +50,7 @@ impl Slot {
         }
         *self = match take(self) {
             Self::Given(_, config) => {
-                let process = Process::new(slot, generation, *config, streams)?;
+                let process = Process::new(slot, generation, &config, streams)?;
                 Self::Open(Arc::new(process))
             }
             other => other,
@@ -91,7 +91,7 @@ impl Process {
     pub(crate) fn new(
         slot: u32,
         generation: u32,
-        config: Config,
+        config: &Config,
         streams: &Streams,
     ) -> Result<Self> {
         let name = name(slot, generation, &config.name);
@@ -99,10 +99,10 @@ impl Process {
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
         }
-        for directory in config.directories {
+        for directory in &config.directories {
             table.insert(Descriptor::Directory(OpenDir {
-                dir: directory.dir,
-                given: Some(directory.guest),
+                dir: Arc::clone(&directory.dir),
+                given: Some(directory.guest.clone()),
                 readable: true,
                 read_only: directory.read_only,
                 listing: Mutex::default(),
@@ -111,7 +111,7 @@ impl Process {
         }
         Ok(Self {
             generation,
-            stdin: ProcessInput::new(config.stdin, &streams.stdin),
+            stdin: ProcessInput::new(config.stdin.clone(), &streams.stdin),
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),

@@ -152,8 +152,9 @@ impl Service {
         &self,
         process: u32,
         generation: u32,
-        config: Config,
+        config: impl Into<Arc<Config>>,
     ) -> std::result::Result<(), OpenError> {
+        let config = config.into();
         let slots = self.slots.len();
         let slot = self.slots.get(process as usize);
         let slot = slot.ok_or(OpenError::NoSuchSlot {
@@ -174,7 +175,7 @@ impl Service {
                 generation,
             });
         }
-        *slot = Slot::Given(generation, Box::new(config));
+        *slot = Slot::Given(generation, config);
         Ok(())
     }
 
