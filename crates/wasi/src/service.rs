@@ -17,7 +17,7 @@ use crate::openings::{Openings, Waiting};
 use crate::poll::Poll;
 use crate::process::{Process, STREAMS, Slot, name};
 use crate::request::{DATA_BYTES, Reply, Request};
-use crate::sink::{Sink, lock};
+use crate::sink::{Deferred, Sink, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
 use crate::{dir, file, readdir};
@@ -134,6 +134,11 @@ impl Service {
 
     pub(crate) fn events(&self) -> &Arc<dyn Events> {
         &self.events
+    }
+
+    /// As long as the answer lives, lines that processes write may wait to be passed on.
+    pub(crate) fn defer_output(&self) -> [Deferred<'_>; 2] {
+        [self.streams.stdout.defer(), self.streams.stderr.defer()]
     }
 
     /// Lets processes have so many files and directories open together, rather than as many as the system grants. To
