@@ -164,8 +164,15 @@ impl Hands {
     }
 
     /// Serves them, and wakes who is to be woken.
-    fn serve_all(&mut self, jobs: impl IntoIterator<Item = Job>) {
-        jobs.into_iter().for_each(|job| self.serve(job));
+    fn serve_all(&mut self, mut jobs: Vec<Job>) {
+        let last = jobs.pop();
+        if !jobs.is_empty() {
+            // What all of them print is passed on together.
+            let service = Arc::clone(&self.service);
+            let _deferred = service.defer_output();
+            jobs.into_iter().for_each(|job| self.serve(job));
+        }
+        last.into_iter().for_each(|job| self.serve(job));
         self.wake();
     }
 
