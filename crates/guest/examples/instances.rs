@@ -20,8 +20,7 @@ fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
         let name = std::fs::read_to_string(task.join("comm"))?;
         let schedule = std::fs::read_to_string(task.join("schedstat"))?;
         let first = schedule.split(' ').next().and_then(|n| n.parse().ok());
-        *all.entry(name.trim().to_owned()).or_default() +=
-            Duration::from_nanos(first.unwrap_or(0));
+        *all.entry(name.trim().to_owned()).or_default() += Duration::from_nanos(first.unwrap_or(0));
     }
     Ok(all)
 }

@@ -192,6 +192,15 @@ impl Interpreter {
                     }
                 }
             }
+            Op::Join { to, from } => {
+                let (low, high) = (read(frame, from[0])?, read(frame, from[1])?);
+                frame.registers[*to] = Some(high << 32 | low);
+            }
+            Op::Split { to, from } => {
+                let both = read(frame, *from)?;
+                frame.registers[to[0]] = Some(both & 0xffff_ffff);
+                frame.registers[to[1]] = Some(both >> 32);
+            }
             Op::Atomic {
                 action,
                 bits,

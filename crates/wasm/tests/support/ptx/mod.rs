@@ -67,6 +67,16 @@ pub(crate) enum Op {
         at: Address,
         value: Operand,
     },
+    /// A register of 64 bits from two of 32.
+    Join {
+        to: usize,
+        from: [usize; 2],
+    },
+    /// The two halves of a register of 64 bits.
+    Split {
+        to: [usize; 2],
+        from: usize,
+    },
     Atomic {
         action: atomic::Action,
         bits: u32,

@@ -283,6 +283,7 @@ impl<'i> Parser<'i> {
                 });
             }
             "call" => return self.call(rest),
+            "mov.b64" if rest.contains('{') => return self.halves(rest),
             _ => {}
         }
         if let Some(name) = name.strip_prefix("atom.acquire.gpu.global.") {
@@ -338,6 +339,30 @@ impl<'i> Parser<'i> {
             (_, Operand::Reg(to)) => Ok(Op::Load { ty, to, at }),
             _ => Err("a load into a number".to_owned()),
         }
+    }
+
+    /// `{a,b}, c` or `c, {a,b}`.
+    fn halves(&self, rest: &str) -> Result<Op, String> {
+        let (to, from) = rest.split_once(", ").ok_or("a move of one operand")?;
+        let pair = |text: &str| -> Result<[usize; 2], String> {
+            let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}'));
+            let (low, high) = text.and_then(|t| t.split_once(',')).ok_or("no pair")?;
+            let pair = [self.reg(low)?, self.reg(high)?];
+            match pair.map(|r| self.function.registers[r].bits) {
+                [32, 32] => Ok(pair),
+                _ => Err("halves of other sizes".to_owned()),
+            }
+        };
+        let wide = |text: &str| match self.reg(text) {
+            Ok(r) if self.function.registers[r].bits != 64 => Err("not 64 bits".to_owned()),
+            other => other,
+        };
+        if to.starts_with('{') {
+            let (to, from) = (pair(to)?, wide(from)?);
+            return Ok(Op::Split { to, from });
+        }
+        let (to, from) = (wide(to)?, pair(from)?);
+        Ok(Op::Join { to, from })
     }
 
     fn address(&self, space: &str, at: &str) -> Result<Address, String> {
