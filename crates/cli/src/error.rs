@@ -1,9 +1,14 @@
 //! The command's errors.
 
+use std::error::Error;
 use std::path::PathBuf;
 
+use miette::Diagnostic;
+
+use crate::process::signal;
+
 /// Any error that ends the command.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
 pub(crate) enum CliError {
     #[error("there is no program called `{name}`")]
     #[diagnostic(help(
@@ -15,6 +20,13 @@ pub(crate) enum CliError {
     NotApplicable {
         option: &'static str,
         program: String,
+    },
+    #[error("`{option}` does not apply to processes on the {engine} engine")]
+    #[diagnostic(help("leave it out, or choose the other engine with --engine {other}"))]
+    NotOnEngine {
+        option: &'static str,
+        engine: &'static str,
+        other: &'static str,
     },
     #[error("the program `{program}` needs a graph")]
     #[diagnostic(help(
@@ -72,6 +84,14 @@ pub(crate) enum CliError {
         instances: u32,
         first: Box<CliError>,
     },
+    #[error("{}: {done} of {instances} processes had ended well", signal::name(*.signal))]
+    Signal {
+        signal: i32,
+        done: u32,
+        instances: u32,
+    },
+    #[error("signals cannot be listened for: {0}")]
+    Signals(std::io::Error),
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
     NoFolder { path: PathBuf },
@@ -90,6 +110,9 @@ pub(crate) enum CliError {
     Spec(#[from] everwarp_graph::SpecError),
     #[error(transparent)]
     Engine(#[from] everwarp::Error),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Control(#[from] crate::control::ControlError),
 }
 
 impl From<everwarp::BackendError> for CliError {
@@ -99,11 +122,12 @@ impl From<everwarp::BackendError> for CliError {
 }
 
 impl CliError {
-    /// 2 for a wrong command line, 1 for everything else.
+    /// 2 for a wrong command line, 128 and its number for a signal, 1 for everything else.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownProgram { .. }
             | Self::NotApplicable { .. }
+            | Self::NotOnEngine { .. }
             | Self::Twice { .. }
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
@@ -112,7 +136,36 @@ impl CliError {
             | Self::NeedsRoads { .. }
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Spec(_) => 2,
+            Self::Signal { signal, .. } => signal::code(*signal),
             _ => 1,
         }
+    }
+}
+
+/// An error as it is printed. Many messages end with their cause's, which is then not printed once more.
+#[derive(Debug)]
+pub(crate) struct Told(pub(crate) CliError);
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Told {
+    /// The first cause that the message does not contain.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let told = self.0.to_string();
+        let mut cause = self.0.source();
+        while let Some(told_already) = cause.filter(|c| told.contains(&c.to_string())) {
+            cause = told_already.source();
+        }
+        cause
+    }
+}
+
+impl Diagnostic for Told {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.0.help()
     }
 }

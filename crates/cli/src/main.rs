@@ -5,16 +5,20 @@
 
 mod bench;
 mod compile;
+mod control;
 mod doctor;
 mod error;
 mod output;
 mod process;
 mod programs;
+mod ps;
 mod run;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::error::Told;
 
 /// A GPU-resident task runtime: the GPU runs the program, the CPU is its I/O peripheral.
 #[derive(Debug, Parser)]
@@ -28,6 +32,10 @@ struct Cli {
 enum Command {
     /// Run a program, or a WebAssembly module as processes.
     Run(run::Args),
+    /// List the engines that run, and their processes.
+    Ps(ps::PsArgs),
+    /// Ask a process of an engine that runs to end.
+    Kill(ps::KillArgs),
     /// Say what this machine offers, and what to do about what is missing.
     Doctor(doctor::Args),
     /// List the programs and their parameters.
@@ -41,6 +49,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
+        Command::Ps(args) => ps::ps(&args).map(|()| 0),
+        Command::Kill(args) => ps::kill(&args).map(|()| 0),
         Command::Doctor(args) => doctor::main(&args).map(|()| 0),
         Command::Programs(args) => programs::main(&args).map(|()| 0),
         Command::Compile(args) => compile::main(&args).map(|()| 0),
@@ -50,7 +60,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();
-            eprintln!("Error: {:?}", miette::Report::new(error));
+            eprintln!("Error: {:?}", miette::Report::new(Told(error)));
             ExitCode::from(code)
         }
     }

@@ -1,6 +1,6 @@
 //! `everwarp run MODULE.wasm` from end to end.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -215,6 +215,10 @@ fn what_does_not_apply_is_an_error() {
         ),
         (vec!["--dir", "::/a"], "use HOST or HOST::GUEST"),
         (vec!["--size", "0"], "`--size` must be at least 1"),
+        (
+            vec!["--stack", "64K"],
+            "`--stack` does not apply to processes on the CPU engine",
+        ),
     ] {
         let output = run(&bench.module, &args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -241,6 +245,8 @@ fn what_does_not_apply_is_an_error() {
     );
     let missing = run(&bench.folder.path().join("missing.wasm"), &[]);
     assert_eq!(missing.status.code(), Some(1));
+    let told = words(&missing.stderr);
+    assert_eq!(told.matches("No such file").count(), 1, "{told}");
     for (dir, says) in [
         ("nowhere", "No such file"),
         ("broken.wasm", "Not a directory"),
@@ -261,4 +267,95 @@ fn what_does_not_apply_is_an_error() {
     let unknown = run(Path::new("README.md"), &[]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(words(&unknown.stderr).contains("a WebAssembly module ends in .wasm"));
+}
+
+/// One error for a module that no engine can run, and the same on both, with the offset where there is one.
+#[test]
+fn both_engines_refuse_in_the_same_words() {
+    let start = r#"(func (export "_start"))"#;
+    let wasi = r#"(import "wasi_snapshot_preview1""#;
+    for (text, says) in [
+        (r#"(module)"#.to_owned(), "exports no function `_start`"),
+        (
+            format!(r#"(module (import "env" "f" (func)) {start})"#),
+            "at offset 0x1",
+        ),
+        (
+            format!(r#"(module (import "env" "m" (memory 1)) {start})"#),
+            "`env.m`",
+        ),
+        (
+            format!(r#"(module {wasi} "fd_read" (func)) {start})"#),
+            "with another type",
+        ),
+        (
+            format!(r#"(module {wasi} "fd_read" (memory 1)) {start})"#),
+            "with another type",
+        ),
+        (
+            r#"(module (func (export "_start") i32.const 1))"#.to_owned(),
+            "not valid at offset 0x",
+        ),
+    ] {
+        let bytes = wat::parse_str(text).expect("the text is right");
+        let cpu = everwarp_process::Program::load(&bytes);
+        let cpu = cpu.expect_err("it is refused").to_string();
+        let module = everwarp_guest::Module::new("m", bytes);
+        let config = everwarp_guest::HostConfig::new(1, 1 << 30);
+        let gpu = everwarp_guest::image(&[module], &config);
+        let gpu = gpu.expect_err("it is refused").to_string();
+        assert_eq!(gpu, format!("m: {cpu}"));
+        assert!(cpu.contains(says), "{cpu}");
+    }
+}
+
+/// Ends a command by a signal as soon as its processes run.
+fn end_by(signal: rustix::process::Signal, args: &[&str]) -> Output {
+    let bench = bench();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .arg("run")
+        .arg(&bench.module)
+        .args(["--engine", "cpu"])
+        .args(args)
+        .args(["--", "l"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // The module writes a line before it loops.
+    let mut line = [0; 4];
+    let mut stdout = child.stdout.take().expect("it is piped");
+    stdout.read_exact(&mut line).expect("a process runs");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, signal).expect("the command runs");
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).expect("it ends");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_signal_ends_the_processes_and_they_are_reported() {
+    use rustix::process::Signal;
+    let one = end_by(Signal::INT, &[]);
+    assert_eq!(one.status.code(), Some(130));
+    let told = words(&one.stderr);
+    assert!(told.contains("1 processes on"), "{told}");
+    assert!(told.contains(": 1 killed"), "{told}");
+    assert!(
+        told.contains("SIGINT: 0 of 1 processes had ended well"),
+        "{told}"
+    );
+    let many = end_by(Signal::TERM, &["--instances", "5000", "--size", "2"]);
+    assert_eq!(many.status.code(), Some(143));
+    let told = words(&many.stderr);
+    assert!(told.contains("SIGTERM: 0 of 5000 processes"), "{told}");
+    let number = |what: &str| -> u32 {
+        let end = told
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what}: {told}"));
+        let digits = told[..end].rsplit(' ').next().unwrap_or_default();
+        digits.parse().expect("a number")
+    };
+    assert_eq!(number(" killed") + number(" not begun"), 5000);
 }

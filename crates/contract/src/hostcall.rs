@@ -82,7 +82,7 @@
 //! | `PATH_SYMLINK` | length of the target, fd | target, new path | | |
 //! | `POLL_ONEOFF` | number of subscriptions, the process's realtime now, its monotonic now | `subscription`s, 48 bytes each | number of events | `event`s, 32 bytes each |
 //! | `SOCK_ACCEPT`, `SOCK_RECV`, `SOCK_SEND`, `SOCK_SHUTDOWN` | fd | | | |
-//! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | | | |
+//! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | the last of its standard output | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!
@@ -95,7 +95,8 @@
 //! out is measured from them.
 //!
 //! `OUTPUT` takes what a process has written to a standard stream and the device has collected. It goes where
-//! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now.
+//! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now. What is
+//! left of standard output may come with `EXIT`, so that a process that computes and prints makes one call.
 
 use crate::layout::DevPtr;
 

@@ -103,6 +103,7 @@ __device__ __noinline__ void tell(DevProcess* p) {
   if (i->trap == TRAP_KILLED) kind = EXIT_KILLED;
   if (i->trap == TRAP_OUT_OF_FUEL) kind = EXIT_OUT_OF_FUEL;
   c.fresh();
+  c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
   c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
   c.post_last(HOSTCALL_EXIT);
 }
@@ -128,8 +129,10 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
       c.close();
     }
   }
+  // What is left of the output goes along with the end if it fits there.
+  if (p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return true;
   u32 error;
-  return flush(Call(i), error);
+  return flush(i, error);
 }
 
 __device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 how) {

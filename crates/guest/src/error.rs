@@ -10,17 +10,29 @@ pub enum LoadError {
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// It imports something that no engine provides.
-    #[error("the module imports {module}.{name}, which no engine provides")]
+    #[error("at offset {offset:#x} the module imports `{module}.{name}`, which nobody provides")]
     UnknownImport {
+        /// Where in the bytes.
+        offset: usize,
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
+    /// It imports something that is provided, as something else.
+    #[error(
+        "at offset {offset:#x} the module imports `{module}.{name}` with another type than it has"
+    )]
+    ImportType {
+        /// Where in the bytes.
+        offset: usize,
         /// The module that it is imported from.
         module: String,
         /// The imported name.
         name: String,
     },
     /// It is a library.
-    #[error(
-        "the module exports no function `_start` without parameters and results: it is no command"
-    )]
+    #[error("the module is no command: it exports no function `_start` () -> ()")]
     NoEntry,
 }
 

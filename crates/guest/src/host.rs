@@ -127,6 +127,10 @@ impl Host {
         })
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.shared.engine

@@ -26,6 +26,7 @@ mod error;
 mod exit;
 mod host;
 mod layout;
+mod list;
 mod module;
 mod places;
 mod program;
@@ -35,7 +36,7 @@ mod wasi;
 
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
-pub use everwarp_interface::Pid;
+pub use everwarp_interface::{Listing, Pid, Stage, Status};
 pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;

@@ -1,8 +1,8 @@
 //! Modules: compiled once, under the number that they have in their image.
 
 use everwarp_wasm::{
-    CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
-    Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
+    CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial, InstanceLimits,
+    InstantiateError, Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -42,11 +42,25 @@ impl Module {
         };
         let compiled = compile(&self.bytes, &options)?;
         for import in compiled.imports() {
-            if import.module != wasi::MODULE || wasi::function_type(&import.name).is_none() {
-                return Err(LoadError::UnknownImport {
-                    module: import.module.clone(),
-                    name: import.name.clone(),
-                });
+            let (offset, module, name) = (import.offset, &import.module, &import.name);
+            let ty = wasi::function_type(name).filter(|_| module == wasi::MODULE);
+            let (module, name) = (module.clone(), name.clone());
+            match ty {
+                None => {
+                    return Err(LoadError::UnknownImport {
+                        offset,
+                        module,
+                        name,
+                    });
+                }
+                Some(ty) if import.kind != ImportKind::Function(ty.clone()) => {
+                    return Err(LoadError::ImportType {
+                        offset,
+                        module,
+                        name,
+                    });
+                }
+                Some(_) => {}
             }
         }
         let entry = match compiled.export("_start") {
@@ -189,12 +203,11 @@ mod tests {
         assert_eq!(seek.results, [ValueType::I32]);
         let exit = wasi::function_type("proc_exit").expect("it is there");
         assert!(exit.results.is_empty());
-        // Another type than WASI's is found when the module is instantiated.
-        let text = r#"(module (import "wasi_snapshot_preview1" "fd_seek" (func (param i32) (result i32)))
-          (func (export "_start")))"#;
-        let loaded = load(text).expect("the name is known");
-        let error = loaded.instantiate(0, 50).expect_err("the type is not");
-        assert!(error.to_string().contains("fd_seek"), "{error}");
+        let other = refused(
+            r#"(module (import "wasi_snapshot_preview1" "fd_seek" (func (param i32) (result i32)))
+          (func (export "_start")))"#,
+        );
+        assert!(other.contains("fd_seek` with another type"), "{other}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::layout::{
     DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
     PROCESS_FRESH, START_PROCESSES,
 };
+use crate::list::Seen;
 use crate::module::Loaded;
 use crate::program;
 
@@ -233,6 +234,14 @@ impl Places {
             last = Some(engine.submit(task)?);
         }
         Ok(last)
+    }
+
+    /// What the device's record says of the process in a place.
+    pub(crate) fn look_at(&self, place: u32) -> Result<Seen, everwarp::Error> {
+        let mut bytes = [0; Seen::BYTES];
+        let at = place as usize * self.record_stride as usize;
+        self.records.read_at(at, &mut bytes)?;
+        Ok(Seen::of(&bytes))
     }
 
     /// Goes on with processes that were answered, ordered by place, of which the places are given and the bytes of

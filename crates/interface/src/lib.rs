@@ -1,5 +1,5 @@
-//! What processes have in common on every engine: what they are called, where their standard streams lead, and
-//! how their output becomes whole lines.
+//! What processes have in common on every engine: what they are called, what is said of them while they are there,
+//! where their standard streams lead, and how their output becomes whole lines.
 //!
 //! A crate of its own, because the engines share nothing else: one needs wasmtime, the other a GPU's driver.
 //!
@@ -7,8 +7,10 @@
 
 mod lines;
 mod pid;
+mod status;
 mod streams;
 
 pub use lines::{LINE_LIMIT, Lines, tagged};
-pub use pid::Pid;
+pub use pid::{NoPid, Pid};
+pub use status::{Listing, Stage, Status};
 pub use streams::{Captured, Input, Output};

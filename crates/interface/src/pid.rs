@@ -1,6 +1,7 @@
 //! The name of a process.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A process of one host: the slot that it has in the host's table, and which of the slot's processes it is.
 ///
@@ -33,5 +34,65 @@ impl Pid {
 impl fmt::Display for Pid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot, self.generation)
+    }
+}
+
+/// Text that names no process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPid(pub String);
+
+impl fmt::Display for NoPid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no process: use SLOT.GENERATION, such as 3.1",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoPid {}
+
+/// Reads what [`Pid`] is printed as.
+impl FromStr for Pid {
+    type Err = NoPid;
+
+    fn from_str(text: &str) -> Result<Self, NoPid> {
+        let number = |digits: &str| match digits.bytes().all(|b| b.is_ascii_digit()) {
+            true => digits.parse().ok(),
+            false => None,
+        };
+        let (slot, generation) = text.split_once('.').unwrap_or((text, ""));
+        match (number(slot), number(generation)) {
+            (Some(slot), Some(generation)) => Ok(Self { slot, generation }),
+            _ => Err(NoPid(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_read() {
+        for pid in [Pid::new(0, 1), Pid::new(u32::MAX, u32::MAX)] {
+            assert_eq!(pid.to_string().parse(), Ok(pid));
+        }
+        for text in [
+            "",
+            ".",
+            "1",
+            "1.",
+            ".1",
+            "1.1.1",
+            "-1.1",
+            "+1.1",
+            "4294967296.1",
+            "a.b",
+            "1 .1",
+        ] {
+            assert_eq!(text.parse::<Pid>(), Err(NoPid(text.to_owned())));
+        }
     }
 }

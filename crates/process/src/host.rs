@@ -138,7 +138,7 @@ fn work(shared: &Shared) {
         let Some((program, config)) = process.begin() else {
             continue;
         };
-        let running = run(process.pid, &program, config, &process.switch);
+        let running = run(&process, &program, config);
         // A panic in a host call is a defect, but whoever waits for this process must hear of its end.
         let exit = catch_unwind(AssertUnwindSafe(|| runtime.block_on(running)));
         let exit = exit.unwrap_or_else(|_| {
@@ -296,6 +296,16 @@ impl Host {
         let process = self.shared.table().get(pid)?.clone();
         self.shared.kill(&process);
         Ok(())
+    }
+
+    /// The records of all processes.
+    pub(crate) fn all(&self) -> Vec<Arc<Process>> {
+        self.shared.table().values().cloned().collect()
+    }
+
+    /// Ends a process, whatever it does.
+    pub(crate) fn end(&self, process: &Process) {
+        self.shared.kill(process);
     }
 
     /// All processes that have not been waited for, by slot.

@@ -26,6 +26,8 @@ mod epoch;
 mod exit;
 mod host;
 mod limits;
+mod list;
+mod live;
 mod pid;
 mod process;
 mod program;
@@ -34,7 +36,7 @@ mod sink;
 mod table;
 
 pub use config::{Config, Directory};
-pub use everwarp_interface::{Captured, Input, Output, Pid};
+pub use everwarp_interface::{Captured, Input, Listing, Output, Pid, Stage};
 pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
 pub use pid::StalePid;

@@ -22,6 +22,11 @@ impl Limits {
         }
     }
 
+    /// Bytes that the process has now.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
     fn grow(&mut self, more: u64, within_maximum: bool) -> bool {
         self.last = 0;
         let fits = self.used.checked_add(more).filter(|u| *u <= self.limit);

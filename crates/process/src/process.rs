@@ -9,6 +9,7 @@ use everwarp_interface::Pid;
 
 use crate::config::Config;
 use crate::exit::Exit;
+use crate::live::Live;
 use crate::program::Program;
 
 /// Tells a running process to end, both its compiled code and a host call that it waits in.
@@ -60,6 +61,7 @@ pub(crate) enum Killed {
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     pub(crate) switch: Arc<KillSwitch>,
+    pub(crate) live: Arc<Live>,
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -69,6 +71,7 @@ impl Process {
         Self {
             pid,
             switch: Arc::default(),
+            live: Arc::default(),
             state: Mutex::new(State::Queued(Box::new((program, config)))),
             ended: Condvar::new(),
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use wasmparser::{Parser, Payload, TypeRef, Validator, WasmFeatures};
-use wasmtime::{Engine, InstancePre, Linker, Module};
+use wasmparser::{Parser, Payload, Validator, WasmFeatures};
+use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
 use crate::engines::{Engines, Table};
 use crate::limits::ELEMENT_BYTES;
@@ -27,6 +27,18 @@ pub enum LoadError {
     /// An import that no host call answers.
     #[error("at offset {offset:#x} the module imports `{module}.{name}`, which nobody provides")]
     Import {
+        /// Where in the bytes.
+        offset: usize,
+        /// The module that it is imported from.
+        module: String,
+        /// Its name.
+        name: String,
+    },
+    /// An import that is provided, as something else.
+    #[error(
+        "at offset {offset:#x} the module imports `{module}.{name}` with another type than it has"
+    )]
+    ImportType {
         /// Where in the bytes.
         offset: usize,
         /// The module that it is imported from.
@@ -94,12 +106,8 @@ fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
             Payload::ImportSection(imports) => {
                 for import in imports.into_imports_with_offsets() {
                     let (offset, import) = import?;
-                    let function = matches!(import.ty, TypeRef::Func(_));
-                    let name = match function {
-                        true => import.name.to_owned(),
-                        false => format!("{} (no function)", import.name),
-                    };
-                    found.imports.push((offset, import.module.to_owned(), name));
+                    let (module, name) = (import.module.to_owned(), import.name.to_owned());
+                    found.imports.push((offset, module, name));
                 }
             }
             _ => {}
@@ -155,6 +163,20 @@ impl Program {
             }
         }
         let module = Module::from_binary(engine, bytes).map_err(compile)?;
+        for ((offset, from, name), import) in found.imports.iter().zip(module.imports()) {
+            let provided = linker.get(&mut store, from, name).map_err(compile)?;
+            let same = match (provided.into_func(), import.ty()) {
+                (Some(f), ExternType::Func(wanted)) => FuncType::eq(&f.ty(&store), &wanted),
+                _ => false,
+            };
+            if !same {
+                return Err(LoadError::ImportType {
+                    offset: *offset,
+                    module: from.clone(),
+                    name: name.clone(),
+                });
+            }
+        }
         let start = module.get_export("_start");
         let start = start.as_ref().and_then(|e| e.func());
         if !start.is_some_and(|f| f.params().len() == 0 && f.results().len() == 0) {

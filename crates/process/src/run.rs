@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
 
-use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime::{AsContext, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
@@ -15,7 +15,7 @@ use everwarp_interface::{Input, Output, Pid};
 use crate::config::Config;
 use crate::exit::{Exit, Reason, TrapKind};
 use crate::limits::Limits;
-use crate::process::KillSwitch;
+use crate::process::{KillSwitch, Process};
 use crate::program::Program;
 use crate::sink::Sink;
 
@@ -27,7 +27,7 @@ pub(crate) struct ProcExit(pub(crate) u32);
 /// What belongs to one instance.
 pub(crate) struct Guest {
     pub(crate) wasi: WasiP1Ctx,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 impl Guest {
@@ -142,13 +142,9 @@ async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) ->
 }
 
 /// Runs a process to its end.
-pub(crate) async fn run(
-    pid: Pid,
-    program: &Program,
-    config: Config,
-    switch: &std::sync::Arc<KillSwitch>,
-) -> Exit {
+pub(crate) async fn run(process: &Process, program: &Program, config: Config) -> Exit {
     let begin = Instant::now();
+    let pid = process.pid;
     let streams = Streams {
         stdout: sink(config.stdout, pid, false),
         stderr: sink(config.stderr, pid, true),
@@ -156,7 +152,7 @@ pub(crate) async fn run(
     let fuel = config.fuel.unwrap_or(u64::MAX);
     let (reason, fuel_used) = match guest(config, &streams) {
         Err(message) => (host_trap(message), 0),
-        Ok(guest) => execute(program, guest, fuel, switch).await,
+        Ok(guest) => execute(program, guest, fuel, process).await,
     };
     let finish = |sink: &Option<Sink>| sink.as_ref().and_then(Sink::finish);
     Exit {
@@ -168,24 +164,26 @@ pub(crate) async fn run(
     }
 }
 
-async fn execute(
-    program: &Program,
-    guest: Guest,
-    fuel: u64,
-    switch: &std::sync::Arc<KillSwitch>,
-) -> (Reason, u64) {
+async fn execute(program: &Program, guest: Guest, fuel: u64, process: &Process) -> (Reason, u64) {
+    let switch = &process.switch;
     let pre = &program.0.pre;
     let mut store = Store::new(pre.module().engine(), guest);
     store.limiter(|guest| &mut guest.limits);
     store.set_fuel(fuel).expect("the engine counts fuel");
-    let watched = switch.clone();
-    store.epoch_deadline_callback(move |_| {
+    let (watched, live) = (switch.clone(), process.live.clone());
+    store.epoch_deadline_callback(move |store| {
+        live.look(fuel, store.as_context());
         Ok(match watched.is_thrown() {
             true => UpdateDeadline::Interrupt,
             false => UpdateDeadline::Continue(1),
         })
     });
     store.set_epoch_deadline(1);
+    let live = process.live.clone();
+    store.call_hook(move |store, hook| {
+        live.pass(fuel, store, hook);
+        Ok(())
+    });
     let mut started = false;
     let work = async {
         let instance = pre.instantiate_async(&mut store).await?;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{captured, program, run};
 use everwarp_process::{
-    Config, Host, LoadError, ProcessState, Program, Reason, SpawnError, TrapKind,
+    Config, Host, LoadError, ProcessState, Program, Reason, SpawnError, Stage, TrapKind,
 };
 
 const LOOP: &str =
@@ -134,6 +134,75 @@ fn a_kill_ends_what_is_certainly_running() {
     }
 }
 
+#[test]
+fn the_list_tells_what_each_process_does() {
+    // Fuel is made known by calls.
+    let looping = r#"(memory (export "memory") 1) (func $nothing)
+      (func (export "_start") (loop $forever (call $nothing) (br $forever)))"#;
+    let (looping, sleeping) = (program(looping), program(SLEEP));
+    let host = Host::start(std::num::NonZeroUsize::new(2)).expect("a host starts");
+    let spawn = |program| host.spawn(program, captured()).expect("it begins");
+    let (turns, sleeps, waits) = (spawn(&looping), spawn(&sleeping), spawn(&looping));
+    let stages = || {
+        let listing = host.processes(usize::MAX);
+        let stages: Vec<_> = listing
+            .rows
+            .iter()
+            .map(|r| (r.pid, r.stage.clone()))
+            .collect();
+        (listing, stages)
+    };
+    let expected = [
+        (turns, Stage::Running),
+        (sleeps, Stage::Calling),
+        (waits, Stage::Waiting),
+    ];
+    // It takes a while until the second one sleeps and the first has used any fuel.
+    let first = loop {
+        let (listing, stages) = stages();
+        if stages == expected && listing.rows[0].fuel_used > Some(0) {
+            break listing;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((first.running, first.waiting, first.ended), (2, 1, 0));
+    assert!(
+        first.rows[0]
+            .memory_bytes
+            .is_some_and(|bytes| bytes >= 1 << 16)
+    );
+    assert_eq!(
+        (first.rows[2].fuel_used, first.rows[2].memory_bytes),
+        (None, None)
+    );
+    let second = host.processes(1);
+    assert_eq!((second.rows.len(), second.total()), (1, 3));
+    assert!(
+        second.rows[0].fuel_used > first.rows[0].fuel_used,
+        "it goes on"
+    );
+    host.kill_all();
+    for pid in [turns, sleeps, waits] {
+        loop {
+            let listing = host.processes(usize::MAX);
+            let row = listing
+                .rows
+                .iter()
+                .find(|r| r.pid == pid)
+                .expect("it is there");
+            if row.stage == Stage::Ended("killed".to_owned()) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            host.wait(pid).expect("the pid is fresh").reason,
+            Reason::Killed
+        );
+    }
+    assert_eq!(host.processes(usize::MAX).total(), 0);
+}
+
 /// Grows by so many pages and exits with 1 if that was refused.
 const GROW: &str = r#"(memory (export "memory") 2)
   (func (export "_start")
@@ -206,11 +275,14 @@ fn what_is_no_program_is_refused_with_the_offset() {
     let memory = load(
         r#"(module (import "wasi_snapshot_preview1" "fd_write" (memory 1)) (func (export "_start")))"#,
     );
-    assert!(matches!(memory, Err(LoadError::Import { .. })));
+    assert!(matches!(memory, Err(LoadError::ImportType { .. })));
     let differing = load(
         r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)) (func (export "_start")))"#,
     );
-    assert!(matches!(differing, Err(LoadError::Compile(_))));
+    assert!(
+        matches!(differing, Err(LoadError::ImportType { offset, name, .. })
+        if offset > 8 && name == "fd_write")
+    );
     for text in [
         r#"(module)"#,
         r#"(module (func (export "_start") (param i32)))"#,

@@ -1,6 +1,8 @@
 //! A process, as far as the host is concerned.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -11,9 +13,65 @@ use crate::sink::{Sink, lock};
 use crate::streams::Streams;
 use crate::table::{Descriptor, OpenDir, OpenFile, Table};
 
+/// Descriptors that every process begins with.
+pub(crate) const STREAMS: usize = 3;
+
+/// A place in the table of processes.
+#[derive(Default)]
+pub(crate) enum Slot {
+    /// Nobody's.
+    #[default]
+    Free,
+    /// A process of this generation that has asked for nothing yet. Many never do, but compute, print and end.
+    Given(u32, Box<Config>),
+    /// One that has.
+    Open(Arc<Process>),
+}
+
+impl Slot {
+    /// Which process has it.
+    pub(crate) fn generation(&self) -> Option<u32> {
+        match self {
+            Self::Free => None,
+            Self::Given(generation, _) => Some(*generation),
+            Self::Open(process) => Some(process.generation),
+        }
+    }
+
+    /// The process of this slot, if it is of that generation.
+    pub(crate) fn open(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        streams: &Streams,
+    ) -> Result<Arc<Process>> {
+        if self.generation() != Some(generation) {
+            return Err(Errno::SRCH);
+        }
+        *self = match take(self) {
+            Self::Given(_, config) => {
+                let process = Process::new(slot, generation, *config, streams)?;
+                Self::Open(Arc::new(process))
+            }
+            other => other,
+        };
+        match self {
+            Self::Open(process) => Ok(Arc::clone(process)),
+            _ => Err(Errno::SRCH),
+        }
+    }
+}
+
+/// What stands before the lines of a process.
+pub(crate) fn name(slot: u32, generation: u32, given: &str) -> Cow<'_, str> {
+    match given.is_empty() {
+        true => format!("{slot}.{generation}").into(),
+        false => given.into(),
+    }
+}
+
 /// What the host keeps of a process.
 pub(crate) struct Process {
-    pub(crate) slot: u32,
     pub(crate) generation: u32,
     pub(crate) stdin: ProcessInput,
     pub(crate) stdout: Sink,
@@ -34,10 +92,7 @@ impl Process {
         config: Config,
         streams: &Streams,
     ) -> Result<Self> {
-        let name = match config.name.is_empty() {
-            true => format!("{slot}.{generation}"),
-            false => config.name,
-        };
+        let name = name(slot, generation, &config.name);
         let mut table = Table::new(config.handles);
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
@@ -52,11 +107,10 @@ impl Process {
             }))?;
         }
         Ok(Self {
-            slot,
             generation,
             stdin: ProcessInput::new(config.stdin, &streams.stdin),
-            stdout: Sink::new(config.stdout, &name, &streams.stdout, &streams.stderr),
-            stderr: Sink::new(config.stderr, &name, &streams.stderr, &streams.stderr),
+            stdout: Sink::stdout(config.stdout, &name, streams),
+            stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),
             listed: Mutex::default(),
             waits: AtomicUsize::new(0),

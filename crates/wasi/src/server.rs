@@ -187,7 +187,7 @@ impl Poller {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
                 taken += 1;
-                if taken % BATCH == 0 {
+                if taken.is_multiple_of(BATCH) {
                     self.hand_on();
                 }
             } else if taken > 0 {

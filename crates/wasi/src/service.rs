@@ -14,9 +14,9 @@ use crate::counters::{CALLS, Counters, Counts};
 use crate::errno::{Errno, Result};
 use crate::exit::{Exit, Reason};
 use crate::poll::Poll;
-use crate::process::Process;
+use crate::process::{Process, STREAMS, Slot, name};
 use crate::request::{DATA_BYTES, Reply, Request};
-use crate::sink::lock;
+use crate::sink::{Sink, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
 use crate::{dir, file, readdir};
@@ -94,7 +94,7 @@ pub(crate) enum Served {
 /// It may be asked from many threads at a time. Requests of one process that are to take effect in order must be
 /// asked in order; [`Server`](crate::Server) does so.
 pub struct Service {
-    processes: Box<[Mutex<Option<Arc<Process>>>]>,
+    slots: Box<[Mutex<Slot>]>,
     streams: Streams,
     events: Arc<dyn Events>,
     waits: Arc<Waits>,
@@ -120,7 +120,7 @@ impl Service {
             .name("everwarp-waits".into())
             .spawn(move || of_thread.run())?;
         Ok(Self {
-            processes: (0..slots).map(|_| Mutex::default()).collect(),
+            slots: (0..slots).map(|_| Mutex::default()).collect(),
             streams,
             events,
             waits,
@@ -145,24 +145,27 @@ impl Service {
         generation: u32,
         config: Config,
     ) -> std::result::Result<(), OpenError> {
-        let slots = self.processes.len();
-        let place = self.processes.get(process as usize);
-        let place = place.ok_or(OpenError::NoSuchSlot {
+        let slots = self.slots.len();
+        let slot = self.slots.get(process as usize);
+        let slot = slot.ok_or(OpenError::NoSuchSlot {
             slot: process,
             slots,
         })?;
         let (handles, directories) = (config.handles, config.directories.len());
-        let opened = Process::new(process, generation, config, &self.streams);
-        let opened = opened.map_err(|_| OpenError::TooFewHandles {
-            handles,
-            directories,
-        })?;
-        let mut place = lock(place);
-        if let Some(there) = &*place {
-            let (slot, generation) = (there.slot, there.generation);
-            return Err(OpenError::InUse { slot, generation });
+        if (handles as usize) < STREAMS + directories {
+            return Err(OpenError::TooFewHandles {
+                handles,
+                directories,
+            });
         }
-        *place = Some(Arc::new(opened));
+        let mut slot = lock(slot);
+        if let Some(generation) = slot.generation() {
+            return Err(OpenError::InUse {
+                slot: process,
+                generation,
+            });
+        }
+        *slot = Slot::Given(generation, Box::new(config));
         Ok(())
     }
 
@@ -171,10 +174,32 @@ impl Service {
     /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
     /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
     pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
-        let there = {
-            let mut place = lock(self.processes.get(process as usize)?);
-            place.take_if(|there| there.generation == generation)?
+        self.end(process, generation, reason, b"")
+    }
+
+    /// Ends a process behind the last of its standard output. If that is not taken, nobody is left to be told.
+    fn end(&self, process: u32, generation: u32, reason: Reason, last: &[u8]) -> Option<Exit> {
+        let there = match self.take(process, generation)? {
+            Slot::Free => return None,
+            Slot::Given(_, config) => {
+                let name = name(process, generation, &config.name);
+                let stdout = Sink::stdout(config.stdout, &name, &self.streams);
+                let stderr = Sink::stderr(config.stderr, &name, &self.streams);
+                if !last.is_empty() {
+                    let _ = stdout.write(last);
+                }
+                return Some(Exit {
+                    reason,
+                    fuel_left: 0,
+                    stdout: stdout.finish(),
+                    stderr: stderr.finish(),
+                });
+            }
+            Slot::Open(there) => there,
         };
+        if !last.is_empty() {
+            let _ = there.stdout.write(last);
+        }
         there.ended.store(true, SeqCst);
         self.waits.ended(&there);
         let (stdout, stderr) = (there.stdout.finish(), there.stderr.finish());
@@ -194,23 +219,30 @@ impl Service {
     /// Answers what a process waits for with `ECANCELED`, now and from now on; it stays open. For one that is
     /// being ended, so that it hears of it.
     pub fn interrupt(&self, process: u32, generation: u32) {
-        let place = self.processes.get(process as usize);
-        let there = place.and_then(|place| lock(place).clone());
-        if let Some(there) = there.filter(|there| there.generation == generation) {
+        if let Ok(there) = self.process(process, generation) {
             there.ended.store(true, SeqCst);
             self.waits.ended(&there);
         }
     }
 
-    fn process(&self, request: &Request<'_>) -> Result<Arc<Process>> {
-        let place = self
-            .processes
-            .get(request.process as usize)
-            .ok_or(Errno::SRCH)?;
-        match &*lock(place) {
-            Some(process) if process.generation == request.generation => Ok(Arc::clone(process)),
-            _ => Err(Errno::SRCH),
+    /// Empties a process's slot; nothing if it is not there.
+    fn take(&self, process: u32, generation: u32) -> Option<Slot> {
+        let mut slot = lock(self.slots.get(process as usize)?);
+        let there = slot.generation() == Some(generation);
+        there.then(|| std::mem::take(&mut *slot))
+    }
+
+    fn knows(&self, process: u32, generation: u32) -> Result {
+        let slot = self.slots.get(process as usize).ok_or(Errno::SRCH)?;
+        match lock(slot).generation() == Some(generation) {
+            true => Ok(()),
+            false => Err(Errno::SRCH),
         }
+    }
+
+    fn process(&self, process: u32, generation: u32) -> Result<Arc<Process>> {
+        let slot = self.slots.get(process as usize).ok_or(Errno::SRCH)?;
+        lock(slot).open(process, generation, &self.streams)
     }
 
     /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::later`] does. Of an
@@ -235,9 +267,13 @@ impl Service {
     /// Serves a request and tells nobody of an end.
     pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
         reply.clear();
-        let known = match request.payload.len() <= request.room.min(DATA_BYTES) {
-            true => self.process(request),
-            false => Err(Errno::INVAL),
+        let known = if request.payload.len() > request.room.min(DATA_BYTES) {
+            Err(Errno::INVAL)
+        } else if request.kind() == call::HOSTCALL_EXIT {
+            self.knows(request.process, request.generation)
+                .map(|()| None)
+        } else {
+            self.process(request.process, request.generation).map(Some)
         };
         let result = match known {
             Ok(process) => self.serve_known(process, request, reply),
@@ -274,7 +310,7 @@ impl Service {
 
     fn serve_known(
         &self,
-        process: Arc<Process>,
+        process: Option<Arc<Process>>,
         request: &Request<'_>,
         reply: &mut Reply,
     ) -> Result<Served> {
@@ -283,6 +319,9 @@ impl Service {
             Counters::add(counter, 1);
         }
         Counters::add(&self.counters.bytes_in, request.payload.len());
+        let Some(process) = process else {
+            return self.serve_exit(request);
+        };
         match kind {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
@@ -298,17 +337,19 @@ impl Service {
                     return Ok(Served::Waits(Wait::poll(process, poll)));
                 }
             }
-            call::HOSTCALL_EXIT => {
-                let reason = Reason::of(request)?;
-                let exit = self.close(request.process, request.generation, reason);
-                return Ok(Served::Ended(Exit {
-                    fuel_left: request.args[5],
-                    ..exit.ok_or(Errno::SRCH)?
-                }));
-            }
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
+    }
+
+    fn serve_exit(&self, request: &Request<'_>) -> Result<Served> {
+        let reason = Reason::of(request)?;
+        let (process, generation) = (request.process, request.generation);
+        let exit = self.end(process, generation, reason, request.payload);
+        Ok(Served::Ended(Exit {
+            fuel_left: request.args[5],
+            ..exit.ok_or(Errno::SRCH)?
+        }))
     }
 
     fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {

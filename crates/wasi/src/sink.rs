@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use everwarp_interface::{Captured, Lines, Output, tagged};
 
 use crate::errno::{Errno, Result};
+use crate::streams::Streams;
 
 /// A lock whose holder cannot leave things half done, so that a panic elsewhere does not matter.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -48,13 +49,18 @@ enum Target {
 }
 
 impl Sink {
+    /// Standard output of a process called `name`.
+    pub(crate) fn stdout(output: Output, name: &str, streams: &Streams) -> Self {
+        Self::new(output, name, &streams.stdout, &streams.stderr)
+    }
+
+    /// Standard error.
+    pub(crate) fn stderr(output: Output, name: &str, streams: &Streams) -> Self {
+        Self::new(output, name, &streams.stderr, &streams.stderr)
+    }
+
     /// The stream of a process called `name`, given the host's streams of number 1 and 2.
-    pub(crate) fn new(
-        output: Output,
-        name: &str,
-        own: &Arc<HostOutput>,
-        stderr: &Arc<HostOutput>,
-    ) -> Self {
+    fn new(output: Output, name: &str, own: &Arc<HostOutput>, stderr: &Arc<HostOutput>) -> Self {
         let (host, target) = match output {
             Output::Inherit => (own, Target::Direct),
             Output::Lines { tag, to_stderr } => {

@@ -77,6 +77,7 @@ pub(crate) fn entry(module: &Module, prefix: &str, suspending: Option<&Suspendin
     line!(out, "  mov.b32 %r, {};", crate::Trap::OutOfFuel as u32);
     line!(out, "  setp.le.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $refuse;");
+    line!(out, "  add.s64 %fuel, %fuel, -1;");
     if suspending.is_some() {
         write_resumption(&mut out);
     }
@@ -96,6 +97,7 @@ pub(crate) fn entry(module: &Module, prefix: &str, suspending: Option<&Suspendin
     // A negative fuel says that the header has been written already.
     line!(out, "  setp.lt.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $trapped;");
+    line!(out, "  add.s64 %fuel, %fuel, 1;");
     line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
     line!(out, "$trapped:");
     if suspending.is_some() {

@@ -151,6 +151,7 @@ fn write_suspension(out: &mut String) {
     line!(out, "  ld.global.b64 %d2, [%inst+{}];", abi::SAVE_END);
     line!(out, "  add.s64 %d3, %d1, {INDIRECT_FRAME};");
     line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+    line!(out, "  add.s64 %fuel, %fuel, -1;");
     let full = -1 - i64::from(Trap::StackExhausted as u32);
     line!(out, "  mov.b64 %d0, {full};");
     line!(out, "  setp.gt.u64 %p, %d3, %d2;");

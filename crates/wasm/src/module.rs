@@ -61,6 +61,8 @@ pub struct Import {
     pub name: String,
     /// What it is.
     pub kind: ImportKind,
+    /// Where it is declared, in the module's bytes.
+    pub offset: usize,
 }
 
 /// What an export names: an index in the module's space of that kind.
@@ -321,6 +323,7 @@ impl Module {
             module: import.module.to_owned(),
             name: import.name.to_owned(),
             kind,
+            offset,
         });
         Ok(())
     }

@@ -75,6 +75,101 @@ fn without_fuel_a_loop_ends() {
     assert_eq!(again.trap, Trap::OutOfFuel);
 }
 
+/// The upper half of the fuel is lowered where the lower one is zero.
+#[test]
+fn fuel_passes_from_its_upper_half_to_its_lower_one() {
+    let upper = 1i64 << 32;
+    for (more, rounds) in [
+        (0, 1),
+        (1, 1),
+        (1, 5),
+        (2, 5),
+        (1000, 2000),
+        (16_384, 40_000),
+    ] {
+        let fuel = upper + more;
+        let mut process = process(LOOP, InstanceLimits { fuel, ..LIMITS });
+        assert_eq!(call(&mut process, "spin", &[rounds]), Ok(vec![]));
+        assert_eq!(process.fuel(), fuel - rounds as i64);
+    }
+    let fuel = upper + 1;
+    let mut process = process(LOOP, InstanceLimits { fuel, ..LIMITS });
+    process.kill();
+    let trapped = call(&mut process, "spin", &[10]).expect_err("it is killed");
+    assert_eq!((trapped.trap, process.fuel()), (Trap::Killed, upper));
+}
+
+/// Where the bits of a NaN are seen that arithmetic made, it is the canonical one; and one that was not made keeps
+/// its bits.
+#[test]
+fn nans_are_canonical_wherever_they_are_seen() {
+    let text = r#"(module (memory 1)
+      (global $g (mut f32) (f32.const 0))
+      (func $pass (param f32) (result i32) (i32.reinterpret_f32 (local.get 0)))
+      (func $made (result f32) (f32.div (f32.const 0) (f32.const 0)))
+      (func $give (export "give") (param f32) (result f32) (f32.add (local.get 0) (local.get 0)))
+      (func (export "call") (param f32) (result i32) (call $pass (f32.add (local.get 0) (f32.const 1))))
+      (func (export "result") (result i32) (i32.reinterpret_f32 (call $made)))
+      (func (export "store") (param f32) (result i32) (local f32)
+        (local.set 1 (f32.sqrt (local.get 0)))
+        (f32.store (i32.const 8) (local.get 1))
+        (i32.load (i32.const 8)))
+      (func (export "tee") (param f32) (result i32) (local f32)
+        (f32.store (i32.const 8) (local.tee 1 (f32.mul (local.get 0) (local.get 0))))
+        (i32.and (i32.load (i32.const 8)) (i32.reinterpret_f32 (local.get 1))))
+      (func (export "global") (param f32) (result i32)
+        (global.set $g (f32.mul (local.get 0) (f32.const 2)))
+        (i32.reinterpret_f32 (global.get $g)))
+      (func (export "neg") (param f32) (result i32)
+        (i32.reinterpret_f32 (f32.neg (f32.sub (local.get 0) (local.get 0)))))
+      (func (export "copysign") (param f32) (result i32)
+        (i32.reinterpret_f32 (f32.copysign (f32.const 1) (f32.add (local.get 0) (local.get 0)))))
+      (func (export "select") (param f32) (result i32) (local f32)
+        (local.set 1 (f32.ceil (local.get 0)))
+        (i32.reinterpret_f32 (select (local.get 1) (f32.const 3) (i32.const 1))))
+      (func (export "select_other") (param f32) (result i32)
+        (i32.reinterpret_f32 (select (f32.ceil (local.get 0)) (local.get 0) (i32.const 0))))
+      (func (export "block") (param f32) (result i32)
+        (i32.reinterpret_f32 (block (result f32)
+          (br_if 0 (f32.floor (local.get 0)) (i32.const 1)))))
+      (func (export "loop") (param f32) (result i32) (local i32)
+        (i32.reinterpret_f32 (f32.add (local.get 0) (f32.const 0))
+          (loop (param f32) (result f32)
+            (drop) (local.get 0)
+            (br_if 0 (local.tee 1 (i32.eqz (local.get 1))))))) 
+      (func (export "demote") (param f32) (result i32)
+        (i32.reinterpret_f32 (f32.demote_f64 (f64.promote_f32 (local.get 0)))))
+      (func (export "kept") (param f32) (result i32) (local f32 i32)
+        (loop
+          (if (local.get 2) (then (local.set 1 (f32.add (local.get 1) (f32.const 1))))
+            (else (local.set 1 (local.get 0))))
+          (f32.store offset=4 (i32.shl (local.get 2) (i32.const 2)) (local.get 1))
+          (br_if 0 (i32.lt_u (local.tee 2 (i32.add (local.get 2) (i32.const 1))) (i32.const 2))))
+        (i32.sub (i32.load (i32.const 4)) (i32.load (i32.const 8))))
+      (func (export "chain") (param f32) (result i32) (local f32 f32 f32 f32)
+        (local.set 4 (local.get 3)) (local.set 3 (local.get 2)) (local.set 2 (local.get 1))
+        (local.set 1 (local.get 0)) (local.set 2 (local.get 1)) (local.set 3 (local.get 2))
+        (local.set 4 (local.get 3))
+        (i32.reinterpret_f32 (local.get 4))))"#;
+    let mut process = process(text, LIMITS);
+    let (canonical, payload) = (0x7fc0_0000, 0x7fa0_1234);
+    let mut seen = |name: &str| call(&mut process, name, &[payload]).expect("it returns")[0];
+    assert_eq!(seen("give"), canonical);
+    for name in [
+        "call", "store", "tee", "global", "select", "block", "demote",
+    ] {
+        assert_eq!(seen(name), canonical, "{name}");
+    }
+    assert_eq!(seen("neg"), canonical | 1 << 31);
+    assert_eq!(seen("copysign"), 0x3f80_0000);
+    assert_eq!(seen("select_other"), payload);
+    assert_eq!(seen("loop"), payload);
+    assert_eq!(seen("kept"), (payload - canonical) & 0xffff_ffff);
+    assert_eq!(seen("chain"), payload);
+    let made = call(&mut process, "result", &[]).expect("it returns");
+    assert_eq!(made, [canonical]);
+}
+
 #[test]
 fn without_fuel_a_recursion_ends() {
     let text = r#"(module (func $f (export "f") (call $f) (call $f)))"#;

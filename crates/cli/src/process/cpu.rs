@@ -1,6 +1,7 @@
 //! Processes on the CPU engine.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp_process::{Config, Directory, Host, Program, Reason};
@@ -48,6 +49,13 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
 
 /// Runs all of them; `each` hears of every end, in the order of beginning.
 pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
+    if plan.args.process.stack.is_some() {
+        return Err(CliError::NotOnEngine {
+            option: "--stack",
+            engine: "CPU",
+            other: "cuda",
+        });
+    }
     let threads = match plan.args.size {
         None => None,
         Some(size) => Some(NonZeroUsize::new(size as usize).ok_or(CliError::Value {
@@ -62,15 +70,27 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         source,
     })?;
     let load = begin.elapsed();
-    let host = Host::start(threads).map_err(CliError::ProcessHost)?;
+    let host = Arc::new(Host::start(threads).map_err(CliError::ProcessHost)?);
+    plan.job.begins(host.clone());
     let begin = Instant::now();
-    let pids: Vec<_> = (0..plan.instances)
-        .map(|number| host.spawn(&program, config(plan, number)))
-        .collect::<Result<_, _>>()?;
+    let mut pids = Vec::with_capacity(plan.instances as usize);
+    for number in 0..plan.instances {
+        if plan.job.signal().is_some() {
+            break;
+        }
+        let pid = host.spawn(&program, config(plan, number))?;
+        plan.job.name(&[pid], number);
+        pids.push(pid);
+    }
+    if plan.job.signal().is_some() {
+        // The last one may have come after the others were ended.
+        host.kill_all();
+    }
     for pid in pids {
         let exit = host.wait(pid).expect("nobody else waits for it");
         each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
     }
+    plan.job.is_over();
     Ok(Ran {
         engine: "cpu",
         width: host.threads(),

@@ -1,5 +1,6 @@
 //! Processes on the CUDA engine.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::{Device, Select};
@@ -59,9 +60,10 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
 /// Runs all of them; `each` hears of every end, in the order of beginning.
 pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
     if plan.args.size.is_some() {
-        return Err(CliError::NotApplicable {
+        return Err(CliError::NotOnEngine {
             option: "--size",
-            program: plan.args.program.clone(),
+            engine: "CUDA",
+            other: "cpu",
         });
     }
     let options = &plan.args.process;
@@ -87,6 +89,8 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     };
     let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
     let host = Host::start(&device, &[module], &host, Streams::inherit())?;
+    let host = Arc::new(host);
+    plan.job.begins(host.clone());
     let load = begin.elapsed();
     let begin = Instant::now();
     let strings = |number| Strings {
@@ -94,10 +98,16 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         env: options.env(number),
     };
     let pids = host.spawn_each(0, &config, (0..plan.instances).map(strings))?;
+    plan.job.name(&pids, 0);
+    if plan.job.signal().is_some() {
+        // It may have come before they did.
+        host.kill_all()?;
+    }
     for pid in pids {
         let exit = host.wait(pid)?.expect("nobody else waits for it");
         each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
     }
+    plan.job.is_over();
     Ok(Ran {
         engine: "cuda",
         width: host.places(0) as usize,

@@ -2,18 +2,24 @@
 
 mod cpu;
 mod cuda;
+mod engine;
+mod job;
 mod options;
+pub(crate) mod signal;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
 use everwarp_process::{Input, Output};
 use serde::Serialize;
 
+use job::Job;
 pub(crate) use options::Options;
 
+use crate::control::{Folder, Request, Server};
 use crate::error::CliError;
 use crate::output::print_json;
 use crate::run::Args;
@@ -33,6 +39,9 @@ struct Report {
     instances: u32,
     succeeded: u32,
     failed: u32,
+    /// Those that a signal kept from beginning; the others that it ended are among the failed ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_begun: Option<u32>,
     /// How many ended for each reason.
     reasons: BTreeMap<String, u32>,
     /// The code of a single process that ended by itself.
@@ -55,6 +64,7 @@ struct Plan<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     instances: u32,
+    job: Arc<Job>,
 }
 
 impl Plan<'_> {
@@ -111,7 +121,8 @@ struct Ran {
 }
 
 fn describe(r: &Report, on: &str) -> String {
-    let reasons: Vec<_> = r.reasons.iter().map(|(k, n)| format!("{n} {k}")).collect();
+    let mut reasons: Vec<_> = r.reasons.iter().map(|(k, n)| format!("{n} {k}")).collect();
+    reasons.extend(r.not_begun.map(|n| format!("{n} not begun")));
     format!(
         "{} processes on {on}: {}\n{:.6} s ({:.0} processes/s), {} fuel",
         r.instances,
@@ -134,6 +145,16 @@ fn on_gpu(args: &Args, instances: u32) -> Result<bool, CliError> {
     })
 }
 
+/// Lets `everwarp ps` and `everwarp kill` reach the processes. Work goes on without them where that fails.
+fn serve(job: &Arc<Job>) -> Option<Server> {
+    let job = job.clone();
+    let answers = Arc::new(move |request: Request| job.answer(&request));
+    let server = Server::start(&Folder::of_user(), answers);
+    server
+        .inspect_err(|e| eprintln!("everwarp: warning: `everwarp ps` will not find this: {e}"))
+        .ok()
+}
+
 /// Runs the module; the answer is the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
@@ -149,7 +170,10 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         path: &path,
         bytes: &bytes,
         instances,
+        job: Arc::new(Job::new(&args.program)),
     };
+    signal::listen(&plan.job)?;
+    let server = serve(&plan.job);
     let mut report = Report {
         program: args.program.clone(),
         instances,
@@ -174,7 +198,10 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         true => cuda::run(&plan, &mut each),
         false => cpu::run(&plan, &mut each),
     }?;
+    drop(server);
+    let signal = plan.job.signal();
     report.engine = ran.engine;
+    report.not_begun = signal.map(|_| instances - report.succeeded - report.failed);
     report.threads = ran.width;
     report.load_s = ran.load.as_secs_f64();
     report.elapsed_s = ran.elapsed.as_secs_f64();
@@ -183,8 +210,16 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     report.exit_code = code.filter(|_| instances == 1);
     if args.json {
         print_json(&report)?;
-    } else if instances > 1 {
+    } else if instances > 1 || signal.is_some() {
         eprintln!("{}", describe(&report, &ran.on));
+    }
+    if let Some(signal) = signal {
+        let done = report.succeeded;
+        return Err(CliError::Signal {
+            signal,
+            done,
+            instances,
+        });
     }
     match (first, report.exit_code) {
         // The system has room for 8 bits, and a code of 256 must not look like success.

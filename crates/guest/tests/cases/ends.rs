@@ -1,9 +1,11 @@
 //! The ways in which processes end.
 
-use everwarp_guest::{Config, Host, Reason};
+use std::time::Instant;
+
+use everwarp_guest::{Config, Host, Reason, Stage};
 use libtest_mimic::Failed;
 
-use super::{config, normal, number, run, same, wait};
+use super::{PATIENCE, config, normal, number, run, same, wait};
 
 pub(super) fn exit_codes(host: &Host) -> Result<(), Failed> {
     normal(&run(host, "ends", &config(&["-"]))?, 0)?;
@@ -103,4 +105,54 @@ pub(super) fn stale_pids(host: &Host) -> Result<(), Failed> {
     host.kill(pid)?;
     host.kill(again)?;
     same(wait(host, again)?.reason, Reason::Killed)
+}
+
+/// What the host tells of processes that loop, wait for the host, wait for a place and have ended.
+pub(super) fn listing(host: &Host) -> Result<(), Failed> {
+    let ended = host.spawn(number("sum"), &config(&[]))?;
+    let looping = host.spawn(number("ends"), &config(&["l"]))?;
+    let places = host.places(number("sleep")) as usize;
+    let sleeping = host.spawn_many(number("sleep"), &config(&[]), places + 3)?;
+    let begin = Instant::now();
+    let expected = |pid| match pid {
+        pid if pid == ended => Stage::Ended("exit code 0".to_owned()),
+        pid if pid == looping => Stage::Running,
+        pid if sleeping[places..].contains(&pid) => Stage::Waiting,
+        _ => Stage::Calling,
+    };
+    let listing = loop {
+        let listing = host.processes(usize::MAX)?;
+        let mut rows = listing.rows.iter();
+        if rows.all(|row| row.stage == expected(row.pid)) {
+            break listing;
+        }
+        if begin.elapsed() > PATIENCE {
+            let (waiting, running) = (listing.waiting, listing.running);
+            return Err(format!("{waiting} wait, {running} have places").into());
+        }
+    };
+    eprintln!("listing {} processes: {:?}", listing.rows.len(), {
+        let begin = Instant::now();
+        host.processes(usize::MAX)?;
+        begin.elapsed()
+    });
+    same(
+        (listing.running, listing.waiting, listing.ended),
+        (places + 1, 3, 1),
+    )?;
+    same(listing.rows.len(), places + 5)?;
+    for row in &listing.rows {
+        let placed = matches!(row.stage, Stage::Running | Stage::Calling);
+        same(
+            row.memory_bytes.is_some_and(|bytes| bytes >= 1 << 16),
+            placed,
+        )?;
+    }
+    same(host.processes(2)?.rows.len(), 2)?;
+    host.kill_all()?;
+    normal(&wait(host, ended)?, 0)?;
+    for pid in sleeping.into_iter().chain([looping]) {
+        same(wait(host, pid)?.reason, Reason::Killed)?;
+    }
+    same(host.processes(usize::MAX)?.total(), 0)
 }

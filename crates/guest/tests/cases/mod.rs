@@ -47,6 +47,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("kill_a_wait", ends::kill_a_wait),
     ("kill_in_the_queue", ends::kill_in_the_queue),
     ("stale_pids", ends::stale_pids),
+    ("listing", ends::listing),
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),

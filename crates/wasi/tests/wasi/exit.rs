@@ -46,6 +46,28 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
 }
 
 #[test]
+fn the_last_of_the_output_may_come_with_the_exit() {
+    let (world, process) = World::with_process();
+    process.get(call::HOSTCALL_OUTPUT, &[1], "first, ");
+    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[5], "refused");
+    process.get(call::HOSTCALL_EXIT, &[0, 0], "and last");
+    assert_eq!(world.stdout.text(), "first, and last");
+    let config = Config {
+        stdout: Output::Capture { limit: 5 },
+        ..Config::default()
+    };
+    world
+        .open(2, 1, config)
+        .get(call::HOSTCALL_EXIT, &[0, 0], "too long");
+    let told = world.told.exits(2);
+    let captured = Captured {
+        bytes: b"too l".to_vec(),
+        refused: true,
+    };
+    assert_eq!(told[1].2.stdout, Some(captured));
+}
+
+#[test]
 fn what_was_captured_comes_with_the_exit() {
     let (world, _) = World::with_process();
     let config = Config {

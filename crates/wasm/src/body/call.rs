@@ -19,7 +19,7 @@ impl Body<'_> {
                 self.write_not_returned(failed, site);
             }
         }
-        self.reload_memory();
+        self.has_called();
     }
 
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
@@ -33,7 +33,7 @@ impl Body<'_> {
         let site = self.emit_call("%inst", ty, &target, Some(index), suspends);
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
-        self.reload_memory();
+        self.has_called();
 
         // -1: the callee has trapped; -2: it is suspended. Less: nothing could be called, and this is where.
         line!(self.cold, "{failed}:");
@@ -134,6 +134,14 @@ impl Body<'_> {
         let pred = self.fresh_pred();
         line!(self.text, "  setp.eq.s64 {pred}, {reg}, 0;");
         self.push_test(pred);
+    }
+
+    /// Finds out anew what a callee may have changed.
+    fn has_called(&mut self) {
+        self.reload_memory();
+        if !self.open_loops.is_empty() {
+            self.find_limit();
+        }
     }
 
     /// Reads the memory's length again, after what may have raised it.

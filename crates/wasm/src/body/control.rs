@@ -5,7 +5,7 @@ use wasmparser::{BlockType, BrTable};
 use super::nan::Nan;
 use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
 use crate::types::{parts, placed};
-use crate::{CompileError, Trap, ValueType, abi};
+use crate::{CompileError, Trap, ValueType};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -96,9 +96,7 @@ impl Body<'_> {
         let frame = self.frames.last_mut().expect("the loop was opened");
         frame.target_regs = regs;
         let target = frame.target;
-        self.join(target);
         self.open_loop(target);
-        self.safepoint();
         Ok(())
     }
 
@@ -284,40 +282,6 @@ impl Body<'_> {
         line!(self.text, "  min.u32 {bounded}, {index}, {last};");
         line!(self.text, "{targets}: .branchtargets {};", list.join(", "));
         line!(self.text, "  brx.idx {bounded}, {targets};");
-    }
-
-    /// Takes one unit of fuel, and now and then looks whether there is any left and whether to go on.
-    ///
-    /// One test serves both: fuel passes every number, so it reaches zero at a multiple of the
-    /// interval.
-    pub(super) fn safepoint(&mut self) {
-        self.traps = true;
-        let (slow, back) = (self.fresh_label(), self.fresh_label());
-        let mask = abi::KILL_INTERVAL - 1;
-        line!(self.text, "  add.s64 %fuel, %fuel, -1;");
-        line!(self.text, "  and.b64 %st, %fuel, {mask};");
-        line!(self.text, "  setp.eq.s64 %sp, %st, 0;");
-        line!(self.text, "  @%sp bra {slow};");
-        line!(self.text, "{back}:");
-        let (kill, offset) = (abi::KILL, self.offset);
-        line!(self.cold, "{slow}:");
-        self.write_way_in();
-        line!(self.cold, "  mov.b32 %to, {offset};");
-        line!(self.cold, "  mov.b32 %tc, {};", Trap::OutOfFuel as u32);
-        line!(self.cold, "  setp.eq.s64 %sp, %fuel, 0;");
-        line!(self.cold, "  @%sp bra $T;");
-        line!(
-            self.cold,
-            "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
-        );
-        line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
-        if self.preempted() {
-            self.write_yield(back);
-        } else {
-            line!(self.cold, "  @%sp bra {back};");
-        }
-        line!(self.cold, "  mov.b32 %tc, {};", Trap::Killed as u32);
-        line!(self.cold, "  bra $T;");
     }
 
     pub(super) fn unreachable(&mut self) {

@@ -52,8 +52,10 @@ impl Body<'_> {
             if provided.suspends {
                 self.call_device(ty, &provided.symbol);
             } else {
+                line!(self.text, "  add.s64 %fuel, %fuel, 1;");
                 self.emit_call("%inst", ty, &provided.symbol, None, false);
                 line!(self.text, "  @%sp bra $U;");
+                line!(self.text, "  add.s64 %fuel, %fuel, -1;");
             }
             self.end();
             return;
@@ -90,19 +92,22 @@ impl Body<'_> {
         let cold = &mut self.cold;
         line!(cold, "  ld.global.b32 %tc, [{other}+{}];", abi::TRAP);
         line!(cold, "  ld.global.b64 %fuel, [{other}+{}];", abi::FUEL);
+        line!(cold, "  add.s64 %fuel, %fuel, -1;");
         line!(cold, "  mov.b32 %to, 0;");
         line!(cold, "  bra $T;");
     }
 
     /// Calls device code that may suspend. It is called again with the same arguments, and with the fuel
-    /// that is left.
+    /// that is left, which is one more than compiled functions pass on.
     fn call_device(&mut self, ty: &FunctionType, symbol: &str) {
         let kept = self.fresh(true);
+        line!(self.text, "  add.s64 %fuel, %fuel, 1;");
         line!(self.text, "  mov.b64 {kept}, %fuel;");
         let site = self.emit_call("%inst", ty, symbol, None, true);
         let site = site.expect("a call that may suspend has a site");
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
+        line!(self.text, "  add.s64 %fuel, %fuel, -1;");
         self.write_not_returned(failed, site);
         let (mut before, mut after) = (note(CallState::Waiting), String::new());
         line!(before, "  st.global.b64 [%inst+{}], {kept};", abi::FUEL);
@@ -135,7 +140,7 @@ impl Body<'_> {
         if self.calls {
             // Written last, because only now is it known that the function calls: it then takes part
             // in recursion, so its entry is a safepoint and counts towards the depth.
-            self.safepoint();
+            self.entry_safepoint();
             if self.preempted() {
                 self.at_entry();
             }
@@ -162,6 +167,9 @@ impl Body<'_> {
             }
         }
         line!(out, "  .reg .b64 %inst, %fuel, %mem, %len, %st;");
+        if self.stops {
+            line!(out, "  .reg .b32 %fl, %fh, %ft, %lim;");
+        }
         if !sites.is_empty() {
             line!(out, "  .reg .b64 %sv, %sn;");
         }
@@ -214,6 +222,9 @@ impl Body<'_> {
             line!(out, "  bra $T;");
         }
         line!(out, "$T:");
+        line!(out, "  add.s64 %fuel, %fuel, 1;");
+        // A look at the fuel comes here, which has not taken its unit yet.
+        line!(out, "$S:");
         line!(out, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP);
         line!(out, "  mov.b32 %tc, {};", self.function);
         line!(out, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP_FUNCTION);

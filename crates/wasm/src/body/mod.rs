@@ -14,6 +14,7 @@ mod convert;
 mod dispatch;
 mod finish;
 mod float;
+mod fuel;
 mod integer;
 mod memory;
 mod nan;
@@ -175,6 +176,8 @@ pub(crate) struct Body<'m> {
     uses_memory: bool,
     calls: bool,
     traps: bool,
+    /// It has a safepoint.
+    stops: bool,
     /// Types and tables that are called indirectly.
     indirect: BTreeSet<(u32, u32)>,
     /// Where the function may be suspended.
@@ -238,6 +241,7 @@ impl<'m> Body<'m> {
             uses_memory: false,
             calls: false,
             traps: false,
+            stops: false,
             indirect: BTreeSet::new(),
             sites: Vec::new(),
             loops: Vec::new(),

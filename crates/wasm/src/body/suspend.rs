@@ -180,29 +180,6 @@ impl Body<'_> {
         site.after_restore = after_restore;
     }
 
-    /// In a safepoint's cold part, where `%tc` is the kill word and `%sp` says whether it is zero: goes on
-    /// `back` there, or is suspended, or falls through to be killed.
-    pub(super) fn write_yield(&mut self, back: Label) {
-        let site = self.add_site(back, Vec::new());
-        let slice = abi::SLICE;
-        let (kill, yields) = (self.fresh_label(), site.save());
-        let cold = &mut self.cold;
-        line!(cold, "  @!%sp bra {kill};");
-        line!(cold, "  ld.global.b32 %tc, [%inst+{slice}];");
-        line!(cold, "  add.s32 %tc, %tc, -1;");
-        line!(cold, "  st.global.b32 [%inst+{slice}], %tc;");
-        line!(cold, "  setp.ne.s32 %sp, %tc, 0;");
-        line!(cold, "  @%sp bra {back};");
-        line!(cold, "  bra {yields};");
-        line!(cold, "{kill}:");
-        line!(cold, "  setp.eq.s32 %sp, %tc, {};", abi::YIELD as i32);
-        line!(cold, "  @%sp bra {yields};");
-        let (mut before, mut after) = (note(abi::CallState::Preempted), String::new());
-        line!(before, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
-        line!(after, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
-        self.around(site, before, after);
-    }
-
     /// The site added last is the safepoint at the function's entry: behind it the function takes its level
     /// of the depth, which a function that goes on has taken already.
     pub(super) fn at_entry(&mut self) {
@@ -252,6 +229,7 @@ impl Body<'_> {
         line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_BASE);
         line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
         line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(out, "  add.s64 %fuel, %fuel, -1;");
         line!(out, "  bra $K{};", Trap::StackExhausted as u32);
         line!(out, "$R:");
         if calls {

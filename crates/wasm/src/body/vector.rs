@@ -106,14 +106,14 @@ impl Body<'_> {
     /// The 64 bits of two registers.
     pub(super) fn join_words(&mut self, low: Reg, high: Reg) -> Reg {
         let reg = self.fresh(true);
-        line!(self.text, "  mov.b64 {reg}, {{{low},{high}}};");
+        line!(self.text, "  mov.b64 {reg}, {{{low}, {high}}};");
         reg
     }
 
     /// The two halves of 64 bits.
     pub(super) fn split_words(&mut self, wide: Reg) -> [Reg; 2] {
         let (low, high) = (self.fresh(false), self.fresh(false));
-        line!(self.text, "  mov.b64 {{{low},{high}}}, {wide};");
+        line!(self.text, "  mov.b64 {{{low}, {high}}}, {wide};");
         [low, high]
     }
 

@@ -7,23 +7,26 @@
 //! 7 to 17 times as long.
 //!
 //! It costs a running loop nothing, since the way in is through the safepoint that every loop has. The fuel
-//! says that the function is on its way: [`ON_ITS_WAY`], less the one unit that the safepoint takes, is a
-//! multiple of the interval, so what is rarely reached is reached, and finds there what fuel never is.
+//! says that the function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so what is rarely reached
+//! is reached, and finds there what fuel never is.
 
+use super::fuel::LoopLabels;
 use super::suspend::{Site, SiteId};
 use super::{Body, Label, line};
 use crate::abi;
 
 /// The fuel of a function that is on its way into a loop.
-const ON_ITS_WAY: i64 = 1 - (1 << 62);
+const ON_ITS_WAY: i64 = -(1 << 62);
 
 /// The number of a loop, from 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct LoopId(usize);
 
-/// A loop of a function that may be suspended.
+/// A loop, and the sites in it if the function may be suspended.
 pub(super) struct Loop {
-    header: Label,
+    /// Where it is entered.
+    entry: Label,
+    labels: LoopLabels,
     within: Option<LoopId>,
     /// The first site that is in it.
     first: usize,
@@ -45,46 +48,53 @@ enum To {
 }
 
 impl Body<'_> {
-    /// A loop begins, whose safepoint follows.
+    /// A loop begins.
     pub(super) fn open_loop(&mut self, header: Label) {
-        if self.suspending.is_none() {
-            return;
-        }
+        let within = self.open_loops.last().copied();
+        let id = self.loops.len();
+        let entry = self.fresh_label();
+        let labels = self.begin_loop_safepoint(header, entry);
+        let written = self.write_way_in(id);
+        // Its own safepoint is gone on at by way of its entry, so that site is not within it.
+        self.end_look(&labels);
         let first = self.sites.len();
         self.loops.push(Loop {
-            header,
-            within: self.open_loops.last().copied(),
+            entry,
+            labels,
+            within,
             first,
             end: first,
-            written: 0..0,
+            written,
         });
-        self.open_loops.push(LoopId(self.loops.len() - 1));
+        self.open_loops.push(LoopId(id));
     }
 
-    /// In the cold part of a safepoint, before anything else: the way into the loop, if it is one's.
-    pub(super) fn write_way_in(&mut self) {
-        let Some(&LoopId(id)) = self.open_loops.last() else {
-            return;
-        };
+    /// In the cold part of a loop's safepoint, before anything else: the way into the loop, if it is one's.
+    fn write_way_in(&mut self, id: usize) -> std::ops::Range<usize> {
         let begin = self.cold.len();
-        line!(self.cold, "  setp.lt.s64 %sp, %fuel, 0;");
-        line!(self.cold, "  @%sp bra $D{id};");
-        self.loops[id].written = begin..self.cold.len();
+        if self.suspending.is_some() {
+            line!(self.cold, "  setp.lt.s64 %sp, %fuel, 0;");
+            line!(self.cold, "  @%sp bra $D{id};");
+        }
+        begin..self.cold.len()
     }
 
     /// A loop ends.
     pub(super) fn close_loop(&mut self) {
-        let Some(LoopId(id)) = self.open_loops.pop() else {
-            return;
-        };
+        let LoopId(id) = self.open_loops.pop().expect("the loop was opened");
         let end = self.sites.len();
         let this = &mut self.loops[id];
         this.end = end;
-        if this.first == end {
+        let has_way_in = this.first < end;
+        if !has_way_in {
             // Nobody is on the way into it. Loops that are still open have theirs before this.
             let written = std::mem::take(&mut this.written);
-            self.cold.replace_range(written, "");
+            if !written.is_empty() {
+                self.cold.replace_range(written, "");
+            }
         }
+        let labels = self.loops[id].labels;
+        self.write_next(&labels, has_way_in);
     }
 
     /// The ways from the function's beginning, and from that of each loop.
@@ -99,7 +109,7 @@ impl Body<'_> {
             ways[index(site.within)].push(Way { first, to });
         }
         for inner in self.loops.iter().filter(|l| l.first < l.end) {
-            let (first, to) = (inner.first, To::Loop(inner.header));
+            let (first, to) = (inner.first, To::Loop(inner.entry));
             ways[index(inner.within)].push(Way { first, to });
         }
         let mut labels = 0;
@@ -126,7 +136,7 @@ fn write_search(out: &mut String, ways: &[Way], labels: &mut usize) {
     if let [way] = ways {
         match &way.to {
             To::Site(site) => line!(out, "  bra {};", site.restore()),
-            To::Loop(header) => line!(out, "  bra {header};"),
+            To::Loop(entry) => line!(out, "  bra {entry};"),
         }
         return;
     }

@@ -33,18 +33,21 @@
 ;; {
 ;;   .reg .b64 %d<2>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
+;;   .reg .b32 %fl, %fh, %ft, %lim;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
-;;   add.s64 %fuel, %fuel, -1;
-;;   and.b64 %st, %fuel, 16383;
-;;   setp.eq.s64 %sp, %st, 0;
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   and.b32 %ft, %fl, 16383;
+;;   setp.eq.s32 %sp, %ft, 0;
 ;;   @%sp bra $L1;
-;; $L2:
+;; $L3:
+;;   add.s32 %fl, %fl, -1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   setp.eq.s32 %sp, %depth, 0;
-;;   @%sp bra $L3;
+;;   @%sp bra $L4;
 ;;   add.s32 %depth, %depth, -1;
 ;;   {
 ;;   .param .b64 ci;
@@ -73,19 +76,31 @@
 ;;   mov.b32 %to, 49;
 ;;   mov.b32 %tc, 11;
 ;;   setp.eq.s64 %sp, %fuel, 0;
-;;   @%sp bra $T;
+;;   @%sp bra $S;
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   setp.eq.s32 %sp, %fl, 0;
+;;   @%sp add.s32 %fh, %fh, -1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   ld.relaxed.sys.global.b32 %tc, [%inst+12];
 ;;   setp.eq.s32 %sp, %tc, 0;
 ;;   @%sp bra $L2;
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   setp.eq.s32 %sp, %fl, 0;
+;;   @%sp add.s32 %fh, %fh, 1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   mov.b32 %tc, 12;
-;;   bra $T;
-;; $L3:
+;;   bra $S;
+;; $L2:
+;;   bra $L3;
+;; $L4:
 ;;   mov.b32 %to, 49;
 ;;   bra $K10;
 ;; $K10:
 ;;   mov.b32 %tc, 10;
 ;;   bra $T;
 ;; $T:
+;;   add.s64 %fuel, %fuel, 1;
+;; $S:
 ;;   st.global.b32 [%inst+0], %tc;
 ;;   mov.b32 %tc, 1;
 ;;   st.global.b32 [%inst+4], %tc;

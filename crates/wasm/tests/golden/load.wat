@@ -48,6 +48,8 @@
 ;;   mov.b32 %tc, 5;
 ;;   bra $T;
 ;; $T:
+;;   add.s64 %fuel, %fuel, 1;
+;; $S:
 ;;   st.global.b32 [%inst+0], %tc;
 ;;   mov.b32 %tc, 0;
 ;;   st.global.b32 [%inst+4], %tc;

@@ -14,6 +14,7 @@
 ;;   .reg .b64 %d<5>;
 ;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
+;;   .reg .b32 %fl, %fh, %ft, %lim;
 ;;   .reg .b32 %depth, %tc, %to;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
@@ -21,12 +22,17 @@
 ;;   ld.param.b32 %depth, [depth];
 ;;   ld.param.b64 %d0, [a0];
 ;;   mov.b64 %d2, 0;
+;; $L2:
+;;   cvt.u32.u64 %ft, %fuel;
+;; $L4:
+;;   and.b32 %lim, %ft, -16384;
 ;; $L1:
-;;   add.s64 %fuel, %fuel, -1;
-;;   and.b64 %st, %fuel, 16383;
-;;   setp.eq.s64 %sp, %st, 0;
-;;   @%sp bra $L2;
-;; $L3:
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   setp.eq.s32 %sp, %fl, %lim;
+;;   @%sp bra $L3;
+;; $L6:
+;;   add.s32 %fl, %fl, -1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   add.s64 %d3, %d2, %d0;
 ;;   mov.b64 %d2, %d3;
 ;;   sub.s64 %d4, %d0, 1;
@@ -38,17 +44,30 @@
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d1;
 ;;   ret;
-;; $L2:
+;; $L3:
 ;;   mov.b32 %to, 36;
 ;;   mov.b32 %tc, 11;
 ;;   setp.eq.s64 %sp, %fuel, 0;
-;;   @%sp bra $T;
+;;   @%sp bra $S;
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   setp.eq.s32 %sp, %fl, 0;
+;;   @%sp add.s32 %fh, %fh, -1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   ld.relaxed.sys.global.b32 %tc, [%inst+12];
 ;;   setp.eq.s32 %sp, %tc, 0;
-;;   @%sp bra $L3;
+;;   @%sp bra $L5;
+;;   mov.b64 {%fl, %fh}, %fuel;
+;;   setp.eq.s32 %sp, %fl, 0;
+;;   @%sp add.s32 %fh, %fh, 1;
+;;   mov.b64 %fuel, {%fl, %fh};
 ;;   mov.b32 %tc, 12;
-;;   bra $T;
+;;   bra $S;
+;; $L5:
+;;   add.s32 %ft, %fl, -1;
+;;   bra $L4;
 ;; $T:
+;;   add.s64 %fuel, %fuel, 1;
+;; $S:
 ;;   st.global.b32 [%inst+0], %tc;
 ;;   mov.b32 %tc, 0;
 ;;   st.global.b32 [%inst+4], %tc;

@@ -376,6 +376,6 @@ fn a_loop_runs_the_same_instructions_whether_it_can_be_preempted_or_not() {
     let (off, on) = (emitted(false), emitted(true));
     assert!(on.len() > off.len());
     let loops = hot(&off, "f0");
-    assert!(loops.len() > 30 && loops.iter().filter(|l| l.contains("add.s64 %fuel")).count() == 2);
+    assert!(loops.len() > 30 && loops.iter().filter(|l| l.contains("add.s32 %fl")).count() == 2);
     assert_eq!(hot(&on, "f0"), loops);
 }

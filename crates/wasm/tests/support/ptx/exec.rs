@@ -155,6 +155,15 @@ impl Interpreter {
                 let result = name.compute(values[0], values[1], values[2])?;
                 frame.registers[*to] = Some(mask(result, registers[*to].bits));
             }
+            Op::Split { to, from } => {
+                let number = read(frame, *from)?;
+                frame.registers[to[0]] = Some(mask(number, 32));
+                frame.registers[to[1]] = Some(number >> 32);
+            }
+            Op::Join { to, from } => {
+                let number = read(frame, from[0])? | (read(frame, from[1])? << 32);
+                frame.registers[*to] = Some(number);
+            }
             Op::Load { ty, to, at } => {
                 let bytes = ty.bits as usize / 8;
                 let raw = match *at {
@@ -191,15 +200,6 @@ impl Interpreter {
                         to.copy_from_slice(&value.to_le_bytes()[..bytes]);
                     }
                 }
-            }
-            Op::Join { to, from } => {
-                let (low, high) = (read(frame, from[0])?, read(frame, from[1])?);
-                frame.registers[*to] = Some(high << 32 | low);
-            }
-            Op::Split { to, from } => {
-                let both = read(frame, *from)?;
-                frame.registers[to[0]] = Some(both & 0xffff_ffff);
-                frame.registers[to[1]] = Some(both >> 32);
             }
             Op::Atomic {
                 action,

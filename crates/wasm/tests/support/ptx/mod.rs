@@ -57,6 +57,15 @@ pub(crate) enum Op {
         args: [Operand; 4],
         count: usize,
     },
+    /// The halves of a number of 64 bits, the lower one first.
+    Split {
+        to: [usize; 2],
+        from: usize,
+    },
+    Join {
+        to: usize,
+        from: [usize; 2],
+    },
     Load {
         ty: Type,
         to: usize,
@@ -66,16 +75,6 @@ pub(crate) enum Op {
         ty: Type,
         at: Address,
         value: Operand,
-    },
-    /// A register of 64 bits from two of 32.
-    Join {
-        to: usize,
-        from: [usize; 2],
-    },
-    /// The two halves of a register of 64 bits.
-    Split {
-        to: [usize; 2],
-        from: usize,
     },
     Atomic {
         action: atomic::Action,

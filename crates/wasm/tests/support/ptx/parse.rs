@@ -283,7 +283,6 @@ impl<'i> Parser<'i> {
                 });
             }
             "call" => return self.call(rest),
-            "mov.b64" if rest.contains('{') => return self.halves(rest),
             _ => {}
         }
         if let Some(name) = name.strip_prefix("atom.acquire.gpu.global.") {
@@ -291,6 +290,9 @@ impl<'i> Parser<'i> {
         }
         if name.starts_with("ld.") || name.starts_with("st.") {
             return self.access(name, rest);
+        }
+        if name == "mov.b64" && rest.contains('{') {
+            return self.halves(rest);
         }
         let mut parts = rest.split(", ");
         let to = self.reg(parts.next().ok_or("no target")?)?;
@@ -313,6 +315,26 @@ impl<'i> Parser<'i> {
             args,
             count,
         })
+    }
+
+    /// A move between a register of 64 bits and two of 32.
+    fn halves(&self, rest: &str) -> Result<Op, String> {
+        let two = |text: &str| {
+            let (low, high) = text.split_once(", ").ok_or("two halves")?;
+            let halves = [self.reg(low)?, self.reg(high)?];
+            let narrow = |r: &usize| self.function.registers[*r].bits == 32;
+            match halves.iter().all(narrow) {
+                true => Ok(halves),
+                false => Err("a half that has not 32 bits".to_owned()),
+            }
+        };
+        if let Some((halves, from)) = rest.strip_prefix('{').and_then(|r| r.split_once("}, ")) {
+            let (to, from) = (two(halves)?, self.reg(from)?);
+            return Ok(Op::Split { to, from });
+        }
+        let (to, halves) = rest.split_once(", {").ok_or("two halves")?;
+        let (to, from) = (self.reg(to)?, two(halves.trim_end_matches('}'))?);
+        Ok(Op::Join { to, from })
     }
 
     fn access(&mut self, name: &str, rest: &str) -> Result<Op, String> {
@@ -339,30 +361,6 @@ impl<'i> Parser<'i> {
             (_, Operand::Reg(to)) => Ok(Op::Load { ty, to, at }),
             _ => Err("a load into a number".to_owned()),
         }
-    }
-
-    /// `{a,b}, c` or `c, {a,b}`.
-    fn halves(&self, rest: &str) -> Result<Op, String> {
-        let (to, from) = rest.split_once(", ").ok_or("a move of one operand")?;
-        let pair = |text: &str| -> Result<[usize; 2], String> {
-            let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}'));
-            let (low, high) = text.and_then(|t| t.split_once(',')).ok_or("no pair")?;
-            let pair = [self.reg(low)?, self.reg(high)?];
-            match pair.map(|r| self.function.registers[r].bits) {
-                [32, 32] => Ok(pair),
-                _ => Err("halves of other sizes".to_owned()),
-            }
-        };
-        let wide = |text: &str| match self.reg(text) {
-            Ok(r) if self.function.registers[r].bits != 64 => Err("not 64 bits".to_owned()),
-            other => other,
-        };
-        if to.starts_with('{') {
-            let (to, from) = (pair(to)?, wide(from)?);
-            return Ok(Op::Split { to, from });
-        }
-        let (to, from) = (wide(to)?, pair(from)?);
-        Ok(Op::Join { to, from })
     }
 
     fn address(&self, space: &str, at: &str) -> Result<Address, String> {

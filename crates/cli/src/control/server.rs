@@ -1,0 +1,185 @@
+//! The engine's side of the socket.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::folder::{ControlError, Folder};
+use super::{Answer, Request};
+
+/// A longer request is refused.
+const REQUEST_MOST: usize = 4096;
+/// How long a request may take to come.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+/// How long an answer may take to be read.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// More connections than this at a time are not served.
+const CONNECTIONS: usize = 16;
+
+/// What answers requests.
+pub(crate) type Answers = dyn Fn(Request) -> Answer + Send + Sync;
+
+/// Serves a socket until it is dropped, and removes it then.
+pub(crate) struct Server {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to listen for requests to this process.
+    pub(crate) fn start(folder: &Folder, answers: Arc<Answers>) -> Result<Self, ControlError> {
+        folder.make()?;
+        let path = folder.socket(std::process::id());
+        let failed = |source| ControlError::Folder {
+            path: path.clone(),
+            source,
+        };
+        // What is there was left by a process that had this number before.
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || listen(&listener, &stopped, &answers))
+            .map_err(failed)?;
+        Ok(Self {
+            path,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Wakes the thread; if that fails, it stays where it is until the process ends.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        drop(std::fs::remove_file(&self.path));
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            drop(thread.join());
+        }
+    }
+}
+
+fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // Out of descriptors, most likely: others may give some back.
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
+            open.fetch_sub(1, Ordering::AcqRel);
+            continue;
+        }
+        let (answers, counted) = (answers.clone(), open.clone());
+        let mut stream = stream;
+        let serve = move || {
+            // Whoever has gone away, or is too slow, gets nothing.
+            drop(serve(&mut stream, &*answers));
+            // Before the stream is closed: who sees that may come again.
+            counted.fetch_sub(1, Ordering::AcqRel);
+        };
+        let builder = std::thread::Builder::new().name("control".to_owned());
+        if builder.spawn(serve).is_err() {
+            open.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// What is left of a time, as sockets want it: never nothing.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+/// Reads a line of limited length within a limited time, however its bytes are spread.
+pub(super) fn read_line(
+    stream: &mut UnixStream,
+    most: usize,
+    time: Duration,
+) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + time;
+    let mut line = Vec::new();
+    let mut piece = [0; 64 << 10];
+    loop {
+        stream.set_read_timeout(Some(left(until)?))?;
+        let count = match stream.read(&mut piece) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            count => count?,
+        };
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let piece = &piece[..count];
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        line.extend_from_slice(&piece[..end.unwrap_or(count)]);
+        if line.len() > most {
+            let text = format!("more than {most} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        if end.is_some() {
+            return Ok(line);
+        }
+    }
+}
+
+/// Writes all of it within a limited time.
+pub(super) fn write_line(
+    stream: &mut UnixStream,
+    mut line: &[u8],
+    time: Duration,
+) -> io::Result<()> {
+    let until = Instant::now() + time;
+    while !line.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(line) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            count => line = &line[count?..],
+        }
+    }
+    Ok(())
+}
+
+/// A message as it goes through the socket.
+pub(super) fn encode(message: &impl serde::Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("numbers and strings are always JSON");
+    line.push(b'\n');
+    line
+}
+
+fn serve(stream: &mut UnixStream, answers: &Answers) -> io::Result<()> {
+    let answer = match read_line(stream, REQUEST_MOST, REQUEST_TIME) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => refuse(format!("the request has {e}")),
+        line => match serde_json::from_slice(&line?) {
+            Ok(request) => answers(request),
+            Err(e) => refuse(format!("the request is not understood: {e}")),
+        },
+    };
+    write_line(stream, &encode(&answer), ANSWER_TIME)
+}
+
+fn refuse(reason: String) -> Answer {
+    Answer::Refused { reason }
+}

@@ -1,0 +1,169 @@
+//! `everwarp ps` and `everwarp kill`.
+
+use serde::Serialize;
+
+use crate::control::{Answer, ControlError, Engine, Folder, Request, ask, engines};
+use crate::error::CliError;
+use crate::output::{print, print_json};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PsArgs {
+    /// Only the engine of this number: the operating system's of its `everwarp run`.
+    #[arg(long, value_name = "N")]
+    engine: Option<u32>,
+    /// How many processes of each engine are shown: first those that run, then those that wait for a place, then
+    /// those that have ended.
+    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "all")]
+    most: u32,
+    /// Show all processes.
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct KillArgs {
+    /// The process: SLOT.GENERATION, as `everwarp ps` shows it.
+    #[arg(value_name = "PID", value_parser = pid)]
+    pid: String,
+    /// The engine's number, where several run.
+    #[arg(long, value_name = "N")]
+    engine: Option<u32>,
+}
+
+fn pid(text: &str) -> Result<String, everwarp_interface::NoPid> {
+    let pid: everwarp_interface::Pid = text.parse()?;
+    Ok(pid.to_string())
+}
+
+/// What `ps --json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    engines: Vec<Engine>,
+    /// Engines that run and did not say what.
+    silent: Vec<Silent>,
+}
+
+#[derive(Debug, Serialize)]
+struct Silent {
+    os_pid: u32,
+    reason: String,
+}
+
+fn list(numbers: &[u32]) -> String {
+    let texts: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    texts.join(", ")
+}
+
+/// The engines that run, or the one that was asked for.
+fn chosen(folder: &Folder, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
+    let all = engines(folder)?;
+    match engine {
+        None => Ok(all),
+        Some(_) if all.is_empty() => Err(ControlError::NoEngine),
+        Some(engine) if !all.contains(&engine) => {
+            let known = list(&all);
+            Err(ControlError::UnknownEngine { engine, known })
+        }
+        Some(engine) => Ok(vec![engine]),
+    }
+}
+
+/// Lists engines and their processes.
+pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
+    let folder = Folder::of_user();
+    let most = if args.all { u32::MAX } else { args.most };
+    let mut report = Report {
+        engines: Vec::new(),
+        silent: Vec::new(),
+    };
+    for engine in chosen(&folder, args.engine)? {
+        match ask(&folder, engine, &Request::List { most }) {
+            Ok(Some(Answer::Listing(engine))) => report.engines.push(engine),
+            // It has ended since.
+            Ok(None) => {}
+            Ok(Some(other)) => report.silent.push(Silent {
+                os_pid: engine,
+                reason: format!("it answered {other:?}"),
+            }),
+            Err(e) => report.silent.push(Silent {
+                os_pid: engine,
+                reason: e.to_string(),
+            }),
+        }
+    }
+    match args.json {
+        true => print_json(&report),
+        false => print(describe(&report).trim_end()),
+    }
+}
+
+/// Bytes as a reader takes them in at a glance.
+fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count}"),
+        1024..0x10_0000 => format!("{:.1}K", count as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1}M", count as f64 / 1_048_576.0),
+        _ => format!("{:.1}G", count as f64 / 1_073_741_824.0),
+    }
+}
+
+fn describe(report: &Report) -> String {
+    if report.engines.is_empty() && report.silent.is_empty() {
+        return "no engine runs".to_owned();
+    }
+    let mut text = String::new();
+    for e in &report.engines {
+        text += &format!(
+            "engine {}: {} on {}, {:.1} s: {} running, {} waiting for a place, {} ended\n",
+            e.os_pid, e.module, e.engine, e.age_s, e.running, e.waiting, e.ended
+        );
+        if !e.processes.is_empty() {
+            let (pid, instance, fuel, memory) = ("PID", "INSTANCE", "FUEL", "MEMORY");
+            text += &format!("{pid:>10} {instance:>10} {fuel:>14} {memory:>8}  STATE\n");
+        }
+        let dash = || "-".to_owned();
+        for p in &e.processes {
+            text += &format!(
+                "{:>10} {:>10} {:>14} {:>8}  {}\n",
+                p.pid,
+                p.instance.map_or_else(dash, |n| n.to_string()),
+                p.fuel_used.map_or_else(dash, |n| n.to_string()),
+                p.memory_bytes.map_or_else(dash, bytes),
+                p.state
+            );
+        }
+        if e.left_out > 0 {
+            text += &format!("{} more are not shown: --all shows them\n", e.left_out);
+        }
+    }
+    for s in &report.silent {
+        text += &format!("engine {}: {}\n", s.os_pid, s.reason);
+    }
+    text
+}
+
+/// Asks a process to end.
+pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
+    let folder = Folder::of_user();
+    let engine = match chosen(&folder, args.engine)?[..] {
+        [] => return Err(ControlError::NoEngine.into()),
+        [engine] => engine,
+        ref several => {
+            let known = list(several);
+            return Err(ControlError::WhichEngine { known }.into());
+        }
+    };
+    let pid = args.pid.clone();
+    let request = Request::Kill { pid: pid.clone() };
+    match ask(&folder, engine, &request)? {
+        Some(Answer::Asked) => Ok(()),
+        Some(Answer::NoProcess) | None => Err(ControlError::NoProcess { engine, pid }.into()),
+        Some(other) => {
+            let reason = format!("{other:?}");
+            Err(ControlError::Garbled { engine, reason }.into())
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! `everwarp ps` and `everwarp kill`, on engines that run.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Writes a line and loops.
+const LOOP: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1) (data (i32.const 16) "on\n") (func $nothing)
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 3))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (loop $forever (call $nothing) (br $forever))))"#;
+
+/// A folder for sockets and modules that no other test sees.
+struct World(tempfile::TempDir);
+
+/// An engine that is ended with its test.
+struct Engine(Child);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        command
+            .args(args)
+            .env("XDG_RUNTIME_DIR", self.0.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the command starts")
+    }
+
+    /// Starts an engine of two threads with so many processes, and waits until two of them run.
+    fn engine(&self, instances: u32) -> Engine {
+        let module = self.0.path().join("loop.wasm");
+        let bytes = wat::parse_str(LOOP).expect("the text is right");
+        std::fs::write(&module, bytes).expect("the folder is writable");
+        let (module, instances) = (
+            module.to_str().expect("a plain path"),
+            instances.to_string(),
+        );
+        let mut child = self
+            .command(&["run", module, "--engine", "cpu", "--size", "2"])
+            .args(["--instances", &instances])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut lines = [0; 6];
+        let stdout = child.stdout.as_mut().expect("it is piped");
+        stdout.read_exact(&mut lines).expect("two processes run");
+        assert_eq!(&lines, b"on\non\n");
+        Engine(child)
+    }
+
+    fn socket(&self, engine: &Engine) -> PathBuf {
+        self.0
+            .path()
+            .join(format!("everwarp/{}.sock", engine.0.id()))
+    }
+
+    fn ps(&self, args: &[&str]) -> Value {
+        let output = self.run(&[&["ps", "--json"], args].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("one object")
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is text")
+}
+
+/// The words of a report, which is wrapped to the width of a terminal.
+fn words(bytes: &[u8]) -> String {
+    let words = text(bytes).split_whitespace().filter(|w| *w != "│");
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Sends bytes to a socket and reads what comes back.
+fn talk(socket: &Path, bytes: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(socket).expect("somebody listens");
+    // Who sends too much is answered before all of it is read.
+    drop(stream.write_all(bytes));
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it answers");
+    serde_json::from_slice(&answer).expect("one object")
+}
+
+#[test]
+fn processes_are_listed_and_killed() {
+    let world = World::new();
+    assert_eq!(world.ps(&[])["engines"], Value::Array(Vec::new()));
+    let none = world.run(&["kill", "0.1"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(words(&none.stderr).contains("no engine runs"));
+
+    let engine = world.engine(5);
+    let number = engine.0.id().to_string();
+    let listed = world.ps(&["--engine", &number]);
+    let found = &listed["engines"][0];
+    assert_eq!(found["os_pid"], engine.0.id());
+    assert_eq!(found["engine"], "cpu");
+    assert_eq!(
+        (&found["running"], &found["waiting"]),
+        (&2.into(), &3.into())
+    );
+    assert_eq!(
+        (&found["ended"], &found["left_out"]),
+        (&0.into(), &0.into())
+    );
+    let rows = found["processes"].as_array().expect("a list");
+    assert_eq!(rows.len(), 5);
+    for (n, row) in rows.iter().enumerate() {
+        assert_eq!(row["pid"], format!("{n}.1"));
+        assert_eq!(row["instance"], n);
+        let running = n < 2;
+        let state = if running {
+            "running"
+        } else {
+            "waiting for a place"
+        };
+        assert_eq!(row["state"], state);
+        assert_eq!(row["fuel_used"].as_u64().is_some_and(|f| f > 0), running);
+        assert_eq!(row["memory_bytes"].as_u64(), running.then_some(1 << 16));
+    }
+    let short = world.ps(&["--most", "1"]);
+    let short = &short["engines"][0];
+    assert_eq!(short["left_out"], 4);
+    assert_eq!(short["processes"].as_array().map(Vec::len), Some(1));
+    let shown = world.run(&["ps", "--most", "1"]);
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("2 running, 3 waiting for a place, 0 ended"),
+        "{shown}"
+    );
+    assert!(shown.contains("4 more are not shown"), "{shown}");
+
+    for pid in ["0.1", "1.1", "2.1", "3.1", "4.1"] {
+        let killed = world.run(&["kill", pid]);
+        assert!(killed.status.success(), "{killed:?}");
+    }
+    let mut engine = engine;
+    let status = engine.0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1));
+    let mut told = Vec::new();
+    let stderr = engine.0.stderr.as_mut().expect("it is piped");
+    stderr.read_to_end(&mut told).expect("it has ended");
+    assert!(text(&told).contains("5 killed"), "{}", text(&told));
+    assert!(!world.socket(&engine).exists(), "it is removed at the end");
+}
+
+#[test]
+fn a_wrong_name_is_an_error() {
+    let world = World::new();
+    let (one, two) = (world.engine(2), world.engine(2));
+    let which = world.run(&["kill", "0.1"]);
+    assert_eq!(which.status.code(), Some(1));
+    let told = words(&which.stderr);
+    for engine in [&one, &two] {
+        assert!(told.contains(&engine.0.id().to_string()), "{told}");
+    }
+    let number = one.0.id().to_string();
+    for pid in ["7.1", "0.2"] {
+        let missing = world.run(&["kill", pid, "--engine", &number]);
+        assert_eq!(missing.status.code(), Some(1));
+        assert!(words(&missing.stderr).contains(&format!("no process {pid}")));
+    }
+    for pid in ["x", "1", "-1.1"] {
+        let wrong = world.run(&["kill", "--engine", &number, "--", pid]);
+        assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    }
+    let other = world.run(&["ps", "--engine", "4294967295"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(words(&other.stderr).contains("no engine 4294967295"));
+}
+
+#[test]
+fn an_engine_that_was_killed_is_not_listed() {
+    let world = World::new();
+    let mut killed = world.engine(2);
+    let left = world.engine(2);
+    killed.0.kill().expect("it runs");
+    killed.0.wait().expect("it ends");
+    assert!(
+        world.socket(&killed).exists(),
+        "it had no time to remove it"
+    );
+    let listed = world.ps(&[]);
+    let engines = listed["engines"].as_array().expect("a list");
+    assert_eq!(engines.len(), 1);
+    assert_eq!(engines[0]["os_pid"], left.0.id());
+    assert_eq!(listed["silent"], Value::Array(Vec::new()));
+    assert!(!world.socket(&killed).exists(), "what is stale is removed");
+}
+
+#[test]
+fn hostile_requests_are_refused_and_nobody_else_notices() {
+    let world = World::new();
+    let engine = world.engine(2);
+    let socket = world.socket(&engine);
+    for (bytes, says) in [
+        (b"\n".to_vec(), "not understood"),
+        (b"{}\n".to_vec(), "not understood"),
+        (b"\xff\xfe\n".to_vec(), "not understood"),
+        (
+            b"{\"ask\":\"list\",\"most\":-1}\n".to_vec(),
+            "not understood",
+        ),
+        (
+            b"{\"ask\":\"list\",\"most\":1,\"x\":1}\n".to_vec(),
+            "not understood",
+        ),
+        (
+            b"{\"ask\":\"kill\",\"pid\":\"../0.1\"}\n".to_vec(),
+            "is no process",
+        ),
+        (
+            [b"[".repeat(4096), b"\n".to_vec()].concat(),
+            "not understood",
+        ),
+        (vec![b'x'; 5000], "more than 4096 bytes"),
+    ] {
+        let answer = talk(&socket, &bytes);
+        assert_eq!(answer["answer"], "refused", "{answer}");
+        assert!(
+            answer["reason"].as_str().is_some_and(|r| r.contains(says)),
+            "{answer}"
+        );
+    }
+    // Connections that say nothing are given up after a while, and beyond some there are no more.
+    let silent: Vec<_> = (0..40)
+        .map(|_| UnixStream::connect(&socket).expect("somebody listens"))
+        .collect();
+    for mut stream in silent {
+        let mut nothing = Vec::new();
+        assert_eq!(stream.read_to_end(&mut nothing).expect("it is closed"), 0);
+    }
+    assert_eq!(world.ps(&[])["engines"][0]["running"], 2);
+}
+
+#[test]
+fn a_folder_that_others_could_change_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let folder = world.0.path().join("everwarp");
+    std::fs::create_dir(&folder).expect("the folder is writable");
+    let mode = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&folder, mode).expect("it is ours");
+    let refused = world.run(&["ps"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused.stderr).contains("not a folder of yours alone"));
+    // Work goes on, with a warning.
+    let module = world.0.path().join("end.wasm");
+    let bytes = wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#);
+    std::fs::write(&module, bytes.expect("the text is right")).expect("the folder is writable");
+    let ran = world.run(&["run", module.to_str().expect("a plain path")]);
+    assert!(ran.status.success());
+    assert!(text(&ran.stderr).contains("`everwarp ps` will not find this"));
+    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0);
+}

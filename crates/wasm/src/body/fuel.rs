@@ -1,0 +1,169 @@
+//! Safepoints: fuel, the kill word and preemption.
+//!
+//! While a function runs, `%fuel` is one less than what is left, so that a safepoint looks before it takes: it
+//! stops where the fuel is a multiple of the interval, and at zero there is none left. That is one comparison with
+//! `%lim`, the next multiple below. A callee spends fuel of its own, so the limit is found again behind every call
+//! within a loop. Only the lower half is counted down; where it has come to zero, which is a multiple, the upper
+//! half is lowered beforehand.
+//!
+//! **A loop's way out and in again.** What a loop does where it stops is no part of it: the way back is through a
+//! preheader, where the limit is found anew. ptxas then sees two loops, and the inner one has but a comparison, a
+//! branch that is not taken and a subtraction. With a way back into the middle, as one would write it first, ptxas
+//! takes the look for a part of the loop that lanes may part in, and puts a barrier around it in every round. On an
+//! H200 integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield
+//! to other warps in each round. The price is that lanes of a warp which stop at different times wait for each
+//! other, once in each interval.
+//!
+//! A loop in which a call may suspend is gone into by way of its safepoint (`ways.rs`); so the way back goes to
+//! behind it there, since else such a loop would have two entries.
+
+use super::suspend::note;
+use super::{Body, Label, line};
+use crate::{CallState, Trap, abi};
+
+/// The labels of a loop's safepoint.
+#[derive(Clone, Copy)]
+pub(super) struct LoopLabels {
+    /// Where the loop is entered, with `%ft` set.
+    preheader: Label,
+    /// In the cold text: where it goes on after a look.
+    next: Label,
+    /// Behind the look.
+    behind: Label,
+}
+
+/// Lower half of the fuel that rounds down to the next multiple of the interval.
+const MULTIPLE: i64 = -(abi::KILL_INTERVAL as i64);
+
+impl Body<'_> {
+    /// The limit for what is left of the fuel.
+    pub(super) fn find_limit(&mut self) {
+        line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
+        line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
+    }
+
+    /// Takes one unit. The halves of the fuel are in `%fl` and `%fh`.
+    fn take_one(text: &mut String) {
+        line!(text, "  add.s32 %fl, %fl, -1;");
+        line!(text, "  mov.b64 %fuel, {{%fl, %fh}};");
+    }
+
+    /// Before a unit is taken at a multiple of the interval: lowers the upper half if the lower one is zero.
+    fn borrow(text: &mut String, by: i32) {
+        line!(text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(text, "  setp.eq.s32 %sp, %fl, 0;");
+        line!(text, "  @%sp add.s32 %fh, %fh, {by};");
+        line!(text, "  mov.b64 %fuel, {{%fl, %fh}};");
+    }
+
+    /// The safepoint at the function's entry. The caller says what else is done there.
+    pub(super) fn entry_safepoint(&mut self) {
+        let (slow, next, behind) = (self.fresh_label(), self.fresh_label(), self.fresh_label());
+        line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(self.text, "  and.b32 %ft, %fl, {};", abi::KILL_INTERVAL - 1);
+        line!(self.text, "  setp.eq.s32 %sp, %ft, 0;");
+        line!(self.text, "  @%sp bra {slow};");
+        line!(self.text, "{behind}:");
+        Self::take_one(&mut self.text);
+        line!(self.cold, "{slow}:");
+        self.write_look(next, next, "");
+        line!(self.cold, "{next}:");
+        line!(self.cold, "  bra {behind};");
+    }
+
+    /// The beginning of a loop, up to what is repeated; and that of its cold part, of which [`Self::end_look`] is the
+    /// rest.
+    pub(super) fn begin_loop_safepoint(&mut self, header: Label, entry: Label) -> LoopLabels {
+        let (slow, preheader) = (self.fresh_label(), self.fresh_label());
+        let (next, behind) = (self.fresh_label(), self.fresh_label());
+        line!(self.text, "{entry}:");
+        line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
+        line!(self.text, "{preheader}:");
+        line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
+        self.join(header);
+        line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(self.text, "  setp.eq.s32 %sp, %fl, %lim;");
+        line!(self.text, "  @%sp bra {slow};");
+        line!(self.text, "{behind}:");
+        Self::take_one(&mut self.text);
+        line!(self.cold, "{slow}:");
+        LoopLabels {
+            preheader,
+            next,
+            behind,
+        }
+    }
+
+    /// What a loop's safepoint looks at.
+    pub(super) fn end_look(&mut self, labels: &LoopLabels) {
+        let restored = "  add.s32 %ft, %fl, -1;\n";
+        self.write_look(labels.next, labels.preheader, restored);
+    }
+
+    /// How a loop goes on after a look, when it has ended and it is known whether there is a way into it by its
+    /// safepoint.
+    pub(super) fn write_next(&mut self, labels: &LoopLabels, has_way_in: bool) {
+        let cold = &mut self.cold;
+        line!(cold, "{}:", labels.next);
+        if has_way_in {
+            line!(cold, "  add.s32 %lim, %lim, {MULTIPLE};");
+            line!(cold, "  bra {};", labels.behind);
+        } else {
+            line!(cold, "  add.s32 %ft, %fl, -1;");
+            line!(cold, "  bra {};", labels.preheader);
+        }
+    }
+
+    /// Looks whether there is fuel left and whether to go on, `next` then. What is preempted here goes on at
+    /// `resume`, behind that text, which finds the halves of its fuel in `%fl` and `%fh`.
+    fn write_look(&mut self, next: Label, resume: Label, restored: &str) {
+        self.traps = true;
+        self.stops = true;
+        let (kill, offset) = (abi::KILL, self.offset);
+        line!(self.cold, "  mov.b32 %to, {offset};");
+        line!(self.cold, "  mov.b32 %tc, {};", Trap::OutOfFuel as u32);
+        line!(self.cold, "  setp.eq.s64 %sp, %fuel, 0;");
+        line!(self.cold, "  @%sp bra $S;");
+        // Now rather than on the way back, or ptxas keeps the fuel as it was in every round.
+        Self::borrow(&mut self.cold, -1);
+        line!(
+            self.cold,
+            "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
+        );
+        line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
+        if self.preempted() {
+            self.write_yield(next, resume, restored);
+        } else {
+            line!(self.cold, "  @%sp bra {next};");
+        }
+        Self::borrow(&mut self.cold, 1);
+        line!(self.cold, "  mov.b32 %tc, {};", Trap::Killed as u32);
+        line!(self.cold, "  bra $S;");
+    }
+
+    /// Where `%tc` is the kill word and `%sp` says whether it is zero: goes on `next` there, or is suspended, or
+    /// falls through to be killed.
+    fn write_yield(&mut self, next: Label, resume: Label, restored: &str) {
+        let site = self.add_site(resume, Vec::new());
+        let slice = abi::SLICE;
+        let (kill, yields) = (self.fresh_label(), site.save());
+        let cold = &mut self.cold;
+        line!(cold, "  @!%sp bra {kill};");
+        line!(cold, "  ld.global.b32 %tc, [%inst+{slice}];");
+        line!(cold, "  add.s32 %tc, %tc, -1;");
+        line!(cold, "  st.global.b32 [%inst+{slice}], %tc;");
+        line!(cold, "  setp.ne.s32 %sp, %tc, 0;");
+        line!(cold, "  @%sp bra {next};");
+        line!(cold, "  bra {yields};");
+        line!(cold, "{kill}:");
+        line!(cold, "  setp.eq.s32 %sp, %tc, {};", abi::YIELD as i32);
+        line!(cold, "  @%sp bra {yields};");
+        let (mut before, mut after) = (note(CallState::Preempted), String::new());
+        Self::borrow(&mut before, 1);
+        line!(before, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+        line!(after, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        Self::borrow(&mut after, -1);
+        after.push_str(restored);
+        self.around(site, before, after);
+    }
+}
