@@ -185,7 +185,7 @@ impl Host {
                     bytes.resize(begin - 4 * ends.len(), 0);
                     let entries = ends.iter().rev().map(End::entry);
                     bytes.extend(entries.flat_map(u32::to_le_bytes));
-                    bytes.append(&mut strings::encode(&strings)?);
+                    strings::encode(&strings, &mut bytes)?;
                     last = Some((strings, begin as u64));
                     begin as u64
                 }
@@ -266,6 +266,20 @@ impl Host {
         let (strings, offsets) = self.strings(each, &ends)?;
         // What somebody reads while it is written goes out at once.
         let collects = !matches!(config.stdout, Output::Inherit);
+        let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
+        let tagged = tagged(config.stdout) || tagged(config.stderr);
+        let wasi = |name| {
+            Arc::new(everwarp_wasi::Config {
+                name,
+                directories: config.directories.clone(),
+                stdin: config.stdin.clone(),
+                stdout: config.stdout,
+                stderr: config.stderr,
+                handles: config.handles.max(3 + config.directories.len() as u32),
+            })
+        };
+        // Only tags say the name; without them all have the same.
+        let nameless = wasi(String::new());
         let mut state = self.shared.state();
         let mut pids = Vec::with_capacity(offsets.len());
         for (instance, strings_at) in offsets.into_iter().enumerate() {
@@ -277,14 +291,10 @@ impl Host {
                 flags: if collects { PROCESS_COLLECTS } else { 0 },
                 instance: instance as u32,
                 ends: Arc::clone(&ends),
-                wasi: Box::new(everwarp_wasi::Config {
-                    name: pid.to_string(),
-                    directories: config.directories.clone(),
-                    stdin: config.stdin.clone(),
-                    stdout: config.stdout,
-                    stderr: config.stderr,
-                    handles: config.handles.max(3 + config.directories.len() as u32),
-                }),
+                wasi: match tagged {
+                    true => wasi(pid.to_string()),
+                    false => Arc::clone(&nameless),
+                },
             };
             state.entries[pid.slot() as usize].phase = Phase::Queued(job);
             state.lines[module].waiting.push_back(pid);

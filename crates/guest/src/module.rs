@@ -148,7 +148,7 @@ impl Link for Wasi {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
         wasi::import_type(module, name)
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, Directory};
+use crate::config::Config;
 use crate::errno::{Errno, Result};
 use crate::process::{Process, Slot};
 use crate::request::Request;
@@ -10,23 +10,17 @@ use crate::service::Service;
 use crate::sink::lock;
 use crate::streams::Streams;
 
-/// What a process hands down.
-pub(crate) struct Inheritance {
-    pub(crate) directories: Vec<Directory>,
-    pub(crate) handles: u32,
-}
-
 impl Process {
     /// A process with this one's streams and directories. Its input is at the end: two that read one stream would
     /// race for its bytes.
     fn child(&self, slot: u32, generation: u32, streams: &Streams) -> Result<Self> {
         let config = Config {
-            directories: self.hands_down.directories.clone(),
-            handles: self.hands_down.handles,
+            directories: self.given.directories.clone(),
+            handles: self.given.handles,
             ..Config::default()
         };
         let name = format!("{slot}.{generation}");
-        let child = Self::new(slot, generation, config, streams)?;
+        let child = Self::new(slot, generation, &Arc::new(config), streams)?;
         Ok(Self {
             stdout: self.stdout.shared(&name),
             stderr: self.stderr.shared(&name),
