@@ -9,7 +9,7 @@ use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::kin::{
     CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel, DevHostOp, DevKin, DevModule, DevWorld,
-    MESSAGE_BYTES, NAME_BYTES,
+    FREE_STACKS, FREE_STRIDE, MESSAGE_BYTES, NAME_BYTES,
 };
 use crate::module::Loaded;
 use crate::places::Places;
@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct World {
     /// Where the host writes what it asks of channels, and reads what it receives.
     pub(crate) mailbox: Buffer<u8>,
+    _stacks: Vec<Buffer<u64>>,
     _kept: Vec<Buffer<u8>>,
 }
 
@@ -65,7 +66,7 @@ impl World {
         let mut kin = Vec::with_capacity(total as usize);
         let mut links = vec![0; 4 * total as usize];
         let mut records = Vec::new();
-        let mut tables = Vec::new();
+        let (mut tables, mut stacks) = (Vec::new(), Vec::new());
         for (number, (module, of)) in modules.iter().zip(places).enumerate() {
             for slot in 0..of.total() {
                 let mut one = DevKin {
@@ -80,6 +81,13 @@ impl World {
                 kin.push(one);
             }
             let ids = of.first + of.count..of.first + of.total();
+            let mut free = vec![0; (FREE_STACKS * FREE_STRIDE) as usize];
+            for stack_of in 0..FREE_STACKS {
+                let its = ids.clone().rev();
+                let its = its.filter(|id| id % FREE_STACKS == stack_of);
+                free[(stack_of * FREE_STRIDE) as usize] = stack(its, &mut links);
+            }
+            let free = engine.buffer_from(&free)?;
             let mut name = [0; NAME_BYTES as usize];
             let name_bytes = module.name.len();
             // A longer name than processes can give is nobody's.
@@ -98,11 +106,12 @@ impl World {
                 start_head: of.instance.task(program::START).build().head,
                 run_head: of.instance.task(program::RUN).build().head,
                 table: DevPtr::new(table.ptr().address()),
-                free: stack(ids.rev(), &mut links),
+                free: free.ptr(),
                 memory_limit: of.memory_limit,
                 reserved: 0,
             });
             tables.push(table);
+            stacks.push(free);
         }
         let channel_count = config.channels.max(1);
         let mut channel_links = vec![0; 4 * channel_count as usize];
@@ -142,6 +151,7 @@ impl World {
         kept.append(&mut tables);
         Ok(Self {
             mailbox,
+            _stacks: stacks,
             _kept: kept,
         })
     }

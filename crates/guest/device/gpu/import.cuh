@@ -29,8 +29,8 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   DevProcess* p = of(i);
   DevWorld* world = p->table->world;
   const Memory m(i);
-  DevModule& of_child = world->modules[module];
-  const u32 place = ew::stack_pop(&of_child.free, world->place_links);
+  const DevModule& of_child = world->modules[module];
+  const u32 place = process::take_place(world, of_child);
   if (place == ew::NONE) return GPU_LIMIT;
   DevKin* child = kin(world, place);
   const DevProcessTable& t = *of_child.table;

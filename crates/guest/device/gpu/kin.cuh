@@ -24,6 +24,18 @@ __device__ __forceinline__ void begin_kin(const DevProcessTable& t, const DevSpa
   if (k->parent == 0) k->root = (u32)pid;
 }
 
+// Takes a free place of a module, of the stack of this block first; NONE if there is none.
+__device__ __noinline__ u32 take_place(const DevWorld* world, const DevModule& m) {
+  for (u32 k = 0; k < FREE_STACKS; k++) {
+    const u32 place = ew::stack_pop(m.free + (blockIdx.x + k) % FREE_STACKS * FREE_STRIDE, world->place_links);
+    if (place != ew::NONE) return place;
+  }
+  return ew::NONE;
+}
+__device__ __forceinline__ void give_place(const DevWorld* world, const DevModule& m, u32 place) {
+  ew::stack_push(m.free + blockIdx.x % FREE_STACKS * FREE_STRIDE, world->place_links, place);
+}
+
 // Asks for the end of a child.
 __device__ __noinline__ void kill_child(const DevWorld* world, u32 place) {
   const DevKin* k = kin(world, place);
@@ -50,7 +62,7 @@ __device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& 
   ended = Ended{child->status, child->code, child->fuel};
   k->children[entry] = 0;
   ew::add(&kin(world, k->root)->descendants, ~0u, ew::relaxed, ew::gpu);
-  ew::stack_push(&world->modules[child->module].free, world->place_links, place);
+  give_place(world, world->modules[child->module], place);
   return true;
 }
 

@@ -161,3 +161,24 @@ pub(super) fn output_of_children(host: &Host) -> Result<(), Failed> {
         "child\nchild\nchild\nparent\n".to_owned(),
     )
 }
+
+/// The guests that use them, with what they print on the CPU engine.
+pub(super) fn guests(host: &Host) -> Result<(), Failed> {
+    let pipeline = "1229 primes below 10000, sum 5736396\nthree processes ended\n";
+    let mut kv: String = (0..8)
+        .map(|n| format!("client {n}: 34 puts, 100 gets, 100 adds\n"))
+        .collect();
+    kv += "129 keys, counter 42400, digest 35e13f31cf9b7e09\n";
+    for (name, expected) in [("pipeline", pipeline), ("kv", &kv)] {
+        for count in [1, 20] {
+            let begin = Instant::now();
+            for pid in host.spawn_many(number(name), &config(&[]), count)? {
+                let exit = wait(host, pid)?;
+                normal(&exit, 0)?;
+                same(text(&exit.stdout), expected.to_owned())?;
+            }
+            eprintln!("{count} of {name}: {:?}", begin.elapsed());
+        }
+    }
+    Ok(())
+}

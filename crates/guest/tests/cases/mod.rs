@@ -36,6 +36,15 @@ modules!(
     "reads"
 );
 
+/// Guests, which come behind them.
+pub(crate) const GUESTS: &[(&str, &[u8])] = &[
+    (
+        "pipeline",
+        include_bytes!("../../../../guests/built/pipeline.wasm"),
+    ),
+    ("kv", include_bytes!("../../../../guests/built/kv.wasm")),
+];
+
 /// All cases.
 pub(crate) const ALL: &[(&str, Case)] = &[
     ("hello", streams::hello),
@@ -65,6 +74,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("output_of_children", channels::output_of_children),
     ("children", channels::children),
     ("bombs", channels::bombs),
+    ("guests", channels::guests),
     ("a_hundred_thousand", many::a_hundred_thousand),
 ];
 
@@ -73,7 +83,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CAPTURE: Output = Output::Capture { limit: 1 << 20 };
 
 fn number(module: &str) -> usize {
-    let found = MODULES.iter().position(|(name, _)| *name == module);
+    let texts = MODULES.iter().map(|(name, _)| *name);
+    let mut all = texts.chain(GUESTS.iter().map(|(name, _)| *name));
+    let found = all.position(|name| name == module);
     found.unwrap_or_else(|| panic!("there is no module {module}"))
 }
 
