@@ -36,8 +36,11 @@ __device__ __forceinline__ void post_write(const Call& c, const Buffers& b, u32 
   c.post(call);
 }
 
-__device__ __forceinline__ void expect_read(const Call& c, const Buffers& b) {
-  if (b.count != 0) c.expect(b.from(b.first()), b.first_length());
+// Says where a read goes; answers how much may come.
+__device__ __forceinline__ u32 expect_read(const Call& c, const Buffers& b) {
+  const u32 bytes = min(b.first_length(), c.room());
+  if (b.count != 0) c.expect(b.from(b.first()), bytes);
+  return bytes;
 }
 
 // Takes the answer of a read.
@@ -124,7 +127,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh(wasi::most(b.bytes))) {
+  if (c.fresh_part(wasi::most(b.bytes))) {
     c.arg(0, fd);
     wasi::post_write(c, b, HOSTCALL_FD_WRITE);
   }
@@ -137,7 +140,7 @@ WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh(wasi::most(b.bytes))) {
+  if (c.fresh_part(wasi::most(b.bytes))) {
     c.args(fd, offset);
     wasi::post_write(c, b, HOSTCALL_FD_PWRITE);
   }
@@ -156,9 +159,8 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh(b.first_length())) {
-    c.args(fd, b.first_length());
-    wasi::expect_read(c, b);
+  if (c.fresh_part(b.first_length())) {
+    c.args(fd, wasi::expect_read(c, b));
     c.post_long(HOSTCALL_FD_READ);
   }
   if (!c.answered()) PARK;
@@ -169,11 +171,11 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh(b.first_length())) {
-    c.args(fd, b.first_length(), offset);
-    wasi::expect_read(c, b);
+  if (c.fresh_part(b.first_length())) {
+    const u32 bytes = wasi::expect_read(c, b);
+    c.args(fd, bytes, offset);
     // A long reply comes by a warp, which takes less time than to wait for it and copy it here.
-    if (b.first_length() >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
+    if (bytes >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
     else c.post(HOSTCALL_FD_PREAD);
   }
   if (!c.answered()) PARK;
@@ -186,12 +188,13 @@ WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   const wasi::Memory m(i);
   if (const u32 e = m.check(buffer, length, 1); e != wasi::OK) return {fuel, e, 0};
   while (true) {
-    const u32 asked = min(length - c.p->progress, HOSTCALL_DATA_BYTES);
-    if (c.fresh(asked)) {
-      c.args(fd, asked, cookie, c.p->progress);
+    if (c.fresh_part(min(length - c.p->progress, HOSTCALL_DATA_BYTES))) {
+      c.expect(buffer + c.p->progress, min(length - c.p->progress, c.room()));
+      c.args(fd, c.p->reply_most, cookie, c.p->progress);
       c.post(HOSTCALL_FD_READDIR);
     }
     if (!c.answered()) PARK;
+    const u32 asked = c.p->reply_most;
     u32 e = c.error();
     u32 got = 0;
     if (e == wasi::OK) {

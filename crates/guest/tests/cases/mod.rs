@@ -30,7 +30,8 @@ modules!(
     "neighbour",
     "sum",
     "calls",
-    "reads"
+    "reads",
+    "pieces"
 );
 
 /// All cases.
@@ -53,6 +54,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
+    ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
     ("a_hundred_thousand", many::a_hundred_thousand),
 ];
