@@ -63,11 +63,11 @@ impl Tails {
             // The validator reports what cannot be read.
             while let Ok(operator) = operators.read() {
                 match operator {
-                    Operator::ReturnCall { function_index: f } => {
-                        if (f as usize) < module.functions.len() {
-                            this.add_caller(module, function).add(f);
-                            this.reserve(&module.function_type(f).params);
-                        }
+                    Operator::ReturnCall { function_index: f }
+                        if (f as usize) < module.functions.len() =>
+                    {
+                        this.add_caller(module, function).add(f);
+                        this.reserve(&module.function_type(f).params);
                     }
                     Operator::ReturnCallIndirect { type_index, .. } => {
                         if let Some(&ty) = module.canonical.get(type_index as usize) {
