@@ -12,10 +12,15 @@ use everwarp_interface::Pid;
 use crate::exit::{Exit, Reason};
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Phase, Running, State};
+use crate::state::{Line, Phase, Running, State};
 
 /// How often a failed engine is looked for while nothing ends.
 const LOOK: Duration = Duration::from_millis(100);
+/// Processes of a module that are started together: so many that each warp has some, and no more, because the
+/// first ones run while the next are made ready.
+const BATCH: usize = 1 << 13;
+/// How long the dispatcher gathers places that become free one by one.
+const GATHER: Duration = Duration::from_micros(50);
 /// Long enough for a wait to look at the engine itself, not only at what was submitted.
 const GLANCE: Duration = Duration::from_micros(200);
 
@@ -108,14 +113,20 @@ impl Shared {
             if state.stop {
                 return;
             }
+            if state.lines.iter().all(Line::soon_more) {
+                drop(state);
+                std::thread::sleep(GATHER);
+                state = self.state();
+            }
             let modules = 0..self.places.len();
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
+            let more: Vec<_> = state.lines.iter().map(Line::startable).collect();
             drop(state);
-            for (places, batch) in self.places.iter().zip(batches) {
+            for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
                 if batch.is_empty() {
                     continue;
                 }
-                match places.start(&self.engine, &batch) {
+                match places.start(&self.engine, &batch, more) {
                     Ok(started) => last = started.or(last),
                     Err(e) => self.fail(&e),
                 }
@@ -140,7 +151,7 @@ impl Shared {
     fn place(&self, state: &mut State, module: usize) -> Vec<Start> {
         let mut batch = Vec::new();
         let now = Instant::now();
-        loop {
+        while batch.len() < BATCH {
             let line = &mut state.lines[module];
             if line.free.is_empty() {
                 break;
@@ -163,7 +174,7 @@ impl Shared {
             occupied.by = Some(pid);
             let generation = occupied.generation;
             let number = self.places[module].first + place;
-            let opened = self.service.open(number, generation, *job.wasi);
+            let opened = self.service.open(number, generation, job.wasi);
             opened.expect("the place is free, and the descriptors were counted");
             batch.push(Start {
                 place,

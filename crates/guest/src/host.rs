@@ -164,7 +164,7 @@ impl Host {
                 None => {
                     let begin = bytes.len().next_multiple_of(16);
                     bytes.resize(begin, 0);
-                    bytes.append(&mut strings::encode(&strings)?);
+                    strings::encode(&strings, &mut bytes)?;
                     last = Some((strings, begin as u64));
                     begin as u64
                 }
@@ -233,6 +233,20 @@ impl Host {
         let (strings, offsets) = self.strings(each)?;
         // What somebody reads while it is written goes out at once.
         let collects = !matches!(config.stdout, Output::Inherit);
+        let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
+        let tagged = tagged(config.stdout) || tagged(config.stderr);
+        let wasi = |name| {
+            Arc::new(everwarp_wasi::Config {
+                name,
+                directories: config.directories.clone(),
+                stdin: config.stdin.clone(),
+                stdout: config.stdout,
+                stderr: config.stderr,
+                handles: config.handles.max(3 + config.directories.len() as u32),
+            })
+        };
+        // Only tags say the name; without them all have the same.
+        let nameless = wasi(String::new());
         let mut state = self.shared.state();
         let mut pids = Vec::with_capacity(offsets.len());
         for strings_at in offsets {
@@ -242,14 +256,10 @@ impl Host {
                 strings_at,
                 fuel,
                 flags: if collects { PROCESS_COLLECTS } else { 0 },
-                wasi: Box::new(everwarp_wasi::Config {
-                    name: pid.to_string(),
-                    directories: config.directories.clone(),
-                    stdin: config.stdin.clone(),
-                    stdout: config.stdout,
-                    stderr: config.stderr,
-                    handles: config.handles.max(3 + config.directories.len() as u32),
-                }),
+                wasi: match tagged {
+                    true => wasi(pid.to_string()),
+                    false => Arc::clone(&nameless),
+                },
             };
             state.entries[pid.slot() as usize].phase = Phase::Queued(job);
             state.lines[module].waiting.push_back(pid);

@@ -192,11 +192,13 @@ impl Places {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts processes in places that are free, ordered by place. Answers the last task that was submitted.
+    /// Starts processes in places that are free, ordered by place, of which `more` are about to follow. Answers the
+    /// last task that was submitted.
     pub(crate) fn start(
         &self,
         engine: &Engine,
         starts: &[Start],
+        more: usize,
     ) -> Result<Option<Pending>, everwarp::Error> {
         let mut written = self.written();
         for start in starts {
@@ -221,7 +223,7 @@ impl Places {
         }
         drop(written);
         // As many warps as there are share the work, each with a part of a group of 32 places.
-        let width = (starts.len() as u32).div_ceil(engine.worker_count().max(1));
+        let width = ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1));
         let tasks = masks(
             starts.iter().map(|s| s.place),
             width.clamp(1, START_PROCESSES),

@@ -8,6 +8,7 @@ use everwarp::Buffer;
 use everwarp_interface::Pid;
 
 use crate::exit::Exit;
+use crate::layout::START_PROCESSES;
 
 /// What a process needs to start.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Job {
     pub(crate) strings_at: u64,
     pub(crate) fuel: i64,
     pub(crate) flags: u32,
-    pub(crate) wasi: Box<everwarp_wasi::Config>,
+    pub(crate) wasi: Arc<everwarp_wasi::Config>,
 }
 
 /// Where a process is in its life.
@@ -66,6 +67,23 @@ pub(crate) struct Line {
     /// Free ones; the last is taken first.
     pub(crate) free: Vec<u32>,
     pub(crate) waiting: VecDeque<Pid>,
+}
+
+/// Places that are started together are mostly of one group, whose processes a warp runs side by side.
+const GROUP: usize = START_PROCESSES as usize;
+
+impl Line {
+    /// How many of those that wait have a place.
+    pub(crate) fn startable(&self) -> usize {
+        self.free.len().min(self.waiting.len())
+    }
+
+    /// Whether so few places are free, for more that wait, that others are better waited for: there is nothing to
+    /// start, or others run whose places will be free.
+    pub(crate) fn soon_more(&self) -> bool {
+        let few = self.free.len() < GROUP && self.free.len() < self.places.len();
+        self.startable() == 0 || few && self.waiting.len() > self.free.len()
+    }
 }
 
 /// Everything, behind one lock.

@@ -11,6 +11,7 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
 use crate::errno::{Errno, Result};
+use crate::openings::Permit;
 use crate::process::Process;
 use crate::request::{Reply, Request};
 use crate::sink::lock;
@@ -131,7 +132,12 @@ pub(crate) fn readlink(process: &Process, request: &Request<'_>, reply: &mut Rep
     Ok(())
 }
 
-pub(crate) fn open(process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {
+pub(crate) fn open(
+    process: &Process,
+    request: &Request<'_>,
+    reply: &mut Reply,
+    permit: Permit,
+) -> Result {
     let path = request.path()?;
     let follow = follows(request.args[1])?;
     let oflags = wasi::flags(request.args[2], wasi::OFLAGS)?;
@@ -179,6 +185,7 @@ pub(crate) fn open(process: &Process, request: &Request<'_>, reply: &mut Reply) 
             readable,
             read_only: dir.read_only,
             listing: Mutex::default(),
+            _permit: Some(permit),
         })
     } else if oflags & wasi::DIRECTORY != 0 {
         return Err(Errno::NOTDIR);
@@ -191,6 +198,7 @@ pub(crate) fn open(process: &Process, request: &Request<'_>, reply: &mut Reply) 
             readable,
             writable,
             read_only: dir.read_only,
+            _permit: permit,
         })
     };
     reply.values[0] = u64::from(lock(&process.table).insert(opened)?);

@@ -31,6 +31,7 @@ mod errno;
 mod exit;
 mod file;
 mod input;
+mod openings;
 mod poll;
 mod process;
 mod readdir;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem::take;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::config::Config;
@@ -23,7 +23,7 @@ pub(crate) enum Slot {
     #[default]
     Free,
     /// A process of this generation that has asked for nothing yet. Many never do, but compute, print and end.
-    Given(u32, Box<Config>),
+    Given(u32, Arc<Config>),
     /// One that has.
     Open(Arc<Process>),
 }
@@ -50,7 +50,7 @@ impl Slot {
         }
         *self = match take(self) {
             Self::Given(_, config) => {
-                let process = Process::new(slot, generation, *config, streams)?;
+                let process = Process::new(slot, generation, &config, streams)?;
                 Self::Open(Arc::new(process))
             }
             other => other,
@@ -79,6 +79,8 @@ pub(crate) struct Process {
     pub(crate) table: Mutex<Table>,
     /// Directories that have a listing, the longest first.
     pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
+    /// How many files and directories it has open, but for those that it was given.
+    pub(crate) held: Arc<AtomicU32>,
     /// How many of its requests wait for time or input.
     pub(crate) waits: AtomicUsize,
     /// Whether it has ended, so that no request of its may begin to wait.
@@ -89,7 +91,7 @@ impl Process {
     pub(crate) fn new(
         slot: u32,
         generation: u32,
-        config: Config,
+        config: &Config,
         streams: &Streams,
     ) -> Result<Self> {
         let name = name(slot, generation, &config.name);
@@ -97,22 +99,24 @@ impl Process {
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
         }
-        for directory in config.directories {
+        for directory in &config.directories {
             table.insert(Descriptor::Directory(OpenDir {
-                dir: directory.dir,
-                given: Some(directory.guest),
+                dir: Arc::clone(&directory.dir),
+                given: Some(directory.guest.clone()),
                 readable: true,
                 read_only: directory.read_only,
                 listing: Mutex::default(),
+                _permit: None,
             }))?;
         }
         Ok(Self {
             generation,
-            stdin: ProcessInput::new(config.stdin, &streams.stdin),
+            stdin: ProcessInput::new(config.stdin.clone(), &streams.stdin),
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),
             listed: Mutex::default(),
+            held: Arc::default(),
             waits: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })

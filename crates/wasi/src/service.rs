@@ -13,10 +13,11 @@ use crate::config::Config;
 use crate::counters::{CALLS, Counters, Counts};
 use crate::errno::{Errno, Result};
 use crate::exit::{Exit, Reason};
+use crate::openings::{Openings, Waiting};
 use crate::poll::Poll;
 use crate::process::{Process, STREAMS, Slot, name};
 use crate::request::{DATA_BYTES, Reply, Request};
-use crate::sink::{Sink, lock};
+use crate::sink::{Deferred, Sink, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
 use crate::{dir, file, readdir};
@@ -98,6 +99,7 @@ pub struct Service {
     streams: Streams,
     events: Arc<dyn Events>,
     waits: Arc<Waits>,
+    openings: Arc<Openings>,
     waiter: Option<JoinHandle<()>>,
     pub(crate) counters: Arc<Counters>,
 }
@@ -124,6 +126,7 @@ impl Service {
             streams,
             events,
             waits,
+            openings: Openings::new(),
             waiter: Some(waiter),
             counters: Arc::default(),
         })
@@ -131,6 +134,17 @@ impl Service {
 
     pub(crate) fn events(&self) -> &Arc<dyn Events> {
         &self.events
+    }
+
+    /// As long as the answer lives, lines that processes write may wait to be passed on.
+    pub(crate) fn defer_output(&self) -> [Deferred<'_>; 2] {
+        [self.streams.stdout.defer(), self.streams.stderr.defer()]
+    }
+
+    /// Lets processes have so many files and directories open together, rather than as many as the system grants. To
+    /// be called before anything is opened.
+    pub fn limit_files(&self, files: u64) {
+        self.openings.limit(files);
     }
 
     /// What has been asked and answered until now.
@@ -143,8 +157,9 @@ impl Service {
         &self,
         process: u32,
         generation: u32,
-        config: Config,
+        config: impl Into<Arc<Config>>,
     ) -> std::result::Result<(), OpenError> {
+        let config = config.into();
         let slots = self.slots.len();
         let slot = self.slots.get(process as usize);
         let slot = slot.ok_or(OpenError::NoSuchSlot {
@@ -165,7 +180,7 @@ impl Service {
                 generation,
             });
         }
-        *slot = Slot::Given(generation, Box::new(config));
+        *slot = Slot::Given(generation, config);
         Ok(())
     }
 
@@ -174,7 +189,9 @@ impl Service {
     /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
     /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
     pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
-        self.end(process, generation, reason, b"")
+        let exit = self.end(process, generation, reason, b"");
+        self.serve_openings();
+        exit
     }
 
     /// Ends a process behind the last of its standard output. If that is not taken, nobody is left to be told.
@@ -204,10 +221,9 @@ impl Service {
         self.waits.ended(&there);
         let (stdout, stderr) = (there.stdout.finish(), there.stderr.finish());
         // A request that is being served may hold the process a while longer, but its files close now.
-        drop(std::mem::replace(
-            &mut *lock(&there.table),
-            crate::table::Table::new(0),
-        ));
+        let table = std::mem::replace(&mut *lock(&there.table), crate::table::Table::new(0));
+        drop(table);
+        self.call_off_openings_of(&there);
         Some(Exit {
             reason,
             fuel_left: 0,
@@ -222,6 +238,39 @@ impl Service {
         if let Ok(there) = self.process(process, generation) {
             there.ended.store(true, SeqCst);
             self.waits.ended(&there);
+            self.call_off_openings_of(&there);
+        }
+    }
+
+    /// Serves those for whom there is room now to open something.
+    fn serve_openings(&self) {
+        while let Some((waiting, permit)) = self.openings.next() {
+            let mut reply = Reply::default();
+            let opened = permit.ok_or(Errno::CANCELED).and_then(|permit| {
+                dir::open(
+                    &waiting.process,
+                    &waiting.request.request(),
+                    &mut reply,
+                    permit,
+                )
+            });
+            reply.set(opened);
+            (waiting.later)(&reply);
+        }
+    }
+
+    /// For a process that has been ended.
+    fn call_off_openings_of(&self, process: &Process) {
+        if process.waits.load(SeqCst) > 0 {
+            self.call_off_openings(false);
+        }
+    }
+
+    fn call_off_openings(&self, all: bool) {
+        for waiting in self.openings.called_off(all) {
+            let mut reply = Reply::default();
+            reply.set(Err(Errno::CANCELED));
+            (waiting.later)(&reply);
         }
     }
 
@@ -290,7 +339,20 @@ impl Service {
             Served::Waits(_) => Counters::add(&self.counters.waited, 1),
             _ => self.counters.answered(reply),
         }
+        self.serve_openings();
         served
+    }
+
+    /// Answers a read of a file that needs nothing from a disk; false if it is none, and then nothing has happened.
+    pub(crate) fn read_now(&self, request: &Request<'_>, reply: &mut Reply) -> bool {
+        reply.clear();
+        let known = self.process(request.process, request.generation).ok();
+        let read = known.and_then(|process| file::read_now(&process, request, reply));
+        if read.is_some() {
+            Counters::add(&self.counters.calls[request.kind() as usize], 1);
+            self.counters.answered(reply);
+        }
+        read.is_some()
     }
 
     /// Waits on a thread of the service's own, and does `later` there.
@@ -300,11 +362,27 @@ impl Service {
             counters.answered(reply);
             later(reply);
         };
-        self.waits.add(wait, Box::new(counted));
+        let later = Box::new(counted);
+        match wait.into_open() {
+            Ok((process, request)) => {
+                let there = Arc::clone(&process);
+                self.openings.wait(Waiting {
+                    process,
+                    request,
+                    later,
+                });
+                if there.ended.load(SeqCst) {
+                    self.call_off_openings(false);
+                }
+                self.serve_openings();
+            }
+            Err(wait) => self.waits.add(wait, later),
+        }
     }
 
     /// Answers everything that waits with `ECANCELED`, and returns when that is done.
     pub fn cancel_waits(&self) {
+        self.call_off_openings(true);
         self.waits.cancel();
     }
 
@@ -337,6 +415,10 @@ impl Service {
                     return Ok(Served::Waits(Wait::poll(process, poll)));
                 }
             }
+            call::HOSTCALL_PATH_OPEN => match self.openings.take(&process.held)? {
+                Some(permit) => dir::open(&process, request, reply, permit)?,
+                None => return Ok(Served::Waits(Wait::open(process, request))),
+            },
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
@@ -395,7 +477,6 @@ impl Service {
             call::HOSTCALL_PATH_FILESTAT_GET => dir::filestat_get(process, request, reply),
             call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
             call::HOSTCALL_PATH_LINK => dir::link(process, request),
-            call::HOSTCALL_PATH_OPEN => dir::open(process, request, reply),
             call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
             call::HOSTCALL_PATH_REMOVE_DIRECTORY => {
                 dir::change(process, request, |dir, path| dir.remove_dir(path))

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::mem::take;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_interface::{Captured, Lines, Output, tagged};
@@ -16,23 +17,96 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A stream of the host that processes share.
 pub struct HostOutput {
-    writer: Mutex<Box<dyn Write + Send>>,
+    state: Mutex<Stream>,
+    /// How many threads are in the middle of requests that they serve together: what is written in whole lines may
+    /// wait until they are through, because each write is a call of the system.
+    deferring: AtomicUsize,
     terminal: bool,
+}
+
+struct Stream {
+    writer: Box<dyn Write + Send>,
+    /// What has been written and not been passed on.
+    pending: Vec<u8>,
+    /// Why it could not be passed on later, to be told to who writes next.
+    failed: Option<io::Error>,
+}
+
+/// Bytes that wait at most.
+const PENDING_MOST: usize = 64 << 10;
+
+impl Stream {
+    fn pass_on(&mut self) -> io::Result<()> {
+        let passed = self.writer.write_all(&self.pending);
+        self.pending.clear();
+        passed?;
+        self.writer.flush()
+    }
+}
+
+/// As long as it lives, whole lines may wait to be passed on.
+pub(crate) struct Deferred<'a>(&'a HostOutput);
+
+impl Drop for Deferred<'_> {
+    fn drop(&mut self) {
+        self.0.deferring.fetch_sub(1, SeqCst);
+        let mut state = lock(&self.0.state);
+        if !state.pending.is_empty()
+            && let Err(e) = state.pass_on()
+        {
+            state.failed = Some(e);
+        }
+    }
 }
 
 impl HostOutput {
     /// `terminal` is what processes that write to it directly are told.
     pub fn new(writer: impl Write + Send + 'static, terminal: bool) -> Self {
         Self {
-            writer: Mutex::new(Box::new(writer)),
+            state: Mutex::new(Stream {
+                writer: Box::new(writer),
+                pending: Vec::new(),
+                failed: None,
+            }),
+            deferring: AtomicUsize::new(0),
             terminal,
         }
     }
 
+    /// Lets whole lines wait until the answer is dropped.
+    pub(crate) fn defer(&self) -> Deferred<'_> {
+        self.deferring.fetch_add(1, SeqCst);
+        Deferred(self)
+    }
+
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut writer = lock(&self.writer);
-        writer.write_all(bytes)?;
-        writer.flush()
+        let mut state = lock(&self.state);
+        if let Some(e) = state.failed.take() {
+            return Err(e);
+        }
+        if state.pending.is_empty() {
+            state.writer.write_all(bytes)?;
+            return state.writer.flush();
+        }
+        state.pending.extend_from_slice(bytes);
+        state.pass_on()
+    }
+
+    /// Writes whole lines, perhaps a little later.
+    fn write_lines(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.deferring.load(SeqCst) == 0 {
+            return self.write(bytes);
+        }
+        let mut state = lock(&self.state);
+        if let Some(e) = state.failed.take() {
+            return Err(e);
+        }
+        state.pending.extend_from_slice(bytes);
+        // Who deferred may have looked before this was added.
+        if state.pending.len() < PENDING_MOST && self.deferring.load(SeqCst) > 0 {
+            return Ok(());
+        }
+        state.pass_on()
     }
 }
 
@@ -99,7 +173,7 @@ impl Sink {
                     return Ok(());
                 };
                 // The lock is kept, or the lines of two writes could change places.
-                Ok(self.host.write(&tagged(tag, &whole))?)
+                Ok(self.host.write_lines(&tagged(tag, &whole))?)
             }
             Target::Capture { kept, limit } => {
                 let mut kept = lock(kept);
@@ -121,7 +195,7 @@ impl Sink {
             Target::Lines { tag, begun } => {
                 if let Some(line) = lock(begun).rest() {
                     // The process has ended: there is nobody left to tell of a closed pipe.
-                    drop(self.host.write(&tagged(tag, &line)));
+                    drop(self.host.write_lines(&tagged(tag, &line)));
                 }
                 None
             }

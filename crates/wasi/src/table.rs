@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use cap_std::fs::Dir;
 
 use crate::errno::{Errno, Result};
+use crate::openings::Permit;
 use crate::readdir::Listing;
 
 /// What a descriptor stands for.
@@ -37,6 +38,8 @@ pub(crate) struct OpenFile {
     pub(crate) writable: bool,
     /// Whether the directory that it comes from may not be changed.
     pub(crate) read_only: bool,
+    /// That it may be open. Given back behind the file, whose field stands before it.
+    pub(crate) _permit: Permit,
 }
 
 /// An open directory.
@@ -49,6 +52,8 @@ pub(crate) struct OpenDir {
     pub(crate) read_only: bool,
     /// What `fd_readdir` last listed.
     pub(crate) listing: Mutex<Option<Arc<Listing>>>,
+    /// That it may be open, if the process has opened it.
+    pub(crate) _permit: Option<Permit>,
 }
 
 /// Descriptors by number.

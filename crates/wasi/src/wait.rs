@@ -8,12 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::errno::Errno;
+use crate::openings::Saved;
 use crate::poll::Poll;
 use crate::process::Process;
-use crate::request::Reply;
+use crate::request::{Reply, Request};
 use crate::sink::lock;
 
-/// A request that waits for time or for standard input.
+/// A request that waits for time, for standard input, or for room to open something.
 #[must_use = "a request that nobody waits for is never answered"]
 pub struct Wait {
     process: Arc<Process>,
@@ -21,8 +22,12 @@ pub struct Wait {
 }
 
 enum Until {
-    Input { limit: usize },
+    Input {
+        limit: usize,
+    },
     Poll(Poll),
+    /// Until others close what they have open; it does not wait here.
+    Open(Saved),
 }
 
 impl Wait {
@@ -36,9 +41,22 @@ impl Wait {
         Self { process, until }
     }
 
+    pub(crate) fn open(process: Arc<Process>, request: &Request<'_>) -> Self {
+        let until = Until::Open(Saved::new(request));
+        Self { process, until }
+    }
+
+    /// The request, if it waits for room to open something.
+    pub(crate) fn into_open(self) -> std::result::Result<(Arc<Process>, Saved), Self> {
+        match self.until {
+            Until::Open(request) => Ok((self.process, request)),
+            until => Err(Self { until, ..self }),
+        }
+    }
+
     fn deadline(&self) -> Option<Instant> {
         match &self.until {
-            Until::Input { .. } => None,
+            Until::Input { .. } | Until::Open(_) => None,
             Until::Poll(poll) => poll.deadline(),
         }
     }
@@ -47,6 +65,7 @@ impl Wait {
         match &self.until {
             Until::Input { .. } => true,
             Until::Poll(poll) => poll.wants_input(),
+            Until::Open(_) => false,
         }
     }
 
@@ -63,6 +82,7 @@ impl Wait {
                 reply.values[0] = poll.finish(&self.process, now, &mut reply.data);
                 return reply.values[0] > 0;
             }
+            Until::Open(_) => return false,
         }
         true
     }

@@ -4,24 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::{Device, Select};
-use everwarp_guest::{
-    Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings, descriptor_limit,
-};
+use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings};
 
 use super::{Ended, Plan, Ran};
 use crate::error::CliError;
 
 /// More processes at once than an H200 has lanes gain nothing.
 const PLACES_MOST: u32 = 1 << 16;
-
-/// As many processes at once as may each hold two files open, where they may hold any.
-fn places_most(plan: &Plan<'_>) -> u32 {
-    if plan.args.process.dir.is_empty() {
-        return PLACES_MOST;
-    }
-    let pairs = descriptor_limit().saturating_sub(256) / 2;
-    (pairs.min(PLACES_MOST.into()) as u32).max(1)
-}
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
@@ -74,7 +63,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let (free, _) = gpu.memory()?;
     let host = HostConfig {
         memory: options.memory,
-        ..HostConfig::new(plan.instances.min(places_most(plan)), free)
+        ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
         None => host,

@@ -8,6 +8,7 @@ mod escape;
 mod exit;
 mod files;
 mod hostile;
+mod openings;
 mod output;
 mod paths;
 mod poll;

@@ -189,6 +189,23 @@ pub extern "C" fn sort(seed: u32, count: u32) -> u64 {
     sum(count)
 }
 
+/// Steps that numbers take to 1 by the rule of Collatz: loops of which each instance makes another count of rounds.
+#[cfg_attr(program = "collatz", unsafe(no_mangle))]
+pub extern "C" fn collatz(seed: u32, rounds: u32) -> u64 {
+    let (mut state, mut steps) = (seed, 0u64);
+    for _ in 0..rounds {
+        let mut number = u64::from(next(&mut state) % 65_536) + 1;
+        while number != 1 {
+            number = match number & 1 {
+                0 => number / 2,
+                _ => 3 * number + 1,
+            };
+            steps += 1;
+        }
+    }
+    steps
+}
+
 /// Five bodies that attract each other, by the inverse cube since the core library has no root: `steps` steps
 /// in double precision, and the bits of one place.
 #[cfg_attr(program = "nbody", unsafe(no_mangle))]

@@ -15,11 +15,12 @@ use everwarp_wasm::{CompileOptions, PAGE, compile};
 use place::{Launch, Place, Result, THREADS_PER_BLOCK, device, little};
 
 /// Programs, and how much each of its threads does.
-const PROGRAMS: [(&str, u64); 5] = [
+const PROGRAMS: [(&str, u64); 6] = [
     ("mix", 20_000),
     ("table", 2_000),
     ("sha256", 64),
     ("sort", 1_024),
+    ("collatz", 200),
     ("nbody", 1_000),
 ];
 const RUNS: usize = 5;

@@ -126,6 +126,19 @@ static __device__ u64 sort(u32* items, u32 seed, u32 count) {
   return sum;
 }
 
+static __device__ u64 collatz(u32*, u32 seed, u32 rounds) {
+  u32 state = seed;
+  u64 steps = 0;
+  for (u32 i = 0; i < rounds; ++i) {
+    u64 number = next(state) % 65536 + 1;
+    while (number != 1) {
+      number = (number & 1) == 0 ? number / 2 : 3 * number + 1;
+      ++steps;
+    }
+  }
+  return steps;
+}
+
 static __device__ u64 nbody(u32* memory, u32 seed, u32 steps) {
   u32 state = seed;
   ARRAY(Vector, at, 5, 0);
@@ -168,4 +181,5 @@ KERNEL(mix)
 KERNEL(table)
 KERNEL(sha256)
 KERNEL(sort)
+KERNEL(collatz)
 KERNEL(nbody)

@@ -54,9 +54,10 @@ fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
             let mask = ["-2", "-4", "-8"].iter().any(|m| is(3, m));
             mask.then(|| (1, format!("  mov.b64 {}, {};", w[1], w[2])))
         }
-        Part::Fuel if is(0, "add.s64") && is(1, "%fuel") && is(3, "-1") => {
-            let branch = lines.get(3)?.starts_with("  @%sp bra ");
-            (branch && second.starts_with("  and.b64 %st, %fuel")).then(|| (4, String::new()))
+        // A loop's beginning: what is left is its label.
+        Part::Fuel if is(0, "mov.b64") && second.ends_with("%fl, %lim;") => {
+            let label = (*lines.get(3)?).to_owned();
+            lines.get(5)?.contains("%fuel").then_some((6, label))
         }
         Part::Nans if is(0, "setp.nan.f64") || is(0, "setp.nan.f32") => {
             let select = words(second);
