@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,9 +18,10 @@ use crate::dispatch::{Ears, Shared};
 use crate::error::{SpawnError, StartError};
 use crate::exit::Exit;
 use crate::layout::{DevProcessTable, PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
+use crate::load::Loads;
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
-use crate::state::{Job, Line, Occupied, Phase, State};
+use crate::state::{Job, Line, Phase, State};
 use crate::{program, strings};
 
 /// The least depth of calls with which ordinary programs run.
@@ -47,8 +48,8 @@ pub struct Host {
     server: Option<Server>,
     dispatcher: Option<JoinHandle<()>>,
     depth: u32,
-    /// What the tables point to, as long as processes run.
-    _common: Common,
+    /// What the tables point to, as long as processes run, and what else later loads begin from.
+    pub(crate) loads: Mutex<Loads>,
 }
 
 impl std::fmt::Debug for Host {
@@ -74,7 +75,7 @@ impl Host {
         let engine = device
             .engine()
             .program(&program::PROGRAM)
-            .linked(linked)
+            .linked(linked.clone())
             .pools(POOLS)
             .watchdog(WATCHDOG)
             .start()?;
@@ -98,16 +99,12 @@ impl Host {
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
             first += of.count;
-            state.lines.push(Line {
-                places: vec![Occupied::default(); of.count as usize],
-                free: (0..of.count).rev().collect(),
-                ..Line::default()
-            });
+            state.lines.push(Line::of(of.count));
             places.push(of);
         }
         let ears = Arc::new(Ears::default());
         let system = |what| move |source| StartError::System { what, source };
-        let service = Service::new(first, streams, ears.clone());
+        let service = Service::new(first + config.spare_places, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
         let shared = Shared::new(engine, loaded, places, service, state);
         let shared = Arc::new(shared);
@@ -123,7 +120,13 @@ impl Host {
             server: Some(server),
             dispatcher: Some(dispatcher),
             depth,
-            _common: common,
+            loads: Mutex::new(Loads {
+                linked,
+                common,
+                config: config.clone(),
+                next: first,
+                spare: config.spare_places,
+            }),
         })
     }
 
@@ -363,6 +366,14 @@ impl Drop for Host {
     }
 }
 
+/// What of a module is linked.
+pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
+    LinkedPart {
+        name: loaded.name.as_str().into(),
+        ptx: loaded.compiled.ptx.as_str().into(),
+    }
+}
+
 /// Compiles modules and says how they are linked.
 fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
     let loaded = modules.iter().enumerate().map(|(number, module)| {
@@ -372,10 +383,6 @@ fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked)
         })
     });
     let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
-    let part = |l: &Loaded| LinkedPart {
-        name: l.name.as_str().into(),
-        ptx: l.compiled.ptx.as_str().into(),
-    };
     let linked = Linked {
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
@@ -397,7 +404,7 @@ pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartErro
 }
 
 /// How deep calls may nest on a stack: see the stack's rule of `everwarp-wasm`.
-fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
     let frames = stack / frame.max(16);
     let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
     if depth < DEPTH_LEAST {

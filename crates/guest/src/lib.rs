@@ -24,9 +24,11 @@ mod config;
 mod dispatch;
 mod error;
 mod exit;
+mod growing;
 mod host;
 mod layout;
 mod list;
+mod load;
 mod module;
 mod places;
 mod program;
@@ -43,4 +45,5 @@ pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]
 pub use host::image;
+pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;

@@ -41,3 +41,5 @@ pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
 pub use pid::StalePid;
 pub use program::{LoadError, Program};
+#[doc(hidden)]
+pub use program::{bare_engine, check_module};

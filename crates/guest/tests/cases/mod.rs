@@ -1,6 +1,7 @@
 //! What every process must do.
 
 mod ends;
+mod load;
 mod many;
 mod streams;
 
@@ -57,6 +58,8 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("refused_loads", load::refused_loads),
+    ("load_while_running", load::load_while_running),
 ];
 
 /// Nothing here takes longer.
