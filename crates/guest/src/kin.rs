@@ -4,7 +4,7 @@ use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
 use everwarp_interface::gpu;
 
-use crate::layout::DevProcessTable;
+use crate::layout::{DevProcessTable, STRINGS_HEAD};
 
 dev_consts! {
     /// Writes the constants as CUDA C++.
@@ -26,7 +26,7 @@ dev_consts! {
     /// Bytes of a child's arguments.
     pub(crate) const ARGUMENT_BYTES = gpu::ARGUMENT_BYTES;
     /// Bytes of a child's arguments as device code reads them: see `strings`.
-    pub(crate) const CHILD_STRINGS = 16 + gpu::ARGUMENT_BYTES;
+    pub(crate) const CHILD_STRINGS = STRINGS_HEAD + gpu::ARGUMENT_BYTES;
     /// Bytes of a module's name.
     pub(crate) const NAME_BYTES = gpu::NAME_BYTES;
     /// The errors, as the numbers that processes get.

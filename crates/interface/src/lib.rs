@@ -13,6 +13,7 @@ mod pid;
 mod status;
 mod streams;
 
+pub use bytes::Bytes;
 pub use channel::ChannelError;
 pub use lines::{LINE_LIMIT, Lines, tagged};
 pub use pid::{NoPid, Pid};

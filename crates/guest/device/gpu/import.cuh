@@ -40,10 +40,11 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   u32 strung = 0;
   for (u32 b = 0; b < args_len; b++) {
     const u8 c = m.base[args + b];
-    strings[16 + b] = c;
+    strings[STRINGS_HEAD + b] = c;
     strung += c == 0;
   }
-  *(uint4*)strings = make_uint4(strung, args_len, 0, 0);
+  ((uint4*)strings)[0] = make_uint4(strung, args_len, 0, 0);
+  ((uint4*)strings)[1] = make_uint4(0, 0, 0, 0);
   for (u32 e = 0; e < count; e++) {
     const u32 end = channel::end_of(k, m.word(ends + 4 * e));
     channel::keep(world, channel::number_of(end), channel::side_of(end), 1);
@@ -60,7 +61,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->strings = strings;
   s->fuel = fuel;
   s->memory_limit = of_child.memory_limit;
-  s->flags = (p->flags & PROCESS_COLLECTS) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0);
+  s->flags = (p->flags & (PROCESS_COLLECTS | PROCESS_TALKS)) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0);
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;

@@ -2,6 +2,7 @@
 
 mod channels;
 mod ends;
+mod load;
 mod many;
 mod streams;
 
@@ -27,13 +28,15 @@ modules!(
     "facts",
     "sleep",
     "lines",
+    "moves",
     "neighbour",
     "sum",
     "calls",
+    "reads",
+    "pieces",
     "echo",
     "family",
-    "forge",
-    "reads"
+    "forge"
 );
 
 /// Guests, which come behind them.
@@ -55,6 +58,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("kill_a_loop", ends::kill_a_loop),
     ("files", streams::files),
     ("cat", streams::cat),
+    ("own_input", streams::own_input),
     ("facts", streams::facts),
     ("lines", streams::lines),
     ("kill_a_wait", ends::kill_a_wait),
@@ -64,6 +68,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
+    ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
     ("echo", channels::echo),
     ("kill_a_receiver", channels::kill_a_receiver),
@@ -76,6 +81,8 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("bombs", channels::bombs),
     ("guests", channels::guests),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("refused_loads", load::refused_loads),
+    ("load_while_running", load::load_while_running),
 ];
 
 /// Nothing here takes longer.
@@ -95,7 +102,7 @@ fn config(args: &[&str]) -> Config {
     Config {
         strings: Strings {
             args: args.map(|a| (*a).to_owned()).collect(),
-            env: Vec::new(),
+            ..Strings::default()
         },
         stdout: CAPTURE,
         stderr: CAPTURE,
