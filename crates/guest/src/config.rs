@@ -1,6 +1,7 @@
 //! What a host and its processes are given.
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
+use everwarp_interface::Bytes;
 use everwarp_wasi::{Directory, Input, Output};
 
 /// What a host is started with.
@@ -47,19 +48,21 @@ impl HostConfig {
     }
 }
 
-/// The arguments and the environment of a process.
+/// What each process has of its own: arguments, environment and, if it is to be so, standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     /// The arguments; the first is the program's name by convention.
     pub args: Vec<String>,
     /// The environment.
     pub env: Vec<(String, String)>,
+    /// Standard input, in the place of the configuration's. It lies on the device, so reading it takes no host call.
+    pub stdin: Option<Bytes>,
 }
 
 /// What a process is given: nothing but this is visible to it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its arguments and environment.
+    /// Its arguments and environment, and perhaps its standard input.
     pub strings: Strings,
     /// The directories, in the order of their descriptors from 3.
     pub directories: Vec<Directory>,

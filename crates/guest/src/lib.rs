@@ -38,6 +38,7 @@ mod wasi;
 
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
+pub use everwarp_interface::Bytes;
 pub use everwarp_interface::{Listing, Pid, Stage, Status};
 pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};

@@ -27,10 +27,12 @@ modules!(
     "facts",
     "sleep",
     "lines",
+    "moves",
     "neighbour",
     "sum",
     "calls",
-    "reads"
+    "reads",
+    "pieces"
 );
 
 /// All cases.
@@ -43,6 +45,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("kill_a_loop", ends::kill_a_loop),
     ("files", streams::files),
     ("cat", streams::cat),
+    ("own_input", streams::own_input),
     ("facts", streams::facts),
     ("lines", streams::lines),
     ("kill_a_wait", ends::kill_a_wait),
@@ -52,6 +55,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("waits_hold_no_lane", many::waits_hold_no_lane),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
+    ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
     ("a_hundred_thousand", many::a_hundred_thousand),
     ("refused_loads", load::refused_loads),
