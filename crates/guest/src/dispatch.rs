@@ -10,6 +10,7 @@ use everwarp_wasm::Trap;
 use everwarp_interface::Pid;
 
 use crate::exit::{Exit, Reason};
+use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
 use crate::state::{Line, Phase, Running, State};
@@ -24,11 +25,14 @@ const GATHER: Duration = Duration::from_micros(50);
 /// Long enough for a wait to look at the engine itself, not only at what was submitted.
 const GLANCE: Duration = Duration::from_micros(200);
 
+/// Each module is an instance of the program, of which an engine has room for 256, and one reads the clock.
+const MODULES_MOST: usize = 255;
+
 /// What the threads of a host share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    pub(crate) modules: Vec<Loaded>,
-    pub(crate) places: Vec<Places>,
+    pub(crate) modules: Growing<Loaded>,
+    pub(crate) places: Growing<Places>,
     pub(crate) service: Arc<Service>,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
@@ -47,8 +51,8 @@ impl Shared {
     ) -> Self {
         Self {
             engine,
-            modules,
-            places,
+            modules: Growing::new(modules, MODULES_MOST),
+            places: Growing::new(places, MODULES_MOST),
             service,
             state: Mutex::new(state),
             ended: Condvar::new(),
@@ -202,7 +206,7 @@ impl Shared {
     }
 
     fn wake(&self, woken: &[Woken]) {
-        for places in &self.places {
+        for places in self.places.iter() {
             let of_these = |w: &Woken| {
                 let place = w.process.wrapping_sub(places.first);
                 (place < places.count).then_some((place, w.reply_bytes))

@@ -96,6 +96,17 @@ pub enum StartError {
         /// The limit given.
         limit: u64,
     },
+    /// A module that comes later finds no places.
+    #[error(
+        "{places} places were asked for, and {spare} are left for modules that are loaded later: start the host with \
+         more of them"
+    )]
+    Spare {
+        /// How many were asked for.
+        places: u32,
+        /// How many are left.
+        spare: u32,
+    },
     /// The engine has no ring for calls of the host.
     #[error("the engine serves no host calls: only an engine on a GPU does")]
     NoRing,

@@ -18,6 +18,10 @@ dev_consts! {
     pub(crate) const PROCESS_COLLECTS = 1;
     /// In what a process is started with: nothing was in its place before, so the record says nothing.
     pub(crate) const PROCESS_FRESH = 2;
+    /// In a process's flags: what it reads from standard input lies beside its arguments.
+    pub(crate) const PROCESS_INPUT = 4;
+    /// In a process's flags: somebody may be waiting for its output before there is more to read.
+    pub(crate) const PROCESS_TALKS = 8;
     /// A lane runs the process, or a task that will is queued.
     pub(crate) const TURN_RUNS = 0;
     /// The same, and the host has woken it meanwhile.
@@ -77,7 +81,7 @@ dev_struct! {
         pub(crate) pid: u64,
         /// The table.
         pub(crate) table: DevPtr<DevProcessTable>,
-        /// Its arguments and environment: see `Strings`.
+        /// Its arguments, environment and standard input: see `strings.rs`.
         pub(crate) strings: DevPtr<u8>,
         /// 64-byte blocks of random bytes that it has used up.
         pub(crate) random_blocks: u64,
@@ -125,7 +129,7 @@ dev_struct! {
     pub(crate) struct DevSpawn: align 16, size 48 {
         /// Which process.
         pub(crate) pid: u64,
-        /// Its arguments and environment.
+        /// Its arguments, environment and standard input.
         pub(crate) strings: DevPtr<u8>,
         /// Its fuel; positive.
         pub(crate) fuel: i64,

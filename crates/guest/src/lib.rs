@@ -24,9 +24,11 @@ mod config;
 mod dispatch;
 mod error;
 mod exit;
+mod growing;
 mod host;
 mod layout;
 mod list;
+mod load;
 mod module;
 mod places;
 mod program;
@@ -36,10 +38,12 @@ mod wasi;
 
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
+pub use everwarp_interface::Bytes;
 pub use everwarp_interface::{Listing, Pid, Stage, Status};
 pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]
 pub use host::image;
+pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everwarp::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
-use everwarp_wasm::{Addresses, DevInstance, PAGE};
+use everwarp_wasm::{Addresses, DevInstance, DevSuspension, PAGE};
 
 use crate::config::HostConfig;
 use crate::error::StartError;
@@ -26,6 +26,7 @@ const SAVE_MOST: u64 = 64 << 10;
 const CLEARED_MOST: u64 = 256 << 20;
 
 /// What all modules of a host share. It must live as long as their places.
+#[derive(Clone)]
 pub(crate) struct Common {
     /// How deep calls may nest.
     pub(crate) depth: u32,
@@ -61,6 +62,8 @@ pub(crate) struct Places {
     instance: Instance,
     records: Buffer<u8>,
     record_stride: u64,
+    /// Where the block has the record of suspensions.
+    suspension_at: Option<usize>,
     memory_limit: u64,
     spawns: Buffer<u8>,
     written: Mutex<Written>,
@@ -178,6 +181,7 @@ impl Places {
             instance,
             records,
             record_stride,
+            suspension_at: layout.suspension,
             memory_limit: initial.memory_limit,
             spawns,
             written: Mutex::new(Written {
@@ -266,6 +270,18 @@ impl Places {
             drop(engine.submit(task)?);
         }
         Ok(())
+    }
+
+    /// Has each process give up its lane at its next look, if it can be preempted. One that is about to store its
+    /// slice does not hear of it.
+    pub(crate) fn end_slices(&self) -> Result<(), everwarp::Error> {
+        let Some(suspension) = self.suspension_at else {
+            return Ok(());
+        };
+        let at = size_of::<DevProcess>() + suspension + offset_of!(DevSuspension, slice);
+        let looks = vec![1u32; self.count as usize];
+        self.records
+            .write_rows(at, self.record_stride as usize, &looks)
     }
 
     /// Asks for the end of what runs in a place, which must be that generation as long as this is called.

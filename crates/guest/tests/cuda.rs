@@ -43,6 +43,7 @@ fn main() -> ExitCode {
     let config = HostConfig {
         // Four pages, and the small table of one module.
         memory: Some((4 << 16) + 1024),
+        spare_places: 1024,
         ..HostConfig::new(4096, 40 << 30)
     };
     let begin = std::time::Instant::now();

@@ -10,6 +10,7 @@ mod pid;
 mod status;
 mod streams;
 
+pub use bytes::Bytes;
 pub use lines::{LINE_LIMIT, Lines, tagged};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};

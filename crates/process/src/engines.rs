@@ -79,6 +79,11 @@ impl Engines {
         pooled.into_iter().chain([&self.mapped])
     }
 
+    /// The one that any module may use.
+    pub(crate) fn mapped(&self) -> &Engine {
+        &self.mapped
+    }
+
     /// Lets running code look whether it has been killed.
     pub(crate) fn increment_epoch(&self) {
         self.mapped.increment_epoch();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp_interface::Pid;
 
@@ -17,7 +17,7 @@ use crate::epoch::Kills;
 use crate::exit::{Exit, Reason, TrapKind};
 use crate::pid::StalePid;
 use crate::process::{Killed, Process, State};
-use crate::program::Program;
+use crate::program::{LoadError, Program};
 use crate::run::run;
 use crate::table::Table;
 
@@ -235,6 +235,18 @@ impl Host {
             host.threads.push(spawn(format!("process-{n}"), body)?);
         }
         Ok(host)
+    }
+
+    /// Loads a module while processes run, as the host of the other engine does; here none of them waits for it.
+    /// Answers how long it took, too.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`], as [`Program::load`].
+    pub fn load(&self, bytes: &[u8]) -> Result<(Program, Duration), LoadError> {
+        let begin = Instant::now();
+        let program = Program::load(bytes)?;
+        Ok((program, begin.elapsed()))
     }
 
     /// How many processes run at once.

@@ -36,8 +36,10 @@ mod sink;
 mod table;
 
 pub use config::{Config, Directory};
-pub use everwarp_interface::{Captured, Input, Listing, Output, Pid, Stage};
+pub use everwarp_interface::{Bytes, Captured, Input, Listing, Output, Pid, Stage};
 pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
 pub use pid::StalePid;
 pub use program::{LoadError, Program};
+#[doc(hidden)]
+pub use program::{bare_engine, check_module};

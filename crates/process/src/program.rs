@@ -116,6 +116,34 @@ fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
     Ok(found)
 }
 
+fn invalid(e: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::Invalid {
+        offset: e.offset(),
+        message: e.message().to_owned(),
+    }
+}
+
+/// Whether a module is one that programs may be, for tests that run modules by other means.
+///
+/// # Errors
+///
+/// [`LoadError::Invalid`].
+#[doc(hidden)]
+pub fn check_module(bytes: &[u8]) -> Result<(), LoadError> {
+    examine(bytes).map(drop).map_err(invalid)
+}
+
+/// The engine that programs run on, for the same tests.
+///
+/// # Errors
+///
+/// [`LoadError::Machine`].
+#[doc(hidden)]
+pub fn bare_engine() -> Result<Engine, LoadError> {
+    let engines = Engines::get().map_err(LoadError::Machine)?;
+    Ok(engines.mapped().clone())
+}
+
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
@@ -135,10 +163,7 @@ impl Program {
     /// What is wrong with it, with the offset where there is one.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let engines = Engines::get().map_err(LoadError::Machine)?;
-        let found = examine(bytes).map_err(|e| LoadError::Invalid {
-            offset: e.offset(),
-            message: e.message().to_owned(),
-        })?;
+        let found = examine(bytes).map_err(invalid)?;
         let mut refused = None;
         for engine in engines.of(&found.tables) {
             match Self::compile(engine, bytes, &found) {

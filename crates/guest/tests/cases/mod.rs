@@ -1,6 +1,7 @@
 //! What every process must do.
 
 mod ends;
+mod load;
 mod many;
 mod streams;
 
@@ -26,6 +27,7 @@ modules!(
     "facts",
     "sleep",
     "lines",
+    "moves",
     "neighbour",
     "sum",
     "calls",
@@ -43,6 +45,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("kill_a_loop", ends::kill_a_loop),
     ("files", streams::files),
     ("cat", streams::cat),
+    ("own_input", streams::own_input),
     ("facts", streams::facts),
     ("lines", streams::lines),
     ("kill_a_wait", ends::kill_a_wait),
@@ -55,6 +58,8 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("refused_loads", load::refused_loads),
+    ("load_while_running", load::load_while_running),
 ];
 
 /// Nothing here takes longer.
