@@ -77,7 +77,7 @@ fn config(args: &[&str]) -> Config {
     Config {
         strings: Strings {
             args: args.map(|a| (*a).to_owned()).collect(),
-            env: Vec::new(),
+            ..Strings::default()
         },
         stdout: CAPTURE,
         stderr: CAPTURE,
