@@ -17,18 +17,16 @@ __device__ void introduce(DevInstance* i);
 __device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
 
 // Takes an area, counted from 1, that is found in the first `looks` words of those that say which are free; 0 if
-// there is none.
-__device__ __noinline__ u32 take_area(u32 looks) {
+// there is none. Every place begins at an area of its own, so that neighbours do not contend for the same ones.
+__device__ __noinline__ u32 take_area(u32 place, u32 looks) {
   const u32 words = ring().area_count / 32;
-  u32 lane, at = ew::Worker::here().global;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  u32 at = place;
+  const u32 turn = place / words;
   for (u32 k = 0; k < min(looks, words); k++, at++) {
     u32* word = &ring().free[at % words];
-    // Lanes of a warp begin at different bits.
     u32 bits = ew::load(word, ew::relaxed, ew::gpu);
     while (bits != 0) {
-      const u32 turned = __funnelshift_r(bits, bits, lane);
-      const u32 bit = 1u << (__ffs(turned) - 1 + lane) % 32;
+      const u32 bit = 1u << (__ffs(__funnelshift_r(bits, bits, turn)) - 1 + turn) % 32;
       // Pairs with the release of who gave it back: the reply was read before the area is written again.
       if (ew::fetch_and(word, ~bit, ew::acquire, ew::gpu) & bit) return at % words * 32 + __ffs(bit);
       bits &= ~bit;
@@ -75,7 +73,7 @@ __device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
 }
 
 // Words that are looked at for an area by who can do without.
-constexpr u32 FEW_LOOKS = 4;
+constexpr u32 FEW_LOOKS = 8;
 
 // How a request is sent.
 constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
@@ -144,7 +142,7 @@ struct Call {
     }
     if (bytes <= HOSTCALL_INLINE_BYTES) return begin(p, 0);
     const bool must = least > HOSTCALL_INLINE_BYTES;
-    if (const u32 area = take_area(must ? ~0u : FEW_LOOKS)) return begin(p, area);
+    if (const u32 area = take_area((u32)p->pid, must ? ~0u : FEW_LOOKS)) return begin(p, area);
     if (!must) return begin(p, 0);
     begin(p, 0);
     send(p, SEND_LONG, HOSTCALL_NOP, 0, 0, 0, 0, 0, 0);
