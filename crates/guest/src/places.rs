@@ -152,7 +152,7 @@ impl Places {
             false => engine.buffer_uncleared(bytes(memory_stride))?,
         };
         // Where others may wake or kill a process before it is ready, its record says that it does not wait.
-        let records = match children {
+        let records = match common.world.address() {
             0 => engine.buffer_uncleared(bytes(record_stride))?,
             _ => engine.buffer(bytes(record_stride))?,
         };

@@ -211,6 +211,6 @@ GPU(wasi::Errno, kill, u64 pid) {
   DevProcess* p = process::of(i);
   const u32 entry = peers::child_entry(process::kin(p), pid);
   if (entry == CHILDREN) return {fuel, GPU_PROCESS, 0};
-  process::kill_child(p->table->world, (u32)pid);
+  process::kill_child(p, pid);
   return {fuel, peers::OK, 0};
 }
