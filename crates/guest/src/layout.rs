@@ -3,7 +3,7 @@
 
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
-use everwarp_wasm::{DevInstance, DevSuspension, DevTable, Trap};
+use everwarp_wasm::{CallState, DevInstance, DevSuspension, DevTable, Trap};
 
 dev_consts! {
     /// Writes the constants as CUDA C++.
@@ -59,6 +59,11 @@ dev_consts! {
     /// While fewer calls than this are on their way, short ones are waited for where they were made. Each lane
     /// that waits so polls host memory, which more than some tens at a time slow down for all.
     pub(crate) const SPINNING_CALLS = 32;
+    /// Of an instance's state: it was preempted.
+    pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
+    /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
+    /// hundred thousand rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
+    pub(crate) const SLICE_LOOKS = 8;
     /// No such function.
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.

@@ -37,7 +37,7 @@ impl Module {
         let options = CompileOptions {
             prefix: program::prefix(number),
             provided_imports: wasi::names().map(provided).collect(),
-            suspendable: true,
+            preempt: true,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;

@@ -66,7 +66,7 @@ mod tests {
             args,
             ..Strings::default()
         };
-        let error = encode(&strings).expect_err("a C string ends there");
+        let error = encode(&strings, &mut Vec::new()).expect_err("a C string ends there");
         assert!(error.to_string().contains("not\\0fine"), "{error}");
     }
 }
