@@ -68,6 +68,15 @@ pub(crate) enum CliError {
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once, so that it is clear what it means"))]
     Twice { option: &'static str, name: String },
+    #[error("{path} has {lines} lines, too few for {wanted} processes")]
+    #[diagnostic(help(
+        "give --instances a number of at most {lines}, or --stdin-lines a longer file"
+    ))]
+    FewLines {
+        path: PathBuf,
+        lines: u64,
+        wanted: u32,
+    },
     #[error("the host of processes does not start: {0}")]
     ProcessHost(std::io::Error),
     #[error(transparent)]
@@ -95,6 +104,8 @@ pub(crate) enum CliError {
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
     NoFolder { path: PathBuf },
+    #[error("a temporary folder: {0}")]
+    Folder(std::io::Error),
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]
@@ -129,6 +140,7 @@ impl CliError {
             | Self::NotApplicable { .. }
             | Self::NotOnEngine { .. }
             | Self::Twice { .. }
+            | Self::FewLines { .. }
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }
