@@ -11,6 +11,9 @@
 
 namespace process {
 
+// Tells the host of a child before its first call: see gpu/adopt.cuh.
+__device__ void introduce(DevInstance* i);
+
 __device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
 
 // Takes an area, counted from 1, that is found in the first `looks` words of those that say which are free; 0 if
@@ -123,6 +126,7 @@ struct Call {
   __device__ __forceinline__ bool fresh_part(u32 bytes) const { return fresh_or(bytes, 0); }
   __device__ __forceinline__ bool fresh_or(u32 bytes, u32 least) const {
     if (p->call == CALL_SENT || p->call == CALL_COUNTED) return false;
+    if (p->flags & PROCESS_UNKNOWN) introduce(i);
     return bytes <= HOSTCALL_INLINE_BYTES && p->call == CALL_NONE ? begin(p, 0) : make_room(p, bytes, least);
   }
   __device__ __forceinline__ static bool begin(DevProcess* p, u32 area) {

@@ -4,6 +4,8 @@ use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::Bytes;
 use everwarp_wasi::{Directory, Input, Output};
 
+use crate::channel::End;
+
 /// What a host is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
@@ -24,12 +26,19 @@ pub struct HostConfig {
     pub spare_places: u32,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
+    /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
+    pub children: u32,
+    /// Channels that there can be at a time, where a module imports `everwarp:gpu`: 16 KiB each.
+    pub channels: u32,
 }
 
 impl HostConfig {
-    /// The slots of the ring, with this many modules: one for each place, spare ones included.
-    pub(crate) fn slots(&self, modules: usize) -> u32 {
-        let places = u64::from(self.places) * modules as u64 + u64::from(self.spare_places);
+    /// The slots of the ring, with this many modules: one for each place, spare ones included, and those for children
+    /// if there are any.
+    pub(crate) fn slots(&self, modules: usize, children: bool) -> u32 {
+        let children = if children { self.children } else { 0 };
+        let places = (u64::from(self.places) + u64::from(children)) * modules as u64;
+        let places = places + u64::from(self.spare_places);
         places
             .next_power_of_two()
             .clamp(32, HOSTCALL_SLOTS_MOST.into()) as u32
@@ -44,6 +53,8 @@ impl HostConfig {
             stack_bytes: 32 << 10,
             spare_places: 0,
             workers: 4,
+            children: 1024,
+            channels: 1024,
         }
     }
 }
@@ -76,6 +87,8 @@ pub struct Config {
     pub fuel: Option<u64>,
     /// How many descriptors it may have at a time.
     pub handles: u32,
+    /// Ends of channels that it is given, as its handles from 0.
+    pub ends: Vec<End>,
 }
 
 impl Default for Config {
@@ -89,6 +102,7 @@ impl Default for Config {
             stderr: base.stderr,
             fuel: None,
             handles: base.handles,
+            ends: Vec::new(),
         }
     }
 }

@@ -7,21 +7,24 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
+use everwarp::{Buffer, DevPtr, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
 use everwarp_wasi::{Input, Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
-use everwarp_interface::{Bytes, Pid};
+use everwarp_interface::{Bytes, ChannelError, Pid};
 
+use crate::channel::{End, Receiver, Sender};
 use crate::config::{Config, HostConfig, Strings};
 use crate::dispatch::{Ears, Shared};
 use crate::error::{SpawnError, StartError};
 use crate::exit::Exit;
+use crate::kin::HANDLES;
 use crate::layout::{DevProcessTable, PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
 use crate::load::Loads;
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
 use crate::state::{Job, Line, Phase, State};
+use crate::world::World;
 use crate::{program, strings};
 
 /// The least depth of calls with which ordinary programs run.
@@ -76,10 +79,12 @@ impl Host {
             .engine()
             .program(&program::PROGRAM)
             .linked(linked.clone())
-            .pools(POOLS)
+            .pools(pools(config, &loaded))
             .watchdog(WATCHDOG)
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
+        let shares = loaded.iter().any(Loaded::uses_gpu);
+        let head = shares.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -87,28 +92,40 @@ impl Host {
                 what: "/dev/urandom",
                 source,
             })?,
+            world: head
+                .as_ref()
+                .map_or(DevPtr::NULL, |head| DevPtr::new(head.ptr().address())),
         };
         let mut places = Vec::new();
         let mut state = State::default();
         let mut first = 0;
         for (number, module) in loaded.iter().enumerate() {
+            // Each place has a slot of the ring.
+            let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
+            let children = match shares {
+                true => config.children.min(slots / 2),
+                false => 0,
+            };
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
-                places: config.places.min(HOSTCALL_SLOTS_MOST / loaded.len() as u32),
+                places: config.places.min(slots - children),
+                children,
                 ..config.clone()
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
-            first += of.count;
+            first += of.total();
             state.lines.push(Line::of(of.count));
             places.push(of);
         }
+        let world = head.map(|head| World::new(&engine, head, &loaded, &places, config));
+        let world = world.transpose()?;
         let ears = Arc::new(Ears::default());
         let system = |what| move |source| StartError::System { what, source };
         // A place without a slot could not call the host.
         let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first);
         let service = Service::new(first + spare, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
-        let shared = Shared::new(engine, loaded, places, service, state);
+        let shared = Shared::new(engine, loaded, places, service, world, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
         let server = serve(&shared, config.workers)?;
@@ -159,6 +176,7 @@ impl Host {
     fn strings(
         &self,
         all: impl Iterator<Item = Strings>,
+        ends: &[End],
     ) -> Result<(Arc<Buffer<u8>>, Vec<Own>), SpawnError> {
         let (mut bytes, mut own) = (Vec::new(), Vec::new());
         let mut last: Option<(Strings, u64)> = None;
@@ -169,8 +187,11 @@ impl Host {
             let begin = match same {
                 Some((_, begin)) => *begin,
                 None => {
-                    let begin = bytes.len().next_multiple_of(16);
-                    bytes.resize(begin, 0);
+                    // The ends stand in front of the rest, the first one last.
+                    let begin = (bytes.len() + 4 * ends.len()).next_multiple_of(16);
+                    bytes.resize(begin - 4 * ends.len(), 0);
+                    let entries = ends.iter().rev().map(End::entry);
+                    bytes.extend(entries.flat_map(u32::to_le_bytes));
                     strings::encode(&strings, &mut bytes)?;
                     last = Some((strings, begin as u64));
                     begin as u64
@@ -238,7 +259,19 @@ impl Host {
             "there is no module {module}"
         );
         let fuel = Self::fuel(config)?;
-        let (strings, each) = self.strings(each)?;
+        let most = HANDLES as usize;
+        if config.ends.len() > most {
+            let ends = config.ends.len();
+            return Err(SpawnError::Ends { ends, most });
+        }
+        if !config.ends.is_empty() && self.shared.world.is_none() {
+            return Err(SpawnError::Ends {
+                ends: config.ends.len(),
+                most: 0,
+            });
+        }
+        let ends: Arc<[End]> = config.ends.as_slice().into();
+        let (strings, each) = self.strings(each, &ends)?;
         // What somebody reads while it is written goes out at once.
         let collects = !matches!(config.stdout, Output::Inherit);
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
@@ -258,13 +291,15 @@ impl Host {
         let collects = if collects { PROCESS_COLLECTS } else { 0 };
         let mut state = self.shared.state();
         let mut pids = Vec::with_capacity(each.len());
-        for Own { begin, stdin } in each {
+        for (instance, Own { begin, stdin }) in each.into_iter().enumerate() {
             let pid = state.insert(Phase::Free);
             let job = Job {
                 strings: Arc::clone(&strings),
                 strings_at: begin,
                 fuel,
                 flags: collects | reads(&config.stdin, stdin.is_some()),
+                instance: instance as u32,
+                ends: Arc::clone(&ends),
                 wasi: match (tagged, stdin) {
                     (true, stdin) => wasi(pid.to_string(), stdin),
                     (false, Some(stdin)) => wasi(String::new(), Some(stdin)),
@@ -278,6 +313,15 @@ impl Host {
         drop(state);
         self.shared.call_dispatcher();
         Ok(pids)
+    }
+
+    /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
+    /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu`.
+    pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
+        self.shared.channel(capacity, bytes)
     }
 
     /// Waits for the end of a process; its pid means nothing afterwards. Nothing if it has been waited for.
@@ -368,6 +412,20 @@ impl Drop for Host {
     }
 }
 
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
+/// for each start.
+fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
+    if !modules.iter().any(Loaded::uses_gpu) {
+        return POOLS;
+    }
+    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
+    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
+    }
+}
+
 /// What of a module is linked.
 pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
     LinkedPart {
@@ -389,7 +447,7 @@ fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked)
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
         stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(loaded.len()),
+        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
     };
     Ok((loaded, linked))
 }

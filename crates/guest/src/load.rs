@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use everwarp::{Exchanged, Linked};
+use everwarp::{DevPtr, Exchanged, Linked};
 
 use crate::config::HostConfig;
 use crate::dispatch::Shared;
@@ -91,6 +91,10 @@ impl Host {
             module: module.name.clone(),
             source,
         })?;
+        if loaded.uses_gpu() {
+            let module = module.name.clone();
+            return Err(StartError::LateGpu { module });
+        }
         let mut linked = loads.linked.clone();
         linked.parts.push(host::part(&loaded));
         linked.declarations = program::declarations(number + 1);
@@ -98,12 +102,15 @@ impl Host {
         let compiling = begin.elapsed();
         let common = Common {
             depth: depth(linked.stack_bytes, prepared.largest_frame)?,
+            // It was laid out for the modules that were there then.
+            world: DevPtr::NULL,
             ..loads.common.clone()
         };
         let config = HostConfig {
             places: config.places,
             memory: config.memory,
             memory_budget: config.memory_budget,
+            children: 0,
             ..loads.config.clone()
         };
         let places = Places::new(

@@ -2,9 +2,10 @@
 
 use crate::SpawnError;
 use crate::config::Strings;
+use crate::layout::STRINGS_HEAD;
 
 /// Bytes before the first string.
-const HEAD: usize = 32;
+const HEAD: usize = STRINGS_HEAD as usize;
 
 /// Adds what follows to the bytes: eight words (how many arguments, their bytes, how many variables, their bytes,
 /// where standard input begins, its bytes, how many of them have been read, nothing), then the strings, each with a

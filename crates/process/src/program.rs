@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use everwarp_interface::gpu;
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
@@ -149,6 +150,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
     // The library's own refuses codes from 126 on, which programs do use.
     linker.allow_shadowing(true);
+    crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())
     })?;
@@ -165,7 +167,8 @@ impl Program {
         let engines = Engines::get().map_err(LoadError::Machine)?;
         let found = examine(bytes).map_err(invalid)?;
         let mut refused = None;
-        for engine in engines.of(&found.tables) {
+        let waits = found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
+        for engine in engines.of(&found.tables, waits) {
             match Self::compile(engine, bytes, &found) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
                 decided => return decided,

@@ -28,6 +28,8 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
         stderr,
         fuel: options.fuel,
         memory_limit: options.memory,
+        ends: Vec::new(),
+        instance: number,
     }
 }
 
