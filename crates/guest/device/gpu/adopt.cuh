@@ -12,7 +12,7 @@ __device__ __noinline__ void introduce(DevInstance* i) {
   const Call c(i);
   Call::begin(p, 0);
   c.args((u32)root, root >> 32);
-  c.post(HOSTCALL_ADOPT);
+  c.post_here(HOSTCALL_ADOPT);
   await(p);
   c.close();
 }
