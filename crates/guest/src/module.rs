@@ -1,8 +1,9 @@
 //! Modules: compiled once, under the number that they have in their image.
 
 use everwarp_wasm::{
-    CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial, InstanceLimits,
-    InstantiateError, Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
+    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, ProvidedImport, Provider, ValueType,
+    compile,
 };
 
 use crate::error::LoadError;
@@ -27,6 +28,10 @@ impl Module {
 
     /// Compiles it as number `number` of an image.
     pub(crate) fn compile(&self, number: usize) -> Result<Loaded, LoadError> {
+        everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
+            offset: e.offset,
+            message: e.message,
+        })?;
         let provided = |name: &'static str| ProvidedImport {
             module: wasi::MODULE.to_owned(),
             name: name.to_owned(),

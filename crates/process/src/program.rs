@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use wasmparser::{Parser, Payload, Validator, WasmFeatures};
+use everwarp_interface::validate;
+use wasmparser::{Parser, Payload};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
 use crate::engines::{Engines, Table};
@@ -15,8 +16,7 @@ const WASI: &str = "wasi_snapshot_preview1";
 /// Why bytes are no program.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not a valid module of WebAssembly 2.0 (with vectors and extended constants, without external
-    /// references).
+    /// Not a module that [`everwarp_interface::validate`] takes.
     #[error("the module is not valid at offset {offset:#x}: {message}")]
     Invalid {
         /// Where in the bytes.
@@ -82,10 +82,6 @@ struct Found {
 }
 
 fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
-    let features = WasmFeatures::WASM2
-        .union(WasmFeatures::EXTENDED_CONST)
-        .difference(WasmFeatures::GC_TYPES);
-    Validator::new_with_features(features).validate_all(bytes)?;
     let mut found = Found::default();
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
@@ -135,6 +131,10 @@ impl Program {
     /// What is wrong with it, with the offset where there is one.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let engines = Engines::get().map_err(LoadError::Machine)?;
+        validate(bytes).map_err(|e| LoadError::Invalid {
+            offset: e.offset,
+            message: e.message,
+        })?;
         let found = examine(bytes).map_err(|e| LoadError::Invalid {
             offset: e.offset(),
             message: e.message().to_owned(),
