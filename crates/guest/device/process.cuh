@@ -27,6 +27,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   copy((u8*)i, t.block, t.block_bytes, lane);
   copy(memory, t.memory, t.initial_bytes, lane);
   if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  if (t.world != 0) begin_kin(t, &t.spawns[slot], lane);
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
@@ -129,21 +130,27 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
       c.close();
     }
   }
-  // What is left of the output goes along with the end if it fits there.
-  if (p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return true;
+  const bool child = t.world != 0 && kin(p)->parent != 0;
+  if (t.world != 0 && !retire(p)) return false;
+  // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
+  // and its slot is used again as soon as it has: so nothing of it may lie there.
+  if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return true;
   u32 error;
   return flush(i, error);
 }
 
 __device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 how) {
   DevProcess* p = at(t, slot);
-  // As above: the memory of a process that starts may have been made ready elsewhere, and a reply brought there.
+  // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
+  // the process have been parked there.
   if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
   else if (!resume(p)) return;
   while (!advance(t, p)) {
     if (park(p)) return;
   }
-  tell(p);
+  const bool child = t.world != 0 && kin(p)->parent != 0;
+  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
+  if (child) tell_parent(p);
 }
 
 }  // namespace process

@@ -1,9 +1,9 @@
 //! Modules: compiled once, under the number that they have in their image.
 
+use everwarp_interface::gpu;
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
-    InstanceLimits, InstantiateError, Limits, Link, PAGE, ProvidedImport, Provider, ValueType,
-    compile,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -32,23 +32,16 @@ impl Module {
             offset: e.offset,
             message: e.message,
         })?;
-        let provided = |name: &'static str| ProvidedImport {
-            module: wasi::MODULE.to_owned(),
-            name: name.to_owned(),
-            symbol: wasi::symbol(name),
-            provider: Provider::Device,
-            suspends: wasi::calls_the_host(name),
-        };
         let options = CompileOptions {
             prefix: program::prefix(number),
-            provided_imports: wasi::names().map(provided).collect(),
+            provided_imports: wasi::provided(),
             suspendable: true,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;
         for import in compiled.imports() {
             let (offset, module, name) = (import.offset, &import.module, &import.name);
-            let ty = wasi::function_type(name).filter(|_| module == wasi::MODULE);
+            let ty = wasi::import_type(module, name);
             let (module, name) = (module.clone(), name.clone());
             match ty {
                 None => {
@@ -106,6 +99,12 @@ impl Loaded {
         number.expect("exported functions and the start function are entries")
     }
 
+    /// Whether it imports anything of `everwarp:gpu`.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        let imports = self.compiled.imports();
+        imports.iter().any(|i| i.module == gpu::MODULE)
+    }
+
     /// Bytes of linear memory that an instance starts with.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.compiled.memory().map_or(0, |m| m.min * PAGE)
@@ -151,10 +150,7 @@ struct Wasi;
 
 impl Link for Wasi {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
-        if module != wasi::MODULE {
-            return None;
-        }
-        wasi::function_type(name)
+        wasi::import_type(module, name)
     }
     fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None

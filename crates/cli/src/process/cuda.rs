@@ -85,6 +85,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let strings = |number| Strings {
         args: plan.arguments(number),
         env: options.env(number),
+        stdin: plan.line(number),
     };
     let pids = host.spawn_each(0, &config, (0..plan.instances).map(strings))?;
     plan.job.name(&pids, 0);

@@ -14,8 +14,10 @@
 //! to other warps in each round. The price is that lanes of a warp which stop at different times wait for each
 //! other, once in each interval.
 //!
-//! A loop in which a call may suspend is gone into by way of its safepoint (`ways.rs`); so the way back goes to
-//! behind it there, since else such a loop would have two entries.
+//! A loop in which something may suspend is gone into by way of its safepoint (`ways.rs`); so the way back goes to
+//! behind it there, since else such a loop would have two entries. With preemption that is every loop. To enter
+//! loops by their preheaders instead, when they are gone on with, was tried: ptxas then finds no place where lanes
+//! come together, and a loop of loops whose lanes part took 12 times as long.
 
 use super::suspend::note;
 use super::{Body, Label, line};
@@ -24,6 +26,8 @@ use crate::{CallState, Trap, abi};
 /// The labels of a loop's safepoint.
 #[derive(Clone, Copy)]
 pub(super) struct LoopLabels {
+    /// Where the loop is entered.
+    pub(super) entry: Label,
     /// Where the loop is entered, with `%ft` set.
     preheader: Label,
     /// In the cold text: where it goes on after a look.
@@ -88,6 +92,7 @@ impl Body<'_> {
         Self::take_one(&mut self.text);
         line!(self.cold, "{slow}:");
         LoopLabels {
+            entry,
             preheader,
             next,
             behind,
@@ -96,8 +101,10 @@ impl Body<'_> {
 
     /// What a loop's safepoint looks at.
     pub(super) fn end_look(&mut self, labels: &LoopLabels) {
-        let restored = "  add.s32 %ft, %fl, -1;\n";
-        self.write_look(labels.next, labels.preheader, restored);
+        let mut restored = String::new();
+        line!(restored, "  add.s32 %ft, %fl, -1;");
+        line!(restored, "  and.b32 %lim, %ft, {MULTIPLE};");
+        self.write_look(labels.next, labels.behind, &restored);
     }
 
     /// How a loop goes on after a look, when it has ended and it is known whether there is a way into it by its

@@ -24,8 +24,6 @@ pub(super) struct LoopId(usize);
 
 /// A loop, and the sites in it if the function may be suspended.
 pub(super) struct Loop {
-    /// Where it is entered.
-    entry: Label,
     labels: LoopLabels,
     within: Option<LoopId>,
     /// The first site that is in it.
@@ -55,18 +53,16 @@ impl Body<'_> {
         let entry = self.fresh_label();
         let labels = self.begin_loop_safepoint(header, entry);
         let written = self.write_way_in(id);
-        // Its own safepoint is gone on at by way of its entry, so that site is not within it.
-        self.end_look(&labels);
         let first = self.sites.len();
+        self.open_loops.push(LoopId(id));
+        self.end_look(&labels);
         self.loops.push(Loop {
-            entry,
             labels,
             within,
             first,
             end: first,
             written,
         });
-        self.open_loops.push(LoopId(id));
     }
 
     /// In the cold part of a loop's safepoint, before anything else: the way into the loop, if it is one's.
@@ -109,7 +105,7 @@ impl Body<'_> {
             ways[index(site.within)].push(Way { first, to });
         }
         for inner in self.loops.iter().filter(|l| l.first < l.end) {
-            let (first, to) = (inner.first, To::Loop(inner.entry));
+            let (first, to) = (inner.first, To::Loop(inner.labels.entry));
             ways[index(inner.within)].push(Way { first, to });
         }
         let mut labels = 0;
