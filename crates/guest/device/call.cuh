@@ -79,6 +79,7 @@ constexpr u32 FEW_LOOKS = 8;
 constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
 constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
 constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
+constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
 
 __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
   constexpr u64 REST = ~0ull >> 1;
@@ -172,6 +173,10 @@ struct Call {
   __device__ __forceinline__ void post_long(u32 call) const {
     send(p, SEND_LONG, call, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
+  // A call whose answer is waited for by `await`, whoever else calls.
+  __device__ __forceinline__ void post_here(u32 call) const {
+    send(p, SEND_HERE, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
   // The last one: nothing of the process may be touched afterwards, and nobody waits for the answer.
   __device__ __forceinline__ void post_last(u32 call) const {
     send(p, SEND_LAST, call, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -242,16 +247,15 @@ __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
 
 __device__ __forceinline__ bool flush(const Call& c, u32& error) { return flush(c.i, error); }
 
-// The warp: takes the answers of parked processes of a table, from `first` on those that the bits of `which` name,
-// and brings long replies to where they are expected. One that has not parked yet looks for itself.
+// The warp: takes the answers of processes of a table, from `first` on those that the bits of `which` name, and
+// brings long replies to where they are expected. The warp has resumed them, so nobody else touches them: a process
+// may be woken twice, and who comes second must not write to the memory of one that has gone on.
 __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   DevProcess* p = at(t, first + lane);
   u32 bytes = 0;
   u8* to = nullptr;
   const u8* from = nullptr;
-  // Pairs with the release of who parked.
-  if ((which >> lane & 1) != 0 && ew::load(&p->turn, ew::acquire, ew::gpu) == TURN_PARKED &&
-      (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
+  if ((which >> lane & 1) != 0 && (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
     const Answer a(p);
     if (a.status == p->call_sequence) {
       take(p, a);

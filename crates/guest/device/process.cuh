@@ -109,8 +109,11 @@ __device__ __noinline__ void tell(DevProcess* p) {
   c.post_last(HOSTCALL_EXIT);
 }
 
-// Runs the process as far as it goes; false if it is to be gone on with later.
-__device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
+// What becomes of a process that has run for a while.
+enum class Then { ENDS, WAITS, GOES_ON };
+
+// Runs the process as far as it goes, or until its slice is spent.
+__device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
   DevInstance* i = instance(p);
   if (p->stage == STAGE_NEW) {
     p->stage = t.start != ENTRY_NONE ? STAGE_START : STAGE_ENTRY;
@@ -120,8 +123,9 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   while (p->stage != STAGE_OUTPUT) {
+    ((DevSuspension*)((u8*)i + t.suspension_at))->slice = SLICE_LOOKS;
     linked_enter(t.module, (u64)i, p->stage == STAGE_START ? t.start : t.entry);
-    if (i->trap == 0 && i->state != 0) return false;
+    if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
     if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {
       // It ended while its call was on its way.
@@ -131,26 +135,31 @@ __device__ __noinline__ bool advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
-  if (t.world != 0 && !retire(p)) return false;
+  if (t.world != 0 && !retire(p)) return Then::WAITS;
   // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
   // and its slot is used again as soon as it has: so nothing of it may lie there.
-  if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return true;
+  if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return Then::ENDS;
   u32 error;
-  return flush(i, error);
+  return flush(i, error) ? Then::ENDS : Then::WAITS;
 }
 
-__device__ __noinline__ void run(const DevProcessTable& t, u32 slot, u32 how) {
+// Answers whether the process is to be gone on with by another task.
+__device__ __noinline__ bool run(const DevProcessTable& t, u32 slot, u32 how) {
   DevProcess* p = at(t, slot);
   // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
   // the process have been parked there.
   if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
-  else if (!resume(p)) return;
-  while (!advance(t, p)) {
-    if (park(p)) return;
+  else if (!resume(p)) return false;
+  while (true) {
+    const Then then = advance(t, p);
+    if (then == Then::GOES_ON) return true;
+    if (then == Then::ENDS) break;
+    if (park(p)) return false;
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
   if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
   if (child) tell_parent(p);
+  return false;
 }
 
 }  // namespace process
@@ -164,14 +173,19 @@ static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProce
 
 // arg: the place; tag: `RUN_…`.
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
-  process::run(table, t.lo(), t.tag());
+  if (process::run(table, t.lo(), t.tag())) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
+}
+
+// arg: the place of a process that was preempted.
+static __device__ __forceinline__ void process_again(ew::Lane& t, const DevProcessTable& table) {
+  if (process::run(table, t.lo(), RUN_GOES_ON)) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
 }
 
 // arg: a group of 32 places | which of them have been answered << 32.
 static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo() * START_PROCESSES, which = t.hi();
-  process::take_answers(table, first, which, t.lane);
   const bool goes_on = which >> t.lane & 1 && process::resume(process::at(table, first + t.lane));
+  process::take_answers(table, first, __ballot_sync(~0u, goes_on), t.lane);
   if (goes_on) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 

@@ -1,8 +1,8 @@
 //! Where the time of many processes on a GPU goes: how long each phase takes, and how long each thread of the
 //! host worked meanwhile.
 //!
-//! usage: `instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] -- ARGS`, with `{instance}` for the number
-//! of each process. What they print goes to standard output, the figures to standard error.
+//! usage: `instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] [--rounds N] -- ARGS`, with
+//! `{instance}` for the number of each process. What they print goes to standard output, the figures to standard error.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,15 +26,15 @@ fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let usage =
-        "usage: instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] -- ARGS";
+    let usage = "usage: instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] \
+                 [--rounds N] -- ARGS";
     let mut words = std::env::args().skip(1);
     let mut word = || words.next().ok_or(usage);
     let path = word()?;
     let count: usize = word()?.parse()?;
     let memory: u64 = word()?.parse()?;
     let places: u32 = word()?.parse()?;
-    let (mut config, mut workers) = (Config::default(), None);
+    let (mut config, mut workers, mut rounds) = (Config::default(), None, 3);
     loop {
         match word()?.as_str() {
             "--dir" => {
@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 config.directories.push(directory);
             }
             "--workers" => workers = Some(word()?.parse()?),
+            "--rounds" => rounds = word()?.parse()?,
             "--" => break,
             _ => return Err(usage.into()),
         }
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let host = Host::start(&device, &[module], &host, Streams::inherit())?;
     let started = begin.elapsed();
-    for round in 0..3 {
+    for round in 0..rounds {
         let before = worked()?;
         let begin = Instant::now();
         let pids = host.spawn_each(0, &config, (0..count).map(strings))?;

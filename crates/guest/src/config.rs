@@ -22,7 +22,7 @@ pub struct HostConfig {
     /// H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: u32,
     /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), which take a slot for host calls
-    /// each and no other memory until then.
+    /// each and no other memory until then. With the others they are 2^20 at most.
     pub spare_places: u32,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,

@@ -3,7 +3,7 @@
 
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
-use everwarp_wasm::{DevInstance, DevSuspension, DevTable, Trap};
+use everwarp_wasm::{CallState, DevInstance, DevSuspension, DevTable, Trap};
 
 use crate::kin::{self, DevWorld};
 
@@ -70,6 +70,11 @@ dev_consts! {
     /// that waits so polls host memory. On an H200 64 that do so take 5 us a call where they took 25 by being woken;
     /// of more than some hundred the one thread that answers is the limit.
     pub(crate) const SPINNING_CALLS = 128;
+    /// Of an instance's state: it was preempted.
+    pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
+    /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
+    /// hundred thousand rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
+    pub(crate) const SLICE_LOOKS = 8;
     /// No such function.
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.

@@ -31,7 +31,7 @@ impl Module {
         let options = CompileOptions {
             prefix: program::prefix(number),
             provided_imports: wasi::provided(),
-            suspendable: true,
+            preempt: true,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;

@@ -8,7 +8,7 @@ __device__ __noinline__ void tell_of(DevProcess* p, u32 call, u64 pid) {
   Call::begin(p, 0);
   const Call c(instance(p));
   c.args((u32)pid, pid >> 32);
-  c.post(call);
+  c.post_here(call);
   await(p);
   c.close();
 }

@@ -6,7 +6,7 @@ use everwarp_guest::{Config, Directory, Host, Output, Reason, descriptor_limit};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
-use super::{config, normal, number, run, same, wait};
+use super::{PATIENCE, config, normal, number, run, same, wait};
 
 /// As many processes wait as there are places; another one's work goes on beside them.
 pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
@@ -20,6 +20,43 @@ pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
     }
     for pid in pids {
         wait(host, pid)?;
+    }
+    Ok(())
+}
+
+/// More processes that loop for ever than there are warps: each gets its turn, and so do others. What a record says of
+/// fuel changes only when a process gives up its lane.
+pub(super) fn loops_share_their_lanes(host: &Host) -> Result<(), Failed> {
+    let ends = number("ends");
+    let pids = host.spawn_many(ends, &config(&["l"]), host.places(ends) as usize - 1)?;
+    let begin = Instant::now();
+    loop {
+        let listing = host.processes(usize::MAX)?;
+        let turns = listing
+            .rows
+            .iter()
+            .filter(|row| row.fuel_used > Some(0))
+            .count();
+        if turns == pids.len() {
+            break;
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("{turns} of {} have had a turn", pids.len()).into());
+        }
+    }
+    eprintln!(
+        "{} loops have had a turn: {:?}",
+        pids.len(),
+        begin.elapsed()
+    );
+    for _ in 0..10 {
+        normal(&run(host, "facts", &config(&[]))?, 0)?;
+    }
+    for pid in &pids {
+        host.kill(*pid)?;
+    }
+    for pid in pids {
+        same(wait(host, pid)?.reason, Reason::Killed)?;
     }
     Ok(())
 }

@@ -66,6 +66,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("stale_pids", ends::stale_pids),
     ("listing", ends::listing),
     ("waits_hold_no_lane", many::waits_hold_no_lane),
+    ("loops_share_their_lanes", many::loops_share_their_lanes),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
     ("readers_without_room", many::readers_without_room),

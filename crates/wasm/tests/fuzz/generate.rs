@@ -48,7 +48,7 @@ fn config(random: &mut ChaCha8Rng) -> Config {
         shared_everything_threads_enabled: false,
         simd_enabled: random.random_ratio(1, 3),
         table_max_size_required: true,
-        tail_call_enabled: false,
+        tail_call_enabled: random.random_ratio(1, 4),
         threads_enabled: false,
         wide_arithmetic_enabled: false,
         ..Config::default()
