@@ -73,7 +73,7 @@ fn generate(limit: u32) -> Result<(), Error> {
 
 fn is_prime(n: u32) -> bool {
     let mut divisors = (3..).step_by(2).take_while(|d| d * d <= n);
-    n == 2 || n > 2 && n % 2 == 1 && divisors.all(|d| n % d != 0)
+    n == 2 || n > 2 && n % 2 == 1 && divisors.all(|d| !n.is_multiple_of(d))
 }
 
 fn filter() -> Result<(), Error> {
@@ -104,7 +104,10 @@ fn pipeline(limit: u32) -> Result<(), Error> {
     let (to_sum, primes) = channel(4, BYTES as u32)?;
     let children = [
         ("generate", spawn("", &["generate", &limit], &[&to_filter])?),
-        ("filter", spawn("", &["filter", &limit], &[&numbers, &to_sum])?),
+        (
+            "filter",
+            spawn("", &["filter", &limit], &[&numbers, &to_sum])?,
+        ),
         ("sum", spawn("", &["sum", &limit], &[&primes])?),
     ];
     // A channel ends with its last sender.
