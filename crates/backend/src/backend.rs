@@ -178,6 +178,25 @@ pub trait Backend: Send + Sync {
     /// # Safety
     /// - `address..address + data.len()` lies in one live allocation of this backend.
     unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError>;
+    /// Copies `width` bytes of `data` each to addresses that lie `stride` bytes apart, of which `address` is the
+    /// first, and waits until all are there.
+    ///
+    /// # Safety
+    /// - All of it lies in one live allocation of this backend.
+    unsafe fn write_rows(
+        &self,
+        address: u64,
+        stride: u64,
+        width: usize,
+        data: &[u8],
+    ) -> Result<(), BackendError> {
+        let addresses = (0..).map(|row| address + row * stride);
+        for (at, row) in addresses.zip(data.chunks(width)) {
+            // SAFETY: the caller vouches for the whole range.
+            unsafe { self.write(at, row) }?;
+        }
+        Ok(())
+    }
     /// Copies from the device. What a task wrote before its completion was seen is included.
     ///
     /// # Safety
@@ -219,6 +238,20 @@ pub trait Backend: Send + Sync {
     /// Parks and goes on in one step, as fast as the engine can: from raising the stop flag to the
     /// next epoch's first answer, which is the time returned.
     fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError>;
-    /// Replaces the image of a parked engine; see [`Image::programs`] for what may change.
-    fn set_image(&self, image: &Image) -> Result<(), BackendError>;
+    /// Compiles an image for this engine, also while it is resident, and checks that it may follow the one that the
+    /// engine has; see [`Image::programs`] for what may change.
+    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError>;
+    /// Replaces the image of a parked engine.
+    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError>;
+}
+
+/// An image that an engine has compiled, to be loaded by the same engine.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What it was made from.
+    pub image: Image,
+    /// The machine code, as the engine wants it; empty where there is none.
+    pub code: Vec<u8>,
+    /// Bytes of the largest stack frame among all its functions; 0 where nothing is linked.
+    pub largest_frame: u32,
 }

@@ -10,7 +10,9 @@ mod heap;
 mod linked;
 mod program;
 
-pub use backend::{Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, SharedMemory};
+pub use backend::{
+    Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, Prepared, SharedMemory,
+};
 pub use context::{TaskCx, TwinFn};
 pub use error::BackendError;
 pub use heap::{

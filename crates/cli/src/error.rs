@@ -95,6 +95,8 @@ pub(crate) enum CliError {
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
     NoFolder { path: PathBuf },
+    #[error("a temporary folder: {0}")]
+    Folder(std::io::Error),
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]

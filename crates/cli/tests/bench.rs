@@ -53,7 +53,7 @@ fn a_run_checks_its_results_and_leaves_a_report() {
 #[test]
 fn what_is_not_there_is_named() {
     for (args, known) in [
-        (&["bench", "F"][..], "core, A, B, C, D, E or all"),
+        (&["bench", "F"][..], "core, A, B, C, D, E, P or all"),
         (
             &["bench", "E", "--engine", "cpu", "--row", "fused"],
             "loop_fused, tasks",

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_backend::{
-    Backend, BackendError, EngineKind, Footprint, Heap, Image, PoolState, Pools, SharedMemory,
+    Backend, BackendError, EngineKind, Footprint, Heap, Image, PoolState, Pools, Prepared,
+    SharedMemory,
 };
 use everwarp_contract::DevWords;
 use everwarp_contract::fault::{FAULT_INTERNAL, FAULT_NONE};
@@ -380,7 +381,17 @@ impl Backend for CpuEngine {
         self.launch(&mut epoch, threads)?;
         Ok(begin.elapsed())
     }
-    fn set_image(&self, image: &Image) -> Result<(), BackendError> {
+    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+        self.lock().image.check_successor(image)?;
+        image.check()?;
+        Ok(Prepared {
+            image: image.clone(),
+            code: Vec::new(),
+            largest_frame: 0,
+        })
+    }
+    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError> {
+        let image = &prepared.image;
         let mut epoch = self.lock();
         if epoch.running {
             return Err(BackendError::NotParked {
@@ -388,7 +399,6 @@ impl Backend for CpuEngine {
             });
         }
         epoch.image.check_successor(image)?;
-        image.check()?;
         self.shared.set_functions(image);
         epoch.image = image.clone();
         Ok(())

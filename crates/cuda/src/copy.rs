@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cudarc::driver::sys;
 use everwarp_backend::BackendError;
 
 use crate::driver::{Context, Pinned, Stream, call};
@@ -48,6 +49,43 @@ impl Copier {
                     part.len(),
                     stream.0
                 ))?;
+            }
+            stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Rows of `width` bytes, `stride` bytes apart at the destination.
+    ///
+    /// # Safety
+    /// - The destination lies in live device memory.
+    pub(crate) unsafe fn write_rows(
+        &self,
+        to: u64,
+        stride: u64,
+        width: usize,
+        data: &[u8],
+    ) -> Result<(), BackendError> {
+        use sys::CUmemorytype as Place;
+        let lane = self.lane()?;
+        let (stream, staging) = &*lane;
+        let rows = STAGING / width;
+        for (i, part) in data.chunks(rows * width).enumerate() {
+            // SAFETY: all zero is a copy of nothing.
+            let mut copy: sys::CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
+            copy.srcMemoryType = Place::CU_MEMORYTYPE_HOST;
+            copy.srcHost = staging.host.cast();
+            copy.srcPitch = width;
+            copy.dstMemoryType = Place::CU_MEMORYTYPE_DEVICE;
+            copy.dstDevice = to + (i * rows) as u64 * stride;
+            copy.dstPitch = stride as usize;
+            copy.WidthInBytes = width;
+            copy.Height = part.len() / width;
+            // SAFETY: the staging area is ours while the lock is held and as long as `part`; the caller vouches for
+            // the destination.
+            unsafe {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), staging.host, part.len());
+                call!(cuMemcpy2DAsync_v2(&raw const copy, stream.0))?;
             }
             stream.synchronize()?;
         }

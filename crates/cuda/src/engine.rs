@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys;
 use everwarp_backend::{
     Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
-    SharedMemory,
+    Prepared, SharedMemory,
 };
 use everwarp_contract::control::REQUEST_PARK;
 use everwarp_contract::device::{
@@ -76,6 +76,7 @@ pub struct CudaEngine {
     context: Context,
     name: String,
     arch: u32,
+    multiprocessors: u32,
     pools: Pools,
     max_blocks: u32,
     tables: Tables,
@@ -93,28 +94,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles and loads an image. Nothing may be resident.
-fn load(image: &Image, arch: u32) -> Result<Kernel, BackendError> {
+/// Compiles an image; works beside a resident kernel. A context must be current.
+fn prepare(image: &Image, arch: u32) -> Result<Prepared, BackendError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
     let linked = &image.linked;
-    let mut largest_frame = 0;
-    let cubin = if linked.is_empty() {
+    let (compiled, largest_frame) = if linked.is_empty() {
         let compiled = cache.compile(&source, arch);
-        compiled.map_err(|e| BackendError::Compile(Box::new(e)))?
+        let compiled = compiled.map_err(|e| BackendError::Compile(Box::new(e)))?;
+        (compiled, 0)
     } else {
         let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
-        largest_frame = crate::frame::largest_frame(&compiled.image).ok_or(BackendError::Frames)?;
-        // SAFETY: a context is current, and nothing is resident in it.
-        unsafe {
-            call!(cuCtxSetLimit(
-                sys::CUlimit::CU_LIMIT_STACK_SIZE,
-                linked.stack_bytes as usize
-            ))
-        }?;
-        compiled
+        let frame = crate::frame::largest_frame(&compiled.image);
+        (compiled, frame.ok_or(BackendError::Frames)?)
+    };
+    Ok(Prepared {
+        image: image.clone(),
+        code: compiled.into_image(),
+        largest_frame,
+    })
+}
+
+/// Gives each thread of the device this much stack. Nothing may be resident.
+fn set_stack(bytes: u32) -> Result<(), BackendError> {
+    let (limit, mut now) = (sys::CUlimit::CU_LIMIT_STACK_SIZE, 0);
+    // SAFETY: a context is current, and nothing is resident in it; the out-pointer is valid.
+    unsafe {
+        call!(cuCtxGetLimit(&raw mut now, limit))?;
+        if now == bytes as usize {
+            return Ok(());
+        }
+        call!(cuCtxSetLimit(limit, bytes as usize))
     }
-    .into_image();
+}
+
+/// Loads an image. Nothing may be resident.
+fn load(prepared: &Prepared) -> Result<Kernel, BackendError> {
+    let linked = &prepared.image.linked;
+    if !linked.is_empty() {
+        set_stack(linked.stack_bytes)?;
+    }
+    let (cubin, largest_frame) = (&prepared.code, prepared.largest_frame);
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
     // unloaded: that would wait for the device.
@@ -181,7 +201,7 @@ impl CudaEngine {
     ) -> Result<Self, BackendError> {
         device.context.enter()?;
         pools.check()?;
-        let kernel = load(image, device.arch())?;
+        let kernel = load(&prepare(image, device.arch())?)?;
         let started = Instant::now();
         let max_blocks = occupancy(kernel, device.multiprocessors())?;
         let blocks = blocks.unwrap_or(max_blocks);
@@ -203,6 +223,7 @@ impl CudaEngine {
             context: device.context,
             name: device.name().to_owned(),
             arch: device.arch(),
+            multiprocessors: device.multiprocessors(),
             pools,
             max_blocks,
             tables,
@@ -440,6 +461,17 @@ impl Backend for CudaEngine {
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write(address, data) }
     }
+    unsafe fn write_rows(
+        &self,
+        address: u64,
+        stride: u64,
+        width: usize,
+        data: &[u8],
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write_rows(address, stride, width, data) }
+    }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
@@ -549,7 +581,13 @@ impl Backend for CudaEngine {
         self.await_epoch(epoch.number, |w| w.epoch, grace, &epoch.image)?;
         Ok(begin.elapsed())
     }
-    fn set_image(&self, image: &Image) -> Result<(), BackendError> {
+    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        lock(&self.epoch).image.check_successor(image)?;
+        prepare(image, self.arch)
+    }
+    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
@@ -558,14 +596,16 @@ impl Backend for CudaEngine {
                 action: "loading an image",
             });
         }
-        epoch.image.check_successor(image)?;
-        let kernel = load(image, self.arch)?;
-        if occupancy(kernel, 1)? == 0 {
-            return Err(BackendError::Size { asked: 1, max: 0 });
+        epoch.image.check_successor(&prepared.image)?;
+        let kernel = load(prepared)?;
+        let max = occupancy(kernel, self.multiprocessors)?;
+        if max < epoch.blocks {
+            let asked = epoch.blocks;
+            return Err(BackendError::Size { asked, max });
         }
         kernel.install(&self.tables.engine)?;
         epoch.kernel = kernel;
-        epoch.image = image.clone();
+        epoch.image = prepared.image.clone();
         Ok(())
     }
 }

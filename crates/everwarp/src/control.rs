@@ -1,9 +1,9 @@
 //! An engine's epochs: park, resume, swap, load, stop.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use everwarp_backend::{BackendError, Program};
+use everwarp_backend::{BackendError, Image, Linked, Prepared, Program};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -12,6 +12,24 @@ use crate::sync::lock;
 
 /// How long a task may go on once the engine was asked to park.
 const PARK_GRACE: Duration = Duration::from_secs(10);
+
+/// How long an engine took to go on with another image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Until all tasks had come to a boundary; others went on meanwhile.
+    pub parking: Duration,
+    /// For loading the image, while nothing ran.
+    pub loading: Duration,
+    /// Until the next epoch answered.
+    pub resuming: Duration,
+}
+
+impl Exchanged {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.parking + self.loading + self.resuming
+    }
+}
 
 impl Engine {
     /// Stops at the next task boundary; all state is kept. Parking a parked engine does nothing.
@@ -79,9 +97,51 @@ impl Engine {
         if !append(&mut next, program)? {
             return Ok(());
         }
-        self.core.backend.set_image(&next)?;
+        if self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {
+            // Before it is compiled, which takes long.
+            let action = "loading an image";
+            return Err(BackendError::NotParked { action }.into());
+        }
+        let prepared = self.core.backend.prepare(&next)?;
+        self.core.backend.set_image(&prepared)?;
         *image = next;
         Ok(())
+    }
+    /// Compiles the engine's image anew with other linked parts, of which the first must be those that it has. The
+    /// engine goes on meanwhile.
+    ///
+    /// # Errors
+    /// A part does not assemble, or the parts are no successors.
+    pub fn prepare_linked(&self, linked: Linked) -> Result<Prepared, Error> {
+        self.core.check()?;
+        let programs = lock(&self.core.image).programs.clone();
+        Ok(self.core.backend.prepare(&Image { programs, linked })?)
+    }
+    /// Parks the engine, loads what [`prepare_linked`](Self::prepare_linked) has made, and goes on. Nothing in flight
+    /// is lost. What has been loaded into the engine since is not in it, and is refused.
+    ///
+    /// # Errors
+    /// The engine is parked already, the image is no successor of the engine's, or a task does not end, so the engine
+    /// is lost. If the device refuses to load it, the engine goes on with the image that it has.
+    pub fn exchange(&self, prepared: &Prepared) -> Result<Exchanged, Error> {
+        let mut image = lock(&self.core.image);
+        if !self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {
+            let action = "loading beside it";
+            return Err(BackendError::Parked { action }.into());
+        }
+        let begin = Instant::now();
+        self.park()?;
+        let parked = Instant::now();
+        let loaded = self.core.backend.set_image(prepared);
+        let end = Instant::now();
+        self.resume()?;
+        loaded?;
+        *image = prepared.image.clone();
+        Ok(Exchanged {
+            parking: parked - begin,
+            loading: end - parked,
+            resuming: end.elapsed(),
+        })
     }
     /// Stops for good. What is in flight ends with [`Error::Stopped`].
     ///

@@ -114,6 +114,8 @@ pub use buffer::{Buffer, Element};
 #[cfg(not(loom))]
 pub use builder::EngineBuilder;
 #[cfg(not(loom))]
+pub use control::Exchanged;
+#[cfg(not(loom))]
 pub use device::{Device, Select, cuda_device_count};
 #[cfg(not(loom))]
 pub use engine::Engine;
@@ -122,7 +124,7 @@ pub use error::{Error, StuckReason};
 pub use everwarp_backend::{
     BackendError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
     HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, PoolState,
-    Pools, Program, Shape, TaskCx, TwinFn,
+    Pools, Prepared, Program, Shape, TaskCx, TwinFn,
 };
 pub use everwarp_contract::{
     DevPtr, DevTask, DevType, DevWorker, Layout, dev_consts, dev_struct, layout,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_backend::{
     Backend, BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools,
-    Program, Shape, SharedMemory, TaskCx,
+    Prepared, Program, Shape, SharedMemory, TaskCx,
 };
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_BATCH, TASK_COUNTED};
@@ -366,13 +366,21 @@ impl Backend for Mock {
         self.resume(size)?;
         Ok(begin.elapsed())
     }
-    fn set_image(&self, image: &Image) -> Result<(), BackendError> {
+    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+        Image::of(vec![&PROGRAM]).check_successor(image)?;
+        Ok(Prepared {
+            image: image.clone(),
+            code: Vec::new(),
+            largest_frame: 0,
+        })
+    }
+    fn set_image(&self, _: &Prepared) -> Result<(), BackendError> {
         if !self.shared.leave.load(Ordering::Acquire) {
             return Err(BackendError::NotParked {
                 action: "loading an image",
             });
         }
-        Image::of(vec![&PROGRAM]).check_successor(image)
+        Ok(())
     }
 }
 

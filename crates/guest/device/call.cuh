@@ -50,11 +50,15 @@ struct Answer {
 };
 
 // Waits for an answer on the spot; a lane that sleeps holds up its own warp alone. A look takes a microsecond, so
-// the first ones follow each other without a pause.
-__device__ __noinline__ Answer await(const DevProcess* p) {
+// the first ones follow each other without a pause, and whether the process is to end is asked beside them.
+__device__ __noinline__ Answer await(DevProcess* p) {
   for (u32 looks = 0;; looks++) {
+    const u32 killed = ew::load(&instance(p)->kill, ew::relaxed, ew::sys);
     const Answer a(p);
-    if (a.status == p->call_sequence) return a;
+    if (a.status == p->call_sequence) {
+      p->killed = killed;
+      return a;
+    }
     if (looks >= 16) __nanosleep(min(64u << min(looks - 16, 7u), 8192u));
   }
 }

@@ -119,8 +119,8 @@ dev_struct! {
         pub(crate) turn: u32,
         /// `STAGE_…`: how far it has come.
         pub(crate) stage: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: u32,
+        /// Whether it was to end when the last answer was waited for on the spot.
+        pub(crate) killed: u32,
     }
 }
 

@@ -151,7 +151,7 @@ impl Link for Wasi {
         }
         wasi::function_type(name)
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {

@@ -271,6 +271,11 @@ impl Submissions {
         Some(hostcall::Request::of(words))
     }
 
+    /// Whether the device has not written the next entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.copy().is_none()
+    }
+
     /// The next entry, if the device has written it.
     pub(crate) fn next(&mut self) -> Option<Entry> {
         let request = self.copy()?;

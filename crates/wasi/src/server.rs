@@ -4,7 +4,9 @@
 //! naps when none have come for a while. Requests of a process always go to the same worker and keep their order,
 //! because a device need not wait for the answer of an `OUTPUT` before it sends the next, or an `EXIT`. The price
 //! is that processes which share a worker wait for each other's files. What touches no file and no stream is
-//! answered by the poller itself, without a hop to another thread.
+//! answered by the poller itself, without a hop to another thread, and may be answered before what a worker has got
+//! earlier. So is a read of what is in the page cache while nothing else is in the queue: to wake a worker takes
+//! longer than such a read. While there is more, workers read.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,8 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::hostcall::{
-    HOSTCALL_FD_PRESTAT_DIR_NAME, HOSTCALL_FD_PRESTAT_GET, HOSTCALL_NOP, HOSTCALL_SOCK_ACCEPT,
-    HOSTCALL_SOCK_SHUTDOWN, HOSTCALL_WAKE,
+    HOSTCALL_FD_PREAD, HOSTCALL_FD_PRESTAT_DIR_NAME, HOSTCALL_FD_PRESTAT_GET, HOSTCALL_FD_READ,
+    HOSTCALL_NOP, HOSTCALL_SOCK_ACCEPT, HOSTCALL_SOCK_SHUTDOWN, HOSTCALL_WAKE,
 };
 
 use crate::counters::Counters;
@@ -45,6 +47,8 @@ impl Default for ServerConfig {
 }
 
 const FIRST_NAP: Duration = Duration::from_micros(20);
+/// Looks at an empty queue from one question for the time to the next.
+const LOOKS: u32 = 32;
 
 /// A ring that is being served, until it is dropped.
 #[derive(Debug)]
@@ -134,6 +138,26 @@ impl Hands {
         }
     }
 
+    /// Serves a read of what is in the page cache; gives back what is not one.
+    fn read_now(&mut self, (ticket, head): Job) -> Option<Job> {
+        if head.data_bytes != 0 {
+            return Some((ticket, head));
+        }
+        let request = Request {
+            process: head.process,
+            generation: head.generation,
+            call: head.call,
+            args: head.args,
+            payload: &[],
+            room: ticket.room(),
+        };
+        if !self.service.read_now(&request, &mut self.reply) {
+            return Some((ticket, head));
+        }
+        self.answer(ticket, &head);
+        None
+    }
+
     fn answer(&mut self, ticket: Ticket, head: &Head) {
         let woken = self.answers.answer(ticket, head, &self.reply);
         self.woken.extend(woken);
@@ -169,6 +193,11 @@ fn is_quick(call: u32) -> bool {
     )
 }
 
+/// Whether a call may be a read of what is in the page cache.
+fn may_be_cached(call: u32) -> bool {
+    matches!(call & !HOSTCALL_WAKE, HOSTCALL_FD_READ | HOSTCALL_FD_PREAD)
+}
+
 /// A worker's thread and what it is to be given.
 struct Worker {
     jobs: mpsc::Sender<Vec<Job>>,
@@ -188,8 +217,9 @@ impl Poller {
     fn run(mut self) {
         let mut last = Instant::now();
         let mut nap = FIRST_NAP;
-        // Requests taken since the queue was last found empty. Only then the clock is asked.
-        let mut taken = 0_usize;
+        // Requests taken since the queue was last found empty, and looks that found it so. The clock is asked only
+        // now and then: it takes longer than a look.
+        let (mut taken, mut looks) = (0_usize, 0_u32);
         while !self.stop.load(Relaxed) {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
@@ -197,15 +227,21 @@ impl Poller {
                 if taken.is_multiple_of(BATCH) {
                     self.hand_on();
                 }
-            } else if taken > 0 {
+                continue;
+            }
+            if taken > 0 {
                 self.hand_on();
-                taken = 0;
+                (taken, looks) = (0, 0);
                 (last, nap) = (Instant::now(), FIRST_NAP);
-            } else if last.elapsed() < self.config.spin {
+            }
+            looks += 1;
+            if !looks.is_multiple_of(LOOKS) {
                 std::hint::spin_loop();
-            } else {
+            } else if last.elapsed() >= self.config.spin {
                 thread::sleep(nap.min(self.config.nap));
                 nap = (nap * 2).min(self.config.nap);
+                // After a nap one look decides.
+                looks = LOOKS - 1;
             }
         }
         self.hand_on();
@@ -226,7 +262,11 @@ impl Poller {
             return self.hands.serve((ticket, head));
         }
         let worker = head.process as usize % self.workers.len();
-        self.workers[worker].next.push((ticket, head));
+        let mut job = Some((ticket, head));
+        if may_be_cached(head.call) && self.submissions.is_empty() {
+            job = job.and_then(|job| self.hands.read_now(job));
+        }
+        self.workers[worker].next.extend(job);
     }
 
     /// Gives everybody what has been taken for them.

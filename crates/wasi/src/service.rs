@@ -343,6 +343,18 @@ impl Service {
         served
     }
 
+    /// Answers a read of a file that needs nothing from a disk; false if it is none, and then nothing has happened.
+    pub(crate) fn read_now(&self, request: &Request<'_>, reply: &mut Reply) -> bool {
+        reply.clear();
+        let known = self.process(request.process, request.generation).ok();
+        let read = known.and_then(|process| file::read_now(&process, request, reply));
+        if read.is_some() {
+            Counters::add(&self.counters.calls[request.kind() as usize], 1);
+            self.counters.answered(reply);
+        }
+        read.is_some()
+    }
+
     /// Waits on a thread of the service's own, and does `later` there.
     pub fn later(&self, wait: Wait, later: Later) {
         let counters = Arc::clone(&self.counters);

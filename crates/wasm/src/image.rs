@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::ValueType;
 use crate::abi;
 use crate::body::line;
 use crate::module::{Export, Module};
 use crate::suspend::Suspending;
+use crate::types::{parts, placed};
 
 const SUPPORT: &str = include_str!("support.ptx");
 
@@ -138,19 +140,15 @@ fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, s
     line!(out, "  st.param.b64 [cf], %fuel;");
     line!(out, "  st.param.b32 [cd], %depth;");
     let mut list = String::from("ci, cf, cd");
-    for (i, param) in ty.params.iter().enumerate() {
+    for (i, (param, at)) in placed(&parts(&ty.params)).enumerate() {
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
         line!(out, "  .param .{size} c{i};");
         if suspends {
             // Whoever resumes it need not keep the arguments.
             line!(out, "  mov.{size} {reg}, 0;");
-            line!(
-                out,
-                "  @!%resumed ld.global.{size} {reg}, [%args+{}];",
-                8 * i
-            );
+            line!(out, "  @!%resumed ld.global.{size} {reg}, [%args+{at}];");
         } else {
-            line!(out, "  ld.global.{size} {reg}, [%args+{}];", 8 * i);
+            line!(out, "  ld.global.{size} {reg}, [%args+{at}];");
         }
         line!(out, "  st.param.{size} [c{i}], {reg};");
         let _ = write!(list, ", c{i}");
@@ -160,8 +158,12 @@ fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, s
     line!(out, "  ld.param.b64 %fuel, [cr];");
     line!(out, "  setp.lt.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $done;");
-    for (i, result) in ty.results.iter().enumerate() {
-        let at = 8 * i;
+    for (result, at) in placed(&parts(&ty.results)) {
+        if result == ValueType::V128 {
+            line!(out, "  ld.param.b32 %r, [cr+{}];", 8 + at);
+            line!(out, "  st.global.b32 [%results+{at}], %r;");
+            continue;
+        }
         if result.is_wide() {
             line!(out, "  ld.param.b64 %d, [cr+{}];", 8 + at);
         } else {

@@ -12,6 +12,7 @@ use crate::abi::{self, DevTable, TABLE_LEN};
 use crate::body::{Context, line};
 use crate::module::{Constant, Module};
 use crate::suspend::{INDIRECT_FRAME, Suspending};
+use crate::types::{parts, placed};
 
 /// Functions that references may name, by their canonical type, in ascending order. A function's place
 /// in its list is its number in a reference.
@@ -198,7 +199,8 @@ fn write_call(
     let ty = module.function_type(function);
     let bytes = ty.return_bytes();
     line!(out, "$F{function}:\n  {{");
-    let registers = ty.params.iter().chain(&ty.results);
+    let (params, results) = (parts(&ty.params), parts(&ty.results));
+    let registers = params.iter().chain(&results);
     let registers: Vec<_> = (registers.enumerate())
         .map(|(i, ty)| (format!("%v{i}"), ty.ptx()))
         .collect();
@@ -212,8 +214,8 @@ fn write_call(
     line!(out, "  st.param.b64 [cf], %fuel;");
     line!(out, "  st.param.b32 [cd], %depth;");
     let mut list = String::from("ci, cf, cd");
-    let (params, results) = registers.split_at(ty.params.len());
-    for (i, (register, ty)) in params.iter().enumerate() {
+    let (given, got) = registers.split_at(params.len());
+    for (i, (register, ty)) in given.iter().enumerate() {
         line!(out, "  .param .{ty} c{i};");
         line!(out, "  ld.param.{ty} {register}, [a{i}];");
         line!(out, "  st.param.{ty} [c{i}], {register};");
@@ -227,8 +229,8 @@ fn write_call(
         line!(out, "  @%p bra $suspend;");
     }
     line!(out, "  st.param.b64 [ret], %fuel;");
-    for (i, (register, ty)) in results.iter().enumerate() {
-        let at = 8 + 8 * i;
+    for ((register, ty), (_, at)) in got.iter().zip(placed(&results)) {
+        let at = 8 + at;
         line!(out, "  ld.param.{ty} {register}, [cr+{at}];");
         line!(out, "  st.param.{ty} [ret+{at}], {register};");
     }

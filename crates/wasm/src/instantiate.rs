@@ -44,7 +44,7 @@ pub trait Link {
         None
     }
     /// Type, mutability and bits of a global.
-    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)>;
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)>;
     /// Size and largest size of a memory, in pages.
     fn memory(&self, module: &str, name: &str) -> Option<Limits>;
     /// Where a memory is that is shared. Needed only for memories that [`Link::memory`] says are.
@@ -64,7 +64,7 @@ impl Link for NoImports {
     fn function(&self, _: &str, _: &str) -> Option<FunctionType> {
         None
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {
@@ -224,7 +224,9 @@ impl Compiled {
         }
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         for (i, bits) in globals.iter().enumerate() {
-            put(self.layout.globals + 8 * i, &bits.to_le_bytes());
+            let (ty, _) = self.global_type(i as u32);
+            let bytes = &bits.to_le_bytes()[..8 * ty.slots()];
+            put(self.layout.global_offsets[i], bytes);
         }
         for (i, segment) in self.module.data.iter().enumerate() {
             let length = length(segment.place, segment.bytes.len());
@@ -238,7 +240,7 @@ impl Compiled {
                 Placement::Passive => self.layout.elements[i],
                 Placement::Active { table, offset } => {
                     let (at, record) = tables[table as usize];
-                    let first = value(offset) & u64::from(u32::MAX);
+                    let first = u64::from(value(offset) as u32);
                     if first + segment.items.len() as u64 > u64::from(record.len) {
                         let trap = Trap::TableOutOfBounds;
                         return Err(InstantiateError::Trap { trap, segment: i });
@@ -247,7 +249,7 @@ impl Compiled {
                 }
             };
             for (j, &item) in segment.items.iter().enumerate() {
-                put(at + 8 * j, &value(item).to_le_bytes());
+                put(at + 8 * j, &(value(item) as u64).to_le_bytes());
             }
         }
         let (mut memory, mut segments) = (Vec::new(), Vec::new());
@@ -255,7 +257,7 @@ impl Compiled {
             let Placement::Active { offset, .. } = segment.place else {
                 continue;
             };
-            let first = value(offset) & u64::from(u32::MAX);
+            let first = u64::from(value(offset) as u32);
             let end = first + segment.bytes.len() as u64;
             if end > memory_bytes {
                 let trap = Trap::MemoryOutOfBounds;
@@ -300,7 +302,7 @@ impl Compiled {
         })
     }
 
-    fn globals(&self, imported: &[u64]) -> Vec<u64> {
+    fn globals(&self, imported: &[u128]) -> Vec<u128> {
         let mut values = imported.to_vec();
         for global in &self.module.globals[imported.len()..] {
             let init = global.init.expect("only imports have no initial value");
@@ -309,11 +311,11 @@ impl Compiled {
         values
     }
 
-    fn value(&self, constant: Constant, globals: &[u64]) -> u64 {
+    fn value(&self, constant: Constant, globals: &[u128]) -> u128 {
         match constant {
             Constant::Bits(bits) => bits,
             Constant::Global(global) => globals[global as usize],
-            Constant::Function(function) => self.reference(function),
+            Constant::Function(function) => self.reference(function).into(),
         }
     }
 
@@ -387,7 +389,7 @@ impl Compiled {
 #[derive(Default)]
 struct Resolved {
     providers: Vec<u64>,
-    globals: Vec<u64>,
+    globals: Vec<u128>,
     memory: Option<Limits>,
     shared: Option<SharedMemory>,
     tables: Vec<Limits>,

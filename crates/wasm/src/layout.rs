@@ -11,8 +11,10 @@ pub struct InstanceLayout {
     pub suspension: Option<usize>,
     /// Offset of the record ([`DevSharing`]) of a module whose memory may be shared.
     pub sharing: Option<usize>,
-    /// Offset of the globals, 8 bytes each, in the order of the module's index space.
+    /// Offset of the globals, in the order of the module's index space.
     pub globals: usize,
+    /// The offset of each global: 8 bytes, of a vector 16.
+    pub global_offsets: Vec<usize>,
     /// Offset of the table records ([`DevTable`]).
     pub tables: usize,
     /// Offset of the blocks' addresses of instances that provide imported functions, 8 bytes for each
@@ -46,7 +48,12 @@ impl InstanceLayout {
             layout.sharing = Some(layout.globals);
             layout.globals += size_of::<DevSharing>();
         }
-        layout.tables = (layout.globals + 8 * module.globals.len()).next_multiple_of(16);
+        let mut next = layout.globals;
+        for global in &module.globals {
+            layout.global_offsets.push(next);
+            next += 8 * global.ty.slots();
+        }
+        layout.tables = next.next_multiple_of(16);
         layout.providers = layout.tables + size_of::<DevTable>() * module.tables.len();
         layout.data_lengths = layout.providers + 8 * module.imported_functions;
         layout.element_lengths = layout.data_lengths + 4 * module.data.len();

@@ -1,8 +1,8 @@
 //! The compiler from WebAssembly to PTX, and the initial memory of an instance.
 //!
 //! One thread runs one instance. All of an instance lies in device memory, so a host allocates, copies
-//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 without vectors, and where the
-//! options allow it the threads proposal; what is not supported is refused with its offset
+//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0, and where the options
+//! allow it the threads proposal; what is not supported is refused with its offset
 //! ([`CompileError::Unsupported`]).
 //!
 //! # From a module to a launch
@@ -36,8 +36,8 @@
 //! | args_stride | `u32` | bytes from one instance's arguments to the next one's; a multiple of 8, 0 to share them |
 //! | results_stride | `u32` | bytes from one instance's results to the next one's; a multiple of 8 |
 //!
-//! Every argument and every result takes 8 bytes, in order. Of a 32-bit argument the lower half counts; a
-//! 32-bit result has a zero upper half. Floating-point numbers are their bits. Device code calls the same
+//! Every argument and every result takes 8 bytes, a vector 16, in order. Of a 32-bit argument the lower half
+//! counts; a 32-bit result has a zero upper half. Floating-point numbers are their bits. Device code calls the same
 //! through `.visible .func {prefix}enter(.param .b64 block, .param .b32 entry, .param .b64 args,
 //! .param .b64 results)`.
 //!
@@ -71,7 +71,8 @@
 //! and write that instance's memory, or a function of another module. Either looks like a compiled
 //! function, as described below. In CUDA C++ one that takes an `i32` and gives an `f64` is
 //! `struct Ret { int64_t fuel; double value; };` with
-//! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`;
+//! `extern "C" __device__ Ret name(DevInstance*, int64_t fuel, uint32_t depth, uint32_t a0)`; a vector is four
+//! parameters of 32 bits, the lowest lanes first, and 16 bytes of the result;
 //! it returns the fuel that it was given, or less but a positive number, or exactly -1 after writing
 //! `trap`, `trap_function`, `trap_offset` and `fuel` of the header itself, or if it may, exactly -2 to
 //! suspend. If a function of another module
@@ -163,7 +164,8 @@
 //!
 //! A WebAssembly function `n` is `.func (.param .align 8 .b8 ret[8 + 8 * results]) {prefix}fn(.param .b64 inst,
 //! .param .b64 fuel, .param .b32 depth, …)`: block, fuel and remaining depth, then the arguments as `.b32`
-//! or `.b64`. It returns the fuel that is left, then its results, 8 bytes each. **A negative fuel says
+//! or `.b64`, a vector as four `.b32`. It returns the fuel that is left, then its results, 8 bytes each, 16 for a
+//! vector. **A negative fuel says
 //! that it trapped**: then the header has been written, and every caller returns at once. That is why a
 //! trap needs no flag beside the fuel, and why neither costs a memory access. Of the negative numbers -1 is
 //! a trap, -2 a suspension, and those below say what an indirect call could not call. A function that is
@@ -177,7 +179,7 @@
 //!
 //! # Not there yet
 //!
-//! Vectors, and whatever else came after 2.0. Tables, mutable globals and memories that are not declared as
+//! Whatever came after 2.0, but for the threads proposal. Tables, mutable globals and memories that are not declared as
 //! shared are not shared between instances: an import of one gives the instance its own.
 
 mod abi;

@@ -9,8 +9,8 @@ use crate::{CompileError, FunctionType, ValueType};
 /// A constant expression of WebAssembly 2.0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Constant {
-    /// The bits of a number, or of the null reference.
-    Bits(u64),
+    /// The bits of a number or a vector, or of the null reference.
+    Bits(u128),
     /// The value of a global.
     Global(u32),
     /// A reference to a function.
@@ -393,10 +393,11 @@ fn read_constant(expression: &wasmparser::ConstExpr<'_>) -> Result<Constant, Com
     let mut reader = expression.get_operators_reader();
     let (operator, offset) = reader.read_with_offset()?;
     let value = match operator {
-        Operator::I32Const { value } => Constant::Bits(u64::from(value as u32)),
-        Operator::I64Const { value } => Constant::Bits(value as u64),
-        Operator::F32Const { value } => Constant::Bits(u64::from(value.bits())),
-        Operator::F64Const { value } => Constant::Bits(value.bits()),
+        Operator::I32Const { value } => Constant::Bits(u128::from(value as u32)),
+        Operator::I64Const { value } => Constant::Bits(u128::from(value as u64)),
+        Operator::F32Const { value } => Constant::Bits(u128::from(value.bits())),
+        Operator::F64Const { value } => Constant::Bits(u128::from(value.bits())),
+        Operator::V128Const { value } => Constant::Bits(value.i128() as u128),
         Operator::RefNull { .. } => Constant::Bits(0),
         Operator::RefFunc { function_index } => Constant::Function(function_index),
         Operator::GlobalGet { global_index } => Constant::Global(global_index),

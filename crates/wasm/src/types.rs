@@ -14,6 +14,8 @@ pub enum ValueType {
     F32,
     /// A double-precision number.
     F64,
+    /// A vector of 128 bits.
+    V128,
     /// A reference to a function, or null.
     FuncRef,
     /// A reference that only the host understands, or null.
@@ -21,9 +23,19 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// Whether a value takes a 64-bit register rather than a 32-bit one.
+    /// Whether a value takes a 64-bit register rather than a 32-bit one, or as a vector four of them.
     pub const fn is_wide(self) -> bool {
-        !matches!(self, Self::I32 | Self::F32)
+        !matches!(self, Self::I32 | Self::F32 | Self::V128)
+    }
+
+    /// How many registers and parameters hold such a value.
+    pub const fn parts(self) -> usize {
+        if matches!(self, Self::V128) { 4 } else { 1 }
+    }
+
+    /// How many places of 8 bytes it takes among arguments and results.
+    pub const fn slots(self) -> usize {
+        if matches!(self, Self::V128) { 2 } else { 1 }
     }
 
     pub(crate) fn new(ty: wasmparser::ValType, offset: usize) -> Result<Self, CompileError> {
@@ -33,6 +45,7 @@ impl ValueType {
             ValType::I64 => Self::I64,
             ValType::F32 => Self::F32,
             ValType::F64 => Self::F64,
+            ValType::V128 => Self::V128,
             ValType::Ref(RefType::FUNCREF) => Self::FuncRef,
             ValType::Ref(RefType::EXTERNREF) => Self::ExternRef,
             other => {
@@ -58,9 +71,9 @@ pub struct FunctionType {
 }
 
 impl FunctionType {
-    /// Bytes of a call's return value: the fuel, then 8 bytes for each result.
+    /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector.
     pub(crate) fn return_bytes(&self) -> usize {
-        8 + 8 * self.results.len()
+        8 + slot_bytes(&self.results)
     }
 
     /// The head of a PTX function of this type.
@@ -70,10 +83,33 @@ impl FunctionType {
             "(.param .align 8 .b8 ret[{}]) {name} (.param .b64 inst, .param .b64 fuel, .param .b32 depth",
             self.return_bytes()
         );
-        for (i, param) in self.params.iter().enumerate() {
+        for (i, param) in parts(&self.params).iter().enumerate() {
             let _ = write!(out, ", .param .{} a{i}", param.ptx());
         }
         out.push(')');
         out
     }
+}
+
+/// The types of the registers that hold such values: four times that of a vector, for its quarters.
+pub(crate) fn parts(types: &[ValueType]) -> Vec<ValueType> {
+    let each = types.iter();
+    each.flat_map(|&ty| std::iter::repeat_n(ty, ty.parts()))
+        .collect()
+}
+
+/// Where each of such parts lies among arguments or results: 8 bytes for each value, 4 for each quarter of a
+/// vector.
+pub(crate) fn placed(parts: &[ValueType]) -> impl Iterator<Item = (ValueType, usize)> {
+    let mut next = 0;
+    parts.iter().map(move |&ty| {
+        let at = next;
+        next += if ty == ValueType::V128 { 4 } else { 8 };
+        (ty, at)
+    })
+}
+
+/// How many bytes all of them take.
+pub(crate) fn slot_bytes(types: &[ValueType]) -> usize {
+    types.iter().map(|ty| 8 * ty.slots()).sum()
 }

@@ -31,7 +31,7 @@ impl Link for Host {
     fn function(&self, _: &str, _: &str) -> Option<FunctionType> {
         None
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use everwarp::{Device, EngineKind};
 
 use super::stats::{Outcome, Row};
-use super::{core, heap, operators, pairs, search, tiny};
+use super::{core, heap, operators, pairs, processes, search, tiny};
 use crate::error::CliError;
 use crate::output::print;
 
@@ -44,13 +44,14 @@ pub(crate) enum Measure {
 }
 
 /// Every experiment, in the order of `bench all`.
-pub(crate) const ALL: [&Experiment; 6] = [
+pub(crate) const ALL: [&Experiment; 7] = [
     &core::EXPERIMENT,
     &pairs::EXPERIMENT,
     &tiny::EXPERIMENT,
     &search::EXPERIMENT,
     &heap::EXPERIMENT,
     &operators::EXPERIMENT,
+    &processes::EXPERIMENT,
 ];
 
 impl Part {

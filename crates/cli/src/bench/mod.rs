@@ -7,6 +7,7 @@ mod experiment;
 mod heap;
 mod operators;
 mod pairs;
+mod processes;
 mod report;
 mod search;
 mod stats;
@@ -28,7 +29,7 @@ use stats::Outcome;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which benchmark: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
-    /// (operators), or all.
+    /// (operators), P (processes), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.

@@ -22,7 +22,9 @@ struct Nothing {
 
 // The process was killed while it called the host, or before: it ends here rather than at its next safepoint.
 __device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
-  if (ew::load(&i->kill, ew::relaxed, ew::sys) == 0) return fuel;
+  const DevProcess* p = process::of(i);
+  const u32 killed = p->waits == WAITS_HERE ? p->killed : ew::load(&i->kill, ew::relaxed, ew::sys);
+  if (killed == 0) return fuel;
   i->trap = TRAP_KILLED;
   i->trap_function = i->trap_offset = 0;
   i->fuel = fuel;

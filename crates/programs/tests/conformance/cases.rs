@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use everwarp::{BackendError, Device, Engine, EngineBuilder, EngineKind, Error, Pools, Select};
+use everwarp::{
+    BackendError, Device, Engine, EngineBuilder, EngineKind, Error, Linked, Pools, Select,
+};
 use everwarp_graph::{Spec, generate};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{ALL as PROGRAMS, bfs, fib, noop, pagerank, pingpong, tree};
@@ -45,6 +47,10 @@ pub(crate) const ALL: &[Case] = &[
         parks_and_resumes_with_other_sizes,
     ),
     ("swaps_under_load", swaps_under_load),
+    (
+        "exchanges_its_image_under_load",
+        exchanges_its_image_under_load,
+    ),
     ("stops_in_the_middle", stops_in_the_middle),
     ("loads_a_program_while_parked", loads_a_program_while_parked),
     ("endless_spawning_is_an_error", endless_spawning_is_an_error),
@@ -544,6 +550,42 @@ fn swaps_under_load(select: Select) {
     for p in &mut pending {
         assert_eq!(p.wait().expect("it runs").value, fib::reference(22));
     }
+}
+
+fn exchanges_its_image_under_load(select: Select) {
+    let engine = start(select);
+    let fibs = fib::instance(&engine).expect("fib is there");
+    let mut pending: Vec<_> = (0..20)
+        .map(|_| engine.submit(fibs.task(fib::CALL).arg(22)).expect("room"))
+        .collect();
+    let prepared = engine
+        .prepare_linked(Linked::default())
+        .expect("it compiles");
+    for _ in 0..5 {
+        let took = engine.exchange(&prepared).expect("it loads");
+        eprintln!(
+            "an image of {} bytes exchanged: {took:?}",
+            prepared.code.len()
+        );
+    }
+    for p in &mut pending {
+        assert_eq!(
+            p.wait().expect("nothing was lost").value,
+            fib::reference(22)
+        );
+    }
+    engine.park().expect("it parks");
+    let parked = engine.exchange(&prepared);
+    assert!(
+        matches!(parked, Err(Error::Backend(BackendError::Parked { .. }))),
+        "{parked:?}"
+    );
+    engine.resume().expect("it goes on as before");
+    let again = engine
+        .submit(fibs.task(fib::CALL).arg(10))
+        .expect("room")
+        .wait();
+    assert_eq!(again.expect("it runs").value, fib::reference(10));
 }
 
 fn stops_in_the_middle(select: Select) {

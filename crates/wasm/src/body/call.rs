@@ -2,6 +2,7 @@
 
 use super::suspend::SiteId;
 use super::{Body, Operand, Place, Reg, line};
+use crate::types::{parts, placed};
 use crate::{FunctionType, Trap, ValueType, abi};
 
 impl Body<'_> {
@@ -61,7 +62,7 @@ impl Body<'_> {
     ) -> Option<SiteId> {
         self.calls = true;
         self.traps = true;
-        let base = self.stack.len() - ty.params.len();
+        let base = self.stack.len() - parts(&ty.params).len();
         let mut args = Vec::new();
         for i in base..self.stack.len() {
             let entry = self.stack[i];
@@ -87,10 +88,9 @@ impl Body<'_> {
         line!(text, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
         line!(text, "  call (cr), {target}, ({list});");
         line!(text, "  ld.param.b64 %fuel, [cr];");
-        for (i, &result) in ty.results.iter().enumerate() {
-            let reg = self.push(result);
-            let at = 8 + 8 * i;
-            line!(self.text, "  ld.param.{} {reg}, [cr+{at}];", result.ptx());
+        for (part, at) in placed(&parts(&ty.results)) {
+            let (reg, at) = (self.push(part), 8 + at);
+            line!(self.text, "  ld.param.{} {reg}, [cr+{at}];", part.ptx());
         }
         line!(self.text, "  }}");
         line!(self.text, "  setp.lt.s64 %sp, %fuel, 0;");

@@ -4,6 +4,7 @@ use wasmparser::{BlockType, BrTable};
 
 use super::nan::Nan;
 use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
+use crate::types::{parts, placed};
 use crate::{CompileError, Trap, ValueType};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,14 +62,14 @@ impl Body<'_> {
         });
     }
 
-    /// The types that a block takes and gives.
+    /// The types that a block takes and gives, part by part.
     fn block_type(&self, ty: BlockType) -> Result<(Vec<ValueType>, Vec<ValueType>), CompileError> {
         Ok(match ty {
             BlockType::Empty => (Vec::new(), Vec::new()),
-            BlockType::Type(ty) => (Vec::new(), vec![ValueType::new(ty, self.offset)?]),
+            BlockType::Type(ty) => (Vec::new(), parts(&[ValueType::new(ty, self.offset)?])),
             BlockType::FuncType(index) => {
                 let ty = &self.module.types[index as usize];
-                (ty.params.clone(), ty.results.clone())
+                (parts(&ty.params), parts(&ty.results))
             }
         })
     }
@@ -291,33 +292,64 @@ impl Body<'_> {
 
     pub(super) fn select(&mut self) {
         let pred = self.pop_test();
-        let (b, a) = (self.pop_entry(), self.pop_entry());
-        let ty = a.ty;
-        let (a, b, nan) = self.either(a, b);
-        let reg = self.push(ty);
-        self.stack.last_mut().expect("it was pushed").nan = nan;
-        line!(self.text, "  selp.{} {reg}, {a}, {b}, {pred};", reg.bits());
+        let parts = self.top_parts();
+        let second = self.stack.split_off(self.stack.len() - parts);
+        let first = self.stack.split_off(self.stack.len() - parts);
+        for (a, b) in first.into_iter().zip(second) {
+            let ty = a.ty;
+            let (a, b, nan) = self.either(a, b);
+            let reg = self.push(ty);
+            self.stack.last_mut().expect("it was pushed").nan = nan;
+            line!(self.text, "  selp.{} {reg}, {a}, {b}, {pred};", reg.bits());
+        }
+    }
+
+    /// How many entries the value on top of the stack has.
+    fn top_parts(&self) -> usize {
+        let top = self.stack.last();
+        top.expect("validated code has a value there").ty.parts()
+    }
+
+    pub(super) fn drop_value(&mut self) {
+        self.stack.truncate(self.stack.len() - self.top_parts());
+    }
+
+    /// The parts of a local.
+    fn parts_of(&self, local: u32) -> std::ops::Range<u32> {
+        let (first, ty) = self.local_parts[local as usize];
+        first..first + ty.parts() as u32
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
-        self.read[index as usize] = true;
-        self.push_local(index);
+        for part in self.parts_of(index) {
+            self.read[part as usize] = true;
+            self.push_local(part);
+        }
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
-        let entry = self.pop_entry();
-        let from = self.for_local(index, entry);
-        self.set(index, from);
+        for part in self.parts_of(index).rev() {
+            let entry = self.pop_entry();
+            let from = self.for_local(part, entry);
+            self.set(part, from);
+        }
     }
 
-    fn set(&mut self, index: u32, from: Operand) {
-        let to = self.locals[index as usize].reg;
+    fn set(&mut self, part: u32, from: Operand) {
+        let to = self.locals[part as usize].reg;
         self.settle(Some(to));
         line!(self.text, "  mov.{} {to}, {from};", to.bits());
         self.addresses.remove(&to);
     }
 
     pub(super) fn local_tee(&mut self, index: u32) {
+        let parts = self.parts_of(index);
+        if parts.len() > 1 {
+            self.local_set(index);
+            self.local_get(index);
+            return;
+        }
+        let index = parts.start;
         let entry = self.pop_entry();
         let from = self.for_local(index, entry);
         self.set(index, from);
@@ -340,16 +372,21 @@ impl Body<'_> {
 
     pub(super) fn global_get(&mut self, index: u32) {
         let ty = self.module.globals[index as usize].ty;
-        let at = self.layout.globals + 8 * index as usize;
-        let reg = self.push(ty);
-        line!(self.text, "  ld.global.{} {reg}, [%inst+{at}];", reg.bits());
+        let from = self.layout.global_offsets[index as usize];
+        for (ty, at) in placed(&parts(&[ty])) {
+            let (reg, at) = (self.push(ty), from + at);
+            line!(self.text, "  ld.global.{} {reg}, [%inst+{at}];", reg.bits());
+        }
     }
 
     pub(super) fn global_set(&mut self, index: u32) {
-        let value = self.pop_operand();
-        let ty = self.module.globals[index as usize].ty.ptx();
-        let at = self.layout.globals + 8 * index as usize;
-        line!(self.text, "  st.global.{ty} [%inst+{at}], {value};");
+        let ty = self.module.globals[index as usize].ty;
+        let from = self.layout.global_offsets[index as usize];
+        let values = self.stack.split_off(self.stack.len() - ty.parts());
+        for (value, (ty, at)) in values.into_iter().zip(placed(&parts(&[ty]))) {
+            let (value, at, ty) = (self.operand(value), from + at, ty.ptx());
+            line!(self.text, "  st.global.{ty} [%inst+{at}], {value};");
+        }
     }
 
     /// Enters a block in code that is not reached: only its end matters.

@@ -1,5 +1,5 @@
-//! One arm for each operator of WebAssembly 2.0 without vectors. Those of the threads proposal follow in
-//! `threads.rs`; what is missing there is unsupported.
+//! One arm for each operator of WebAssembly 2.0, but for those on vectors, which follow in `simd.rs`, and those of
+//! the threads proposal in `threads.rs`. What is missing there is unsupported.
 
 use wasmparser::Operator;
 
@@ -52,9 +52,7 @@ impl Body<'_> {
                 type_index,
                 table_index,
             } => self.call_indirect(*type_index, *table_index),
-            Operator::Drop => {
-                self.pop();
-            }
+            Operator::Drop => self.drop_value(),
             Operator::Select | Operator::TypedSelect { .. } => self.select(),
             Operator::LocalGet { local_index } => self.local_get(*local_index),
             Operator::LocalSet { local_index } => self.local_set(*local_index),
@@ -256,7 +254,9 @@ impl Body<'_> {
             } => self.table_copy(*dst_table, *src_table),
             Operator::TableInit { elem_index, table } => self.table_init(*table, *elem_index),
             other => {
-                if !self.module.threads || !self.thread_operator(other) {
+                let known = self.vector_operator(other)
+                    || self.module.threads && self.thread_operator(other);
+                if !known {
                     return Err(self.unsupported(format!("the instruction {other:?}")));
                 }
             }
@@ -266,11 +266,11 @@ impl Body<'_> {
 
     /// An instruction that is never reached is left out, but one that is unknown is still refused.
     fn check_supported(&self, operator: &Operator<'_>) -> Result<(), CompileError> {
-        let text = format!("{operator:?}");
-        let vector = ["V128", "I8x16", "I16x8", "I32x4", "I64x2", "F32x4", "F64x2"];
-        let thread = !self.module.threads && text.contains("Atomic");
-        if thread || vector.iter().any(|v| text.starts_with(v)) {
-            return Err(self.unsupported(format!("the instruction {text}")));
+        if !self.module.threads {
+            let text = format!("{operator:?}");
+            if text.contains("Atomic") {
+                return Err(self.unsupported(format!("the instruction {text}")));
+            }
         }
         Ok(())
     }

@@ -3,15 +3,21 @@
 use super::suspend::note;
 use super::{Body, Reg, Value, line};
 use crate::compile::{ImportAction, ProvidedImport, Provider};
+use crate::types::{parts, placed};
 use crate::{CallState, FunctionType, Trap, abi};
 
 impl Body<'_> {
     /// Stores what the function gives, and returns.
     pub(super) fn return_values(&mut self, results: &[Value]) {
         line!(self.text, "  st.param.b64 [ret], %fuel;");
-        for (i, Value { ty, reg }) in results.iter().enumerate() {
-            let at = 8 + 8 * i;
-            line!(self.text, "  st.param.{} [ret+{at}], {reg};", ty.ptx());
+        let types: Vec<_> = results.iter().map(|value| value.ty).collect();
+        for (Value { reg, .. }, (ty, at)) in results.iter().zip(placed(&types)) {
+            line!(
+                self.text,
+                "  st.param.{} [ret+{}], {reg};",
+                ty.ptx(),
+                8 + at
+            );
         }
         line!(self.text, "  ret;");
     }
@@ -36,7 +42,7 @@ impl Body<'_> {
 
     fn call_provider(&mut self, provided: &ProvidedImport) {
         let module = self.module;
-        for i in 0..self.locals.len() {
+        for i in 0..self.local_parts.len() {
             self.local_get(i as u32);
         }
         let ty = module.function_type(self.function);
@@ -149,7 +155,7 @@ impl Body<'_> {
         let mut out = String::new();
         let name = format!("{}f{}", self.prefix, self.function);
         let ty = self.module.function_type(self.function);
-        let params = ty.params.len();
+        let params = parts(&ty.params).len();
         line!(out, ".func {}\n{{", ty.signature(&name));
         for (count, name, ty) in [
             (self.narrow_regs, "r", "b32"),

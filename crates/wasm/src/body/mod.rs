@@ -18,9 +18,12 @@ mod fuel;
 mod integer;
 mod memory;
 mod nan;
+mod simd;
 mod suspend;
 mod table;
 mod threads;
+mod vector;
+mod vector_memory;
 mod wait;
 mod ways;
 
@@ -31,6 +34,7 @@ use crate::indirect::Referenced;
 use crate::layout::InstanceLayout;
 use crate::module::Module;
 use crate::suspend::Suspending;
+use crate::types::parts;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use memory::KnownAddresses;
@@ -95,7 +99,8 @@ enum Place {
     Test(Pred),
 }
 
-/// An entry of the operand stack.
+/// An entry of the operand stack. A vector is four of them, each a quarter of it: the lowest lanes are pushed
+/// first.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ty: ValueType,
@@ -147,8 +152,11 @@ pub(crate) struct Body<'m> {
     preds: u32,
     labels: u32,
     stack: Vec<Entry>,
+    /// The parts of all locals; a vector has four.
     locals: Vec<Value>,
-    /// For each local whether anything reads it; only those get their first value.
+    /// For each local the first of its parts, and its type.
+    local_parts: Vec<(u32, ValueType)>,
+    /// For each of those parts whether anything reads it; only those get their first value.
     read: Vec<bool>,
     /// For each local whether it may hold a NaN as the device made it: see `nan.rs`.
     loose: Vec<bool>,
@@ -220,6 +228,7 @@ impl<'m> Body<'m> {
             labels: 0,
             stack: Vec::new(),
             locals: Vec::new(),
+            local_parts: Vec::new(),
             read: Vec::new(),
             loose: Vec::new(),
             tightened: Vec::new(),
@@ -242,22 +251,22 @@ impl<'m> Body<'m> {
         };
         let ty = module.function_type(function);
         for &param in &ty.params {
-            let reg = body.fresh(param.is_wide());
-            body.locals.push(Value { ty: param, reg });
+            body.declare_locals(1, param);
         }
-        body.read = vec![false; body.locals.len()];
         // What a caller gives keeps its bits.
         body.loose = vec![false; body.locals.len()];
-        body.local_regs = (body.narrow_regs, body.wide_regs);
-        body.open_function(&ty.results);
+        body.open_function(&parts(&ty.results));
         body
     }
 
     /// Declares locals. They start as zero, or null.
     pub(crate) fn declare_locals(&mut self, count: u32, ty: ValueType) {
         for _ in 0..count {
-            let reg = self.fresh(ty.is_wide());
-            self.locals.push(Value { ty, reg });
+            self.local_parts.push((self.locals.len() as u32, ty));
+            for _ in 0..ty.parts() {
+                let reg = self.fresh(ty.is_wide());
+                self.locals.push(Value { ty, reg });
+            }
         }
         self.read.resize(self.locals.len(), false);
         let loose = matches!(ty, ValueType::F32 | ValueType::F64);

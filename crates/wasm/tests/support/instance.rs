@@ -102,17 +102,24 @@ impl Process {
                 offset: word(offset)?,
             }));
         }
-        let results = self.compiled.function_type(function).results.len();
-        let mut bytes = vec![0; 8 * results];
+        let results = &self.compiled.function_type(function).results;
+        let slots: usize = results.iter().map(|ty| ty.slots()).sum();
+        let mut bytes = vec![0; 8 * slots];
         machine.read(self.results, &mut bytes)?;
         let numbers = bytes.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b));
         Ok(Ok(numbers.collect()))
     }
 
     /// The bits of a global.
-    pub(crate) fn global(&mut self, index: u32) -> Result<u64, String> {
-        let at = self.compiled.layout.globals + 8 * index as usize;
-        self.machine.borrow_mut().number(self.block + at as u64, 8)
+    pub(crate) fn global(&mut self, index: u32) -> Result<u128, String> {
+        let at = self.block + self.compiled.layout.global_offsets[index as usize] as u64;
+        let (ty, _) = self.compiled.global_type(index);
+        let mut machine = self.machine.borrow_mut();
+        let high = match ty.slots() {
+            1 => 0,
+            _ => machine.number(at + 8, 8)?,
+        };
+        Ok(u128::from(high) << 64 | u128::from(machine.number(at, 8)?))
     }
 
     /// Pages of linear memory.

@@ -53,10 +53,18 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
     let ptx = |ty: &ValueType| if ty.is_wide() { "b64" } else { "b32" };
     let mut out = String::new();
     let mut line = |text: String| writeln!(out, "{text}").expect("a String takes text");
-    let params: String = (ty.params.iter().enumerate())
+    // A vector is four numbers of 32 bits.
+    let parts = |types: &[ValueType]| -> Vec<ValueType> {
+        let each = types.iter();
+        each.flat_map(|&ty| std::iter::repeat_n(ty, ty.parts()))
+            .collect()
+    };
+    let (given, results) = (parts(&ty.params), parts(&ty.results));
+    let params: String = (given.iter().enumerate())
         .map(|(i, ty)| format!(", .param .{} a{i}", ptx(ty)))
         .collect();
-    let bytes = 8 + 8 * ty.results.len();
+    let slots: usize = ty.results.iter().map(|ty| ty.slots()).sum();
+    let bytes = 8 + 8 * slots;
     line(format!(
         ".visible .func (.param .align 8 .b8 ret[{bytes}]) {symbol} (.param .b64 inst, .param .b64 fuel, .param .b32 depth{params})\n{{"
     ));
@@ -65,7 +73,7 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
     );
     line("  ld.param.b64 %fuel, [fuel];".into());
     line(format!("  mov.b64 %c, {control};"));
-    for (i, ty) in ty.params.iter().enumerate() {
+    for (i, ty) in given.iter().enumerate() {
         if ty.is_wide() {
             line(format!("  ld.param.b64 %d{i}, [a{i}];"));
         } else {
@@ -74,7 +82,7 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
             ));
         }
     }
-    let fuel = ty.params.len();
+    let fuel = given.len();
     line(format!("  mov.b64 %d{fuel}, %fuel;"));
     line(format!("  ld.global.b32 %n, [%c+{PENDING}];"));
     line("  setp.ne.s32 %p, %n, 0;\n  @%p bra $again;".into());
@@ -110,7 +118,8 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
     line(format!(
         "  st.global.b64 [%c+{HASH}], %h;\n  st.param.b64 [ret], %fuel;"
     ));
-    for (i, ty) in ty.results.iter().enumerate() {
+    let mut at = 8;
+    for (i, ty) in results.iter().enumerate() {
         // The lower bits of such a hash go round in short circles.
         line(format!(
             "  shr.u64 %t, %h, 29;\n  xor.b64 %t, %t, %h;\n  add.s64 %t, %t, {i};"
@@ -121,7 +130,6 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
             ValueType::ExternRef => line("  or.b64 %t, %t, 1;".into()),
             _ => {}
         }
-        let at = 8 + 8 * i;
         if ty.is_wide() {
             line(format!("  st.param.b64 [ret+{at}], %t;"));
         } else {
@@ -129,6 +137,7 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
                 "  cvt.u32.u64 %r, %t;\n  st.param.b32 [ret+{at}], %r;"
             ));
         }
+        at += if *ty == ValueType::V128 { 4 } else { 8 };
     }
     line("  ret;\n}".into());
     out

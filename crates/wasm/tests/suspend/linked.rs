@@ -187,7 +187,7 @@ impl Link for Other {
     fn provider(&self, _: &str, _: &str) -> Option<u64> {
         Some(self.1)
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {

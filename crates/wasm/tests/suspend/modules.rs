@@ -48,6 +48,51 @@ fn every_type_lives_across() {
     assert!(suspensions.waited > 10 && suspensions.preempted > 10);
 }
 
+/// As parameter, local, result, global and operand, in blocks and loops, through imports and indirect calls.
+const VECTORS: &str = r#"(module
+  (import "host" "mix" (func $mix (param v128 i32 v128) (result i64 v128)))
+  (memory 1)
+  (global $g (mut v128) (v128.const i32x4 1 2 3 4))
+  (type $t (func (param v128 i32) (result i32 v128)))
+  (table funcref (elem $swap))
+  (func $swap (type $t) (local v128)
+    (call $mix (local.get 0) (local.get 1) (local.get 2))
+    (local.set 0) (drop)
+    (local.get 1) (i8x16.shuffle 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0 (local.get 0) (local.get 2)))
+  (func (export "all") (param i32 v128) (result v128 i32 v128) (local $v v128) (local $n i32)
+    (local.set $v (i32x4.add (local.get 1) (i32x4.splat (local.get 0))))
+    ;; Below the calls: a vector, a local that changes later, and a constant.
+    (i64x2.mul (local.get 1) (local.get $v))
+    (local.get $v)
+    (v128.const i64x2 -1 7)
+    (local.get 0)
+    (loop $again (param i32) (result i32)
+      (local.set $n (i32.add (i32.const 1)))
+      (call_indirect (type $t) (local.get $v) (local.get $n) (i32.const 0))
+      (local.set $v (f32x4.convert_i32x4_s))
+      (global.set $g (v128.xor (global.get $g) (local.get $v)))
+      (if (param i32) (result i32) (i32.lt_u (local.get $n) (i32.add (local.get 0) (i32.const 3)))
+        (then (br $again))))
+    (local.set $n)
+    (i8x16.sub) (i16x8.add_sat_s)
+    (v128.store offset=3 (i32.const 8) (local.get $v))
+    (local.get $n)
+    (block (result v128)
+      (select (local.get $v) (global.get $g) (i32.and (local.get $n) (i32.const 1))))
+    (i32x4.add (v128.load offset=3 (i32.const 8)))))"#;
+
+#[test]
+fn vectors_live_across() {
+    let calls = |first| {
+        (
+            "all",
+            vec![first, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
+        )
+    };
+    let suspensions = same(VECTORS, 1, &[calls(3), calls(8)]);
+    assert!(suspensions.waited > 10 && suspensions.preempted > 10);
+}
+
 #[test]
 fn what_is_known_of_an_address_is_found_out_again() {
     let text = r#"(module

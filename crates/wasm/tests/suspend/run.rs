@@ -23,7 +23,7 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) outcomes: Vec<Outcome>,
-    globals: Vec<u64>,
+    globals: Vec<u128>,
     memory: Vec<u8>,
     /// What the imported functions were asked.
     asked: u64,
@@ -125,9 +125,7 @@ impl Instance {
 
     /// How many globals there are.
     pub(crate) fn globals(&self) -> u32 {
-        let layout = &self.process.compiled.layout;
-        // Table records follow, and begin at a multiple of 16: what may lie between is always zero.
-        ((layout.tables - layout.globals) / 8) as u32
+        self.process.compiled.layout.global_offsets.len() as u32
     }
 
     pub(crate) fn call(&mut self, name: &str, args: &[u64]) -> Outcome {
@@ -251,12 +249,12 @@ impl Link for HostLink {
             _ => None,
         }
     }
-    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)> {
         let (ty, bits) = match (module, name) {
             ("spectest", "global_i32") => (ValueType::I32, 666),
             ("spectest", "global_i64") => (ValueType::I64, 666),
             ("spectest", "global_f32") => (ValueType::F32, 666.6f32.to_bits().into()),
-            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits()),
+            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits().into()),
             _ => return None,
         };
         Some((ty, false, bits))

@@ -23,6 +23,9 @@ pub(crate) enum Action {
     Shr,
     FunnelLeft,
     FunnelRight,
+    /// Bits of the first operand, from the second on, as many as the third says.
+    Field,
+    Permute,
     Clz,
     Popc,
     Brev,
@@ -96,6 +99,8 @@ impl Name {
             ["shr"] => Action::Shr,
             ["shf", "l", "wrap"] => Action::FunnelLeft,
             ["shf", "r", "wrap"] => Action::FunnelRight,
+            ["bfe"] if !float && last.kind != Kind::Bits => Action::Field,
+            ["prmt"] if last.bits == 32 => Action::Permute,
             ["clz"] => Action::Clz,
             ["popc"] => Action::Popc,
             ["brev"] => Action::Brev,
@@ -131,7 +136,8 @@ impl Name {
             Action::Mov | Action::Not | Action::Brev | Action::Sqrt => (t, vec![t]),
             Action::Clz | Action::Popc => (narrow, vec![t]),
             Action::MulWide => (wide, vec![t, t]),
-            Action::MadLow => (t, vec![t, t, t]),
+            Action::MadLow | Action::Permute => (t, vec![t, t, t]),
+            Action::Field => (t, vec![t, narrow, narrow]),
             Action::Shl | Action::Shr => (t, vec![t, narrow]),
             Action::FunnelLeft | Action::FunnelRight => (t, vec![t, t, narrow]),
             Action::Select => (t, vec![t, t, pred]),
@@ -211,6 +217,15 @@ impl Name {
             Action::Shr => (x >> clamp) as u64,
             Action::FunnelLeft => funnel(true, a, b, c),
             Action::FunnelRight => funnel(false, a, b, c),
+            Action::Field => {
+                let (from, length) = (b as u32, c as u32);
+                // What reaches beyond the operand the compiler does not ask for.
+                if length == 0 || from + length > bits {
+                    return Err("a field that is not there".to_owned());
+                }
+                extend((ux as u64) >> from, length, signed) as u64
+            }
+            Action::Permute => permute(a as u32, b as u32, c as u32).into(),
             Action::Clz => (ux as u64).leading_zeros().into(),
             Action::Popc => (ux as u64).count_ones().into(),
             Action::Brev => a.reverse_bits() >> (64 - bits),
@@ -258,6 +273,19 @@ fn comparison(text: &str) -> Option<Comparison> {
         "nan" => Comparison::Nan,
         _ => return None,
     })
+}
+
+/// Four of eight bytes, those of `b` above those of `a`, by the selector's digits; with the highest bit of a digit
+/// eight times the sign of its byte.
+fn permute(a: u32, b: u32, selector: u32) -> u32 {
+    let all = (u64::from(b) << 32) | u64::from(a);
+    let byte = |i: u32| {
+        let digit = selector >> (4 * i) & 15;
+        let byte = (all >> (8 * (digit & 7))) as u8;
+        let sign = if byte >= 0x80 { 0xff } else { 0 };
+        u32::from(if digit & 8 == 0 { byte } else { sign }) << (8 * i)
+    };
+    (0..4).map(byte).sum()
 }
 
 /// The numbers side by side, `b` above `a`, shifted by at most 31 bits.

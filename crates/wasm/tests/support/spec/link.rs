@@ -23,7 +23,7 @@ pub(crate) const SPECTEST_PRINTS: [&str; 7] = [
 pub(crate) enum Item {
     /// Its type, and its name in the image.
     Function(FunctionType, String),
-    Global(ValueType, bool, u64),
+    Global(ValueType, bool, u128),
     /// Its size, and where it is if it is shared.
     Memory(Limits, Option<SharedMemory>),
     Table(ValueType, Limits),
@@ -127,7 +127,7 @@ impl Link for Linker<'_> {
         self.registered.get(module).map(|r| r.block)
     }
 
-    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u64)> {
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)> {
         if let Some(Item::Global(ty, mutable, bits)) = self.item(module, name) {
             return Some((*ty, *mutable, *bits));
         }
@@ -135,7 +135,7 @@ impl Link for Linker<'_> {
             ("spectest", "global_i32") => (ValueType::I32, 666),
             ("spectest", "global_i64") => (ValueType::I64, 666),
             ("spectest", "global_f32") => (ValueType::F32, 666.6f32.to_bits().into()),
-            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits()),
+            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits().into()),
             _ => return None,
         };
         Some((ty, false, bits))

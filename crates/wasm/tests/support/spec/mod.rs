@@ -11,8 +11,7 @@ use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, ImportKind, InstanceLimits, InstantiateError,
     PAGE, SharedMemory, Trap, ValueType, compile,
 };
-use wast::core::WastArgCore;
-use wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
+use wast::{QuoteWat, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
 
 use super::instance::{Process, Trapped};
 use super::machine::SharedMachine;
@@ -21,6 +20,8 @@ use link::Registered;
 #[allow(unused_imports, reason = "not every test binary runs the files")]
 pub(crate) use files::{File, files};
 pub(crate) use link::SPECTEST_PRINTS;
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use values::argument;
 
 /// What became of a file's directives.
 #[derive(Default, Debug)]
@@ -48,7 +49,7 @@ impl Counts {
 }
 
 /// How a directive ended, if it did not hold.
-enum Miss {
+pub(crate) enum Miss {
     Unsupported(String),
     Failed(String),
 }
@@ -351,7 +352,8 @@ impl Runner {
         else {
             return Err(Miss::Failed(format!("no function {}", invoke.name)));
         };
-        let args: Vec<u64> = invoke.args.iter().map(argument).collect::<Result<_, _>>()?;
+        let args = invoke.args.iter().map(values::argument);
+        let args = args.collect::<Result<Vec<_>, _>>()?.concat();
         self.call(index, function, &args)
     }
 
@@ -364,15 +366,21 @@ impl Runner {
                 let Some(Export::Global(global)) = process.compiled.export(global) else {
                     return Err(Miss::Failed(format!("no global {global}")));
                 };
-                vec![process.global(global)?]
+                let slots = process.compiled.global_type(global).0.slots();
+                let bits = process.global(global)?;
+                [bits as u64, (bits >> 64) as u64][..slots].to_vec()
             }
             WastExecute::Wat(_) => return Err(Miss::Failed("a module returns nothing".to_owned())),
         };
-        if values.len() != results.len() {
-            return Err(Miss::Failed(format!("{} results", values.len())));
+        let wanted: usize = results.iter().map(values::slots).sum();
+        if values.len() != wanted {
+            return Err(Miss::Failed(format!("results in {} places", values.len())));
         }
-        for (value, expected) in values.iter().zip(results) {
-            values::check(*value, expected)?;
+        let mut rest = values.as_slice();
+        for expected in results {
+            let (places, behind) = rest.split_at(values::slots(expected));
+            values::check(places, expected)?;
+            rest = behind;
         }
         Ok(())
     }
@@ -459,16 +467,4 @@ fn malformed(bytes: &[u8], message: &str) -> Outcome {
         }
         outcome => outcome,
     }
-}
-
-fn argument(arg: &WastArg<'_>) -> Result<u64, Miss> {
-    Ok(match arg {
-        WastArg::Core(WastArgCore::I32(v)) => u64::from(*v as u32),
-        WastArg::Core(WastArgCore::I64(v)) => *v as u64,
-        WastArg::Core(WastArgCore::F32(v)) => u64::from(v.bits),
-        WastArg::Core(WastArgCore::F64(v)) => v.bits,
-        WastArg::Core(WastArgCore::RefNull(_)) => 0,
-        WastArg::Core(WastArgCore::RefExtern(v)) => values::external(*v),
-        other => return Err(Miss::Unsupported(format!("the argument {other:?}"))),
-    })
 }

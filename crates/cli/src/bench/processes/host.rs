@@ -1,0 +1,146 @@
+//! Processes on either engine, as far as measuring needs them.
+
+use std::path::Path;
+
+use everwarp::Device;
+use everwarp_guest as gpu;
+use everwarp_process as cpu;
+
+use crate::error::CliError;
+
+/// What a process may write.
+const LIMIT: usize = 8192;
+
+/// A host with its modules loaded.
+pub(super) enum Host {
+    Gpu(gpu::Host),
+    Cpu(cpu::Host, Vec<cpu::Program>),
+}
+
+/// What processes are given.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Given<'g> {
+    /// Arguments behind the program's name.
+    pub(super) argument: Option<&'g str>,
+    pub(super) directory: Option<&'g Path>,
+}
+
+impl Given<'_> {
+    fn args(&self) -> Vec<String> {
+        let args = ["program"].into_iter().chain(self.argument);
+        args.map(str::to_owned).collect()
+    }
+}
+
+impl Host {
+    /// Loads modules; on a GPU there may be `places` processes of each at a time.
+    pub(super) fn start(
+        device: &Device,
+        modules: &[(&str, &[u8])],
+        places: u32,
+    ) -> Result<Self, CliError> {
+        let Some(of) = device.cuda() else {
+            let load = |&(name, bytes): &(&str, &[u8])| {
+                cpu::Program::load(bytes).map_err(|source| CliError::Program {
+                    path: name.into(),
+                    source,
+                })
+            };
+            let programs = modules.iter().map(load).collect::<Result<_, _>>()?;
+            let host = cpu::Host::start(None).map_err(CliError::ProcessHost)?;
+            return Ok(Self::Cpu(host, programs));
+        };
+        let (free, _) = of.memory()?;
+        let config = gpu::HostConfig {
+            memory: Some(1 << 16),
+            ..gpu::HostConfig::new(places, free)
+        };
+        let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
+        let modules: Vec<_> = modules.iter().map(module).collect();
+        let streams = gpu::Streams::inherit();
+        Ok(Self::Gpu(gpu::Host::start(
+            device, &modules, &config, streams,
+        )?))
+    }
+
+    /// Runs `count` processes of a module, waits for their ends, which must be good ones, and answers what each wrote.
+    pub(super) fn run(
+        &self,
+        module: usize,
+        given: Given<'_>,
+        count: usize,
+    ) -> Result<Vec<Vec<u8>>, CliError> {
+        match self {
+            Self::Gpu(host) => run_gpu(host, module, given, count),
+            Self::Cpu(host, programs) => run_cpu(host, &programs[module], given, count),
+        }
+    }
+}
+
+fn failed(pid: &impl ToString, reason: &impl ToString) -> CliError {
+    CliError::Process {
+        pid: pid.to_string(),
+        reason: reason.to_string(),
+    }
+}
+
+fn run_gpu(
+    host: &gpu::Host,
+    module: usize,
+    given: Given<'_>,
+    count: usize,
+) -> Result<Vec<Vec<u8>>, CliError> {
+    let open = |path: &Path| {
+        gpu::Directory::open(path, "/data").map_err(|source| CliError::Input {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let config = gpu::Config {
+        strings: gpu::Strings {
+            args: given.args(),
+            env: Vec::new(),
+        },
+        directories: given.directory.map(open).transpose()?.into_iter().collect(),
+        stdout: gpu::Output::Capture { limit: LIMIT },
+        ..gpu::Config::default()
+    };
+    let wait = |pid: gpu::Pid| {
+        let exit = host.wait(pid)?.expect("nobody else waits for it");
+        match exit.reason {
+            gpu::Reason::Normal(0) => Ok(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
+            reason => Err(failed(&pid, &reason)),
+        }
+    };
+    let pids = host.spawn_many(module, &config, count)?;
+    pids.into_iter().map(wait).collect()
+}
+
+fn run_cpu(
+    host: &cpu::Host,
+    program: &cpu::Program,
+    given: Given<'_>,
+    count: usize,
+) -> Result<Vec<Vec<u8>>, CliError> {
+    let directory = |path: &Path| cpu::Directory {
+        host: path.to_owned(),
+        guest: "/data".to_owned(),
+    };
+    let config = cpu::Config {
+        args: given.args(),
+        directories: given.directory.map(directory).into_iter().collect(),
+        stdout: cpu::Output::Capture { limit: LIMIT },
+        ..cpu::Config::default()
+    };
+    let pids: Vec<_> = (0..count)
+        .map(|_| host.spawn(program, config.clone()))
+        .collect::<Result<_, _>>()?;
+    let wait = |pid| {
+        let exit = host.wait(pid).expect("nobody else waits for it");
+        match exit.reason {
+            cpu::Reason::Normal(0) => Ok(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
+            reason => Err(failed(&pid, &reason)),
+        }
+    };
+    pids.into_iter().map(wait).collect()
+}

@@ -1,0 +1,197 @@
+//! P: what processes cost: calls of the host, reads of files, beginning and ending.
+
+mod host;
+
+use std::time::Instant;
+
+use everwarp::cuda::raw::Raw;
+
+use self::host::{Given, Host};
+use super::experiment::{Context, Experiment, On, Part};
+use super::stats::{Row, median};
+use crate::error::CliError;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "P",
+    title: "what processes cost",
+    about: "WebAssembly processes that do next to nothing. On a GPU a call of the host crosses the bus both ways; the \
+            raw limit beside it is what a flag in pinned memory takes for that, directly and by way of a second \
+            multiprocessor. On the CPU engine the same modules run under wasmtime. Where one process calls, each \
+            repetition is timed by the process itself; where many do, by the host, from their beginning to the end \
+            of the last.",
+    parts: &[
+        Part::many("calls", On::Both, calls),
+        Part::many("reads", On::Both, reads),
+        Part::many("life", On::Both, life),
+    ],
+};
+
+const CALLS: &[u8] = include_bytes!("calls.wasm");
+const READS: &[u8] = include_bytes!("reads.wasm");
+const NOTHING: &[u8] = include_bytes!("nothing.wasm");
+/// Calls in a round of `calls`, and reads in one of `reads`.
+const CALLS_ROUND: usize = 100;
+const READS_ROUND: usize = 10;
+/// Repetitions where many processes are measured.
+const REPEATS: usize = 7;
+
+/// What a process wrote: the seconds of each round.
+fn rounds(written: &[u8]) -> Vec<f64> {
+    let (words, _) = written.as_chunks::<8>();
+    let seconds = |w: &[u8; 8]| u64::from_le_bytes(*w) as f64 * 1e-9;
+    words.iter().map(seconds).collect()
+}
+
+/// Measures one process by its own clock: each of `count` rounds is a repetition, and the first are not counted.
+fn alone(host: &Host, given: Given<'_>, count: usize) -> Result<(Vec<f64>, bool), CliError> {
+    let argument = (count + count / 10).to_string();
+    let given = Given {
+        argument: Some(&argument),
+        ..given
+    };
+    let written = host.run(0, given, 1)?;
+    let mut times = rounds(&written[0]);
+    let right = times.len() == count + count / 10;
+    times.drain(..times.len() - count.min(times.len()));
+    Ok((times, right))
+}
+
+/// Measures many processes by the host's clock, from the beginning of the first to the end of the last.
+fn together(
+    host: &Host,
+    given: Given<'_>,
+    processes: usize,
+    each: usize,
+) -> Result<(Vec<f64>, bool), CliError> {
+    let argument = each.to_string();
+    let given = Given {
+        argument: Some(&argument),
+        ..given
+    };
+    let (mut times, mut right) = (Vec::new(), true);
+    for repetition in 0..=REPEATS {
+        let begin = Instant::now();
+        let written = host.run(0, given, processes)?;
+        // The first warms everything up.
+        if repetition > 0 {
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        right &= written.len() == processes && written.iter().all(|w| w.len() == each * 8);
+    }
+    Ok((times, right))
+}
+
+fn calls(cx: &Context<'_>) -> Result<(), CliError> {
+    let limits = match cx.device.cuda() {
+        None => None,
+        Some(gpu) => {
+            let raw = Raw::new(gpu)?;
+            Some((
+                raw.round_trips(20_000, false)?,
+                raw.round_trips(20_000, true)?,
+            ))
+        }
+    };
+    let folder = tempfile::tempdir().map_err(CliError::Folder)?;
+    let given = Given {
+        directory: Some(folder.path()),
+        ..Given::default()
+    };
+    let host = Host::start(cx.device, &[("calls", CALLS)], 4096)?;
+    let (times, right) = alone(&host, given, 400)?;
+    let what = "a call of the host that does next to nothing, one process";
+    let mut row = Row::new(what, "call", CALLS_ROUND as f64, times).verified(right);
+    if let Some((direct, relay)) = limits {
+        row = row
+            .raw("pinned_ping_pong_s", median(direct))
+            .raw("three_hop_relay_s", median(relay));
+    }
+    cx.emit_as("call", row)?;
+    let many: &[(usize, usize)] = match cx.is_cuda() {
+        true => &[(31, 20), (1000, 4), (4000, 2)],
+        false => &[(64, 10)],
+    };
+    for &(processes, each) in many {
+        let (times, right) = together(&host, given, processes, each)?;
+        let units = (processes * each * CALLS_ROUND) as f64;
+        let what = "calls of the host that do next to nothing, many processes; those of a GPU are answered by one thread";
+        let row = Row::new(what, "call", units, times).size(processes as u64);
+        cx.emit_as("calls", row.verified(right))?;
+    }
+    Ok(())
+}
+
+/// A file of 8-byte numbers that are their own positions times an odd constant.
+fn numbers(pages: u64) -> Vec<u8> {
+    let positions = (0..pages * 4096).step_by(8);
+    let number = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    positions.flat_map(number).collect()
+}
+
+fn reads(cx: &Context<'_>) -> Result<(), CliError> {
+    let folder = tempfile::tempdir().map_err(CliError::Folder)?;
+    let path = folder.path().join("numbers");
+    std::fs::write(&path, numbers(256)).map_err(|source| CliError::Output { path, source })?;
+    let given = Given {
+        directory: Some(folder.path()),
+        ..Given::default()
+    };
+    let host = Host::start(cx.device, &[("reads", READS)], 4096)?;
+    let (times, right) = alone(&host, given, 200)?;
+    let what = "a read of 4 KiB from a file in the host's memory, one process";
+    let row = Row::new(what, "read", READS_ROUND as f64, times);
+    cx.emit_as("read", row.verified(right))?;
+    let many: &[(usize, usize)] = match cx.is_cuda() {
+        true => &[(64, 20), (400, 10)],
+        false => &[(64, 20)],
+    };
+    for &(processes, each) in many {
+        let (times, right) = together(&host, given, processes, each)?;
+        let units = (processes * each * READS_ROUND) as f64;
+        let what = "reads of 4 KiB from a file in the host's memory, many processes";
+        let row = Row::new(what, "read", units, times).size(processes as u64);
+        cx.emit_as("reads", row.verified(right))?;
+    }
+    Ok(())
+}
+
+fn life(cx: &Context<'_>) -> Result<(), CliError> {
+    let host = Host::start(cx.device, &[("nothing", NOTHING)], 1 << 15)?;
+    let counts: &[usize] = match cx.is_cuda() {
+        true => &[1, 1000, 30_000],
+        false => &[1, 1000],
+    };
+    for &count in counts {
+        let (mut times, mut right) = (Vec::new(), true);
+        for repetition in 0..=REPEATS {
+            let begin = Instant::now();
+            let written = host.run(0, Given::default(), count)?;
+            if repetition > 0 {
+                times.push(begin.elapsed().as_secs_f64());
+            }
+            right &= written.len() == count && written.iter().all(Vec::is_empty);
+        }
+        let what =
+            "processes that begin and end, from asking for them to knowing of the last one's end";
+        let row = Row::new(what, "process", count as f64, times).size(count as u64);
+        cx.emit(row.verified(right))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_modules_are_those_of_their_texts() {
+        for (bytes, text) in [
+            (CALLS, include_str!("calls.wat")),
+            (READS, include_str!("reads.wat")),
+            (NOTHING, include_str!("nothing.wat")),
+        ] {
+            let made = wat::parse_str(text).expect("it is a module");
+            assert!(made == bytes, "the text has changed: assemble it anew");
+        }
+    }
+}

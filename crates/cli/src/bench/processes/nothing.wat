@@ -1,0 +1,4 @@
+;; Begins and ends.
+(module
+  (memory (export "memory") 1)
+  (func (export "_start")))
