@@ -103,6 +103,14 @@ pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
 /// Bytes of a WebAssembly page.
 pub const PAGE: u64 = 65_536;
 
+/// Where memories are interleaved ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)), the bytes of
+/// one that lie together.
+pub const UNIT: u64 = 8;
+/// How many memories are interleaved.
+pub const INTERLEAVED: u64 = 32;
+/// From one unit of a memory to its next.
+pub const UNIT_STRIDE: u64 = UNIT * INTERLEAVED;
+
 /// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
 pub const KILL_INTERVAL: u64 = 16_384;
 

@@ -160,6 +160,17 @@
 //! `memory.atomic.wait32`, `wait64` and `notify` call two functions that the host provides like imports:
 //! [`WAITING`] has the contract. Who waits is suspended, as above, so it does not keep its thread.
 //!
+//! # Interleaved memories
+//!
+//! Lanes of a warp that run instances of one module in step access the same addresses at the same time, a memory's
+//! size apart. With [`CompileOptions::interleaved`] the memories of [`INTERLEAVED`] instances lie in units of [`UNIT`]
+//! bytes: what such lanes access lies side by side, in a fraction of the sectors and with as much more of it in the
+//! caches. The memory of instance `i` of 32 is at the first one's address and `i * UNIT`, which is what its header and
+//! [`Addresses`] say and is aligned to a unit; the byte at `n` is at that and `n / UNIT * UNIT_STRIDE + n % UNIT`. 32
+//! memories take as much as apart, and must have the same limit. Whoever reads or writes them (device code that is
+//! imported, and the host for [`Initial::memory`]) must know the layout. Instances of which each does something else
+//! lose by it: what one accesses then lies in more sectors. So measure it.
+//!
 //! # Inside
 //!
 //! A WebAssembly function `n` is `.func (.param .align 8 .b8 ret[8 + 8 * results]) {prefix}fn(.param .b64 inst,
@@ -197,8 +208,8 @@ mod types;
 mod waiting;
 
 pub use abi::{
-    CallState, DevInstance, DevSharing, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED,
-    Trap, YIELD,
+    CallState, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, PAGE,
+    SUSPENDED, Trap, UNIT, UNIT_STRIDE, YIELD,
 };
 pub use compile::{
     CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
