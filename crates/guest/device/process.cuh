@@ -17,16 +17,42 @@ __device__ __forceinline__ void clear(u8* to, u64 bytes, u32 lane) {
   for (; i < n; i += 32) at[i] = zero;
 }
 
+// Where the memory of a place begins that is interleaved with those of the 32 of its group.
+__device__ __forceinline__ u8* woven_memory(const DevProcessTable& t, u32 slot) {
+  return t.memories + slot / START_PROCESSES * (START_PROCESSES * t.memory_stride) + slot % START_PROCESSES * UNIT_BYTES;
+}
+
+// The warp: fills and clears the memories that the bits of `which` name, from `first` on, each lane its own: so that
+// what a warp stores at a time lies together.
+__device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
+  const bool mine = which >> lane & 1;
+  const u32 slot = first + lane;
+  u64 dirty = 0;
+  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? t.fresh_dirty : at(t, slot)->dirty;
+  const u32 initial = t.initial_bytes / UNIT_BYTES;
+  const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
+  const u32 most = __reduce_max_sync(~0u, units);
+  u64* to = (u64*)woven_memory(t, slot);
+#pragma unroll 4
+  for (u32 k = 0; k < most; k++) {
+    const u64 unit = k < initial ? __ldcg((const u64*)t.memory + k) : 0;
+    if (k < units) to[(u64)k * (UNIT_STRIDE_BYTES / UNIT_BYTES)] = unit;
+  }
+}
+
 // The warp: makes a place of the table ready. Nobody else uses the place: its last process has ended.
 __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lane) {
   DevProcess* p = at(t, slot);
   DevInstance* i = instance(p);
-  u8* memory = t.memories + slot * t.memory_stride;
   const u32 flags = __ldcg(&t.spawns[slot].flags);
-  const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+  const bool woven = flags & PROCESS_INTERLEAVED;
+  u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
-  copy(memory, t.memory, t.initial_bytes, lane);
-  if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  if (!woven) {
+    const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+    copy(memory, t.memory, t.initial_bytes, lane);
+    if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  }
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
@@ -88,6 +114,7 @@ __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u3
   // What the last processes of these places wrote, perhaps on another multiprocessor, came here by way of the
   // host: this one must forget what it has cached.
   ew::fence(ew::acq_rel, ew::gpu);
+  if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_woven(t, first, which, lane);
   for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);
   __syncwarp();
 }

@@ -27,7 +27,7 @@ fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let usage = "usage: instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] \
-                 [--rounds N] -- ARGS";
+                 [--rounds N] [--interleave] -- ARGS";
     let mut words = std::env::args().skip(1);
     let mut word = || words.next().ok_or(usage);
     let path = word()?;
@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory: u64 = word()?.parse()?;
     let places: u32 = word()?.parse()?;
     let (mut config, mut workers, mut rounds) = (Config::default(), None, 3);
+    let mut interleaved = false;
     loop {
         match word()?.as_str() {
             "--dir" => {
@@ -44,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 config.directories.push(directory);
             }
             "--workers" => workers = Some(word()?.parse()?),
+            "--interleave" => interleaved = true,
             "--rounds" => rounds = word()?.parse()?,
             "--" => break,
             _ => return Err(usage.into()),
@@ -70,6 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gpu = device.cuda().expect("a GPU was asked for");
     let mut host = HostConfig {
         memory: Some(memory),
+        interleaved,
         ..HostConfig::new(places, gpu.memory()?.0)
     };
     host.workers = workers.unwrap_or(host.workers);

@@ -18,6 +18,10 @@ pub struct HostConfig {
     /// Bytes of stack of each thread. The driver reserves them for every thread that the device can hold: an
     /// H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: u32,
+    /// Whether the memories of every 32 processes of a module are interleaved
+    /// ([`everwarp_wasm::CompileOptions::interleaved`]). Processes that run in step gain by it, since what they access
+    /// at the same time lies side by side; those that each do something else lose.
+    pub interleaved: bool,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
 }
@@ -38,6 +42,7 @@ impl HostConfig {
             memory: None,
             memory_budget: free_bytes / 10 * 7,
             stack_bytes: 32 << 10,
+            interleaved: false,
             workers: 4,
         }
     }

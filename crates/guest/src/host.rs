@@ -361,7 +361,7 @@ impl Drop for Host {
 /// Compiles modules and says how they are linked.
 fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
     let loaded = modules.iter().enumerate().map(|(number, module)| {
-        module.compile(number).map_err(|source| StartError::Load {
+        module.compile(number, config.interleaved).map_err(|source| StartError::Load {
             module: module.name.clone(),
             source,
         })

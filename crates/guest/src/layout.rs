@@ -3,7 +3,9 @@
 
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
-use everwarp_wasm::{CallState, DevInstance, DevSuspension, DevTable, Trap};
+use everwarp_wasm::{
+    CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, Trap, UNIT, UNIT_STRIDE,
+};
 
 dev_consts! {
     /// Writes the constants as CUDA C++.
@@ -18,6 +20,12 @@ dev_consts! {
     pub(crate) const PROCESS_COLLECTS = 1;
     /// In what a process is started with: nothing was in its place before, so the record says nothing.
     pub(crate) const PROCESS_FRESH = 2;
+    /// In a process's flags: its memory is interleaved with those of its group.
+    pub(crate) const PROCESS_INTERLEAVED = 4;
+    /// Bytes that lie together of a memory that is interleaved with others.
+    pub(crate) const UNIT_BYTES = UNIT as u32;
+    /// Bytes from one of its units to the next.
+    pub(crate) const UNIT_STRIDE_BYTES = UNIT_STRIDE as u32;
     /// A lane runs the process, or a task that will is queued.
     pub(crate) const TURN_RUNS = 0;
     /// The same, and the host has woken it meanwhile.
@@ -71,6 +79,9 @@ dev_consts! {
     /// Processes that one task starts at most.
     pub(crate) const START_PROCESSES = 32;
 }
+
+// A group of places is what one task starts, and what is interleaved.
+const _: () = assert!(START_PROCESSES as u64 == INTERLEAVED);
 
 dev_struct! {
     /// A place of the process table. The instance's block follows it directly, so that an import, which is

@@ -26,7 +26,7 @@ impl Module {
     }
 
     /// Compiles it as number `number` of an image.
-    pub(crate) fn compile(&self, number: usize) -> Result<Loaded, LoadError> {
+    pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
         let provided = |name: &'static str| ProvidedImport {
             module: wasi::MODULE.to_owned(),
             name: name.to_owned(),
@@ -38,6 +38,7 @@ impl Module {
             prefix: program::prefix(number),
             provided_imports: wasi::names().map(provided).collect(),
             preempt: true,
+            interleaved,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;
@@ -169,7 +170,7 @@ mod tests {
     fn load(text: &str) -> Result<Loaded, LoadError> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        Module::new("m", wat.encode().expect("it can be encoded")).compile(0)
+        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, false)
     }
 
     fn refused(text: &str) -> String {

@@ -10,7 +10,7 @@ use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::layout::{
     DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
-    PROCESS_FRESH, START_PROCESSES,
+    PROCESS_FRESH, PROCESS_INTERLEAVED, START_PROCESSES,
 };
 use crate::list::Seen;
 use crate::module::Loaded;
@@ -58,6 +58,7 @@ pub(crate) struct Places {
     pub(crate) first: u32,
     /// How many there are.
     pub(crate) count: u32,
+    interleaved: bool,
     instance: Instance,
     records: Buffer<u8>,
     record_stride: u64,
@@ -123,10 +124,15 @@ impl Places {
         }
         let groups = u64::from(count.next_multiple_of(START_PROCESSES));
         let bytes = |stride: u64| (u64::from(count) * stride) as usize;
-        let cleared = bytes(memory_stride) as u64 <= CLEARED_MOST;
+        let interleaved = loaded.compiled.interleaved();
+        let memory_bytes = match interleaved {
+            true => (groups * memory_stride) as usize,
+            false => bytes(memory_stride),
+        };
+        let cleared = memory_bytes as u64 <= CLEARED_MOST;
         let memories = match cleared {
-            true => engine.buffer(bytes(memory_stride))?,
-            false => engine.buffer_uncleared(bytes(memory_stride))?,
+            true => engine.buffer(memory_bytes)?,
+            false => engine.buffer_uncleared(memory_bytes)?,
         };
         let records = engine.buffer_uncleared(bytes(record_stride))?;
         let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
@@ -175,6 +181,7 @@ impl Places {
         Ok(Self {
             first,
             count,
+            interleaved,
             instance,
             records,
             record_stride,
@@ -210,7 +217,9 @@ impl Places {
                 strings: start.strings,
                 fuel: start.fuel,
                 memory_limit: self.memory_limit,
-                flags: start.flags | if fresh { PROCESS_FRESH } else { 0 },
+                flags: start.flags
+                    | if fresh { PROCESS_FRESH } else { 0 }
+                    | if self.interleaved { PROCESS_INTERLEAVED } else { 0 },
                 kill: killed.into(),
                 reserved: 0,
             };
