@@ -63,6 +63,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let (free, _) = gpu.memory()?;
     let host = HostConfig {
         memory: options.memory,
+        interleaved: options.interleave,
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
