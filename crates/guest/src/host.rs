@@ -361,10 +361,12 @@ impl Drop for Host {
 /// Compiles modules and says how they are linked.
 fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
     let loaded = modules.iter().enumerate().map(|(number, module)| {
-        module.compile(number, config.interleaved).map_err(|source| StartError::Load {
-            module: module.name.clone(),
-            source,
-        })
+        module
+            .compile(number, config.interleaved)
+            .map_err(|source| StartError::Load {
+                module: module.name.clone(),
+                source,
+            })
     });
     let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
     let part = |l: &Loaded| LinkedPart {

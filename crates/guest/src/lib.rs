@@ -13,6 +13,9 @@
 //! answer submits a task that goes on with it. Only short calls, while few are on their way, are waited for on
 //! the spot.
 //!
+//! **Turns.** A process that loops gives up its lane when its slice is spent, and goes on behind everything else that
+//! its warp has to do.
+//!
 //! **Stack.** Compiled functions call each other on the device's own stack, which the driver reserves for every
 //! thread that the device can hold. [`HostConfig::stack_bytes`] says how much that is, and the depth of calls
 //! that it allows follows from the largest frame among the image's functions.

@@ -219,7 +219,11 @@ impl Places {
                 memory_limit: self.memory_limit,
                 flags: start.flags
                     | if fresh { PROCESS_FRESH } else { 0 }
-                    | if self.interleaved { PROCESS_INTERLEAVED } else { 0 },
+                    | if self.interleaved {
+                        PROCESS_INTERLEAVED
+                    } else {
+                        0
+                    },
                 kill: killed.into(),
                 reserved: 0,
             };

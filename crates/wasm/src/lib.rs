@@ -136,7 +136,7 @@
 //!
 //! * A function that cannot reach such an import is compiled as without the option; with `preempt`, one
 //!   without loops and calls. Any other has two instructions more at its entry, a comparison and a branch, and
-//!   the stub of an import one or two. No loop and no call has more; what saves and restores is out of line.
+//!   the stub of an import one or two. No call has more; what saves and restores is out of line.
 //!   Of an address that was checked before a call that may suspend nothing is known after it.
 //! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
 //!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
@@ -144,9 +144,9 @@
 //! * Loops have one entry as before: who goes back into one passes through its safepoint, and `body/ways.rs` says
 //!   why.
 //! * On an H200 (`bench/results/h200-2026-11-21/wasm-suspend.txt`) a loop of 100,000 calls of a small function
-//!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`; loops without calls took with `preempt`
-//!   between 0.60 and 0.94 of what they take without, for which there is no better reason than what ptxas makes of
-//!   either. That is why `preempt` is an option of its own, and why to measure it.
+//!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`.
+//! * With `preempt` a loop's look at its fuel is a part of the loop, where it is not without (`body/fuel.rs`): a small
+//!   loop pays some four instructions more.
 //!
 //! # Shared memories
 //!
