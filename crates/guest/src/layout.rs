@@ -70,8 +70,8 @@ dev_consts! {
     /// Of an instance's state: it was preempted.
     pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
     /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
-    /// hundred thousand rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
-    pub(crate) const SLICE_LOOKS = 8;
+    /// tens of thousands of rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
+    pub(crate) const SLICE_LOOKS = 2;
     /// No such function.
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.

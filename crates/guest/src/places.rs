@@ -235,8 +235,12 @@ impl Places {
             self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
         }
         drop(written);
-        // As many warps as there are share the work, each with a part of a group of 32 places.
-        let width = ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1));
+        // As many warps as there are share the work, each with a part of a group of 32 places; a group whose memories
+        // are interleaved stays together.
+        let width = match self.interleaved {
+            true => START_PROCESSES,
+            false => ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1)),
+        };
         let tasks = masks(
             starts.iter().map(|s| s.place),
             width.clamp(1, START_PROCESSES),
