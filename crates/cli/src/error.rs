@@ -68,6 +68,15 @@ pub(crate) enum CliError {
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once, so that it is clear what it means"))]
     Twice { option: &'static str, name: String },
+    #[error("{path} has {lines} lines, too few for {wanted} processes")]
+    #[diagnostic(help(
+        "give --instances a number of at most {lines}, or --stdin-lines a longer file"
+    ))]
+    FewLines {
+        path: PathBuf,
+        lines: u64,
+        wanted: u32,
+    },
     #[error("the host of processes does not start: {0}")]
     ProcessHost(std::io::Error),
     #[error(transparent)]
@@ -131,6 +140,7 @@ impl CliError {
             | Self::NotApplicable { .. }
             | Self::NotOnEngine { .. }
             | Self::Twice { .. }
+            | Self::FewLines { .. }
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }

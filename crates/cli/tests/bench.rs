@@ -74,3 +74,20 @@ fn a_part_without_its_input_is_said_to_be_left_out() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("--roads"), "{errors}");
 }
+
+/// Processes are measured with wasmtime where there is no GPU; what they do is checked by themselves.
+#[test]
+fn processes_are_measured_on_every_engine() {
+    let output = everwarp(&["bench", "P", "--engine", "cpu", "--json"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let rows = printed["rows"].as_array().expect("rows");
+    let names: Vec<_> = rows.iter().filter_map(|row| row["row"].as_str()).collect();
+    let all = ["call", "calls", "read", "reads", "life", "life", "begin"];
+    assert_eq!(names, all);
+    for row in rows {
+        assert_eq!(row["verified"], true, "{row}");
+        assert!(row["min_s"].as_f64() > Some(0.0), "{row}");
+    }
+}

@@ -194,6 +194,41 @@ fn json_of_one_process_is_alone_on_standard_output() {
 }
 
 #[test]
+fn each_line_of_a_file_is_the_input_of_a_process() {
+    let bench = bench();
+    let file = bench.folder.path().join("lines.txt");
+    std::fs::write(&file, "one\ntwo\n\nlast").expect("the folder is writable");
+    let lines = file.to_str().expect("a plain path");
+    let name = bench.module.to_str().expect("a plain path");
+    let inputs = |args: &[&str]| {
+        let output = run(&bench.module, args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let arguments = format!("{name}\0ok\0");
+        let mut inputs: Vec<_> = text(&output.stdout)
+            .lines()
+            .filter_map(|line| line.strip_suffix(&arguments).or(Some(line)))
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect();
+        inputs.sort();
+        inputs
+    };
+    assert_eq!(
+        inputs(&["--stdin-lines", lines, "--", "ok"]),
+        ["last", "one", "two"]
+    );
+    let two = ["--stdin-lines", lines, "--instances", "2", "--", "ok"];
+    assert_eq!(inputs(&two), ["one", "two"]);
+
+    let many = run(&bench.module, &["--stdin-lines", lines, "--instances", "5"]);
+    assert_eq!(many.status.code(), Some(2));
+    assert!(words(&many.stderr).contains("has 4 lines, too few for 5 processes"));
+    std::fs::write(&file, "").expect("the folder is writable");
+    let none = run(&bench.module, &["--stdin-lines", lines]);
+    assert_eq!(none.status.code(), Some(2));
+}
+
+#[test]
 fn what_does_not_apply_is_an_error() {
     let bench = bench();
     for (args, says) in [

@@ -83,6 +83,7 @@
 //! | `POLL_ONEOFF` | number of subscriptions, the process's realtime now, its monotonic now | `subscription`s, 48 bytes each | number of events | `event`s, 32 bytes each |
 //! | `SOCK_ACCEPT`, `SOCK_RECV`, `SOCK_SEND`, `SOCK_SHUTDOWN` | fd | | | |
 //! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | the last of its standard output | | |
+//! | `ADOPT` | slot and generation of the process's first ancestor | | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!
@@ -93,6 +94,9 @@
 //! `POLL_ONEOFF` takes up to [`HOSTCALL_POLL_MAX`] subscriptions; more do not fit an area, and the device
 //! answers `ERRNO_INVAL` itself. Clocks are the device's, which is why the two times are sent: an absolute time
 //! out is measured from them.
+//!
+//! `ADOPT` is the first call of a process that the host has not opened: it gets the streams and the directories that
+//! the ancestor named was opened with.
 //!
 //! `OUTPUT` takes what a process has written to a standard stream and the device has collected. It goes where
 //! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now. What is
@@ -130,6 +134,8 @@ crate::dev_consts! {
     pub const HOSTCALL_EXIT = 2;
     /// Collected output of the process.
     pub const HOSTCALL_OUTPUT = 3;
+    /// A process that another one has spawned on the device.
+    pub const HOSTCALL_ADOPT = 4;
     /// `fd_advise`.
     pub const HOSTCALL_FD_ADVISE = 16;
     /// `fd_allocate`.

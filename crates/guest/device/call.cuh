@@ -11,14 +11,18 @@
 
 namespace process {
 
+// Tells the host of a child before its first call: see gpu/adopt.cuh.
+__device__ void introduce(DevInstance* i);
+
 __device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
 
-// Takes an area, counted from 1; 0 if all are taken.
-__device__ __noinline__ u32 take_area() {
+// Takes an area, counted from 1, that is found in the first `looks` words of those that say which are free; 0 if
+// there is none.
+__device__ __noinline__ u32 take_area(u32 looks) {
   const u32 words = ring().area_count / 32;
   u32 lane, at = ew::Worker::here().global;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  for (u32 k = 0; k < words; k++, at++) {
+  for (u32 k = 0; k < min(looks, words); k++, at++) {
     u32* word = &ring().free[at % words];
     // Lanes of a warp begin at different bits.
     u32 bits = ew::load(word, ew::relaxed, ew::gpu);
@@ -70,6 +74,9 @@ __device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
   p->call_value = a.value;
 }
 
+// Words that are looked at for an area by who can do without.
+constexpr u32 FEW_LOOKS = 4;
+
 // How a request is sent.
 constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
 constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
@@ -115,9 +122,14 @@ struct Call {
   // Whether nothing is on its way: then there is room for `bytes` of payload or of reply, whichever is more, and the
   // call is to be posted. Where there is no area for them the host is asked to be called again, which holds no
   // lane, and the import comes back here.
-  __device__ __forceinline__ bool fresh(u32 bytes = 0) const {
+  __device__ __forceinline__ bool fresh(u32 bytes = 0) const { return fresh_or(bytes, bytes); }
+  // The same for what may be done in part: there is room for something, as `room` says. So nobody waits for an area
+  // who need not, and a hundred thousand that read do not keep the host busy with asking to be called again.
+  __device__ __forceinline__ bool fresh_part(u32 bytes) const { return fresh_or(bytes, 0); }
+  __device__ __forceinline__ bool fresh_or(u32 bytes, u32 least) const {
     if (p->call == CALL_SENT || p->call == CALL_COUNTED) return false;
-    return bytes <= HOSTCALL_INLINE_BYTES && p->call == CALL_NONE ? begin(p, 0) : make_room(p, bytes);
+    if (p->flags & PROCESS_UNKNOWN) introduce(i);
+    return bytes <= HOSTCALL_INLINE_BYTES && p->call == CALL_NONE ? begin(p, 0) : make_room(p, bytes, least);
   }
   __device__ __forceinline__ static bool begin(DevProcess* p, u32 area) {
     p->call_area = area;
@@ -125,13 +137,15 @@ struct Call {
     p->reply_most = 0;
     return true;
   }
-  __device__ __noinline__ static bool make_room(DevProcess* p, u32 bytes) {
+  __device__ __noinline__ static bool make_room(DevProcess* p, u32 bytes, u32 least) {
     if (p->call == CALL_FOR_ROOM) {
       if (Answer(p).status != p->call_sequence) return false;
       p->call = CALL_NONE;
     }
     if (bytes <= HOSTCALL_INLINE_BYTES) return begin(p, 0);
-    if (const u32 area = take_area()) return begin(p, area);
+    const bool must = least > HOSTCALL_INLINE_BYTES;
+    if (const u32 area = take_area(must ? ~0u : FEW_LOOKS)) return begin(p, area);
+    if (!must) return begin(p, 0);
     begin(p, 0);
     send(p, SEND_LONG, HOSTCALL_NOP, 0, 0, 0, 0, 0, 0);
     p->call = CALL_FOR_ROOM;
@@ -211,10 +225,10 @@ __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
   DevProcess* p = c.p;
   error = ERRNO_SUCCESS;
   while (p->output_sent < p->output_len) {
-    const u32 bytes = p->output_len - p->output_sent;
-    if (c.fresh(bytes)) {
+    const u32 rest = p->output_len - p->output_sent;
+    if (c.fresh_part(rest)) {
       c.arg(0, 1);
-      c.payload(output(p) + p->output_sent, bytes);
+      c.payload(output(p) + p->output_sent, min(rest, c.room()));
       c.post(HOSTCALL_OUTPUT);
     }
     if (!c.answered()) return false;

@@ -53,6 +53,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
   }
+  if (t.world != 0) begin_kin(t, &t.spawns[slot], lane);
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
@@ -160,8 +161,11 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
       c.close();
     }
   }
-  // What is left of the output goes along with the end if it fits there.
-  if (p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return Then::ENDS;
+  const bool child = t.world != 0 && kin(p)->parent != 0;
+  if (t.world != 0 && !retire(p)) return Then::WAITS;
+  // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
+  // and its slot is used again as soon as it has: so nothing of it may lie there.
+  if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return Then::ENDS;
   u32 error;
   return flush(i, error) ? Then::ENDS : Then::WAITS;
 }
@@ -169,7 +173,8 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
 // Answers whether the process is to be gone on with by another task.
 __device__ __noinline__ bool run(const DevProcessTable& t, u32 slot, u32 how) {
   DevProcess* p = at(t, slot);
-  // As above: the memory of a process that starts may have been made ready elsewhere, and a reply brought there.
+  // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
+  // the process have been parked there.
   if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
   else if (!resume(p)) return false;
   while (true) {
@@ -178,7 +183,9 @@ __device__ __noinline__ bool run(const DevProcessTable& t, u32 slot, u32 how) {
     if (then == Then::ENDS) break;
     if (park(p)) return false;
   }
-  tell(p);
+  const bool child = t.world != 0 && kin(p)->parent != 0;
+  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
+  if (child) tell_parent(p);
   return false;
 }
 

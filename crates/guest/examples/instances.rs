@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     .map(|a| a.replace("{instance}", &number.to_string())),
             )
             .collect(),
-        env: Vec::new(),
+        ..Strings::default()
     };
     let module = Module::new(path.clone(), std::fs::read(&path)?);
     let device = Device::open(Select::Cuda)?;

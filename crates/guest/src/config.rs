@@ -1,7 +1,10 @@
 //! What a host and its processes are given.
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
+use everwarp_interface::Bytes;
 use everwarp_wasi::{Directory, Input, Output};
+
+use crate::channel::End;
 
 /// What a host is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,16 +23,27 @@ pub struct HostConfig {
     pub stack_bytes: u32,
     /// Whether the memories of every 32 processes of a module are interleaved
     /// ([`everwarp_wasm::CompileOptions::interleaved`]). Processes that run in step gain by it, since what they access
-    /// at the same time lies side by side; those that each do something else lose.
+    /// at the same time lies side by side; those that each do something else lose. Modules that import
+    /// `everwarp:gpu` have theirs apart in any case, and so have those that are loaded later.
     pub interleaved: bool,
+    /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), which take a slot for host calls
+    /// each and no other memory until then.
+    pub spare_places: u32,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
+    /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
+    pub children: u32,
+    /// Channels that there can be at a time, where a module imports `everwarp:gpu`: 16 KiB each.
+    pub channels: u32,
 }
 
 impl HostConfig {
-    /// The slots of the ring, with this many modules: one for each place.
-    pub(crate) fn slots(&self, modules: usize) -> u32 {
-        let places = u64::from(self.places) * modules as u64;
+    /// The slots of the ring, with this many modules: one for each place, spare ones included, and those for children
+    /// if there are any.
+    pub(crate) fn slots(&self, modules: usize, children: bool) -> u32 {
+        let children = if children { self.children } else { 0 };
+        let places = (u64::from(self.places) + u64::from(children)) * modules as u64;
+        let places = places + u64::from(self.spare_places);
         places
             .next_power_of_two()
             .clamp(32, HOSTCALL_SLOTS_MOST.into()) as u32
@@ -43,24 +57,29 @@ impl HostConfig {
             memory_budget: free_bytes / 10 * 7,
             stack_bytes: 32 << 10,
             interleaved: false,
+            spare_places: 0,
             workers: 4,
+            children: 1024,
+            channels: 1024,
         }
     }
 }
 
-/// The arguments and the environment of a process.
+/// What each process has of its own: arguments, environment and, if it is to be so, standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     /// The arguments; the first is the program's name by convention.
     pub args: Vec<String>,
     /// The environment.
     pub env: Vec<(String, String)>,
+    /// Standard input, in the place of the configuration's. It lies on the device, so reading it takes no host call.
+    pub stdin: Option<Bytes>,
 }
 
 /// What a process is given: nothing but this is visible to it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its arguments and environment.
+    /// Its arguments and environment, and perhaps its standard input.
     pub strings: Strings,
     /// The directories, in the order of their descriptors from 3.
     pub directories: Vec<Directory>,
@@ -74,6 +93,8 @@ pub struct Config {
     pub fuel: Option<u64>,
     /// How many descriptors it may have at a time.
     pub handles: u32,
+    /// Ends of channels that it is given, as its handles from 0.
+    pub ends: Vec<End>,
 }
 
 impl Default for Config {
@@ -87,6 +108,7 @@ impl Default for Config {
             stderr: base.stderr,
             fuel: None,
             handles: base.handles,
+            ends: Vec::new(),
         }
     }
 }

@@ -9,10 +9,13 @@ use everwarp_wasm::Trap;
 
 use everwarp_interface::Pid;
 
+use crate::channel::End;
 use crate::exit::{Exit, Reason};
+use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
 use crate::state::{Line, Phase, Running, State};
+use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -24,12 +27,17 @@ const GATHER: Duration = Duration::from_micros(50);
 /// Long enough for a wait to look at the engine itself, not only at what was submitted.
 const GLANCE: Duration = Duration::from_micros(200);
 
+/// Each module is an instance of the program, of which an engine has room for 256, and one reads the clock.
+const MODULES_MOST: usize = 255;
+
 /// What the threads of a host share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    pub(crate) modules: Vec<Loaded>,
-    pub(crate) places: Vec<Places>,
+    pub(crate) modules: Growing<Loaded>,
+    pub(crate) places: Growing<Places>,
     pub(crate) service: Arc<Service>,
+    /// Where a module asks for it.
+    pub(crate) world: Option<Mutex<World>>,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
     ended: Condvar,
@@ -43,13 +51,15 @@ impl Shared {
         modules: Vec<Loaded>,
         places: Vec<Places>,
         service: Arc<Service>,
+        world: Option<World>,
         state: State,
     ) -> Self {
         Self {
             engine,
-            modules,
-            places,
+            modules: Growing::new(modules, MODULES_MOST),
+            places: Growing::new(places, MODULES_MOST),
             service,
+            world: world.map(Mutex::new),
             state: Mutex::new(state),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -125,8 +135,17 @@ impl Shared {
             let more: Vec<_> = state.lines.iter().map(Line::startable).collect();
             drop(state);
             for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
+                let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
                 if batch.is_empty() {
                     continue;
+                }
+                // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
+                for same in ends.chunk_by(Arc::ptr_eq) {
+                    for end in same[0].iter() {
+                        if let Err(e) = end.keep(self, same.len() as u32) {
+                            self.fail(&e);
+                        }
+                    }
                 }
                 match places.start(&self.engine, &batch, more) {
                     Ok(started) => last = started.or(last),
@@ -150,7 +169,7 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<Start> {
+    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<[End]>)> {
         let mut batch = Vec::new();
         let now = Instant::now();
         while batch.len() < BATCH {
@@ -178,13 +197,16 @@ impl Shared {
             let number = self.places[module].first + place;
             let opened = self.service.open(number, generation, job.wasi);
             opened.expect("the place is free, and the descriptors were counted");
-            batch.push(Start {
+            let start = Start {
                 place,
                 generation,
                 strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
                 fuel: job.fuel,
                 flags: job.flags,
-            });
+                given: job.ends.len() as u32,
+                instance: job.instance,
+            };
+            batch.push((start, job.ends));
             state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
@@ -194,20 +216,20 @@ impl Shared {
                 _strings: job.strings,
             });
         }
-        batch.sort_unstable_by_key(|s| s.place);
+        batch.sort_unstable_by_key(|(s, _)| s.place);
         batch
     }
 
     fn module_of(&self, number: u32) -> Option<usize> {
-        let holds = |p: &Places| number.wrapping_sub(p.first) < p.count;
+        let holds = |p: &Places| number.wrapping_sub(p.first) < p.total();
         self.places.iter().position(holds)
     }
 
     fn wake(&self, woken: &[Woken]) {
-        for places in &self.places {
+        for places in self.places.iter() {
             let of_these = |w: &Woken| {
                 let place = w.process.wrapping_sub(places.first);
-                (place < places.count).then_some((place, w.reply_bytes))
+                (place < places.total()).then_some((place, w.reply_bytes))
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
             here.sort_unstable();
@@ -222,6 +244,10 @@ impl Shared {
             return;
         };
         let place = number - self.places[module].first;
+        if place >= self.places[module].count {
+            // Another process has spawned it, and knows.
+            return;
+        }
         let reason = reason(&self.modules[module], exit.reason);
         let mut state = self.state();
         let line = &mut state.lines[module];
@@ -280,6 +306,10 @@ impl Shared {
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
+                if self.world.is_some() {
+                    // It may wait for another process.
+                    self.places[module].wake(&self.engine, &[(place, 0)])?;
+                }
                 Ok(())
             }
         }

@@ -96,6 +96,25 @@ pub enum StartError {
         /// The limit given.
         limit: u64,
     },
+    /// A module that comes later finds no places.
+    #[error(
+        "{places} places were asked for, and {spare} are left for modules that are loaded later: start the host with \
+         more of them"
+    )]
+    Spare {
+        /// How many were asked for.
+        places: u32,
+        /// How many are left.
+        spare: u32,
+    },
+    /// Relations and channels are laid out when the host starts.
+    #[error(
+        "{module} imports `everwarp:gpu`, so it cannot be loaded while processes run: give it to the host at its start"
+    )]
+    LateGpu {
+        /// The module.
+        module: String,
+    },
     /// The engine has no ring for calls of the host.
     #[error("the engine serves no host calls: only an engine on a GPU does")]
     NoRing,
@@ -130,6 +149,17 @@ pub enum SpawnError {
     Fuel {
         /// What was given.
         fuel: u64,
+    },
+    /// More ends of channels than a process of this host may have.
+    #[error(
+        "{ends} ends of channels, where a process can have {most}; without a module that imports `everwarp:gpu` it \
+         can have none"
+    )]
+    Ends {
+        /// How many were given.
+        ends: usize,
+        /// How many there may be.
+        most: usize,
     },
     /// The engine refused, or has ended.
     #[error(transparent)]

@@ -3,24 +3,28 @@
 use std::fs::File;
 use std::io::Read;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use everwarp::{Buffer, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
-use everwarp_wasi::{Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
+use everwarp::{Buffer, DevPtr, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
+use everwarp_wasi::{Input, Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
-use everwarp_interface::Pid;
+use everwarp_interface::{Bytes, ChannelError, Pid};
 
+use crate::channel::{End, Receiver, Sender};
 use crate::config::{Config, HostConfig, Strings};
 use crate::dispatch::{Ears, Shared};
 use crate::error::{SpawnError, StartError};
 use crate::exit::Exit;
-use crate::layout::{DevProcessTable, PROCESS_COLLECTS};
+use crate::kin::HANDLES;
+use crate::layout::{DevProcessTable, PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
+use crate::load::Loads;
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
-use crate::state::{Job, Line, Occupied, Phase, State};
+use crate::state::{Job, Line, Phase, State};
+use crate::world::World;
 use crate::{program, strings};
 
 /// The least depth of calls with which ordinary programs run.
@@ -47,8 +51,8 @@ pub struct Host {
     server: Option<Server>,
     dispatcher: Option<JoinHandle<()>>,
     depth: u32,
-    /// What the tables point to, as long as processes run.
-    _common: Common,
+    /// What the tables point to, as long as processes run, and what else later loads begin from.
+    pub(crate) loads: Mutex<Loads>,
 }
 
 impl std::fmt::Debug for Host {
@@ -74,11 +78,13 @@ impl Host {
         let engine = device
             .engine()
             .program(&program::PROGRAM)
-            .linked(linked)
-            .pools(POOLS)
+            .linked(linked.clone())
+            .pools(pools(config, &loaded))
             .watchdog(WATCHDOG)
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
+        let shares = loaded.iter().any(Loaded::uses_gpu);
+        let head = shares.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -86,30 +92,38 @@ impl Host {
                 what: "/dev/urandom",
                 source,
             })?,
+            world: head
+                .as_ref()
+                .map_or(DevPtr::NULL, |head| DevPtr::new(head.ptr().address())),
         };
         let mut places = Vec::new();
         let mut state = State::default();
         let mut first = 0;
         for (number, module) in loaded.iter().enumerate() {
+            // Each place has a slot of the ring.
+            let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
+            let children = match shares {
+                true => config.children.min(slots / 2),
+                false => 0,
+            };
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
-                places: config.places.min(HOSTCALL_SLOTS_MOST / loaded.len() as u32),
+                places: config.places.min(slots - children),
+                children,
                 ..config.clone()
             };
             let of = Places::new(&engine, module, number, first, &share, &common)?;
-            first += of.count;
-            state.lines.push(Line {
-                places: vec![Occupied::default(); of.count as usize],
-                free: (0..of.count).rev().collect(),
-                ..Line::default()
-            });
+            first += of.total();
+            state.lines.push(Line::of(of.count));
             places.push(of);
         }
+        let world = head.map(|head| World::new(&engine, head, &loaded, &places, config));
+        let world = world.transpose()?;
         let ears = Arc::new(Ears::default());
         let system = |what| move |source| StartError::System { what, source };
-        let service = Service::new(first, streams, ears.clone());
+        let service = Service::new(first + config.spare_places, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
-        let shared = Shared::new(engine, loaded, places, service, state);
+        let shared = Shared::new(engine, loaded, places, service, world, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
         let server = serve(&shared, config.workers)?;
@@ -123,7 +137,13 @@ impl Host {
             server: Some(server),
             dispatcher: Some(dispatcher),
             depth,
-            _common: common,
+            loads: Mutex::new(Loads {
+                linked,
+                common,
+                config: config.clone(),
+                next: first,
+                spare: config.spare_places,
+            }),
         })
     }
 
@@ -150,28 +170,35 @@ impl Host {
     }
 
     /// Copies what processes are given to the device, all at once; equal neighbours share. Answers where each
-    /// one's lies.
+    /// one's lies, and its standard input if it has one of its own.
     fn strings(
         &self,
         all: impl Iterator<Item = Strings>,
-    ) -> Result<(Arc<Buffer<u8>>, Vec<u64>), SpawnError> {
-        let (mut bytes, mut at) = (Vec::new(), Vec::new());
+        ends: &[End],
+    ) -> Result<(Arc<Buffer<u8>>, Vec<Own>), SpawnError> {
+        let (mut bytes, mut own) = (Vec::new(), Vec::new());
         let mut last: Option<(Strings, u64)> = None;
         for strings in all {
-            let same = last.as_ref().filter(|(before, _)| *before == strings);
+            // What is read counts up in there.
+            let shared = last.as_ref().filter(|_| strings.stdin.is_none());
+            let same = shared.filter(|(before, _)| *before == strings);
             let begin = match same {
                 Some((_, begin)) => *begin,
                 None => {
-                    let begin = bytes.len().next_multiple_of(16);
-                    bytes.resize(begin, 0);
+                    // The ends stand in front of the rest, the first one last.
+                    let begin = (bytes.len() + 4 * ends.len()).next_multiple_of(16);
+                    bytes.resize(begin - 4 * ends.len(), 0);
+                    let entries = ends.iter().rev().map(End::entry);
+                    bytes.extend(entries.flat_map(u32::to_le_bytes));
                     strings::encode(&strings, &mut bytes)?;
                     last = Some((strings, begin as u64));
                     begin as u64
                 }
             };
-            at.push(begin);
+            let stdin = last.as_ref().and_then(|(strings, _)| strings.stdin.clone());
+            own.push(Own { begin, stdin });
         }
-        Ok((Arc::new(self.shared.engine.buffer_from(&bytes)?), at))
+        Ok((Arc::new(self.shared.engine.buffer_from(&bytes)?), own))
     }
 
     fn fuel(config: &Config) -> Result<i64, SpawnError> {
@@ -230,35 +257,51 @@ impl Host {
             "there is no module {module}"
         );
         let fuel = Self::fuel(config)?;
-        let (strings, offsets) = self.strings(each)?;
+        let most = HANDLES as usize;
+        if config.ends.len() > most {
+            let ends = config.ends.len();
+            return Err(SpawnError::Ends { ends, most });
+        }
+        if !config.ends.is_empty() && self.shared.world.is_none() {
+            return Err(SpawnError::Ends {
+                ends: config.ends.len(),
+                most: 0,
+            });
+        }
+        let ends: Arc<[End]> = config.ends.as_slice().into();
+        let (strings, each) = self.strings(each, &ends)?;
         // What somebody reads while it is written goes out at once.
         let collects = !matches!(config.stdout, Output::Inherit);
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
         let tagged = tagged(config.stdout) || tagged(config.stderr);
-        let wasi = |name| {
+        let wasi = |name, stdin: Option<Bytes>| {
             Arc::new(everwarp_wasi::Config {
                 name,
                 directories: config.directories.clone(),
-                stdin: config.stdin.clone(),
+                stdin: stdin.map_or_else(|| config.stdin.clone(), Input::Bytes),
                 stdout: config.stdout,
                 stderr: config.stderr,
                 handles: config.handles.max(3 + config.directories.len() as u32),
             })
         };
         // Only tags say the name; without them all have the same.
-        let nameless = wasi(String::new());
+        let nameless = wasi(String::new(), None);
+        let collects = if collects { PROCESS_COLLECTS } else { 0 };
         let mut state = self.shared.state();
-        let mut pids = Vec::with_capacity(offsets.len());
-        for strings_at in offsets {
+        let mut pids = Vec::with_capacity(each.len());
+        for (instance, Own { begin, stdin }) in each.into_iter().enumerate() {
             let pid = state.insert(Phase::Free);
             let job = Job {
                 strings: Arc::clone(&strings),
-                strings_at,
+                strings_at: begin,
                 fuel,
-                flags: if collects { PROCESS_COLLECTS } else { 0 },
-                wasi: match tagged {
-                    true => wasi(pid.to_string()),
-                    false => Arc::clone(&nameless),
+                flags: collects | reads(&config.stdin, stdin.is_some()),
+                instance: instance as u32,
+                ends: Arc::clone(&ends),
+                wasi: match (tagged, stdin) {
+                    (true, stdin) => wasi(pid.to_string(), stdin),
+                    (false, Some(stdin)) => wasi(String::new(), Some(stdin)),
+                    (false, None) => Arc::clone(&nameless),
                 },
             };
             state.entries[pid.slot() as usize].phase = Phase::Queued(job);
@@ -268,6 +311,15 @@ impl Host {
         drop(state);
         self.shared.call_dispatcher();
         Ok(pids)
+    }
+
+    /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
+    /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu`.
+    pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
+        self.shared.channel(capacity, bytes)
     }
 
     /// Waits for the end of a process; its pid means nothing afterwards. Nothing if it has been waited for.
@@ -358,6 +410,28 @@ impl Drop for Host {
     }
 }
 
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
+/// for each start.
+fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
+    if !modules.iter().any(Loaded::uses_gpu) {
+        return POOLS;
+    }
+    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
+    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
+    }
+}
+
+/// What of a module is linked.
+pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
+    LinkedPart {
+        name: loaded.name.as_str().into(),
+        ptx: loaded.compiled.ptx.as_str().into(),
+    }
+}
+
 /// Compiles modules and says how they are linked.
 fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
     let loaded = modules.iter().enumerate().map(|(number, module)| {
@@ -369,15 +443,11 @@ fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked)
             })
     });
     let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
-    let part = |l: &Loaded| LinkedPart {
-        name: l.name.as_str().into(),
-        ptx: l.compiled.ptx.as_str().into(),
-    };
     let linked = Linked {
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
         stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(loaded.len()),
+        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
     };
     Ok((loaded, linked))
 }
@@ -394,7 +464,7 @@ pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartErro
 }
 
 /// How deep calls may nest on a stack: see the stack's rule of `everwarp-wasm`.
-fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
     let frames = stack / frame.max(16);
     let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
     if depth < DEPTH_LEAST {
@@ -454,6 +524,23 @@ fn random_key() -> std::io::Result<[u32; 8]> {
     Ok(std::array::from_fn(|i| {
         u32::from_le_bytes(std::array::from_fn(|k| bytes[4 * i + k]))
     }))
+}
+
+/// What one process has of its own on the device.
+struct Own {
+    /// Where it begins, among that of all.
+    begin: u64,
+    stdin: Option<Bytes>,
+}
+
+/// The flags that say where a process reads its standard input: what it was given is read where it runs.
+fn reads(stdin: &Input, has_own: bool) -> u32 {
+    match stdin {
+        _ if has_own => PROCESS_INPUT,
+        Input::Empty => PROCESS_INPUT,
+        Input::Bytes(_) => 0,
+        Input::Inherit => PROCESS_TALKS,
+    }
 }
 
 #[cfg(test)]

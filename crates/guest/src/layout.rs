@@ -7,6 +7,8 @@ use everwarp_wasm::{
     CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, Trap, UNIT, UNIT_STRIDE,
 };
 
+use crate::kin::{self, DevWorld};
+
 dev_consts! {
     /// Writes the constants as CUDA C++.
     pub(crate) fn write_consts;
@@ -20,8 +22,16 @@ dev_consts! {
     pub(crate) const PROCESS_COLLECTS = 1;
     /// In what a process is started with: nothing was in its place before, so the record says nothing.
     pub(crate) const PROCESS_FRESH = 2;
+    /// In a process's flags: what it reads from standard input lies beside its arguments.
+    pub(crate) const PROCESS_INPUT = 4;
+    /// In a process's flags: somebody may be waiting for its output before there is more to read.
+    pub(crate) const PROCESS_TALKS = 8;
+    /// In what a process is started with: another one has spawned it, and the host has not heard of it yet.
+    pub(crate) const PROCESS_UNKNOWN = 16;
+    /// Bytes in front of a process's arguments: see `strings.rs`.
+    pub(crate) const STRINGS_HEAD = 32;
     /// In a process's flags: its memory is interleaved with those of its group.
-    pub(crate) const PROCESS_INTERLEAVED = 4;
+    pub(crate) const PROCESS_INTERLEAVED = 32;
     /// Bytes that lie together of a memory that is interleaved with others.
     pub(crate) const UNIT_BYTES = UNIT as u32;
     /// Bytes from one of its units to the next.
@@ -65,8 +75,9 @@ dev_consts! {
     /// It has ended, and its last output is on its way to the host.
     pub(crate) const STAGE_OUTPUT = 3;
     /// While fewer calls than this are on their way, short ones are waited for where they were made. Each lane
-    /// that waits so polls host memory, which more than some tens at a time slow down for all.
-    pub(crate) const SPINNING_CALLS = 32;
+    /// that waits so polls host memory. On an H200 64 that do so take 5 us a call where they took 25 by being woken;
+    /// of more than some hundred the one thread that answers is the limit.
+    pub(crate) const SPINNING_CALLS = 128;
     /// Of an instance's state: it was preempted.
     pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
     /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
@@ -92,7 +103,7 @@ dev_struct! {
         pub(crate) pid: u64,
         /// The table.
         pub(crate) table: DevPtr<DevProcessTable>,
-        /// Its arguments and environment: see `Strings`.
+        /// Its arguments, environment and standard input: see `strings.rs`.
         pub(crate) strings: DevPtr<u8>,
         /// 64-byte blocks of random bytes that it has used up.
         pub(crate) random_blocks: u64,
@@ -140,7 +151,7 @@ dev_struct! {
     pub(crate) struct DevSpawn: align 16, size 48 {
         /// Which process.
         pub(crate) pid: u64,
-        /// Its arguments and environment.
+        /// Its arguments, environment and standard input.
         pub(crate) strings: DevPtr<u8>,
         /// Its fuel; positive.
         pub(crate) fuel: i64,
@@ -150,14 +161,16 @@ dev_struct! {
         pub(crate) flags: u32,
         /// Nonzero asks for its end, should it not have been made ready yet.
         pub(crate) kill: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: u64,
+        /// How many ends of channels it is given. They stand in front of its arguments, the first one last.
+        pub(crate) given: u32,
+        /// Its number among those that are spawned together.
+        pub(crate) instance: u32,
     }
 }
 
 dev_struct! {
     /// The process table of one module: the program's parameters.
-    pub(crate) struct DevProcessTable: align 8, size 152 {
+    pub(crate) struct DevProcessTable: align 8, size 160 {
         /// Records, `record_stride` bytes apart.
         pub(crate) records: DevPtr<u8>,
         /// Linear memories, `memory_stride` bytes apart.
@@ -200,17 +213,21 @@ dev_struct! {
         pub(crate) output_at: u32,
         /// Offset of the record of suspensions in the block; 0 if the module is never suspended.
         pub(crate) suspension_at: u32,
+        /// Channels and relations of processes; null if no module asks for them.
+        pub(crate) world: DevPtr<DevWorld>,
     }
 }
 
 /// Writes everything that the device sources of processes read.
 pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
     write_consts(out)?;
-    writeln!(out, "struct DevProcessTable;")?;
+    kin::write_consts(out)?;
+    writeln!(out, "struct DevProcessTable;\nstruct DevWorld;")?;
     DevInstance::write_struct(out)?;
     DevTable::write_struct(out)?;
     DevSuspension::write_struct(out)?;
     DevProcess::write_struct(out)?;
     DevSpawn::write_struct(out)?;
-    DevProcessTable::write_struct(out)
+    DevProcessTable::write_struct(out)?;
+    kin::write_structs(out)
 }

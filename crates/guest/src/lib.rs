@@ -16,6 +16,10 @@
 //! **Turns.** A process that loops gives up its lane when its slice is spent, and goes on behind everything else that
 //! its warp has to do.
 //!
+//! **Channels and children.** Where a module imports `everwarp:gpu`, processes have channels and spawn others without
+//! the CPU: `world` lays out the memory for it, and a process that another one has woken is submitted by it, on
+//! the GPU. The host has ends of channels too, and gives them to processes ([`Host::channel`]).
+//!
 //! **Stack.** Compiled functions call each other on the device's own stack, which the driver reserves for every
 //! thread that the device can hold. [`HostConfig::stack_bytes`] says how much that is, and the depth of calls
 //! that it allows follows from the largest frame among the image's functions.
@@ -23,26 +27,33 @@
 //! This crate is internal to everwarp and promises no stability.
 #![cfg(target_os = "linux")]
 
+mod channel;
 mod config;
 mod dispatch;
 mod error;
 mod exit;
+mod growing;
 mod host;
+mod kin;
 mod layout;
 mod list;
+mod load;
 mod module;
 mod places;
 mod program;
 mod state;
 mod strings;
 mod wasi;
+mod world;
 
+pub use channel::{End, Receiver, Sender};
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
-pub use everwarp_interface::{Listing, Pid, Stage, Status};
+pub use everwarp_interface::{Bytes, ChannelError, Listing, Pid, Stage, Status};
 pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]
 pub use host::image;
+pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;

@@ -1,8 +1,9 @@
 //! Modules: compiled once, under the number that they have in their image.
 
+use everwarp_interface::gpu;
 use everwarp_wasm::{
     CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial, InstanceLimits,
-    InstantiateError, Limits, Link, PAGE, ProvidedImport, Provider, ValueType, compile,
+    InstantiateError, Limits, Link, PAGE, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -27,24 +28,21 @@ impl Module {
 
     /// Compiles it as number `number` of an image.
     pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
-        let provided = |name: &'static str| ProvidedImport {
-            module: wasi::MODULE.to_owned(),
-            name: name.to_owned(),
-            symbol: wasi::symbol(name),
-            provider: Provider::Device,
-            suspends: wasi::calls_the_host(name),
-        };
         let options = CompileOptions {
             prefix: program::prefix(number),
-            provided_imports: wasi::names().map(provided).collect(),
+            provided_imports: wasi::provided(),
             preempt: true,
             interleaved,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;
+        if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
+            // Only WASI's imports know of such memories.
+            return self.compile(number, false);
+        }
         for import in compiled.imports() {
             let (offset, module, name) = (import.offset, &import.module, &import.name);
-            let ty = wasi::function_type(name).filter(|_| module == wasi::MODULE);
+            let ty = wasi::import_type(module, name);
             let (module, name) = (module.clone(), name.clone());
             match ty {
                 None => {
@@ -102,6 +100,12 @@ impl Loaded {
         number.expect("exported functions and the start function are entries")
     }
 
+    /// Whether it imports anything of `everwarp:gpu`.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        let imports = self.compiled.imports();
+        imports.iter().any(|i| i.module == gpu::MODULE)
+    }
+
     /// Bytes of linear memory that an instance starts with.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.compiled.memory().map_or(0, |m| m.min * PAGE)
@@ -147,10 +151,7 @@ struct Wasi;
 
 impl Link for Wasi {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
-        if module != wasi::MODULE {
-            return None;
-        }
-        wasi::function_type(name)
+        wasi::import_type(module, name)
     }
     fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
         None

@@ -4,10 +4,11 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everwarp::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
-use everwarp_wasm::{Addresses, DevInstance, PAGE};
+use everwarp_wasm::{Addresses, DevInstance, DevSuspension, PAGE};
 
 use crate::config::HostConfig;
 use crate::error::StartError;
+use crate::kin::DevWorld;
 use crate::layout::{
     DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
     PROCESS_FRESH, PROCESS_INTERLEAVED, START_PROCESSES,
@@ -26,6 +27,7 @@ const SAVE_MOST: u64 = 64 << 10;
 const CLEARED_MOST: u64 = 256 << 20;
 
 /// What all modules of a host share. It must live as long as their places.
+#[derive(Clone)]
 pub(crate) struct Common {
     /// How deep calls may nest.
     pub(crate) depth: u32,
@@ -33,6 +35,8 @@ pub(crate) struct Common {
     pub(crate) clock_offset: u64,
     /// The key of random bytes.
     pub(crate) random_key: [u32; 8],
+    /// Where channels and relations are; null if no module asks for them.
+    pub(crate) world: DevPtr<DevWorld>,
 }
 
 /// One process that is to start.
@@ -43,6 +47,8 @@ pub(crate) struct Start {
     pub(crate) strings: DevPtr<u8>,
     pub(crate) fuel: i64,
     pub(crate) flags: u32,
+    pub(crate) given: u32,
+    pub(crate) instance: u32,
 }
 
 /// What was last written for a place.
@@ -56,13 +62,19 @@ struct Written {
 pub(crate) struct Places {
     /// The number of the first among the places of all modules.
     pub(crate) first: u32,
-    /// How many there are.
+    /// How many there are that the host gives away.
     pub(crate) count: u32,
     interleaved: bool,
-    instance: Instance,
+    /// How many there are behind those for processes that others spawn.
+    pub(crate) children: u32,
+    /// What tasks get.
+    pub(crate) table: DevProcessTable,
+    pub(crate) instance: Instance,
     records: Buffer<u8>,
     record_stride: u64,
-    memory_limit: u64,
+    /// Where the block has the record of suspensions.
+    suspension_at: Option<usize>,
+    pub(crate) memory_limit: u64,
     spawns: Buffer<u8>,
     written: Mutex<Written>,
     /// Memory that the device reads as long as the instance lives.
@@ -86,7 +98,9 @@ impl Places {
         common: &Common,
     ) -> Result<Self, StartError> {
         let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
-        let share = config.memory_budget / u64::from(config.places.max(1));
+        let children = config.children;
+        let wanted = u64::from(config.places) + u64::from(children);
+        let share = config.memory_budget / wanted.max(1);
         // As on the CPU engine, a limit covers the tables too.
         let tables = loaded.table_bytes();
         let automatic = || needs + GROWTH.min(share.saturating_sub(needs + SAVE_MOST));
@@ -114,7 +128,10 @@ impl Places {
         let record_stride = (output_at + OUTPUT_BYTES as usize).next_multiple_of(128) as u64;
         let memory_stride = initial.memory_limit.max(16);
         let needs = record_stride + memory_stride + size_of::<DevSpawn>() as u64;
-        let count = u64::from(config.places).min(config.memory_budget / needs) as u32;
+        // Where not all fit, both kinds have their part.
+        let total = wanted.min(config.memory_budget / needs);
+        let children = (u64::from(children) * total / wanted.max(1)) as u32;
+        let count = total as u32 - children;
         if count == 0 {
             return Err(StartError::Budget {
                 module: loaded.name.clone(),
@@ -122,8 +139,8 @@ impl Places {
                 budget: config.memory_budget,
             });
         }
-        let groups = u64::from(count.next_multiple_of(START_PROCESSES));
-        let bytes = |stride: u64| (u64::from(count) * stride) as usize;
+        let groups = total.next_multiple_of(START_PROCESSES.into());
+        let bytes = |stride: u64| (total * stride) as usize;
         let interleaved = loaded.compiled.interleaved();
         let memory_bytes = match interleaved {
             true => (groups * memory_stride) as usize,
@@ -134,7 +151,11 @@ impl Places {
             true => engine.buffer(memory_bytes)?,
             false => engine.buffer_uncleared(memory_bytes)?,
         };
-        let records = engine.buffer_uncleared(bytes(record_stride))?;
+        // Where others may wake or kill a process before it is ready, its record says that it does not wait.
+        let records = match children {
+            0 => engine.buffer_uncleared(bytes(record_stride))?,
+            _ => engine.buffer(bytes(record_stride))?,
+        };
         let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
         let initial_memory = padded(initial.memory.clone());
         let initial_bytes = initial_memory.len().min(memory_stride as usize);
@@ -165,6 +186,7 @@ impl Places {
             depth: common.depth,
             output_at: output_at as u32,
             suspension_at: layout.suspension.unwrap_or(0) as u32,
+            world: common.world,
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
@@ -176,15 +198,19 @@ impl Places {
             memory_limit: 0,
             flags: 0,
             kill: 0,
-            reserved: 0,
+            given: 0,
+            instance: 0,
         };
         Ok(Self {
             first,
             count,
             interleaved,
+            children,
+            table,
             instance,
             records,
             record_stride,
+            suspension_at: layout.suspension,
             memory_limit: initial.memory_limit,
             spawns,
             written: Mutex::new(Written {
@@ -225,7 +251,8 @@ impl Places {
                         0
                     },
                 kill: killed.into(),
-                reserved: 0,
+                given: start.given,
+                instance: start.instance,
             };
         }
         for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
@@ -283,6 +310,23 @@ impl Places {
             drop(engine.submit(task)?);
         }
         Ok(())
+    }
+
+    /// Has each process give up its lane at its next look, if it can be preempted. One that is about to store its
+    /// slice does not hear of it.
+    pub(crate) fn end_slices(&self) -> Result<(), everwarp::Error> {
+        let Some(suspension) = self.suspension_at else {
+            return Ok(());
+        };
+        let at = size_of::<DevProcess>() + suspension + offset_of!(DevSuspension, slice);
+        let looks = vec![1u32; self.total() as usize];
+        self.records
+            .write_rows(at, self.record_stride as usize, &looks)
+    }
+
+    /// How many places there are.
+    pub(crate) fn total(&self) -> u32 {
+        self.count + self.children
     }
 
     /// Asks for the end of what runs in a place, which must be that generation as long as this is called.

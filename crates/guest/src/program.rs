@@ -14,6 +14,10 @@ pub(crate) const RUN: u32 = 1;
 pub(crate) const CLOCK: u32 = 2;
 /// Goes on with up to 32 processes.
 pub(crate) const WAKE: u32 = 3;
+/// Does something to a channel for the host.
+pub(crate) const CHANNEL: u32 = 4;
+/// Opens the group of the tasks that processes submit.
+pub(crate) const ANCHOR: u32 = 5;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -64,6 +68,27 @@ pub(crate) static PROGRAM: Program = Program {
             outlined: false,
             twin,
         },
+        Function {
+            name: "channel",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            spawns: false,
+            outlined: false,
+            twin,
+        },
+        Function {
+            name: "anchor",
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            // It spawns nothing, but needs a group of its own.
+            spawns: true,
+            outlined: false,
+            twin,
+        },
         // Goes on with a process that was preempted, behind everything that its warp has to do: the oldest first.
         Function {
             name: "again",
@@ -79,12 +104,18 @@ pub(crate) static PROGRAM: Program = Program {
     device_source: concat!(
         include_str!("../device/memory.cuh"),
         include_str!("../device/call.cuh"),
+        include_str!("../device/gpu/wake.cuh"),
+        include_str!("../device/gpu/channel.cuh"),
+        include_str!("../device/gpu/kin.cuh"),
+        include_str!("../device/gpu/adopt.cuh"),
         include_str!("../device/process.cuh"),
         include_str!("../device/wasi/import.cuh"),
         include_str!("../device/wasi/local.cuh"),
         include_str!("../device/wasi/stream.cuh"),
         include_str!("../device/wasi/descriptor.cuh"),
         include_str!("../device/wasi/path.cuh"),
+        include_str!("../device/gpu/import.cuh"),
+        include_str!("../device/gpu/host.cuh"),
     ),
     write_params: layout::write_structs,
     params_name: DevProcessTable::NAME,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use everwarp::Buffer;
 use everwarp_interface::Pid;
 
+use crate::channel::End;
 use crate::exit::Exit;
 use crate::layout::START_PROCESSES;
 
@@ -18,6 +19,9 @@ pub(crate) struct Job {
     pub(crate) strings_at: u64,
     pub(crate) fuel: i64,
     pub(crate) flags: u32,
+    pub(crate) instance: u32,
+    /// Its ends of channels, which are open as long as it waits.
+    pub(crate) ends: Arc<[End]>,
     pub(crate) wasi: Arc<everwarp_wasi::Config>,
 }
 

@@ -1,13 +1,18 @@
-//! Arguments and environment as device code reads them.
+//! Arguments, environment and standard input as device code reads them.
 
 use crate::SpawnError;
 use crate::config::Strings;
+use crate::layout::STRINGS_HEAD;
 
-/// Adds what follows to the bytes: four words (how many arguments, their bytes, how many variables, their bytes),
-/// then the strings, each with a zero behind it.
+/// Bytes before the first string.
+const HEAD: usize = STRINGS_HEAD as usize;
+
+/// Adds what follows to the bytes: eight words (how many arguments, their bytes, how many variables, their bytes,
+/// where standard input begins, its bytes, how many of them have been read, nothing), then the strings, each with a
+/// zero behind it, then standard input.
 pub(crate) fn encode(strings: &Strings, bytes: &mut Vec<u8>) -> Result<(), SpawnError> {
     let begin = bytes.len();
-    bytes.extend_from_slice(&[0; 16]);
+    bytes.extend_from_slice(&[0; HEAD]);
     let text = bytes.len();
     for arg in &strings.args {
         add(&[arg], bytes)?;
@@ -16,13 +21,24 @@ pub(crate) fn encode(strings: &Strings, bytes: &mut Vec<u8>) -> Result<(), Spawn
     for (name, value) in &strings.env {
         add(&[name, "=", value], bytes)?;
     }
+    let variables_end = bytes.len();
+    bytes.resize(variables_end.next_multiple_of(16), 0);
+    let input = bytes.len();
+    bytes.extend_from_slice(strings.stdin.as_deref().unwrap_or_default());
     let end = bytes.len();
     if end - text >= 1 << 31 {
         let bytes = end - text;
         return Err(SpawnError::TooLong { bytes });
     }
     let (args, env) = (strings.args.len(), strings.env.len());
-    let head = [args, variables - text, env, end - variables];
+    let head = [
+        args,
+        variables - text,
+        env,
+        variables_end - variables,
+        input - begin,
+        end - input,
+    ];
     for (at, number) in (begin..).step_by(4).zip(head) {
         bytes[at..at + 4].copy_from_slice(&(number as u32).to_le_bytes());
     }
@@ -51,12 +67,14 @@ mod tests {
         let strings = Strings {
             args: vec!["a".into(), "".into()],
             env: vec![("K".into(), "v w".into())],
+            stdin: Some("typed".into()),
         };
         let mut bytes = Vec::new();
         encode(&strings, &mut bytes).expect("there are no zeros");
-        let words: Vec<_> = bytes[..16].chunks(4).map(|w| w[0]).collect();
-        assert_eq!(words, [2, 3, 1, 6]);
-        assert_eq!(&bytes[16..], b"a\0\0K=v w\0");
+        let words: Vec<_> = bytes[..HEAD].chunks(4).map(|w| w[0]).collect();
+        assert_eq!(words, [2, 3, 1, 6, 48, 5, 0, 0]);
+        assert_eq!(&bytes[HEAD..41], b"a\0\0K=v w\0");
+        assert_eq!(&bytes[48..], b"typed");
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The names and types of WASI preview 1.
+//! What processes can import: the names and types of WASI preview 1, and those of `everwarp:gpu`.
 
-use everwarp_wasm::{FunctionType, ValueType};
+use everwarp_interface::gpu;
+use everwarp_wasm::{FunctionType, ProvidedImport, Provider, ValueType};
 
 /// The module that WASI's functions are imported from.
 pub(crate) const MODULE: &str = "wasi_snapshot_preview1";
@@ -66,13 +67,47 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|(name, _)| *name)
 }
 
+fn value(c: char) -> ValueType {
+    match c {
+        'l' => ValueType::I64,
+        _ => ValueType::I32,
+    }
+}
+
+/// Everything that the device sources provide.
+pub(crate) fn provided() -> Vec<ProvidedImport> {
+    let wasi = names().map(|name| ProvidedImport {
+        module: MODULE.to_owned(),
+        name: name.to_owned(),
+        symbol: symbol(name),
+        provider: Provider::Device,
+        suspends: calls_the_host(name),
+    });
+    let gpu = gpu::FUNCTIONS.iter().map(|f| ProvidedImport {
+        module: gpu::MODULE.to_owned(),
+        name: f.name.to_owned(),
+        symbol: format!("everwarp_gpu_{}", f.name),
+        provider: Provider::Device,
+        suspends: f.waits,
+    });
+    wasi.chain(gpu).collect()
+}
+
+/// The type of what may be imported from a module under a name.
+pub(crate) fn import_type(module: &str, name: &str) -> Option<FunctionType> {
+    match module {
+        MODULE => function_type(name),
+        gpu::MODULE => gpu::find(name).map(|f| FunctionType {
+            params: f.params.chars().map(value).collect(),
+            results: vec![value(f.result)],
+        }),
+        _ => None,
+    }
+}
+
 /// A function's type, if there is one of that name.
 pub(crate) fn function_type(name: &str) -> Option<FunctionType> {
     let (_, params) = FUNCTIONS.iter().find(|(n, _)| *n == name)?;
-    let value = |c| match c {
-        'l' => ValueType::I64,
-        _ => ValueType::I32,
-    };
     Some(FunctionType {
         params: params.chars().map(value).collect(),
         results: match name {

@@ -36,10 +36,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let modules: Vec<_> = cases::MODULES
+    let texts = cases::MODULES.iter().map(|(name, text)| module(name, text));
+    let built = cases::GUESTS
         .iter()
-        .map(|(name, text)| module(name, text))
-        .collect();
+        .map(|(name, bytes)| Module::new(*name, bytes.to_vec()));
+    let modules: Vec<_> = texts.chain(built).collect();
     let one_after_the_other = Arguments {
         test_threads: Some(1),
         ..args
@@ -73,6 +74,7 @@ fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<Host> {
         // Four pages, and the small table of one module.
         memory: Some((4 << 16) + 1024),
         interleaved,
+        spare_places: 1024,
         ..HostConfig::new(4096, 40 << 30)
     };
     let begin = std::time::Instant::now();

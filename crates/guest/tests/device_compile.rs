@@ -12,10 +12,15 @@ fn processes_compile_for_each_architecture() {
       (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
       (memory (export "memory") 1)
       (func (export "_start") (drop (call 0 (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
-    let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
-    let module = Module::new("m", wat.encode().expect("it can be encoded"));
-    let image = image(&[module], &HostConfig::new(1, 1 << 30)).expect("it is supported");
+    // Those that import `everwarp:gpu`.
+    let family = include_str!("modules/family.wat");
+    let forge = include_str!("modules/forge.wat");
+    let modules = [text, family, forge].map(|text| {
+        let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
+        Module::new("m", wat.encode().expect("it can be encoded"))
+    });
+    let image = image(&modules, &HostConfig::new(1, 1 << 30)).expect("it is supported");
     let source = source(&image);
     assert!(source.relocatable);
     for arch in [80, 90, 100] {

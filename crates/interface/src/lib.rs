@@ -1,15 +1,20 @@
 //! What processes have in common on every engine: what they are called, what is said of them while they are there,
-//! where their standard streams lead, and how their output becomes whole lines.
+//! where their standard streams lead, how their output becomes whole lines, and what they import beside WASI
+//! ([`gpu`]).
 //!
 //! A crate of its own, because the engines share nothing else: one needs wasmtime, the other a GPU's driver.
 //!
 //! This crate is internal to everwarp and promises no stability.
 
+mod channel;
+pub mod gpu;
 mod lines;
 mod pid;
 mod status;
 mod streams;
 
+pub use bytes::Bytes;
+pub use channel::ChannelError;
 pub use lines::{LINE_LIMIT, Lines, tagged};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};

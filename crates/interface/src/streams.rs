@@ -1,5 +1,7 @@
 //! Where standard streams lead.
 
+use bytes::Bytes;
+
 /// Where a process reads its standard input.
 #[derive(Clone, Debug, Default)]
 pub enum Input {
@@ -8,8 +10,8 @@ pub enum Input {
     Empty,
     /// The host's own. Processes that share it race for its bytes.
     Inherit,
-    /// These bytes.
-    Bytes(Vec<u8>),
+    /// These bytes; many processes may have parts of the same.
+    Bytes(Bytes),
 }
 
 /// Where a process's standard output or standard error goes.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use everwarp_interface::{Input, Output};
 
+use crate::channel::End;
+
 /// A directory of the host that a process may use, with everything beneath it and nothing beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
@@ -14,6 +16,8 @@ pub struct Directory {
 }
 
 /// What a process is given: nothing but this is visible to it.
+///
+/// A clone holds ends of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The arguments; the first is the program's name by convention.
@@ -33,4 +37,8 @@ pub struct Config {
     /// How many bytes linear memory and tables (8 bytes an element) may take together; without it as much as
     /// the module declares and WebAssembly allows.
     pub memory_limit: Option<u64>,
+    /// Ends of channels that it is given, as its handles from 0.
+    pub ends: Vec<End>,
+    /// What `everwarp:gpu` answers for its number among those that are spawned together.
+    pub instance: u32,
 }

@@ -72,11 +72,18 @@ impl Engines {
 
     /// The engines that a module with these tables may use, the best one first. A later one is for a module that
     /// the pool has no room for after all.
-    pub(crate) fn of(&self, tables: &[Table]) -> impl Iterator<Item = &Engine> {
+    ///
+    /// Programs whose processes wait for each other do not use the pool: it could be full of those that wait.
+    pub(crate) fn of(&self, tables: &[Table], waits: bool) -> impl Iterator<Item = &Engine> {
         let small = |t: &Table| t.maximum.is_some_and(|m| m <= POOL_TABLE);
         let fits = tables.len() <= 1 && tables.iter().all(small);
-        let pooled = self.pooled.as_ref().filter(|_| fits);
+        let pooled = self.pooled.as_ref().filter(|_| fits && !waits);
         pooled.into_iter().chain([&self.mapped])
+    }
+
+    /// The one that any module may use.
+    pub(crate) fn mapped(&self) -> &Engine {
+        &self.mapped
     }
 
     /// Lets running code look whether it has been killed.

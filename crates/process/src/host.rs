@@ -1,24 +1,26 @@
 //! The host of processes: a table, a queue and a fixed set of threads.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use everwarp_interface::Pid;
+use everwarp_interface::{ChannelError, Pid, gpu};
+use tokio::sync::Notify;
 
+use crate::channel::{Channel, Receiver, Sender};
 use crate::config::Config;
+use crate::crowd::work;
 use crate::engines::{Engines, POOL};
 use crate::epoch::Kills;
-use crate::exit::{Exit, Reason, TrapKind};
+use crate::exit::{Exit, Reason};
+use crate::kin::Birth;
 use crate::pid::StalePid;
-use crate::process::{Killed, Process, State};
-use crate::program::Program;
-use crate::run::run;
+use crate::process::{Killed, Process, State, Work};
+use crate::program::{LoadError, Program};
 use crate::table::Table;
 
 /// Why a process was not begun.
@@ -45,6 +47,14 @@ pub enum SpawnError {
     ZeroByte {
         /// The argument or variable.
         what: String,
+    },
+    /// More ends of channels than a process may have.
+    #[error("{ends} ends of channels, where a process can have {most}")]
+    Ends {
+        /// How many were given.
+        ends: usize,
+        /// How many there may be.
+        most: usize,
     },
     /// Every pid is in use.
     #[error("all 2^32 processes of this host are in use: wait for some")]
@@ -77,11 +87,15 @@ struct Queue {
     stop: bool,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     table: Mutex<Table<Arc<Process>>>,
     queue: Mutex<Queue>,
     work: Condvar,
-    kills: Kills,
+    /// The same for threads that have processes already.
+    pub(crate) more: Notify,
+    pub(crate) kills: Kills,
+    /// What processes may spawn, by name.
+    programs: Mutex<HashMap<String, Program>>,
 }
 
 impl Shared {
@@ -94,7 +108,7 @@ impl Shared {
     }
 
     /// The next process to run; `None` when the host ends.
-    fn next(&self) -> Option<Arc<Process>> {
+    pub(crate) fn next(&self) -> Option<Arc<Process>> {
         let mut queue = self.queue();
         loop {
             if queue.stop {
@@ -110,7 +124,51 @@ impl Shared {
         }
     }
 
-    fn kill(&self, process: &Process) {
+    /// The next process to run, if there is one.
+    pub(crate) fn another(&self) -> Option<Arc<Process>> {
+        let mut queue = self.queue();
+        match queue.stop {
+            true => None,
+            false => queue.ready.pop_front(),
+        }
+    }
+
+    /// Whether processes wait for a thread.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.queue().ready.is_empty()
+    }
+
+    pub(crate) fn program(&self, name: &[u8]) -> Option<Program> {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = std::str::from_utf8(name).ok()?;
+        programs.get(name).cloned()
+    }
+
+    /// Begins a process.
+    pub(crate) fn spawn(&self, work: Work) -> Result<Arc<Process>, SpawnError> {
+        let needs = work.program.start_bytes();
+        if let Some(limit) = work.config.memory_limit.filter(|l| *l < needs) {
+            return Err(SpawnError::Memory { needs, limit });
+        }
+        let mut made = None;
+        self.table().insert(|pid| {
+            let process = Arc::new(Process::new(pid, work));
+            made.insert(process).clone()
+        });
+        let process = made.ok_or(SpawnError::Full)?;
+        self.queue().ready.push_back(Arc::clone(&process));
+        self.work.notify_one();
+        self.more.notify_one();
+        Ok(process)
+    }
+
+    /// Takes a process out of the table.
+    pub(crate) fn forget(&self, process: &Process) {
+        // Somebody else may have waited for it.
+        drop(self.table().remove(process.pid));
+    }
+
+    pub(crate) fn kill(&self, process: &Process) {
         match process.kill(ended(Reason::Killed), || self.kills.begin()) {
             Killed::Ended | Killed::Told | Killed::Nothing => {}
         }
@@ -118,7 +176,7 @@ impl Shared {
 }
 
 /// The exit of a process that did not run.
-fn ended(reason: Reason) -> Exit {
+pub(crate) fn ended(reason: Reason) -> Exit {
     Exit {
         reason,
         fuel_used: 0,
@@ -126,34 +184,6 @@ fn ended(reason: Reason) -> Exit {
         stdout: None,
         stderr: None,
     }
-}
-
-/// Runs processes one after the other.
-fn work(shared: &Shared) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("the machine gives a thread its event queue");
-    while let Some(process) = shared.next() {
-        let Some((program, config)) = process.begin() else {
-            continue;
-        };
-        let running = run(&process, &program, config);
-        // A panic in a host call is a defect, but whoever waits for this process must hear of its end.
-        let exit = catch_unwind(AssertUnwindSafe(|| runtime.block_on(running)));
-        let exit = exit.unwrap_or_else(|_| {
-            ended(Reason::Trap {
-                kind: TrapKind::Host,
-                function: None,
-                message: "the host call panicked".to_owned(),
-            })
-        });
-        if process.finish(exit) {
-            shared.kills.end();
-        }
-    }
-    // A file operation of a killed process may still be under way, and nobody wants its result.
-    runtime.shutdown_background();
 }
 
 /// So many threads of those that the pool has instances for.
@@ -214,7 +244,9 @@ impl Host {
             table: Mutex::new(Table::new()),
             queue: Mutex::default(),
             work: Condvar::new(),
+            more: Notify::new(),
             kills: Kills::default(),
+            programs: Mutex::default(),
         });
         // Made first, so that what has been started ends if a thread is refused.
         let mut host = Self {
@@ -237,6 +269,18 @@ impl Host {
         Ok(host)
     }
 
+    /// Loads a module while processes run, as the host of the other engine does; here none of them waits for it.
+    /// Answers how long it took, too.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`], as [`Program::load`].
+    pub fn load(&self, bytes: &[u8]) -> Result<(Program, Duration), LoadError> {
+        let begin = Instant::now();
+        let program = Program::load(bytes)?;
+        Ok((program, begin.elapsed()))
+    }
+
     /// How many processes run at once.
     pub fn threads(&self) -> usize {
         self.threads.len()
@@ -248,10 +292,6 @@ impl Host {
     ///
     /// What it is to be given does not exist, or is less than it starts with ([`SpawnError`]).
     pub fn spawn(&self, program: &Program, config: Config) -> Result<Pid, SpawnError> {
-        let needs = program.start_bytes();
-        if let Some(limit) = config.memory_limit.filter(|l| *l < needs) {
-            return Err(SpawnError::Memory { needs, limit });
-        }
         for directory in &config.directories {
             std::fs::read_dir(&directory.host).map_err(|source| SpawnError::Directory {
                 path: directory.host.clone(),
@@ -262,17 +302,33 @@ impl Host {
         if let Some(what) = (config.args.iter().chain(variables)).find(|s| s.contains('\0')) {
             return Err(SpawnError::ZeroByte { what: what.clone() });
         }
-        let mut made = None;
-        let pid = self.shared.table().insert(|pid| {
-            let process = Arc::new(Process::new(pid, program.clone(), config));
-            made.insert(process).clone()
-        });
-        let (Some(pid), Some(process)) = (pid, made) else {
-            return Err(SpawnError::Full);
+        let most = gpu::HANDLES as usize;
+        if config.ends.len() > most {
+            let ends = config.ends.len();
+            return Err(SpawnError::Ends { ends, most });
+        }
+        let work = Work {
+            program: program.clone(),
+            config,
+            birth: Birth::default(),
         };
-        self.shared.queue().ready.push_back(process);
-        self.shared.work.notify_one();
-        Ok(pid)
+        Ok(self.shared.spawn(work)?.pid)
+    }
+
+    /// Lets processes spawn a program under a name; one that had it loses it.
+    pub fn name(&self, name: impl Into<String>, program: &Program) {
+        let mut programs = (self.shared.programs.lock()).unwrap_or_else(PoisonError::into_inner);
+        programs.insert(name.into(), program.clone());
+    }
+
+    /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
+    /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
+        let (sender, receiver) = Channel::open(capacity, bytes)?;
+        Ok((Sender(sender), Receiver(receiver)))
     }
 
     /// Waits until a process has ended. Its pid means nothing afterwards.

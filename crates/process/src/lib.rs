@@ -15,16 +15,23 @@
 //! **Fuel.** One unit is about one WebAssembly instruction. The GPU compiler counts rounds of loops and calls
 //! instead, so a budget does not carry over from one engine to the other.
 //!
+//! **Channels and children.** `everwarp:gpu` means the same here as on a GPU ([`Host::channel`], [`Config::ends`]): a
+//! process is a warp of its own with one lane. A process that waits for others gives its thread to the next one.
+//!
 //! **Memory.** The limit of a process covers its linear memory and its tables. `memory.grow` beyond it
 //! answers -1, as the specification says.
 //!
 //! This crate is internal to everwarp and promises no stability.
 
+mod channel;
 mod config;
+mod crowd;
 mod engines;
 mod epoch;
 mod exit;
+mod gpu;
 mod host;
+mod kin;
 mod limits;
 mod list;
 mod live;
@@ -35,9 +42,12 @@ mod run;
 mod sink;
 mod table;
 
+pub use channel::{End, Receiver, Sender};
 pub use config::{Config, Directory};
-pub use everwarp_interface::{Captured, Input, Listing, Output, Pid, Stage};
+pub use everwarp_interface::{Bytes, Captured, ChannelError, Input, Listing, Output, Pid, Stage};
 pub use exit::{Exit, Reason, TrapKind};
 pub use host::{Host, ProcessState, SpawnError, Status};
 pub use pid::StalePid;
 pub use program::{LoadError, Program};
+#[doc(hidden)]
+pub use program::{bare_engine, check_module};

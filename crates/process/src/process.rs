@@ -9,6 +9,7 @@ use everwarp_interface::Pid;
 
 use crate::config::Config;
 use crate::exit::Exit;
+use crate::kin::Birth;
 use crate::live::Live;
 use crate::program::Program;
 
@@ -35,10 +36,17 @@ impl KillSwitch {
     }
 }
 
+/// What is to run.
+pub(crate) struct Work {
+    pub(crate) program: Program,
+    pub(crate) config: Config,
+    pub(crate) birth: Birth,
+}
+
 /// Where a process is in its life. It moves down this list only, under the record's lock.
 pub(crate) enum State {
     /// In the queue.
-    Queued(Box<(Program, Config)>),
+    Queued(Box<Work>),
     /// On a thread.
     Running,
     /// Ended, and nobody has waited for it yet.
@@ -64,16 +72,42 @@ pub(crate) struct Process {
     pub(crate) live: Arc<Live>,
     state: Mutex<State>,
     ended: Condvar,
+    /// The same for processes.
+    over: Notify,
 }
 
 impl Process {
-    pub(crate) fn new(pid: Pid, program: Program, config: Config) -> Self {
+    pub(crate) fn new(pid: Pid, work: Work) -> Self {
         Self {
             pid,
             switch: Arc::default(),
             live: Arc::default(),
-            state: Mutex::new(State::Queued(Box::new((program, config)))),
+            state: Mutex::new(State::Queued(Box::new(work))),
             ended: Condvar::new(),
+            over: Notify::new(),
+        }
+    }
+
+    fn tell(&self) {
+        self.ended.notify_all();
+        self.over.notify_waiters();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.state(), State::Exited(_) | State::Reaped)
+    }
+
+    /// Waits for the end and leaves the exit where it is.
+    pub(crate) async fn over(&self) {
+        loop {
+            // Before the look: an end behind it is heard.
+            let mut over = std::pin::pin!(self.over.notified());
+            over.as_mut().enable();
+            if self.is_over() {
+                return;
+            }
+            over.await;
         }
     }
 
@@ -82,10 +116,10 @@ impl Process {
     }
 
     /// Takes what is to run; `None` if it was killed in the queue.
-    pub(crate) fn begin(&self) -> Option<(Program, Config)> {
+    pub(crate) fn begin(&self) -> Option<Box<Work>> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Running) {
-            State::Queued(work) => Some(*work),
+            State::Queued(work) => Some(work),
             other => {
                 *state = other;
                 None
@@ -97,7 +131,7 @@ impl Process {
     #[must_use]
     pub(crate) fn finish(&self, exit: Exit) -> bool {
         *self.state() = State::Exited(Box::new(exit));
-        self.ended.notify_all();
+        self.tell();
         self.switch.is_thrown()
     }
 
@@ -106,8 +140,11 @@ impl Process {
         let mut state = self.state();
         match *state {
             State::Queued(_) => {
-                *state = State::Exited(Box::new(exit));
-                self.ended.notify_all();
+                let work = std::mem::replace(&mut *state, State::Exited(Box::new(exit)));
+                drop(state);
+                self.tell();
+                // What it was to have closes, and not under the lock.
+                drop(work);
                 Killed::Ended
             }
             State::Running if !self.switch.is_thrown() => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use everwarp_interface::gpu;
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
@@ -116,11 +117,40 @@ fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
     Ok(found)
 }
 
+fn invalid(e: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::Invalid {
+        offset: e.offset(),
+        message: e.message().to_owned(),
+    }
+}
+
+/// Whether a module is one that programs may be, for tests that run modules by other means.
+///
+/// # Errors
+///
+/// [`LoadError::Invalid`].
+#[doc(hidden)]
+pub fn check_module(bytes: &[u8]) -> Result<(), LoadError> {
+    examine(bytes).map(drop).map_err(invalid)
+}
+
+/// The engine that programs run on, for the same tests.
+///
+/// # Errors
+///
+/// [`LoadError::Machine`].
+#[doc(hidden)]
+pub fn bare_engine() -> Result<Engine, LoadError> {
+    let engines = Engines::get().map_err(LoadError::Machine)?;
+    Ok(engines.mapped().clone())
+}
+
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
     // The library's own refuses codes from 126 on, which programs do use.
     linker.allow_shadowing(true);
+    crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())
     })?;
@@ -135,12 +165,10 @@ impl Program {
     /// What is wrong with it, with the offset where there is one.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let engines = Engines::get().map_err(LoadError::Machine)?;
-        let found = examine(bytes).map_err(|e| LoadError::Invalid {
-            offset: e.offset(),
-            message: e.message().to_owned(),
-        })?;
+        let found = examine(bytes).map_err(invalid)?;
         let mut refused = None;
-        for engine in engines.of(&found.tables) {
+        let waits = found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
+        for engine in engines.of(&found.tables, waits) {
             match Self::compile(engine, bytes, &found) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
                 decided => return decided,

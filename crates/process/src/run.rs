@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -13,9 +14,12 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use everwarp_interface::{Input, Output, Pid};
 
 use crate::config::Config;
+use crate::crowd::Seat;
 use crate::exit::{Exit, Reason, TrapKind};
+use crate::host::Shared;
+use crate::kin::{Ends, Kin};
 use crate::limits::Limits;
-use crate::process::{KillSwitch, Process};
+use crate::process::{KillSwitch, Process, Work};
 use crate::program::Program;
 use crate::sink::Sink;
 
@@ -27,6 +31,7 @@ pub(crate) struct ProcExit(pub(crate) u32);
 /// What belongs to one instance.
 pub(crate) struct Guest {
     pub(crate) wasi: WasiP1Ctx,
+    pub(crate) kin: Kin,
     pub(crate) limits: Limits,
 }
 
@@ -35,6 +40,7 @@ impl Guest {
     pub(crate) fn bare() -> Self {
         Self {
             wasi: WasiCtxBuilder::new().build_p1(),
+            kin: Kin::new(Weak::new(), Arc::default(), Ends::default()),
             limits: Limits::new(None),
         }
     }
@@ -61,7 +67,7 @@ fn sink(output: Output, pid: Pid, is_stderr: bool) -> Option<Sink> {
     }
 }
 
-fn guest(config: Config, streams: &Streams) -> Result<Guest, String> {
+fn guest(config: Config, streams: &Streams, kin: Kin) -> Result<Guest, String> {
     let mut wasi = WasiCtxBuilder::new();
     wasi.args(&config.args).envs(&config.env);
     match config.stdin {
@@ -83,6 +89,14 @@ fn guest(config: Config, streams: &Streams) -> Result<Guest, String> {
     }
     Ok(Guest {
         wasi: wasi.build_p1(),
+        kin: Kin {
+            instance: config.instance,
+            directories: config.directories,
+            memory_limit: config.memory_limit,
+            stdout: streams.stdout.clone(),
+            stderr: streams.stderr.clone(),
+            ..kin
+        },
         limits: Limits::new(config.memory_limit),
     })
 }
@@ -142,19 +156,42 @@ async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) ->
 }
 
 /// Runs a process to its end.
-pub(crate) async fn run(process: &Process, program: &Program, config: Config) -> Exit {
+pub(crate) async fn run(
+    process: &Process,
+    work: Work,
+    host: Weak<Shared>,
+    seat: Arc<Seat>,
+) -> Exit {
     let begin = Instant::now();
     let pid = process.pid;
+    let Work {
+        program,
+        mut config,
+        birth,
+    } = work;
+    // What was kept of a process that shares its parent's streams is its ancestor's to hand over.
+    let shares = birth.shares;
+    let share = |of: Option<Sink>| of.map(|sink| sink.shared(pid));
     let streams = Streams {
-        stdout: sink(config.stdout, pid, false),
-        stderr: sink(config.stderr, pid, true),
+        stdout: share(birth.stdout).or_else(|| sink(config.stdout, pid, false)),
+        stderr: share(birth.stderr).or_else(|| sink(config.stderr, pid, true)),
     };
     let fuel = config.fuel.unwrap_or(u64::MAX);
-    let (reason, fuel_used) = match guest(config, &streams) {
-        Err(message) => (host_trap(message), 0),
-        Ok(guest) => execute(program, guest, fuel, process).await,
+    let kin = Kin {
+        program: Some(program.clone()),
+        pid: u64::from(pid.generation()) << 32 | u64::from(pid.slot()),
+        family: birth.family,
+        ..Kin::new(host, seat, Ends::new(std::mem::take(&mut config.ends)))
     };
-    let finish = |sink: &Option<Sink>| sink.as_ref().and_then(Sink::finish);
+    let (reason, fuel_used) = match guest(config, &streams, kin) {
+        Err(message) => (host_trap(message), 0),
+        Ok(guest) => {
+            let (reason, fuel_used, mut kin) = execute(&program, guest, fuel, process).await;
+            kin.retire().await;
+            (reason, fuel_used)
+        }
+    };
+    let finish = |sink: &Option<Sink>| sink.as_ref().and_then(|sink| sink.finish(!shares));
     Exit {
         reason,
         fuel_used,
@@ -164,18 +201,26 @@ pub(crate) async fn run(process: &Process, program: &Program, config: Config) ->
     }
 }
 
-async fn execute(program: &Program, guest: Guest, fuel: u64, process: &Process) -> (Reason, u64) {
+async fn execute(
+    program: &Program,
+    guest: Guest,
+    fuel: u64,
+    process: &Process,
+) -> (Reason, u64, Kin) {
     let switch = &process.switch;
     let pre = &program.0.pre;
     let mut store = Store::new(pre.module().engine(), guest);
     store.limiter(|guest| &mut guest.limits);
     store.set_fuel(fuel).expect("the engine counts fuel");
+    let seat = Arc::clone(&store.data().kin.seat);
     let (watched, live) = (switch.clone(), process.live.clone());
     store.epoch_deadline_callback(move |store| {
         live.look(fuel, store.as_context());
-        Ok(match watched.is_thrown() {
-            true => UpdateDeadline::Interrupt,
-            false => UpdateDeadline::Continue(1),
+        Ok(match (watched.is_thrown(), seat.is_shared()) {
+            (true, _) => UpdateDeadline::Interrupt,
+            // Those beside it have their turn.
+            (false, true) => UpdateDeadline::Yield(1),
+            (false, false) => UpdateDeadline::Continue(1),
         })
     });
     store.set_epoch_deadline(1);
@@ -197,5 +242,6 @@ async fn execute(program: &Program, guest: Guest, fuel: u64, process: &Process) 
         Some(Err(error)) => reason(&error, started),
     };
     let left = store.get_fuel().expect("the engine counts fuel");
-    (reason, fuel - left)
+    // What it got back from children counts as not used.
+    (reason, fuel.saturating_sub(left), store.into_data().kin)
 }

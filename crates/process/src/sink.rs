@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use everwarp_interface::{Captured, LINE_LIMIT, Lines, tagged};
+use everwarp_interface::{Captured, LINE_LIMIT, Lines, Pid, tagged};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
@@ -47,14 +47,29 @@ impl Sink {
         })))
     }
 
+    /// The stream of a process that this one's has spawned: its lines are its own, what is kept is kept with this
+    /// one's.
+    pub(crate) fn shared(&self, pid: Pid) -> Self {
+        match &*self.target() {
+            Target::Capture { .. } => self.clone(),
+            Target::Lines { tag, to_stderr, .. } => {
+                let tag = match tag.is_empty() {
+                    true => String::new(),
+                    false => format!("[{pid}] "),
+                };
+                Self::lines(tag, *to_stderr)
+            }
+        }
+    }
+
     fn target(&self) -> MutexGuard<'_, Target> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the stream: what was kept, or the last line passed on.
-    pub(crate) fn finish(&self) -> Option<Captured> {
+    /// Ends the stream: what was kept, if that is the caller's `own`, or the last line passed on.
+    pub(crate) fn finish(&self, own: bool) -> Option<Captured> {
         match &mut *self.target() {
-            Target::Capture { kept, .. } => Some(take(kept)),
+            Target::Capture { kept, .. } => own.then(|| take(kept)),
             Target::Lines {
                 tag,
                 to_stderr,

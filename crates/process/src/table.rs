@@ -9,6 +9,9 @@ struct Slot<T> {
     value: Option<T>,
 }
 
+/// Processes have pids as positive numbers of 64 bits, the generation in the upper half.
+const LAST_GENERATION: u32 = i32::MAX as u32;
+
 /// Values by pid.
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -57,7 +60,7 @@ impl<T> Table<T> {
         self.get(pid)?;
         let slot = &mut self.slots[pid.slot() as usize];
         let value = slot.value.take().ok_or(StalePid(pid))?;
-        if slot.generation < u32::MAX {
+        if slot.generation < LAST_GENERATION {
             self.free.push(pid.slot());
         }
         Ok(value)
@@ -70,7 +73,7 @@ impl<T> Table<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Table;
+    use super::{LAST_GENERATION, Table};
 
     #[test]
     fn a_slot_is_used_again_under_another_generation() {
@@ -91,8 +94,8 @@ mod tests {
     fn a_slot_without_generations_left_is_retired() {
         let mut table = Table::new();
         table.insert(|_| ()).expect("there is room");
-        table.slots[0].generation = u32::MAX;
-        let last = everwarp_interface::Pid::new(0, u32::MAX);
+        table.slots[0].generation = LAST_GENERATION;
+        let last = everwarp_interface::Pid::new(0, LAST_GENERATION);
         assert_eq!(table.remove(last), Ok(()));
         let next = table.insert(|_| ()).expect("there is room");
         assert_eq!((next.slot(), next.generation()), (1, 1));

@@ -166,3 +166,44 @@ fn of_two_that_wait_for_one_process_one_gets_the_exit() {
         assert_ne!(got[0], got[1]);
     }
 }
+
+/// Adds up to a number in a loop of calls, and ends with whether the sum is right.
+const SUM: &str = r#"(memory (export "memory") 1)
+  (func $next (param i64) (result i64) (i64.add (local.get 0) (i64.const 1)))
+  (func (export "_start") (local $n i64) (local $sum i64)
+    (loop $more
+      (local.set $sum (i64.add (local.get $sum) (local.get $n)))
+      (br_if $more (i64.lt_u (local.tee $n (call $next (local.get $n))) (i64.const 200000))))
+    (call $proc_exit (i64.ne (local.get $sum) (i64.const 19999900000))))"#;
+
+#[test]
+fn a_module_is_loaded_while_others_run() {
+    let first = program(SUM);
+    let endless = program(r#"(memory (export "memory") 1) (func (export "_start") (loop (br 0)))"#);
+    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
+    let loops = host.spawn(&endless, captured()).expect("it begins");
+    let in_flight: Vec<_> = (0..100)
+        .map(|_| host.spawn(&first, captured()).expect("it begins"))
+        .collect();
+    let bytes = wat::parse_str(format!("(module {} {ECHO})", common::IMPORTS));
+    let (late, took) = host
+        .load(&bytes.expect("the text is right"))
+        .expect("it is right");
+    eprintln!("loaded in {took:?}");
+    let config = Config {
+        args: vec!["late".to_owned()],
+        ..captured()
+    };
+    let late = host.spawn(&late, config).expect("it begins");
+    for pid in in_flight {
+        assert!(host.wait(pid).expect("the pid is fresh").success());
+    }
+    assert_eq!(
+        stdout(&host.wait(late).expect("the pid is fresh")),
+        "late\0"
+    );
+    host.kill(loops).expect("the pid is fresh");
+    let exit = host.wait(loops).expect("the pid is fresh");
+    assert_eq!(exit.reason, Reason::Killed);
+    assert!(host.load(b"no module").is_err());
+}

@@ -76,7 +76,7 @@ fn standard_input_is_what_was_given_or_nothing() {
     let cat = program(CAT);
     let text = b"0123456789abcdefghijklmnopqrstuvwxyz\n".to_vec();
     let given = Config {
-        stdin: Input::Bytes(text.clone()),
+        stdin: Input::Bytes(text.clone().into()),
         ..captured()
     };
     assert_eq!(stdout(&run(&cat, given)).into_bytes(), text);
@@ -92,7 +92,7 @@ fn a_write_beyond_the_bound_is_refused_and_said() {
         let exit = run(
             &cat,
             Config {
-                stdin: Input::Bytes(b"0123456789abcdefghijklmnopqrstuvwxyz\n".to_vec()),
+                stdin: Input::Bytes(b"0123456789abcdefghijklmnopqrstuvwxyz\n".to_vec().into()),
                 stdout: Output::Capture { limit },
                 ..captured()
             },

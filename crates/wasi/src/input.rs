@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use everwarp_interface::Input;
+use everwarp_interface::{Bytes, Input};
 
 use crate::errno::{Errno, Result};
 use crate::request::DATA_BYTES;
@@ -138,7 +138,7 @@ impl HostInput {
 #[derive(Debug)]
 pub(crate) enum ProcessInput {
     /// Bytes of its own, of which the number have been read.
-    Bytes(Vec<u8>, Mutex<usize>),
+    Bytes(Bytes, Mutex<usize>),
     /// The host's.
     Host(Arc<HostInput>),
 }
@@ -146,7 +146,7 @@ pub(crate) enum ProcessInput {
 impl ProcessInput {
     pub(crate) fn new(input: Input, host: &Arc<HostInput>) -> Self {
         match input {
-            Input::Empty => Self::Bytes(Vec::new(), Mutex::new(0)),
+            Input::Empty => Self::Bytes(Bytes::new(), Mutex::new(0)),
             Input::Bytes(bytes) => Self::Bytes(bytes, Mutex::new(0)),
             Input::Inherit => Self::Host(Arc::clone(host)),
         }

@@ -23,6 +23,7 @@
 //! Linux only, for now. This crate is internal to everwarp and promises no stability.
 #![cfg(target_os = "linux")]
 
+mod adopt;
 mod config;
 mod counters;
 mod descriptors;

@@ -77,6 +77,8 @@ pub(crate) struct Process {
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
     pub(crate) table: Mutex<Table>,
+    /// What it was opened with.
+    pub(crate) given: Arc<Config>,
     /// Directories that have a listing, the longest first.
     pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
     /// How many files and directories it has open, but for those that it was given.
@@ -91,7 +93,7 @@ impl Process {
     pub(crate) fn new(
         slot: u32,
         generation: u32,
-        config: &Config,
+        config: &Arc<Config>,
         streams: &Streams,
     ) -> Result<Self> {
         let name = name(slot, generation, &config.name);
@@ -115,6 +117,7 @@ impl Process {
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),
+            given: Arc::clone(config),
             listed: Mutex::default(),
             held: Arc::default(),
             waits: AtomicUsize::new(0),

@@ -274,6 +274,14 @@ impl Service {
         }
     }
 
+    pub(crate) fn slot(&self, slot: u32) -> Option<&Mutex<Slot>> {
+        self.slots.get(slot as usize)
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
     /// Empties a process's slot; nothing if it is not there.
     fn take(&self, process: u32, generation: u32) -> Option<Slot> {
         let mut slot = lock(self.slots.get(process as usize)?);
@@ -289,7 +297,7 @@ impl Service {
         }
     }
 
-    fn process(&self, process: u32, generation: u32) -> Result<Arc<Process>> {
+    pub(crate) fn process(&self, process: u32, generation: u32) -> Result<Arc<Process>> {
         let slot = self.slots.get(process as usize).ok_or(Errno::SRCH)?;
         lock(slot).open(process, generation, &self.streams)
     }
@@ -316,6 +324,10 @@ impl Service {
     /// Serves a request and tells nobody of an end.
     pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
         reply.clear();
+        if request.kind() == call::HOSTCALL_ADOPT {
+            reply.set(self.adopt(request));
+            return Served::Answered;
+        }
         let known = if request.payload.len() > request.room.min(DATA_BYTES) {
             Err(Errno::INVAL)
         } else if request.kind() == call::HOSTCALL_EXIT {

@@ -118,8 +118,16 @@ pub(crate) struct Sink {
 
 enum Target {
     Direct,
-    Lines { tag: String, begun: Mutex<Lines> },
-    Capture { kept: Mutex<Captured>, limit: usize },
+    Lines {
+        tag: String,
+        begun: Mutex<Lines>,
+    },
+    Capture {
+        kept: Arc<Mutex<Captured>>,
+        limit: usize,
+        /// Whether what was kept is this process's to hand over, and not its ancestor's.
+        own: bool,
+    },
 }
 
 impl Sink {
@@ -150,11 +158,38 @@ impl Sink {
                 )
             }
             Output::Capture { limit } => {
-                let kept = Mutex::default();
-                (own, Target::Capture { kept, limit })
+                let kept = Arc::default();
+                let target = Target::Capture {
+                    kept,
+                    limit,
+                    own: true,
+                };
+                (own, target)
             }
         };
         let host = Arc::clone(host);
+        Self { host, target }
+    }
+
+    /// The same stream, for a process called `name` that this one has spawned: its lines are its own, and what is
+    /// kept is kept with this one's.
+    pub(crate) fn shared(&self, name: &str) -> Self {
+        let target = match &self.target {
+            Target::Direct => Target::Direct,
+            Target::Lines { tag, .. } => Target::Lines {
+                tag: match tag.is_empty() {
+                    true => String::new(),
+                    false => format!("[{name}] "),
+                },
+                begun: Mutex::default(),
+            },
+            Target::Capture { kept, limit, .. } => Target::Capture {
+                kept: Arc::clone(kept),
+                limit: *limit,
+                own: false,
+            },
+        };
+        let host = Arc::clone(&self.host);
         Self { host, target }
     }
 
@@ -175,7 +210,7 @@ impl Sink {
                 // The lock is kept, or the lines of two writes could change places.
                 Ok(self.host.write_lines(&tagged(tag, &whole))?)
             }
-            Target::Capture { kept, limit } => {
+            Target::Capture { kept, limit, .. } => {
                 let mut kept = lock(kept);
                 let fits = bytes.len().min(*limit - kept.bytes.len());
                 kept.bytes.extend_from_slice(&bytes[..fits]);
@@ -199,7 +234,7 @@ impl Sink {
                 }
                 None
             }
-            Target::Capture { kept, .. } => Some(take(&mut *lock(kept))),
+            Target::Capture { kept, own, .. } => own.then(|| take(&mut *lock(kept))),
         }
     }
 }

@@ -118,6 +118,9 @@ pub const KILL_INTERVAL: u64 = 16_384;
 /// suspended returns to its own. Given to a function, it says that it is to go on where it was.
 pub const SUSPENDED: i64 = -2;
 
+/// What the code of a function that ends with a call returns to its trampoline instead of a fuel.
+pub(crate) const TAIL_CALL: i64 = -3;
+
 /// The value of the kill word that asks an instance to suspend rather than to end. It stays until whoever
 /// resumes the instance clears it, by an exchange that compares, lest a kill be lost.
 pub const YIELD: u32 = 0x8000_0000;

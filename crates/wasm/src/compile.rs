@@ -9,6 +9,7 @@ use crate::indirect::{self, Referenced};
 use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
 use crate::suspend::{SaveNeed, Suspending};
+use crate::tail::Tails;
 use crate::{CompileError, FunctionType, Trap, ValueType, image, names, waiting};
 
 /// How to compile.
@@ -92,9 +93,11 @@ pub struct Compiled {
 pub const PTX_HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
 
 /// What a module may use, beyond which it is not valid.
-const FEATURES: WasmFeatures = WasmFeatures::WASM2.union(WasmFeatures::THREADS);
+const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::THREADS);
 
-/// Compiles a module of WebAssembly 2.0, and of the threads proposal where the options allow it.
+/// Compiles a module of WebAssembly 2.0 with tail calls, and of the threads proposal where the options allow it.
 pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
     let mut ptx = String::from(PTX_HEAD);
     let compiled = compile_part(bytes, options)?;
@@ -139,17 +142,20 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     let own = functions.iter().map(|(_, body)| body);
     let suspending = Suspending::new(&module, &referenced, options, &actions, own, &waiting);
     let suspending = suspending.as_ref();
-    let layout = InstanceLayout::new(&module, suspending.is_some());
+    let tails = Tails::new(&module, &referenced, functions.iter().map(|(_, body)| body));
+    let layout = InstanceLayout::new(&module, suspending.is_some(), tails.area_bytes());
     let context = Context {
         module: &module,
         layout: &layout,
         referenced: &referenced,
+        tails: &tails,
         suspending,
         prefix,
     };
     let (mut code, mut indirect) = (String::new(), BTreeSet::new());
     let mut frames = Vec::new();
     let mut ptx = image::declarations(&module, prefix);
+    ptx.push_str(&tails.declarations(&module, prefix));
     for (function, action) in actions.into_iter().enumerate() {
         frames.push(import(&mut ptx, &mut code, context, function, action));
         bodies.push(0);
@@ -176,7 +182,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         indirect.extend(out.indirect());
         let (text, frame) = out.finish(body.range().start);
         code.push_str(&text);
-        frames.push(frame);
+        frames.push(frame + tails.frame(frames.len() as u32));
         allocations = validator.into_allocations();
     }
     for provided in waiting {
@@ -194,6 +200,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     }
     ptx.push_str(&image::support(prefix, module.interleaved));
     ptx.push_str(&code);
+    ptx.push_str(&tails.functions(context));
     for call in indirect {
         ptx.push_str(&indirect::function(context, call));
     }

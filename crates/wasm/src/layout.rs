@@ -4,13 +4,15 @@ use crate::abi::{DevInstance, DevSharing, DevSuspension, DevTable, SUSPENSION};
 use crate::module::{Module, Placement};
 
 /// Where the parts of an instance lie in its block: the header ([`DevInstance`]), what suspends it, what it
-/// has of a shared memory, then globals, table records, lengths of segments, passive element segments, and the tables' elements.
+/// has of a shared memory, what tail calls pass on, then globals, table records, lengths of segments, passive element segments, and the tables' elements.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceLayout {
     /// Offset of the record ([`DevSuspension`]) of a module that can be suspended.
     pub suspension: Option<usize>,
     /// Offset of the record ([`DevSharing`]) of a module whose memory may be shared.
     pub sharing: Option<usize>,
+    /// Offset of where a call at a function's end leaves its arguments; 0 if the module has none.
+    pub tail: usize,
     /// Offset of the globals, in the order of the module's index space.
     pub globals: usize,
     /// The offset of each global: 8 bytes, of a vector 16.
@@ -35,7 +37,7 @@ pub struct InstanceLayout {
 }
 
 impl InstanceLayout {
-    pub(crate) fn new(module: &Module, suspendable: bool) -> Self {
+    pub(crate) fn new(module: &Module, suspendable: bool, tail_bytes: usize) -> Self {
         let mut layout = Self {
             suspension: suspendable.then_some(SUSPENSION),
             globals: size_of::<DevInstance>(),
@@ -47,6 +49,10 @@ impl InstanceLayout {
         if module.shares_memory() {
             layout.sharing = Some(layout.globals);
             layout.globals += size_of::<DevSharing>();
+        }
+        if tail_bytes > 0 {
+            layout.tail = layout.globals;
+            layout.globals += tail_bytes;
         }
         let mut next = layout.globals;
         for global in &module.globals {

@@ -1,8 +1,8 @@
 //! The compiler from WebAssembly to PTX, and the initial memory of an instance.
 //!
 //! One thread runs one instance. All of an instance lies in device memory, so a host allocates, copies
-//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0, and where the options
-//! allow it the threads proposal; what is not supported is refused with its offset
+//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 with tail calls, and
+//! where the options allow it the threads proposal; what is not supported is refused with its offset
 //! ([`CompileError::Unsupported`]).
 //!
 //! # From a module to a launch
@@ -182,6 +182,10 @@
 //! a trap, -2 a suspension, and those below say what an indirect call could not call. A function that is
 //! *given* a negative fuel goes on where it was suspended, and finds its fuel in the header.
 //!
+//! A tail call leaves the arguments and the callee's number in the block and returns; a trampoline then calls. So
+//! the code of a function with tail calls is `{prefix}t{n}`, and `{prefix}fn` calls the trampoline for it. Any
+//! number of tail calls takes the stack of one, and each counts as a call for the fuel.
+//!
 //! A function without calls that loops no loop cannot run for long; so it has no safepoint.
 //!
 //! Results are the same as those of every engine that canonicalizes NaNs: arithmetic gives the one NaN
@@ -190,7 +194,7 @@
 //!
 //! # Not there yet
 //!
-//! Whatever came after 2.0, but for the threads proposal. Tables, mutable globals and memories that are not declared as
+//! Whatever came after 2.0, but for tail calls and the threads proposal. Tables, mutable globals and memories that are not declared as
 //! shared are not shared between instances: an import of one gives the instance its own.
 
 mod abi;
@@ -204,6 +208,7 @@ mod layout;
 mod module;
 mod names;
 mod suspend;
+mod tail;
 mod types;
 mod waiting;
 

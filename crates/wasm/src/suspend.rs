@@ -30,7 +30,10 @@ impl Calls {
         while let Ok(operator) = operators.read() {
             match operator {
                 Operator::Loop { .. } => calls.loops = true,
-                Operator::Call { function_index: f } if (f as usize) < module.functions.len() => {
+                Operator::Call { function_index: f }
+                | Operator::ReturnCall { function_index: f }
+                    if (f as usize) < module.functions.len() =>
+                {
                     calls.direct.insert(f);
                 }
                 Operator::MemoryAtomicWait32 { .. } | Operator::MemoryAtomicWait64 { .. } => {
@@ -39,7 +42,8 @@ impl Calls {
                 Operator::MemoryAtomicNotify { .. } => {
                     calls.direct.extend(module.waiting.notify);
                 }
-                Operator::CallIndirect { type_index, .. } => {
+                Operator::CallIndirect { type_index, .. }
+                | Operator::ReturnCallIndirect { type_index, .. } => {
                     calls
                         .indirect
                         .extend(module.canonical.get(type_index as usize));

@@ -9,8 +9,8 @@ use std::process::Command;
 use everwarp_wasm::{
     CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
 };
-use support::spec;
 use support::tools::ptxas;
+use support::{spec, waiting};
 use wast::{WastDirective, WastExecute};
 
 fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
@@ -164,8 +164,32 @@ fn provided_imports_assemble() {
     );
 }
 
-/// Suspended in every way: by a device's import and another module's, through tables, in loops within loops,
-/// with values of every size on the operand stack.
+#[test]
+fn waiting_assembles() {
+    let Some(ptxas) = ptxas() else { return };
+    let text = r#"(module (memory 1 2 shared)
+      (func (export "wait") (param i32 i64) (result i32)
+        (i32.add (memory.atomic.wait32 (local.get 0) (i32.const 1) (local.get 1))
+          (memory.atomic.wait64 (local.get 0) (local.get 1) (i64.const -1))))
+      (func (export "notify") (param i32) (result i32) (memory.atomic.notify (local.get 0) (i32.const 1))))"#;
+    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+    let options = CompileOptions {
+        provided_imports: waiting::provided(),
+        suspendable: true,
+        threads: true,
+        ..CompileOptions::default()
+    };
+    let compiled = compile_part(&wat.encode().expect("it can be encoded"), &options);
+    let compiled = compiled.expect("it is supported");
+    let own = compiled.ptx.lines().filter(|l| !l.starts_with(".extern"));
+    let own = own.fold(String::new(), |text, line| text + line + "\n");
+    let functions = waiting::functions(1 << 20);
+    assemble(&ptxas, "waiting", &format!("{PTX_HEAD}{functions}{own}")).expect("it assembles");
+}
+
+/// Suspended in every way: by a device's import and another module's, through tables and tail calls, in loops within
+/// loops, with values of every size on the operand stack.
 const SUSPENDED: &str = r#"(module
   (import "host" "f" (func $host (param i64 f32) (result i32)))
   (import "lib" "f" (func $lib (param f32) (result i64 f32)))
@@ -176,6 +200,11 @@ const SUSPENDED: &str = r#"(module
   (func $g (type $t) (call $host (local.get 0) (local.get 1)))
   (func $h (type $t) (call_indirect (type $t) (local.get 0) (local.get 1) (i32.const 0)))
   (func $i (type $t) (i32.const 5))
+  (func $j (type $t) (if (i64.eqz (local.get 0)) (then (return_call $host (local.get 0) (local.get 1))))
+    (return_call_indirect (type $t) (local.get 0) (local.get 1) (i32.const 2)))
+  (func (export "vector") (param v128 i64 f32) (result v128)
+    (local.get 0) (drop (call $j (local.get 1) (local.get 2)))
+    (i8x16.swizzle (i16x8.mul (local.get 0) (local.get 0))))
   (func (export "all") (param i32 f64) (result f64) (local i64 f32)
     (loop $outer
       (loop $inner

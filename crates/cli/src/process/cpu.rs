@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everwarp_process::{Config, Directory, Host, Program, Reason};
+use everwarp_process::{Config, Directory, Host, Input, Program, Reason};
 
 use super::{Ended, Plan, Ran};
 use crate::error::CliError;
@@ -23,11 +23,13 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
                 guest: guest.clone(),
             })
             .collect(),
-        stdin: plan.input(),
+        stdin: plan.line(number).map_or_else(|| plan.input(), Input::Bytes),
         stdout,
         stderr,
         fuel: options.fuel,
         memory_limit: options.memory,
+        ends: Vec::new(),
+        instance: number,
     }
 }
 

@@ -89,6 +89,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let strings = |number| Strings {
         args: plan.arguments(number),
         env: options.env(number),
+        stdin: plan.line(number),
     };
     // In parts: the first ones run while the arguments of the next are gathered.
     let mut pids = Vec::with_capacity(plan.instances as usize);

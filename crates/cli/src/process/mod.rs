@@ -4,6 +4,7 @@ mod cpu;
 mod cuda;
 mod engine;
 mod job;
+mod lines;
 mod options;
 pub(crate) mod signal;
 
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
-use everwarp_process::{Input, Output};
+use everwarp_process::{Bytes, Input, Output};
 use serde::Serialize;
 
 use job::Job;
+use lines::StdinLines;
 pub(crate) use options::Options;
 
 use crate::control::{Folder, Request, Server};
@@ -64,6 +66,7 @@ struct Plan<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     instances: u32,
+    lines: Option<StdinLines>,
     job: Arc<Job>,
 }
 
@@ -79,7 +82,12 @@ impl Plan<'_> {
         all
     }
 
-    /// Standard input: the command's own goes to a single process.
+    /// The standard input that a process has to itself.
+    fn line(&self, number: u32) -> Option<Bytes> {
+        self.lines.as_ref().map(|lines| lines.of(number))
+    }
+
+    /// Standard input of the others: the command's own goes to a single process.
     fn input(&self) -> Input {
         match self.single() {
             true => Input::Inherit,
@@ -158,7 +166,13 @@ fn serve(job: &Arc<Job>) -> Option<Server> {
 /// Runs the module; the answer is the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
-    let instances = args.process.instances();
+    let wanted = args.process.instances();
+    let file = args.process.stdin_lines.as_deref();
+    let lines = file.map(StdinLines::read).transpose()?;
+    let instances = match (&lines, file) {
+        (Some(lines), Some(file)) => lines.instances(file, wanted)?,
+        _ => wanted.unwrap_or(1),
+    };
     let on_gpu = on_gpu(args, instances)?;
     let path = PathBuf::from(&args.program);
     let bytes = std::fs::read(&path).map_err(|source| CliError::Input {
@@ -170,6 +184,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         path: &path,
         bytes: &bytes,
         instances,
+        lines,
         job: Arc::new(Job::new(&args.program)),
     };
     signal::listen(&plan.job)?;

@@ -32,6 +32,10 @@ pub(crate) struct Options {
     /// A directory that each may use, and what it calls it (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
     pub(super) dir: Vec<(PathBuf, String)>,
+    /// A file whose lines are the standard input of one process each, the first that of the first. Without
+    /// --instances there are as many processes as lines.
+    #[arg(long, value_name = "FILE")]
+    pub(super) stdin_lines: Option<PathBuf>,
     /// A variable of the environment, which is empty otherwise.
     #[arg(long, value_name = "K=V", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -44,9 +48,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// How many processes there are to be.
-    pub(super) fn instances(&self) -> u32 {
-        self.instances.unwrap_or(1)
+    /// How many processes there are to be, if that is said.
+    pub(super) fn instances(&self) -> Option<u32> {
+        self.instances
     }
 
     /// A text as the process with this number gets it. Without --instances it is not touched, so that a single
@@ -98,6 +102,7 @@ impl Options {
             ("--stack", self.stack.is_some()),
             ("--interleave", self.interleave),
             ("--dir", !self.dir.is_empty()),
+            ("--stdin-lines", self.stdin_lines.is_some()),
             ("--env", !self.env.is_empty()),
             ("--tag", self.tag),
             ("-- ARGS", !self.args.is_empty()),

@@ -32,10 +32,12 @@ WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_SEND, fd, 0); 
 
 WASI(fd_close, u32 fd) {
   if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
+  if (fd == 0) process::of(i)->flags &= ~PROCESS_INPUT;
   PLAIN(HOSTCALL_FD_CLOSE, fd, 0);
 }
 WASI(fd_renumber, u32 from, u32 to) {
   if (!wasi::leave_output(wasi::Call(i), from) || !wasi::leave_output(wasi::Call(i), to)) PARK;
+  if ((from == 0 || to == 0) && !wasi::leave_input(wasi::Call(i))) PARK;
   PLAIN(HOSTCALL_FD_RENUMBER, from, to);
 }
 

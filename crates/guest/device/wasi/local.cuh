@@ -11,7 +11,7 @@ struct Strings {
     const u32* head = (const u32*)p->strings;
     count = __ldcg(&head[environment ? 2 : 0]);
     bytes = __ldcg(&head[environment ? 3 : 1]);
-    text = p->strings + 16 + (environment ? __ldcg(&head[1]) : 0);
+    text = p->strings + STRINGS_HEAD + (environment ? __ldcg(&head[1]) : 0);
   }
 };
 

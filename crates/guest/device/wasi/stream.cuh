@@ -36,8 +36,11 @@ __device__ __forceinline__ void post_write(const Call& c, const Buffers& b, u32 
   c.post(call);
 }
 
-__device__ __forceinline__ void expect_read(const Call& c, const Buffers& b) {
-  if (b.count != 0) c.expect(b.from(b.first()), b.first_length());
+// Says where a read goes; answers how much may come.
+__device__ __forceinline__ u32 expect_read(const Call& c, const Buffers& b) {
+  const u32 bytes = min(b.first_length(), c.room());
+  if (b.count != 0) c.expect(b.from(b.first()), bytes);
+  return bytes;
 }
 
 // Takes the answer of a read.
@@ -46,6 +49,54 @@ __device__ __forceinline__ u32 take_read(const Call& c, const Buffers& b, u32 co
   if (e != OK) return e;
   const u32 bytes = b.count == 0 ? 0 : c.reply(b.from(b.first()), b.first_length());
   return b.m.put(count_at, bytes);
+}
+
+// Standard input that lies beside the arguments: its bytes, and how many of them have been read.
+struct Input {
+  const u8* bytes;
+  u32 left;
+  u32* taken;
+  __device__ __forceinline__ explicit Input(const DevProcess* p) {
+    u32* head = (u32*)p->strings;
+    taken = &head[6];
+    bytes = p->strings + __ldcg(&head[4]) + __ldcg(taken);
+    left = __ldcg(&head[5]) - __ldcg(taken);
+  }
+  __device__ __forceinline__ void take(u32 n) const { *taken = __ldcg(taken) + n; }
+};
+
+__device__ __noinline__ u32 read_input(const Call& c, const Buffers& b, u32 count_at) {
+  const Input input(c.p);
+  const u32 n = min(b.first_length(), input.left);
+  if (const u32 e = b.m.put(count_at, n); e != OK) return e;
+  if (n == 0) return OK;
+  const process::Bytes to = b.m.from(b.from(b.first()));
+  if (!b.m.woven) process::copy_out(to.at(0), input.bytes, n);
+  for (u32 k = 0; b.m.woven && k < n; k++) *to.at(k) = input.bytes[k];
+  input.take(n);
+  return OK;
+}
+
+// From now on the host answers for standard input: it passes over what has been read here. False if the import must
+// come again.
+__device__ __noinline__ bool leave_input(const Call& c) {
+  DevProcess* p = c.p;
+  while (p->flags & PROCESS_INPUT) {
+    u32* head = (u32*)p->strings;
+    const u32 taken = __ldcg(&head[6]);
+    if (taken == 0) break;
+    const u32 n = min(taken, HOSTCALL_INLINE_BYTES);
+    if (c.fresh(n)) {
+      c.args(0, n);
+      c.post(HOSTCALL_FD_READ);
+    }
+    if (!c.answered()) return false;
+    const bool got = c.error() == OK && c.value(0) == n;
+    c.close();
+    head[6] = got ? taken - n : 0;
+  }
+  p->flags &= ~PROCESS_INPUT;
+  return true;
 }
 
 // Standard output that is collected. False if the import must come again.
@@ -78,7 +129,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh(wasi::most(b.bytes))) {
+  if (c.fresh_part(wasi::most(b.bytes))) {
     c.arg(0, fd);
     wasi::post_write(c, b, HOSTCALL_FD_WRITE);
   }
@@ -91,7 +142,7 @@ WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh(wasi::most(b.bytes))) {
+  if (c.fresh_part(wasi::most(b.bytes))) {
     c.args(fd, offset);
     wasi::post_write(c, b, HOSTCALL_FD_PWRITE);
   }
@@ -104,14 +155,14 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
+  if (fd == 0 && (c.p->flags & PROCESS_INPUT)) return {fuel, wasi::read_input(c, b, read), 0};
   // Who waits for an answer to a question has asked it.
-  if (c.p->output_len != 0) {
+  if (c.p->output_len != 0 && (c.p->flags & PROCESS_TALKS)) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh(b.first_length())) {
-    c.args(fd, b.first_length());
-    wasi::expect_read(c, b);
+  if (c.fresh_part(b.first_length())) {
+    c.args(fd, wasi::expect_read(c, b));
     c.post_long(HOSTCALL_FD_READ);
   }
   if (!c.answered()) PARK;
@@ -122,11 +173,11 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh(b.first_length())) {
-    c.args(fd, b.first_length(), offset);
-    wasi::expect_read(c, b);
+  if (c.fresh_part(b.first_length())) {
+    const u32 bytes = wasi::expect_read(c, b);
+    c.args(fd, bytes, offset);
     // A long reply comes by a warp, which takes less time than to wait for it and copy it here.
-    if (b.first_length() >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
+    if (bytes >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
     else c.post(HOSTCALL_FD_PREAD);
   }
   if (!c.answered()) PARK;
@@ -139,12 +190,13 @@ WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   const wasi::Memory m(i);
   if (const u32 e = m.check(buffer, length, 1); e != wasi::OK) return {fuel, e, 0};
   while (true) {
-    const u32 asked = min(length - c.p->progress, HOSTCALL_DATA_BYTES);
-    if (c.fresh(asked)) {
-      c.args(fd, asked, cookie, c.p->progress);
+    if (c.fresh_part(min(length - c.p->progress, HOSTCALL_DATA_BYTES))) {
+      c.expect(buffer + c.p->progress, min(length - c.p->progress, c.room()));
+      c.args(fd, c.p->reply_most, cookie, c.p->progress);
       c.post(HOSTCALL_FD_READDIR);
     }
     if (!c.answered()) PARK;
+    const u32 asked = c.p->reply_most;
     u32 e = c.error();
     u32 got = 0;
     if (e == wasi::OK) {
@@ -161,6 +213,9 @@ WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   }
 }
 
+// The kind of a subscription that is no descriptor's.
+constexpr u32 WASI_CLOCK = 0;
+
 // Waiting for clocks and descriptors.
 WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   const wasi::Call c(i);
@@ -169,6 +224,9 @@ WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   u32 e = m.check(in, 48ull * count, 8);
   if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
   if (e != wasi::OK) return {fuel, e, 0};
+  bool reads = false;
+  for (u32 k = 0; k < count; k++) reads |= (m.word(in + 48 * k + 8) & 0xff) != WASI_CLOCK;
+  if (reads && !wasi::leave_input(c)) PARK;
   if (c.p->output_len != 0 && !process::flush(c, e)) PARK;
   if (c.fresh(48 * count)) {
     const u64 now = process::now();

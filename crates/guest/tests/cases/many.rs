@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use everwarp_guest::{Config, Directory, Host, Output, Reason, descriptor_limit};
 use libtest_mimic::Failed;
+use tempfile::TempDir;
 
-use super::{PATIENCE, config, normal, number, run, wait};
+use super::{PATIENCE, config, normal, number, run, same, wait};
 
 /// As many processes wait as there are places; another one's work goes on beside them.
 pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
@@ -55,7 +56,7 @@ pub(super) fn loops_share_their_lanes(host: &Host) -> Result<(), Failed> {
         host.kill(*pid)?;
     }
     for pid in pids {
-        super::same(wait(host, pid)?.reason, Reason::Killed)?;
+        same(wait(host, pid)?.reason, Reason::Killed)?;
     }
     Ok(())
 }
@@ -140,22 +141,50 @@ pub(super) fn many_callers(host: &Host) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Reads of pages of a file, by one process and by thousands at once.
-pub(super) fn many_readers(host: &Host) -> Result<(), Failed> {
+/// A directory with a file of 8-byte numbers, as the modules that read expect it.
+fn with_numbers(bytes: u64) -> Result<(TempDir, Config), Failed> {
     let folder = tempfile::tempdir()?;
-    let numbers = (0..(1_u64 << 20) + 4096).step_by(8);
-    let bytes: Vec<u8> = numbers
-        .flat_map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
-        .collect();
+    let number = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    let bytes: Vec<u8> = (0..bytes).step_by(8).flat_map(number).collect();
     std::fs::write(folder.path().join("numbers"), bytes)?;
     let config = Config {
         directories: vec![Directory::open(folder.path(), "/data")?],
         ..config(&[])
     };
-    // Each has a descriptor of its own.
-    let most = usize::try_from(descriptor_limit() / 2)?.min(1000);
-    for count in [1, 8, 64, most] {
+    Ok((folder, config))
+}
+
+/// As many processes as may each have a file open, and no more than there are places.
+fn most_readers(host: &Host, module: &str) -> Result<usize, Failed> {
+    let limit = usize::try_from(descriptor_limit() / 2)?;
+    Ok(limit.min(host.places(number(module)) as usize))
+}
+
+/// Reads of pages of a file, by one process and by thousands at once.
+pub(super) fn many_readers(host: &Host) -> Result<(), Failed> {
+    let (_folder, config) = with_numbers((1 << 20) + 4096)?;
+    for count in [1, 8, 64, most_readers(host, "reads")?.min(1000)] {
         timed(host, "reads", &config, count)?;
     }
+    Ok(())
+}
+
+/// As many at once as there are areas for what they read, so that some find none and read less at a time: all see
+/// all of the file.
+pub(super) fn readers_without_room(host: &Host) -> Result<(), Failed> {
+    const BYTES: u64 = 64 << 10;
+    let (_folder, config) = with_numbers(BYTES)?;
+    let mut pieces = 0;
+    let count = most_readers(host, "pieces")?;
+    for pid in host.spawn_many(number("pieces"), &config, count)? {
+        let exit = wait(host, pid)?;
+        normal(&exit, 0)?;
+        let written = exit.stdout.expect("it was captured").bytes;
+        let (words, _) = written.as_chunks::<8>();
+        let words: Vec<_> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        same(words.first(), Some(&BYTES))?;
+        pieces += words.get(1).ok_or("it did not count its pieces")?;
+    }
+    eprintln!("{count} readers of {BYTES} bytes in {pieces} pieces");
     Ok(())
 }

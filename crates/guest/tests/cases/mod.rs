@@ -1,6 +1,8 @@
 //! What every process must do.
 
+mod channels;
 mod ends;
+mod load;
 mod many;
 mod streams;
 
@@ -26,11 +28,25 @@ modules!(
     "facts",
     "sleep",
     "lines",
+    "moves",
     "neighbour",
     "sum",
     "calls",
-    "reads"
+    "reads",
+    "pieces",
+    "echo",
+    "family",
+    "forge"
 );
+
+/// Guests, which come behind them.
+pub(crate) const GUESTS: &[(&str, &[u8])] = &[
+    (
+        "pipeline",
+        include_bytes!("../../../../guests/built/pipeline.wasm"),
+    ),
+    ("kv", include_bytes!("../../../../guests/built/kv.wasm")),
+];
 
 /// All cases.
 pub(crate) const ALL: &[(&str, Case)] = &[
@@ -42,6 +58,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("kill_a_loop", ends::kill_a_loop),
     ("files", streams::files),
     ("cat", streams::cat),
+    ("own_input", streams::own_input),
     ("facts", streams::facts),
     ("lines", streams::lines),
     ("kill_a_wait", ends::kill_a_wait),
@@ -52,8 +69,21 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("loops_share_their_lanes", many::loops_share_their_lanes),
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
+    ("readers_without_room", many::readers_without_room),
     ("neighbours", many::neighbours),
+    ("echo", channels::echo),
+    ("kill_a_receiver", channels::kill_a_receiver),
+    ("ends_in_the_queue", channels::ends_in_the_queue),
+    ("forged", channels::forged),
+    ("pairs", channels::pairs),
+    ("killed_children", channels::killed_children),
+    ("output_of_children", channels::output_of_children),
+    ("children", channels::children),
+    ("bombs", channels::bombs),
+    ("guests", channels::guests),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("refused_loads", load::refused_loads),
+    ("load_while_running", load::load_while_running),
 ];
 
 /// Nothing here takes longer.
@@ -61,7 +91,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CAPTURE: Output = Output::Capture { limit: 1 << 20 };
 
 fn number(module: &str) -> usize {
-    let found = MODULES.iter().position(|(name, _)| *name == module);
+    let texts = MODULES.iter().map(|(name, _)| *name);
+    let mut all = texts.chain(GUESTS.iter().map(|(name, _)| *name));
+    let found = all.position(|name| name == module);
     found.unwrap_or_else(|| panic!("there is no module {module}"))
 }
 
@@ -71,7 +103,7 @@ fn config(args: &[&str]) -> Config {
     Config {
         strings: Strings {
             args: args.map(|a| (*a).to_owned()).collect(),
-            env: Vec::new(),
+            ..Strings::default()
         },
         stdout: CAPTURE,
         stderr: CAPTURE,

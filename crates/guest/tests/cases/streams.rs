@@ -38,7 +38,7 @@ pub(super) fn cat(host: &Host) -> Result<(), Failed> {
     for length in [0, 1, 2999, 3000, 3001, 100_000] {
         let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
         let config = Config {
-            stdin: Input::Bytes(bytes.clone()),
+            stdin: Input::Bytes(bytes.clone().into()),
             ..config(&[])
         };
         let exit = run(host, "cat", &config)?;
@@ -46,6 +46,31 @@ pub(super) fn cat(host: &Host) -> Result<(), Failed> {
         let out = exit.stdout.expect("it was captured").bytes;
         if out != bytes {
             return Err(format!("{length} bytes came back as {} others", out.len()).into());
+        }
+    }
+    Ok(())
+}
+
+/// Standard input that is read where the process runs, in part or to its end.
+pub(super) fn own_input(host: &Host) -> Result<(), Failed> {
+    for (module, length) in [
+        ("cat", 0),
+        ("cat", 1),
+        ("cat", 3000),
+        ("cat", 100_000),
+        ("moves", 0),
+        ("moves", 200),
+        ("moves", 10_000),
+    ] {
+        let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
+        let mut config = config(&[]);
+        config.strings.stdin = Some(bytes.clone().into());
+        let exit = run(host, module, &config)?;
+        normal(&exit, 0)?;
+        let out = exit.stdout.expect("it was captured").bytes;
+        if out != bytes {
+            let got = out.len();
+            return Err(format!("{module}: {length} bytes came back as {got} others").into());
         }
     }
     Ok(())

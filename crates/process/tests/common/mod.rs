@@ -3,6 +3,7 @@
 use everwarp_process::{Config, Exit, Host, Output, Program};
 
 /// The imports that the modules share; each is `$` and its name.
+#[allow(dead_code, reason = "one test binary has modules of its own")]
 pub(crate) const IMPORTS: &str = r#"
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
@@ -22,6 +23,7 @@ pub(crate) const IMPORTS: &str = r#"
 "#;
 
 /// A program from the text of its fields, with [`IMPORTS`] before them.
+#[allow(dead_code, reason = "one test binary has modules of its own")]
 pub(crate) fn program(fields: &str) -> Program {
     let bytes = wat::parse_str(format!("(module {IMPORTS} {fields})")).expect("the text is right");
     Program::load(&bytes).expect("the module is right")

@@ -136,7 +136,7 @@ impl World {
         let beneath = self.root.path().join("beneath");
         Config {
             directories: vec![Directory::open(&beneath, "/data").expect("it was just made")],
-            stdin: Input::Bytes(b"typed".to_vec()),
+            stdin: Input::Bytes(b"typed".to_vec().into()),
             ..Config::default()
         }
     }

@@ -52,6 +52,11 @@ impl Body<'_> {
                 type_index,
                 table_index,
             } => self.call_indirect(*type_index, *table_index),
+            Operator::ReturnCall { function_index } => self.return_call(*function_index),
+            Operator::ReturnCallIndirect {
+                type_index,
+                table_index,
+            } => self.return_call_indirect(*type_index, *table_index),
             Operator::Drop => self.drop_value(),
             Operator::Select | Operator::TypedSelect { .. } => self.select(),
             Operator::LocalGet { local_index } => self.local_get(*local_index),

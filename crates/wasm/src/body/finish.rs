@@ -3,6 +3,7 @@
 use super::suspend::note;
 use super::{Body, Reg, Value, line};
 use crate::compile::{ImportAction, ProvidedImport, Provider};
+use crate::tail::code_name;
 use crate::types::{parts, placed};
 use crate::{CallState, FunctionType, Trap, abi};
 
@@ -153,7 +154,11 @@ impl Body<'_> {
         let preempted = self.preempted();
         let (sites, frame) = self.write_sites(start, self.calls);
         let mut out = String::new();
-        let name = format!("{}f{}", self.prefix, self.function);
+        let name = if self.tails.calls(self.function) {
+            code_name(self.prefix, self.function)
+        } else {
+            format!("{}f{}", self.prefix, self.function)
+        };
         let ty = self.module.function_type(self.function);
         let params = parts(&ty.params).len();
         line!(out, ".func {}\n{{", ty.signature(&name));

@@ -21,6 +21,7 @@ mod nan;
 mod simd;
 mod suspend;
 mod table;
+mod tail;
 mod threads;
 mod vector;
 mod vector_memory;
@@ -35,6 +36,7 @@ use crate::indirect::Referenced;
 use crate::layout::InstanceLayout;
 use crate::module::Module;
 use crate::suspend::Suspending;
+use crate::tail::Tails;
 use crate::types::parts;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
@@ -140,6 +142,7 @@ pub(crate) struct Body<'m> {
     module: &'m Module,
     layout: &'m InstanceLayout,
     referenced: &'m Referenced,
+    tails: &'m Tails,
     /// Given if this function may be suspended.
     suspending: Option<&'m Suspending>,
     prefix: &'m str,
@@ -200,6 +203,7 @@ pub(crate) struct Context<'m> {
     pub(crate) module: &'m Module,
     pub(crate) layout: &'m InstanceLayout,
     pub(crate) referenced: &'m Referenced,
+    pub(crate) tails: &'m Tails,
     /// Given if the module can be suspended.
     pub(crate) suspending: Option<&'m Suspending>,
     pub(crate) prefix: &'m str,
@@ -212,6 +216,7 @@ impl<'m> Body<'m> {
             module,
             layout,
             referenced,
+            tails,
             suspending,
             prefix,
         } = context;
@@ -219,6 +224,7 @@ impl<'m> Body<'m> {
             module,
             layout,
             referenced,
+            tails,
             suspending: suspending.filter(|s| s.function(function)),
             prefix,
             function,

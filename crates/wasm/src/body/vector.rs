@@ -302,15 +302,18 @@ impl Body<'_> {
         line!(self.text, "  sub.{ty} {reg}, 0, {a};");
     }
 
+    /// By the sign, spread over all bits. As the larger of a number and its negative it would be as short, but in a
+    /// maximum of three of which one is another's negative ptxas (of driver 580, for sm_90) forgets the negative.
     pub(super) fn absolute_lanes(&mut self, shape: Shape) {
         let ty = shape.ty();
-        let max = if ty == I64 { "max.s64" } else { "max.s32" };
+        let (bits, last) = if ty == I64 { (64, 63) } else { (32, 31) };
         self.lanewise(shape, 1, shape, |body| {
-            let a = body.pop_entry();
-            body.stack.push(a);
-            body.stack.push(a);
-            body.negate();
-            body.binary(max, ty);
+            let a = body.pop();
+            let (sign, other) = (body.fresh(a.wide), body.fresh(a.wide));
+            let reg = body.push(ty);
+            line!(body.text, "  shr.s{bits} {sign}, {a}, {last};");
+            line!(body.text, "  xor.b{bits} {other}, {a}, {sign};");
+            line!(body.text, "  sub.s{bits} {reg}, {other}, {sign};");
         });
     }
 

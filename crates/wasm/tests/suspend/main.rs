@@ -12,3 +12,4 @@ mod random;
 mod run;
 mod shape;
 mod suite;
+mod tails;

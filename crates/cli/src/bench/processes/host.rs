@@ -99,7 +99,7 @@ fn run_gpu(
     let config = gpu::Config {
         strings: gpu::Strings {
             args: given.args(),
-            env: Vec::new(),
+            ..gpu::Strings::default()
         },
         directories: given.directory.map(open).transpose()?.into_iter().collect(),
         stdout: gpu::Output::Capture { limit: LIMIT },

@@ -23,23 +23,24 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("calls", On::Both, calls),
         Part::many("reads", On::Both, reads),
         Part::many("life", On::Both, life),
+        Part::many("begin", On::Both, begin),
     ],
 };
 
 const CALLS: &[u8] = include_bytes!("calls.wasm");
 const READS: &[u8] = include_bytes!("reads.wasm");
 const NOTHING: &[u8] = include_bytes!("nothing.wasm");
+const BEGIN: &[u8] = include_bytes!("begin.wasm");
 /// Calls in a round of `calls`, and reads in one of `reads`.
 const CALLS_ROUND: usize = 100;
 const READS_ROUND: usize = 10;
 /// Repetitions where many processes are measured.
 const REPEATS: usize = 7;
 
-/// What a process wrote: the seconds of each round.
-fn rounds(written: &[u8]) -> Vec<f64> {
+/// The numbers that a process wrote.
+fn numbers_in(written: &[u8]) -> Vec<u64> {
     let (words, _) = written.as_chunks::<8>();
-    let seconds = |w: &[u8; 8]| u64::from_le_bytes(*w) as f64 * 1e-9;
-    words.iter().map(seconds).collect()
+    words.iter().map(|w| u64::from_le_bytes(*w)).collect()
 }
 
 /// Measures one process by its own clock: each of `count` rounds is a repetition, and the first are not counted.
@@ -50,7 +51,8 @@ fn alone(host: &Host, given: Given<'_>, count: usize) -> Result<(Vec<f64>, bool)
         ..given
     };
     let written = host.run(0, given, 1)?;
-    let mut times = rounds(&written[0]);
+    let nanoseconds = numbers_in(&written[0]);
+    let mut times: Vec<f64> = nanoseconds.iter().map(|&n| n as f64 * 1e-9).collect();
     let right = times.len() == count + count / 10;
     times.drain(..times.len() - count.min(times.len()));
     Ok((times, right))
@@ -179,6 +181,28 @@ fn life(cx: &Context<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What remains of a beginning when the host has done its part: from the first of many to the last, by the clock of
+/// the device that runs them.
+fn begin(cx: &Context<'_>) -> Result<(), CliError> {
+    let host = Host::start(cx.device, &[("begin", BEGIN)], 1 << 15)?;
+    let count = if cx.is_cuda() { 30_000 } else { 1000 };
+    let (mut times, mut right) = (Vec::new(), true);
+    for repetition in 0..=REPEATS {
+        let written = host.run(0, Given::default(), count)?;
+        let stamps: Vec<u64> = written.iter().flat_map(|w| numbers_in(w)).collect();
+        let (first, last) = (stamps.iter().min(), stamps.iter().max());
+        let took = first.zip(last).map_or(0, |(first, last)| last - first);
+        right &= stamps.len() == count && took > 0;
+        if repetition > 0 {
+            times.push(took as f64 * 1e-9);
+        }
+    }
+    let what =
+        "from the first of many processes begun together to the last, by the clock where they run";
+    let row = Row::new(what, "process", count as f64, times).size(count as u64);
+    cx.emit(row.verified(right))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +213,7 @@ mod tests {
             (CALLS, include_str!("calls.wat")),
             (READS, include_str!("reads.wat")),
             (NOTHING, include_str!("nothing.wat")),
+            (BEGIN, include_str!("begin.wat")),
         ] {
             let made = wat::parse_str(text).expect("it is a module");
             assert!(made == bytes, "the text has changed: assemble it anew");

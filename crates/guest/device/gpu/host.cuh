@@ -1,0 +1,25 @@
+// What the host asks of channels, as tasks.
+
+// arg: the address of what is asked. Reports the answer, one more than it is: a report of 0 is none.
+static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevProcessTable& table) {
+  const DevHostOp* o = (const DevHostOp*)t.arg();
+  u8* message = (u8*)(o + 1);
+  DevWorld* world = table.world;
+  // The host has copied to it since this multiprocessor may have read it.
+  ew::fence(ew::acq_rel, ew::gpu);
+  const u32 operation = __ldcg(&o->operation), number = __ldcg(&o->channel), side = __ldcg(&o->side), bytes = __ldcg(&o->bytes);
+  u32 result = 0;
+  if (operation == HOST_OPEN) result = channel::open(world, side, bytes);
+  if (operation == HOST_KEEP) channel::keep(world, number, side, bytes);
+  if (operation == HOST_CLOSE) channel::close(world, number, side);
+  if (operation == HOST_SEND) result = channel::send(world, number, channel::HOST, false, message, bytes);
+  if (operation == HOST_RECEIVE) result = channel::receive(world, number, channel::HOST, false, message, MESSAGE_BYTES);
+  // Whoever copies from it has heard of the end of this task, which releases.
+  t.report_add((u64)result + 1);
+}
+
+// Opens the group of the tasks that processes submit: its own, whose count of one it leaves behind.
+static __device__ __forceinline__ void process_anchor(ew::Lane& t, const DevProcessTable& table) {
+  ew::add(&everwarp_tables.groups[t.task.group].pending, 1, ew::relaxed, ew::gpu);
+  ew::store(&table.world->group, t.task.group, ew::release, ew::gpu);
+}

@@ -1,0 +1,61 @@
+// How a process goes on that another one has woken, on the GPU alone.
+
+namespace process {
+
+// One lane, from the middle of its task: gives the engine a task, which another warp may begin before this one's
+// ends. What a task spawns stays with its warp until the whole batch has ended, and some process of the batch may
+// run for hours; so this one goes to a warp that is idle, or to where warps look that run out of work.
+//
+// The count of the group is raised before anybody can see the task: both ways of handing it on release.
+__device__ __noinline__ void post(const DevWorld* world, u32 head, u64 arg) {
+  const DevEngine& e = everwarp_tables;
+  const DevTask task{head, world->group, arg};
+  ew::add(&e.groups[task.group].pending, 1, ew::relaxed, ew::gpu);
+  if (ew::load(&e.grid->idle_warps, ew::relaxed, ew::gpu) != 0) {
+    const u32 words = e.bit_words, random = ew::Worker::here().random(), turn = random >> 12 & 31;
+    for (u32 k = 0; k < words; k++) {
+      u32* bits = &e.idle_warp_bits[(random + k) % words];
+      const u32 word = ew::load(bits, ew::relaxed, ew::gpu);
+      if (word == 0) continue;
+      const u32 bit = (__ffs(__funnelshift_r(word, word, turn)) - 1 + turn) & 31;
+      if ((ew::fetch_and(bits, ~(1u << bit), ew::acquire, ew::gpu) >> bit & 1) == 0) continue;
+      ew::add(&e.grid->idle_warps, ~0u, ew::relaxed, ew::gpu);
+      DevInbox& inbox = e.inboxes[(random + k) % words * 32 + bit];
+      ew::store_task(&inbox.task, task, ew::relaxed, ew::gpu);
+      ew::store(&inbox.chunk, (u64)INBOX_TASK, ew::release, ew::gpu);
+      return;
+    }
+  }
+  // A chunk for one task. There are more chunks than such tasks can be under way: one for each place and a start.
+  u32 id;
+  while ((id = ew::shard_pop(e, SHARDS_CHUNKS, e.chunk_next, &e.grid->fresh_chunks, e.chunk_limit)) == ew::NONE) {
+    __nanosleep(1000);
+  }
+  const u32 priority = ew::priority_of(head);
+  ew::store_task(&e.chunks[id * CHUNK_TASKS], task, ew::relaxed, ew::gpu);
+  ew::store(&e.chunk_count[id], 1, ew::relaxed, ew::gpu);
+  const ew::Class c = ew::Class::warps(e);
+  ew::stack_push(&c.overflow[priority], e.chunk_next, id);
+  c.counted(priority, 1);
+}
+
+__device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { return world->kin + place; }
+__device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }
+
+// What a process waits for may have come. It need not be waiting, or be the same process as before: whoever is
+// woken looks again.
+__device__ __noinline__ void wake(const DevWorld* world, u32 place) {
+  const DevKin* k = kin(world, place);
+  const DevModule& m = world->modules[__ldcg(&k->module)];
+  const u32 slot = __ldcg(&k->slot);
+  DevProcess* p = at(*m.table, slot);
+  while (true) {
+    // Pairs with the release of `park`; and whoever goes on with it sees why.
+    if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) {
+      return post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
+    }
+    if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return;
+  }
+}
+
+}  // namespace process

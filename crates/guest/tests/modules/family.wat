@@ -1,0 +1,113 @@
+;; What its second argument says: see the functions.
+(module
+  (import "everwarp:gpu" "channel" (func $channel (param i32 i32 i32) (result i32)))
+  (import "everwarp:gpu" "receive" (func $receive (param i32 i32 i32) (result i32)))
+  (import "everwarp:gpu" "send" (func $send (param i32 i32 i32) (result i32)))
+  (import "everwarp:gpu" "close" (func $close (param i32) (result i32)))
+  (import "everwarp:gpu" "spawn" (func $spawn (param i32 i32 i32 i32 i32 i32) (result i64)))
+  (import "everwarp:gpu" "wait" (func $wait (param i64 i32) (result i32)))
+  (import "everwarp:gpu" "kill" (func $kill (param i64) (result i32)))
+  (import "everwarp:gpu" "instance" (func $instance (result i32)))
+  (import "wasi_snapshot_preview1" "args_get" (func $args_get (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00")
+  (data (i32.const 128) "child\n")
+  (data (i32.const 144) "parent\n")
+  ;; The arguments at an offset of the above, and no ends.
+  (func $child (param $args i32) (result i64)
+    (call $spawn (i32.const 0) (i32.const 0) (local.get $args) (i32.const 4) (i32.const 0) (i32.const 0)))
+  (func $must (param $good i32) (if (i32.eqz (local.get $good)) (then unreachable)))
+  (func $print (param $at i32) (param $bytes i32)
+    (i32.store (i32.const 32) (local.get $at))
+    (i32.store (i32.const 36) (local.get $bytes))
+    (call $must (i32.eqz (call $write (i32.const 1) (i32.const 32) (i32.const 1) (i32.const 40)))))
+
+  ;; Sends 0 to 999 to a child, whose code is to be their sum's remainder by 1000.
+  (func $pair (local $n i32) (local $pid i64)
+    (call $must (i32.eqz (call $channel (i32.const 2) (i32.const 8) (i32.const 0))))
+    (local.set $pid (call $spawn (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 4) (i32.const 4) (i32.const 1)))
+    (call $must (i64.gt_s (local.get $pid) (i64.const 0)))
+    (call $must (i32.eqz (call $close (i32.load (i32.const 4)))))
+    (loop $more
+      (i32.store (i32.const 16) (local.get $n))
+      (call $must (i32.eqz (call $send (i32.load (i32.const 0)) (i32.const 16) (i32.const 4))))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000))))
+    (call $must (i32.eqz (call $close (i32.load (i32.const 0)))))
+    (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
+    ;; It has been waited for.
+    (call $must (i32.eq (call $wait (local.get $pid) (i32.const 24)) (i32.const -8)))
+    (call $must (i32.eqz (i32.load (i32.const 8))))
+    (call $exit (i32.load (i32.const 12))))
+  (func $sum (local $n i32) (local $sum i32)
+    (block $closed
+      (loop $more
+        (local.set $n (call $receive (i32.const 0) (i32.const 16) (i32.const 8)))
+        (br_if $closed (i32.eq (local.get $n) (i32.const -1)))
+        (call $must (i32.eq (local.get $n) (i32.const 4)))
+        (local.set $sum (i32.add (local.get $sum) (i32.load (i32.const 16))))
+        (br $more)))
+    (call $exit (i32.rem_u (local.get $sum) (i32.const 1000))))
+
+  ;; Spawns itself until it is refused, and then waits for what never comes.
+  (func $bomb (local $pid i64)
+    (loop $more
+      (local.set $pid (call $child (i32.const 68)))
+      (br_if $more (i64.gt_s (local.get $pid) (i64.const 0))))
+    (call $must (i64.eq (local.get $pid) (i64.const -6)))
+    (call $forever))
+  (func $forever
+    (call $must (i32.eqz (call $channel (i32.const 1) (i32.const 8) (i32.const 0))))
+    (drop (call $receive (i32.load (i32.const 4)) (i32.const 16) (i32.const 8)))
+    unreachable)
+
+  ;; A thousand children, one after the other.
+  (func $series (local $n i32)
+    (loop $more
+      (call $must (i32.eqz (call $wait (call $child (i32.const 72)) (i32.const 8))))
+      (call $must (i32.eqz (i32.load (i32.const 8))))
+      ;; A child is told which one it is.
+      (call $must (i32.eq (i32.load (i32.const 12)) (local.get $n)))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
+
+  ;; Children that loop and children that wait are killed.
+  (func $killer (local $pid i64)
+    (local.set $pid (call $child (i32.const 76)))
+    (call $must (i32.eqz (call $kill (local.get $pid))))
+    (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
+    (call $must (i32.eq (i32.load (i32.const 8)) (i32.const 2)))
+    (local.set $pid (call $child (i32.const 80)))
+    (call $must (i32.eqz (call $kill (local.get $pid))))
+    (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
+    (call $must (i32.eq (i32.load (i32.const 8)) (i32.const 2)))
+    (call $must (i32.eq (call $kill (local.get $pid)) (i32.const -8))))
+  (func $hang (loop $more (br $more)))
+
+  ;; Three children print, and nobody waits for them but the end.
+  (func $printer (local $n i32)
+    (loop $more
+      (call $must (i32.eqz (call $wait (call $child (i32.const 84)) (i32.const 8))))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 3))))
+    (call $print (i32.const 144) (i32.const 7)))
+
+  ;; Leaves children behind that would live for ever.
+  (func $orphans
+    (call $must (i64.gt_s (call $child (i32.const 76)) (i64.const 0)))
+    (call $must (i64.gt_s (call $child (i32.const 80)) (i64.const 0)))
+    (call $must (i64.gt_s (call $child (i32.const 68)) (i64.const 0))))
+
+  (func (export "_start") (local $mode i32)
+    (drop (call $args_get (i32.const 256) (i32.const 512)))
+    (local.set $mode (i32.load8_u (i32.load (i32.const 260))))
+    (if (i32.eq (local.get $mode) (i32.const 112 (; p ;))) (then (call $pair)))
+    (if (i32.eq (local.get $mode) (i32.const 99 (; c ;))) (then (call $sum)))
+    (if (i32.eq (local.get $mode) (i32.const 98 (; b ;))) (then (call $bomb)))
+    (if (i32.eq (local.get $mode) (i32.const 115 (; s ;))) (then (call $series)))
+    (if (i32.eq (local.get $mode) (i32.const 101 (; e ;))) (then (call $exit (call $instance))))
+    (if (i32.eq (local.get $mode) (i32.const 107 (; k ;))) (then (call $killer)))
+    (if (i32.eq (local.get $mode) (i32.const 104 (; h ;))) (then (call $hang)))
+    (if (i32.eq (local.get $mode) (i32.const 119 (; w ;))) (then (call $forever)))
+    (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer)))
+    (if (i32.eq (local.get $mode) (i32.const 113 (; q ;))) (then (call $print (i32.const 128) (i32.const 6))))
+    (if (i32.eq (local.get $mode) (i32.const 120 (; x ;))) (then (call $orphans)))))

@@ -1,0 +1,106 @@
+//! Ends of channels. An end is closed when its value is dropped.
+
+use crate::error::{Error, answer};
+use crate::raw;
+
+/// What is an end of a channel, to be given to a child, which gets an end of its own.
+pub trait End {
+    /// Its handle.
+    fn handle(&self) -> u32;
+}
+
+/// An end to send to.
+#[derive(Debug)]
+pub struct Sender(u32);
+
+/// An end to receive from.
+#[derive(Debug)]
+pub struct Receiver(u32);
+
+/// A channel of up to `capacity` messages of up to `bytes` bytes each.
+///
+/// # Errors
+/// [`Error::Size`] or [`Error::Limit`].
+pub fn channel(capacity: u32, bytes: u32) -> Result<(Sender, Receiver), Error> {
+    let mut ends = [0; 2];
+    // SAFETY: the array is valid for a write.
+    answer(unsafe { raw::channel(capacity, bytes, &mut ends) })?;
+    Ok((Sender(ends[0]), Receiver(ends[1])))
+}
+
+impl Sender {
+    /// The end that this process was given as the `number`-th, from 0, which must be one to send to. Whoever calls
+    /// this twice has two values that close the same end.
+    pub fn given(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Sends a message, and waits while the channel is full.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if nobody can receive it, or [`Error::Size`].
+    pub fn send(&self, message: &[u8]) -> Result<(), Error> {
+        // SAFETY: the slice is valid for reads.
+        answer(unsafe { raw::send(self.0, message.as_ptr(), message.len()) }).map(drop)
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Again`] if there is none.
+    pub fn try_send(&self, message: &[u8]) -> Result<(), Error> {
+        // SAFETY: the slice is valid for reads.
+        answer(unsafe { raw::try_send(self.0, message.as_ptr(), message.len()) }).map(drop)
+    }
+}
+
+impl Receiver {
+    /// The end that this process was given as the `number`-th, from 0, which must be one to receive from. Whoever
+    /// calls this twice has two values that close the same end.
+    pub fn given(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Receives a message, and waits for one: how long it is.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if there is none and nobody can send one; [`Error::Size`] if the next one does not fit,
+    /// which then stays.
+    pub fn receive(&self, to: &mut [u8]) -> Result<usize, Error> {
+        // SAFETY: the slice is valid for writes.
+        answer(unsafe { raw::receive(self.0, to.as_mut_ptr(), to.len()) }).map(|n| n as usize)
+    }
+
+    /// Receives a message if there is one.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Again`] if there is none.
+    pub fn try_receive(&self, to: &mut [u8]) -> Result<usize, Error> {
+        // SAFETY: the slice is valid for writes.
+        answer(unsafe { raw::try_receive(self.0, to.as_mut_ptr(), to.len()) }).map(|n| n as usize)
+    }
+}
+
+impl End for Sender {
+    fn handle(&self) -> u32 {
+        self.0
+    }
+}
+
+impl End for Receiver {
+    fn handle(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        raw::close(self.0);
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        raw::close(self.0);
+    }
+}
