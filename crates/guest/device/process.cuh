@@ -136,6 +136,21 @@ __device__ __noinline__ void tell(DevProcess* p) {
   c.post_last(HOSTCALL_EXIT);
 }
 
+// Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so it looks
+// how many are beside it, and returns if they are fewer than have begun here. They look when their fuel is a multiple
+// of the interval. What the fuel is beyond one is put aside, so that all look at the same time, as long as a slice
+// cannot use up the rest.
+__device__ __noinline__ void enter(const DevProcessTable& t, DevProcess* p, u32 entry) {
+  DevInstance* i = instance(p);
+  DevSuspension* s = (DevSuspension*)((u8*)i + t.suspension_at);
+  const i64 aside = i->fuel > 2 * SLICE_LOOKS * LOOK_INTERVAL ? i->fuel % LOOK_INTERVAL : 0;
+  i->fuel -= aside;
+  s->slice = SLICE_LOOKS;
+  s->mates = __popc(__activemask());
+  linked_enter(t.module, (u64)i, entry);
+  i->fuel += aside;
+}
+
 // What becomes of a process that has run for a while.
 enum class Then { ENDS, WAITS, GOES_ON };
 
@@ -150,8 +165,7 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   while (p->stage != STAGE_OUTPUT) {
-    ((DevSuspension*)((u8*)i + t.suspension_at))->slice = SLICE_LOOKS;
-    linked_enter(t.module, (u64)i, p->stage == STAGE_START ? t.start : t.entry);
+    enter(t, p, p->stage == STAGE_START ? t.start : t.entry);
     if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
     if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {

@@ -4,7 +4,8 @@
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
 use everwarp_wasm::{
-    CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, Trap, UNIT, UNIT_STRIDE,
+    CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, Trap, UNIT,
+    UNIT_STRIDE,
 };
 
 use crate::kin::{self, DevWorld};
@@ -82,7 +83,9 @@ dev_consts! {
     pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
     /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
     /// tens of thousands of rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
-    pub(crate) const SLICE_LOOKS = 2;
+    pub(crate) const SLICE_LOOKS = 32;
+    /// Units of fuel between two looks.
+    pub(crate) const LOOK_INTERVAL = KILL_INTERVAL as u32;
     /// No such function.
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.

@@ -93,7 +93,9 @@
 //! With [`CompileOptions::preempt`] an instance can be suspended at its safepoints as well. It looks at its
 //! `kill` word at the same moments as always, whenever its fuel reaches a multiple of [`KILL_INTERVAL`]: finds
 //! it there [`YIELD`], the call ends with `state` [`CallState::Preempted`]; any other number but 0 is a kill.
-//! And if the word is 0, it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
+//! If the word is 0, and fewer lanes of its warp are beside it than its [`DevSuspension`] says have begun together
+//! (`mates`), it is preempted, too: lanes that have parted run one after another until they return, and so they can
+//! begin together again. Otherwise it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
 //! none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills the two
 //! but who resumes the instance: the word with an exchange that compares, lest a kill be lost.
 //!
