@@ -368,7 +368,7 @@ impl Host {
         }
     }
 
-    /// Asks a process to end. It does so at its next look: within some ten thousand rounds of a loop, or when
+    /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when
     /// its call of the host is answered, which is at once for those that wait. One that has ended is left.
     ///
     /// # Errors
