@@ -50,6 +50,11 @@ impl World {
 
     /// Starts an engine of two threads with so many processes, and waits until two of them run.
     fn engine(&self, instances: u32) -> Engine {
+        self.engine_with(&["--engine", "cpu", "--size", "2"], instances)
+    }
+
+    /// Starts an engine with so many processes, and waits until two of them run.
+    fn engine_with(&self, options: &[&str], instances: u32) -> Engine {
         let module = self.0.path().join("loop.wasm");
         let bytes = wat::parse_str(LOOP).expect("the text is right");
         std::fs::write(&module, bytes).expect("the folder is writable");
@@ -58,7 +63,8 @@ impl World {
             instances.to_string(),
         );
         let mut child = self
-            .command(&["run", module, "--engine", "cpu", "--size", "2"])
+            .command(&["run", module])
+            .args(options)
             .args(["--instances", &instances])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -104,23 +110,23 @@ fn talk(socket: &Path, bytes: &[u8]) -> Value {
     serde_json::from_slice(&answer).expect("one object")
 }
 
-#[test]
-fn processes_are_listed_and_killed() {
+/// Of five processes so many run at once.
+fn list_and_kill(kind: &str, options: &[&str], running: usize) {
     let world = World::new();
     assert_eq!(world.ps(&[])["engines"], Value::Array(Vec::new()));
     let none = world.run(&["kill", "0.1"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(words(&none.stderr).contains("no engine runs"));
 
-    let engine = world.engine(5);
+    let engine = world.engine_with(options, 5);
     let number = engine.0.id().to_string();
     let listed = world.ps(&["--engine", &number]);
     let found = &listed["engines"][0];
     assert_eq!(found["os_pid"], engine.0.id());
-    assert_eq!(found["engine"], "cpu");
+    assert_eq!(found["engine"], kind);
     assert_eq!(
         (&found["running"], &found["waiting"]),
-        (&2.into(), &3.into())
+        (&running.into(), &(5 - running).into())
     );
     assert_eq!(
         (&found["ended"], &found["left_out"]),
@@ -131,14 +137,17 @@ fn processes_are_listed_and_killed() {
     for (n, row) in rows.iter().enumerate() {
         assert_eq!(row["pid"], format!("{n}.1"));
         assert_eq!(row["instance"], n);
-        let running = n < 2;
+        let running = n < running;
         let state = if running {
             "running"
         } else {
             "waiting for a place"
         };
         assert_eq!(row["state"], state);
-        assert_eq!(row["fuel_used"].as_u64().is_some_and(|f| f > 0), running);
+        // On a GPU it is known when the process is suspended for the first time.
+        if kind == "cpu" {
+            assert_eq!(row["fuel_used"].as_u64().is_some_and(|f| f > 0), running);
+        }
         assert_eq!(row["memory_bytes"].as_u64(), running.then_some(1 << 16));
     }
     let short = world.ps(&["--most", "1"]);
@@ -147,10 +156,9 @@ fn processes_are_listed_and_killed() {
     assert_eq!(short["processes"].as_array().map(Vec::len), Some(1));
     let shown = world.run(&["ps", "--most", "1"]);
     let shown = text(&shown.stdout);
-    assert!(
-        shown.contains("2 running, 3 waiting for a place, 0 ended"),
-        "{shown}"
-    );
+    let waiting = 5 - running;
+    let counts = format!("{running} running, {waiting} waiting for a place, 0 ended");
+    assert!(shown.contains(&counts), "{shown}");
     assert!(shown.contains("4 more are not shown"), "{shown}");
 
     for pid in ["0.1", "1.1", "2.1", "3.1", "4.1"] {
@@ -165,6 +173,20 @@ fn processes_are_listed_and_killed() {
     stderr.read_to_end(&mut told).expect("it has ended");
     assert!(text(&told).contains("5 killed"), "{}", text(&told));
     assert!(!world.socket(&engine).exists(), "it is removed at the end");
+}
+
+#[test]
+fn processes_are_listed_and_killed() {
+    list_and_kill("cpu", &["--engine", "cpu", "--size", "2"], 2);
+}
+
+#[test]
+fn processes_on_a_gpu_are_listed_and_killed() {
+    if !everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
+        eprintln!("skipped: there is no GPU");
+        return;
+    }
+    list_and_kill("cuda", &["--engine", "cuda"], 5);
 }
 
 #[test]

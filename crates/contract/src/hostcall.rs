@@ -84,6 +84,7 @@
 //! | `SOCK_ACCEPT`, `SOCK_RECV`, `SOCK_SEND`, `SOCK_SHUTDOWN` | fd | | | |
 //! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | the last of its standard output | | |
 //! | `ADOPT` | slot and generation of the process's first ancestor | | | |
+//! | `INTERRUPT` | slot and generation of the process that is to end | | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!
@@ -97,6 +98,9 @@
 //!
 //! `ADOPT` is the first call of a process that the host has not opened: it gets the streams and the directories that
 //! the ancestor named was opened with.
+//!
+//! `INTERRUPT` calls off what a process waits for, now and from now on, whose end its parent has asked for. It is not
+//! an error if the host does not know it: then it has asked for nothing yet.
 //!
 //! `OUTPUT` takes what a process has written to a standard stream and the device has collected. It goes where
 //! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now. What is
@@ -136,6 +140,8 @@ crate::dev_consts! {
     pub const HOSTCALL_OUTPUT = 3;
     /// A process that another one has spawned on the device.
     pub const HOSTCALL_ADOPT = 4;
+    /// A process that another one has spawned is to end.
+    pub const HOSTCALL_INTERRUPT = 5;
     /// `fd_advise`.
     pub const HOSTCALL_FD_ADVISE = 16;
     /// `fd_allocate`.

@@ -71,16 +71,24 @@ impl Copier {
         let (stream, staging) = &*lane;
         let rows = STAGING / width;
         for (i, part) in data.chunks(rows * width).enumerate() {
-            // SAFETY: all zero is a copy of nothing.
-            let mut copy: sys::CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
-            copy.srcMemoryType = Place::CU_MEMORYTYPE_HOST;
-            copy.srcHost = staging.host.cast();
-            copy.srcPitch = width;
-            copy.dstMemoryType = Place::CU_MEMORYTYPE_DEVICE;
-            copy.dstDevice = to + (i * rows) as u64 * stride;
-            copy.dstPitch = stride as usize;
-            copy.WidthInBytes = width;
-            copy.Height = part.len() / width;
+            let copy = sys::CUDA_MEMCPY2D {
+                srcXInBytes: 0,
+                srcY: 0,
+                srcMemoryType: Place::CU_MEMORYTYPE_HOST,
+                srcHost: staging.host.cast(),
+                srcDevice: 0,
+                srcArray: std::ptr::null_mut(),
+                srcPitch: width,
+                dstXInBytes: 0,
+                dstY: 0,
+                dstMemoryType: Place::CU_MEMORYTYPE_DEVICE,
+                dstHost: std::ptr::null_mut(),
+                dstDevice: to + (i * rows) as u64 * stride,
+                dstArray: std::ptr::null_mut(),
+                dstPitch: stride as usize,
+                WidthInBytes: width,
+                Height: part.len() / width,
+            };
             // SAFETY: the staging area is ours while the lock is held and as long as `part`; the caller vouches for
             // the destination.
             unsafe {

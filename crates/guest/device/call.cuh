@@ -17,18 +17,16 @@ __device__ void introduce(DevInstance* i);
 __device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
 
 // Takes an area, counted from 1, that is found in the first `looks` words of those that say which are free; 0 if
-// there is none.
-__device__ __noinline__ u32 take_area(u32 looks) {
+// there is none. Every place begins at an area of its own, so that neighbours do not contend for the same ones.
+__device__ __noinline__ u32 take_area(u32 place, u32 looks) {
   const u32 words = ring().area_count / 32;
-  u32 lane, at = ew::Worker::here().global;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  u32 at = place;
+  const u32 turn = place / words;
   for (u32 k = 0; k < min(looks, words); k++, at++) {
     u32* word = &ring().free[at % words];
-    // Lanes of a warp begin at different bits.
     u32 bits = ew::load(word, ew::relaxed, ew::gpu);
     while (bits != 0) {
-      const u32 turned = __funnelshift_r(bits, bits, lane);
-      const u32 bit = 1u << (__ffs(turned) - 1 + lane) % 32;
+      const u32 bit = 1u << (__ffs(__funnelshift_r(bits, bits, turn)) - 1 + turn) % 32;
       // Pairs with the release of who gave it back: the reply was read before the area is written again.
       if (ew::fetch_and(word, ~bit, ew::acquire, ew::gpu) & bit) return at % words * 32 + __ffs(bit);
       bits &= ~bit;
@@ -75,12 +73,13 @@ __device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
 }
 
 // Words that are looked at for an area by who can do without.
-constexpr u32 FEW_LOOKS = 4;
+constexpr u32 FEW_LOOKS = 8;
 
 // How a request is sent.
 constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
 constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
 constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
+constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
 
 __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
   constexpr u64 REST = ~0ull >> 1;
@@ -144,7 +143,7 @@ struct Call {
     }
     if (bytes <= HOSTCALL_INLINE_BYTES) return begin(p, 0);
     const bool must = least > HOSTCALL_INLINE_BYTES;
-    if (const u32 area = take_area(must ? ~0u : FEW_LOOKS)) return begin(p, area);
+    if (const u32 area = take_area((u32)p->pid, must ? ~0u : FEW_LOOKS)) return begin(p, area);
     if (!must) return begin(p, 0);
     begin(p, 0);
     send(p, SEND_LONG, HOSTCALL_NOP, 0, 0, 0, 0, 0, 0);
@@ -173,6 +172,10 @@ struct Call {
   // A call that may take as long as it likes.
   __device__ __forceinline__ void post_long(u32 call) const {
     send(p, SEND_LONG, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  // A call whose answer is waited for by `await`, whoever else calls.
+  __device__ __forceinline__ void post_here(u32 call) const {
+    send(p, SEND_HERE, call, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
   // The last one: nothing of the process may be touched afterwards, and nobody waits for the answer.
   __device__ __forceinline__ void post_last(u32 call) const {
@@ -244,17 +247,16 @@ __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
 
 __device__ __forceinline__ bool flush(const Call& c, u32& error) { return flush(c.i, error); }
 
-// The warp: takes the answers of parked processes of a table, from `first` on those that the bits of `which` name,
-// and brings long replies to where they are expected. One that has not parked yet looks for itself.
+// The warp: takes the answers of processes of a table, from `first` on those that the bits of `which` name, and
+// brings long replies to where they are expected. The warp has resumed them, so nobody else touches them: a process
+// may be woken twice, and who comes second must not write to the memory of one that has gone on.
 __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   DevProcess* p = at(t, first + lane);
   u32 bytes = 0, to = 0;
   u8* memory = nullptr;
   const u8* from = nullptr;
   bool woven = false;
-  // Pairs with the release of who parked.
-  if ((which >> lane & 1) != 0 && ew::load(&p->turn, ew::acquire, ew::gpu) == TURN_PARKED &&
-      (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
+  if ((which >> lane & 1) != 0 && (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
     const Answer a(p);
     if (a.status == p->call_sequence) {
       take(p, a);

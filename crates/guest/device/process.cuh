@@ -225,8 +225,8 @@ static __device__ __forceinline__ void process_again(ew::Lane& t, const DevProce
 // arg: a group of 32 places | which of them have been answered << 32.
 static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo() * START_PROCESSES, which = t.hi();
-  process::take_answers(table, first, which, t.lane);
   const bool goes_on = which >> t.lane & 1 && process::resume(process::at(table, first + t.lane));
+  process::take_answers(table, first, __ballot_sync(~0u, goes_on), t.lane);
   if (goes_on) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 

@@ -27,7 +27,7 @@ pub struct HostConfig {
     /// `everwarp:gpu` have theirs apart in any case, and so have those that are loaded later.
     pub interleaved: bool,
     /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), which take a slot for host calls
-    /// each and no other memory until then.
+    /// each and no other memory until then. With the others they are 2^20 at most.
     pub spare_places: u32,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,

@@ -306,7 +306,7 @@ impl Shared {
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
-                if self.world.is_some() {
+                if self.places[module].table.world.address() != 0 {
                     // It may wait for another process.
                     self.places[module].wake(&self.engine, &[(place, 0)])?;
                 }

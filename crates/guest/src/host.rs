@@ -121,7 +121,9 @@ impl Host {
         let world = world.transpose()?;
         let ears = Arc::new(Ears::default());
         let system = |what| move |source| StartError::System { what, source };
-        let service = Service::new(first + config.spare_places, streams, ears.clone());
+        // A place without a slot could not call the host.
+        let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first);
+        let service = Service::new(first + spare, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
         let shared = Shared::new(engine, loaded, places, service, world, state);
         let shared = Arc::new(shared);
@@ -142,7 +144,7 @@ impl Host {
                 common,
                 config: config.clone(),
                 next: first,
-                spare: config.spare_places,
+                spare,
             }),
         })
     }

@@ -19,6 +19,8 @@ use crate::program;
 
 /// Linear memory that a process may grow by where nobody has said how much.
 const GROWTH: u64 = 64 << 20;
+/// The same where there are places for processes that others spawn: each has its memory from the start.
+const GROWTH_OF_FAMILIES: u64 = 4 << 20;
 /// Bytes in which the frames of a suspended process are saved, at most. One that is suspended deeper ends with
 /// an exhausted stack.
 const SAVE_MOST: u64 = 64 << 10;
@@ -103,7 +105,11 @@ impl Places {
         let share = config.memory_budget / wanted.max(1);
         // As on the CPU engine, a limit covers the tables too.
         let tables = loaded.table_bytes();
-        let automatic = || needs + GROWTH.min(share.saturating_sub(needs + SAVE_MOST));
+        let growth = match children {
+            0 => GROWTH,
+            _ => GROWTH_OF_FAMILIES,
+        };
+        let automatic = || needs + growth.min(share.saturating_sub(needs + SAVE_MOST));
         let limit = config.memory.map(|limit| limit.saturating_sub(tables));
         let memory = limit.unwrap_or_else(automatic).min(most) / PAGE * PAGE;
         if memory < needs || config.memory.is_some_and(|limit| limit < needs + tables) {
@@ -152,7 +158,7 @@ impl Places {
             false => engine.buffer_uncleared(memory_bytes)?,
         };
         // Where others may wake or kill a process before it is ready, its record says that it does not wait.
-        let records = match children {
+        let records = match common.world.address() {
             0 => engine.buffer_uncleared(bytes(record_stride))?,
             _ => engine.buffer(bytes(record_stride))?,
         };

@@ -16,8 +16,8 @@ const WASI: &str = "wasi_snapshot_preview1";
 /// Why bytes are no program.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not a valid module of WebAssembly 2.0 (with vectors and extended constants, without external
-    /// references).
+    /// Not a valid module of WebAssembly 2.0 (with vectors, extended constants and tail calls, without
+    /// external references).
     #[error("the module is not valid at offset {offset:#x}: {message}")]
     Invalid {
         /// Where in the bytes.
@@ -85,6 +85,7 @@ struct Found {
 fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
     let features = WasmFeatures::WASM2
         .union(WasmFeatures::EXTENDED_CONST)
+        .union(WasmFeatures::TAIL_CALL)
         .difference(WasmFeatures::GC_TYPES);
     Validator::new_with_features(features).validate_all(bytes)?;
     let mut found = Found::default();

@@ -1,6 +1,9 @@
 //! Processes that others have spawned on the device: the host hears of one when it first calls.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use everwarp_contract::hostcall::HOSTCALL_ADOPT;
 
 use crate::config::Config;
 use crate::errno::{Errno, Result};
@@ -9,6 +12,12 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::sink::lock;
 use crate::streams::Streams;
+
+/// The process that a request names beside the one that asks.
+fn named(request: &Request<'_>) -> Result<(u32, u32)> {
+    let number = |k: usize| u32::try_from(request.args[k]).map_err(|_| Errno::INVAL);
+    Ok((number(0)?, number(1)?))
+}
 
 impl Process {
     /// A process with this one's streams and directories. Its input is at the end: two that read one stream would
@@ -30,15 +39,40 @@ impl Process {
 }
 
 impl Service {
+    /// What processes ask for that others have spawned, or for them.
+    pub(crate) fn of_families(&self, request: &Request<'_>) -> Result {
+        match request.kind() {
+            HOSTCALL_ADOPT => self.adopt(request),
+            _ => self.interrupt_child(request),
+        }
+    }
+
+    /// Calls off what a child waits for, or will wait for once it is known.
+    fn interrupt_child(&self, request: &Request<'_>) -> Result {
+        let (slot, generation) = named(request)?;
+        let there = lock(self.slot(slot).ok_or(Errno::SRCH)?);
+        if there.generation() == Some(generation) {
+            drop(there);
+            self.interrupt(slot, generation);
+        } else {
+            // Under the slot's lock: it is not opened meanwhile. An older one of the slot has ended.
+            lock(&self.doomed).insert(slot, generation);
+        }
+        Ok(())
+    }
+
     /// Opens the process that asks, as a child of the one that it names.
-    pub(crate) fn adopt(&self, request: &Request<'_>) -> Result {
-        let number = |k: usize| u32::try_from(request.args[k]).map_err(|_| Errno::INVAL);
-        let ancestor = self.process(number(0)?, number(1)?)?;
+    fn adopt(&self, request: &Request<'_>) -> Result {
+        let (slot, generation) = named(request)?;
+        let ancestor = self.process(slot, generation)?;
         let child = ancestor.child(request.process, request.generation, self.streams())?;
         let mut place = lock(self.slot(request.process).ok_or(Errno::SRCH)?);
         if place.generation().is_some() {
             return Err(Errno::EXIST);
         }
+        let doomed = lock(&self.doomed).remove(&request.process);
+        let ends = doomed == Some(request.generation);
+        child.ended.store(ends, SeqCst);
         *place = Slot::Open(Arc::new(child));
         Ok(())
     }

@@ -254,9 +254,9 @@ impl Submissions {
         }
     }
 
-    /// Copies the next entry, if all of it is there.
-    fn copy(&self) -> Option<hostcall::Request> {
-        let (at, lap) = (self.queue.slot(self.head), self.queue.lap(self.head));
+    /// Copies the entry of an index, if all of it is there.
+    fn copy(&self, index: u32) -> Option<hostcall::Request> {
+        let (at, lap) = (self.queue.slot(index), self.queue.lap(index));
         let mut words = [0; 8];
         for piece in 0..4 {
             // Partner: the device's fence before the entry, if it sent a payload. A piece arrives whole, so its
@@ -273,12 +273,17 @@ impl Submissions {
 
     /// Whether the device has not written the next entry.
     pub(crate) fn is_empty(&self) -> bool {
-        self.copy().is_none()
+        self.copy(self.head).is_none()
+    }
+
+    /// Whether the device has written the entry that comes `ahead` others behind the next.
+    pub(crate) fn is_behind(&self, ahead: u32) -> bool {
+        ahead < self.queue.capacity() && self.copy(self.head.wrapping_add(ahead)).is_some()
     }
 
     /// The next entry, if the device has written it.
     pub(crate) fn next(&mut self) -> Option<Entry> {
-        let request = self.copy()?;
+        let request = self.copy(self.head)?;
         self.head = self.head.wrapping_add(1);
         let slot = request.slot;
         // Nobody else sets it, so a look and a store do.

@@ -93,6 +93,10 @@ type Job = (Ticket, Head);
 /// Requests that a thread serves before it wakes anybody or hands anything on. A wake is a task for the GPU, and
 /// many together cost less.
 const BATCH: usize = 128;
+/// The same where the queue is long.
+const BATCH_MOST: usize = 512;
+/// Entries from which on a queue is long.
+const LONG: u32 = 1024;
 
 impl Hands {
     fn new(service: &Arc<Service>, answers: &Arc<Answers>) -> Self {
@@ -224,7 +228,10 @@ impl Poller {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
                 taken += 1;
-                if taken.is_multiple_of(BATCH) {
+                // With a long queue those who wake together are better sorted when there are more of them.
+                if taken.is_multiple_of(BATCH)
+                    && !(self.hands.woken.len() < BATCH_MOST && self.submissions.is_behind(LONG))
+                {
                     self.hand_on();
                 }
                 continue;

@@ -1,5 +1,6 @@
 //! What the host keeps of all processes, and what it does for them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
@@ -102,6 +103,8 @@ pub struct Service {
     openings: Arc<Openings>,
     waiter: Option<JoinHandle<()>>,
     pub(crate) counters: Arc<Counters>,
+    /// Processes that are to end and that the host does not know yet, by slot.
+    pub(crate) doomed: Mutex<HashMap<u32, u32>>,
 }
 
 impl Service {
@@ -129,6 +132,7 @@ impl Service {
             openings: Openings::new(),
             waiter: Some(waiter),
             counters: Arc::default(),
+            doomed: Mutex::default(),
         })
     }
 
@@ -324,8 +328,11 @@ impl Service {
     /// Serves a request and tells nobody of an end.
     pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
         reply.clear();
-        if request.kind() == call::HOSTCALL_ADOPT {
-            reply.set(self.adopt(request));
+        if matches!(
+            request.kind(),
+            call::HOSTCALL_ADOPT | call::HOSTCALL_INTERRUPT
+        ) {
+            reply.set(self.of_families(request));
             return Served::Answered;
         }
         let known = if request.payload.len() > request.room.min(DATA_BYTES) {

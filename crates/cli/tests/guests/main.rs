@@ -1,5 +1,6 @@
 //! The example guests, run and compiled by the command from end to end.
 
+mod channels;
 mod forth;
 mod given;
 mod hashes;
@@ -13,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// Their names, which are those of the modules too.
-const GUESTS: [&str; 6] = ["forth", "hashes", "hello", "json", "pi", "words"];
+const GUESTS: [&str; 8] = [
+    "forth", "hashes", "hello", "json", "kv", "pi", "pipeline", "words",
+];
 
 /// The folder with their sources.
 fn folder() -> PathBuf {

@@ -9,6 +9,7 @@
 //! Where the orders are what is at stake, the twin takes them as fields, so that a test can weaken one and
 //! show that the model fails: a check that cannot fail proves nothing.
 
+mod channel;
 mod deque;
 mod finish;
 mod idle;

@@ -28,8 +28,8 @@ template <class F>
 __device__ __forceinline__ void locked(DevChannel& c, F f) {
   u32 wait = 32;
   for (bool done = false; !done;) {
-    // Acquire and release: what is behind the lock moves between multiprocessors with it.
-    if (ew::exchange(&c.lock, 1, ew::acquire, ew::gpu) == 0) {
+    // Acquire, and release below: what is behind the lock moves between multiprocessors with it.
+    if (ew::compare_exchange(&c.lock, 0, 1, ew::acquire, ew::gpu) == 0) {
       f();
       ew::store(&c.lock, 0, ew::release, ew::gpu);
       done = true;

@@ -99,7 +99,7 @@ __device__ __noinline__ wasi::Errno send(DevInstance* i, i64 fuel, u32 handle, u
   const bool may_wait = waits && !killed(i);
   const u32 result = channel::send(p->table->world, channel::number_of(end), (u32)p->pid, may_wait, m.base + at, length);
   if (result == GPU_AGAIN && may_wait) PARK;
-  return {wasi::after(i, fuel), result, 0};
+  return {wasi::unless_killed(i, fuel), result, 0};
 }
 
 __device__ __noinline__ wasi::Errno receive(DevInstance* i, i64 fuel, u32 handle, u32 at, u32 length, bool waits) {
@@ -111,7 +111,7 @@ __device__ __noinline__ wasi::Errno receive(DevInstance* i, i64 fuel, u32 handle
   const bool may_wait = waits && !killed(i);
   const u32 result = channel::receive(p->table->world, channel::number_of(end), (u32)p->pid, may_wait, m.base + at, length);
   if (result == GPU_AGAIN && may_wait) PARK;
-  return {wasi::after(i, fuel), result, 0};
+  return {wasi::unless_killed(i, fuel), result, 0};
 }
 
 }  // namespace peers
@@ -198,19 +198,19 @@ GPU(wasi::Errno, wait, u64 pid, u32 to) {
   if (entry == CHILDREN) return {fuel, GPU_PROCESS, 0};
   process::Ended ended;
   if (!process::reap(p->table->world, k, entry, ended)) {
-    if (peers::killed(i)) return {wasi::after(i, fuel), 0, 0};
+    if (peers::killed(i)) return {wasi::unless_killed(i, fuel), 0, 0};
     PARK;
   }
   m.word(to) = ended.status;
   m.word(to + 4) = ended.code;
   // What the child has left comes back, where there is a limit.
   if (fuel < peers::ENDLESS && ended.fuel > 0) fuel += ended.fuel;
-  return {wasi::after(i, fuel), peers::OK, 0};
+  return {wasi::unless_killed(i, fuel), peers::OK, 0};
 }
 GPU(wasi::Errno, kill, u64 pid) {
   DevProcess* p = process::of(i);
   const u32 entry = peers::child_entry(process::kin(p), pid);
   if (entry == CHILDREN) return {fuel, GPU_PROCESS, 0};
-  process::kill_child(p->table->world, (u32)pid);
+  process::kill_child(p, pid);
   return {fuel, peers::OK, 0};
 }

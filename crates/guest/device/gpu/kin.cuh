@@ -36,8 +36,10 @@ __device__ __forceinline__ void give_place(const DevWorld* world, const DevModul
   ew::stack_push(m.free + blockIdx.x % FREE_STACKS * FREE_STRIDE, world->place_links, place);
 }
 
-// Asks for the end of a child.
-__device__ __noinline__ void kill_child(const DevWorld* world, u32 place) {
+// Asks for the end of a child. What it waits for may be the host, which does not look at these words.
+__device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
+  const DevWorld* world = p->table->world;
+  const u32 place = (u32)pid;
   const DevKin* k = kin(world, place);
   const DevProcessTable& t = *world->modules[__ldcg(&k->module)].table;
   const u32 slot = __ldcg(&k->slot);
@@ -46,6 +48,7 @@ __device__ __noinline__ void kill_child(const DevWorld* world, u32 place) {
   ew::fence(ew::acq_rel, ew::sys);
   ew::store(&instance(at(t, slot))->kill, 1, ew::relaxed, ew::sys);
   wake(world, place);
+  tell_of(p, HOSTCALL_INTERRUPT, pid);
 }
 
 // Takes the status of the child of entry `entry`, if it has ended: then its place is free. Otherwise its end will
@@ -82,7 +85,7 @@ __device__ __noinline__ bool retire(DevProcess* p) {
       if (end != 0) channel::close(world, channel::number_of(end), channel::side_of(end));
     }
     for (u32 c = 0; c < CHILDREN; c++) {
-      if (k->children[c] != 0) kill_child(world, (u32)k->children[c]);
+      if (k->children[c] != 0) kill_child(p, k->children[c]);
     }
   }
   Ended ended;

@@ -20,15 +20,21 @@ struct Nothing {
   i64 fuel;
 };
 
-// The process was killed while it called the host, or before: it ends here rather than at its next safepoint.
-__device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
-  const DevProcess* p = process::of(i);
-  const u32 killed = p->waits == WAITS_HERE ? p->killed : ew::load(&i->kill, ew::relaxed, ew::sys);
+// The fuel to go on with. A process that has been killed ends here rather than at its next safepoint.
+__device__ __forceinline__ i64 unless_killed(DevInstance* i, i64 fuel, u32 killed) {
   if (killed == 0) return fuel;
   i->trap = TRAP_KILLED;
   i->trap_function = i->trap_offset = 0;
   i->fuel = fuel;
   return -1;
+}
+__device__ __noinline__ i64 unless_killed(DevInstance* i, i64 fuel) {
+  return unless_killed(i, fuel, ew::load(&i->kill, ew::relaxed, ew::sys));
+}
+// After a call of the host: who waited for it on the spot has asked meanwhile.
+__device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
+  const DevProcess* p = process::of(i);
+  return p->waits == WAITS_HERE ? unless_killed(i, fuel, p->killed) : unless_killed(i, fuel);
 }
 
 }  // namespace wasi

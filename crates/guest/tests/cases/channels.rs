@@ -162,6 +162,61 @@ pub(super) fn output_of_children(host: &Host) -> Result<(), Failed> {
     )
 }
 
+/// Processes that share both channels are killed while messages are on their way: each comes back once or was taken
+/// by one that died, and the last one's death closes both.
+pub(super) fn closing_races(host: &Host) -> Result<(), Failed> {
+    for round in 0..20 {
+        let (requests, from) = host.channel(4, 8)?;
+        let (to, answers) = host.channel(4, 8)?;
+        let config = Config {
+            ends: vec![from.end(), to.end()],
+            ..config(&[])
+        };
+        let pids = host.spawn_many(number("echo"), &config, 40)?;
+        drop((config, from, to));
+        let mut seen = [false; 250];
+        let mut take = |message: Vec<u8>| {
+            let n = usize::from(message[0]) - 1;
+            match std::mem::replace(&mut seen[n], true) {
+                true => Err(Failed::from(format!("round {round}: {n} came twice"))),
+                false => Ok(()),
+            }
+        };
+        let mut alive = pids.iter();
+        for n in 0..250u8 {
+            loop {
+                match requests.try_send(&[n; 8]) {
+                    Err(ChannelError::Again) => {}
+                    Err(ChannelError::Closed) if alive.len() == 0 => break,
+                    sent => break sent?,
+                }
+                if let Ok(message) = answers.try_receive() {
+                    take(message)?;
+                }
+            }
+            if n % 6 == 5
+                && let Some(pid) = alive.next()
+            {
+                host.kill(*pid)?;
+            }
+        }
+        for pid in alive {
+            host.kill(*pid)?;
+        }
+        for pid in pids {
+            same(wait(host, pid)?.reason, Reason::Killed)?;
+        }
+        loop {
+            match answers.try_receive() {
+                Ok(message) => take(message)?,
+                Err(closed) => break same(closed, ChannelError::Closed)?,
+            }
+        }
+        same(requests.try_send(b"late"), Err(ChannelError::Closed))?;
+    }
+    Ok(())
+}
+
 /// The guests that use them, with what they print on the CPU engine.
 pub(super) fn guests(host: &Host) -> Result<(), Failed> {
     let pipeline = "1229 primes below 10000, sum 5736396\nthree processes ended\n";

@@ -76,6 +76,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("ends_in_the_queue", channels::ends_in_the_queue),
     ("forged", channels::forged),
     ("pairs", channels::pairs),
+    ("closing_races", channels::closing_races),
     ("killed_children", channels::killed_children),
     ("output_of_children", channels::output_of_children),
     ("children", channels::children),

@@ -11,8 +11,9 @@
   (import "wasi_snapshot_preview1" "args_get" (func $args_get (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
-  (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00")
+  (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00m\00z\00")
   (data (i32.const 128) "child\n")
   (data (i32.const 144) "parent\n")
   ;; The arguments at an offset of the above, and no ends.
@@ -71,17 +72,26 @@
       (call $must (i32.eq (i32.load (i32.const 12)) (local.get $n)))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
 
-  ;; Children that loop and children that wait are killed.
-  (func $killer (local $pid i64)
-    (local.set $pid (call $child (i32.const 76)))
-    (call $must (i32.eqz (call $kill (local.get $pid))))
-    (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
-    (call $must (i32.eq (i32.load (i32.const 8)) (i32.const 2)))
-    (local.set $pid (call $child (i32.const 80)))
+  ;; Children that loop, that wait for a message and that sleep are killed, at once and after a while.
+  (func $killed (param $args i32) (param $after i32) (local $pid i64)
+    (local.set $pid (call $child (local.get $args)))
+    (loop $later
+      (br_if $later (i32.ge_s (local.tee $after (i32.sub (local.get $after) (i32.const 1))) (i32.const 0))))
     (call $must (i32.eqz (call $kill (local.get $pid))))
     (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
     (call $must (i32.eq (i32.load (i32.const 8)) (i32.const 2)))
     (call $must (i32.eq (call $kill (local.get $pid)) (i32.const -8))))
+  (func $killer (local $after i32)
+    (loop $each
+      (call $killed (i32.const 76) (local.get $after))
+      (call $killed (i32.const 80) (local.get $after))
+      (call $killed (i32.const 88) (local.get $after))
+      (br_if $each (i32.lt_u (local.tee $after (i32.add (local.get $after) (i32.const 1500))) (i32.const 12000)))))
+  (func $sleep
+    (i32.store (i32.const 1040) (i32.const 1))
+    (i64.store (i32.const 1048) (i64.const 3600000000000))
+    (drop (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 8)))
+    unreachable)
   (func $hang (loop $more (br $more)))
 
   ;; Three children print, and nobody waits for them but the end.
@@ -95,6 +105,7 @@
   (func $orphans
     (call $must (i64.gt_s (call $child (i32.const 76)) (i64.const 0)))
     (call $must (i64.gt_s (call $child (i32.const 80)) (i64.const 0)))
+    (call $must (i64.gt_s (call $child (i32.const 88)) (i64.const 0)))
     (call $must (i64.gt_s (call $child (i32.const 68)) (i64.const 0))))
 
   (func (export "_start") (local $mode i32)
@@ -108,6 +119,7 @@
     (if (i32.eq (local.get $mode) (i32.const 107 (; k ;))) (then (call $killer)))
     (if (i32.eq (local.get $mode) (i32.const 104 (; h ;))) (then (call $hang)))
     (if (i32.eq (local.get $mode) (i32.const 119 (; w ;))) (then (call $forever)))
+    (if (i32.eq (local.get $mode) (i32.const 122 (; z ;))) (then (call $sleep)))
     (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer)))
     (if (i32.eq (local.get $mode) (i32.const 113 (; q ;))) (then (call $print (i32.const 128) (i32.const 6))))
     (if (i32.eq (local.get $mode) (i32.const 120 (; x ;))) (then (call $orphans)))))

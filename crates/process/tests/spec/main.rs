@@ -9,6 +9,7 @@ mod files;
 mod run;
 mod values;
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -44,12 +45,15 @@ fn all_files() {
         std::fs::write(&path, &table).expect("the table can be written");
     }
     let stated = std::fs::read_to_string(&path).expect("the table is there");
-    let lines: Vec<_> = stated.lines().collect();
-    let differing: Vec<_> = (table.lines().enumerate())
-        .filter(|(n, line)| lines.get(*n) != Some(line))
-        .collect();
+    let only_in = |one: &str, other: &str| -> Vec<String> {
+        let other: HashSet<_> = other.lines().collect();
+        let lines = one.lines().filter(|line| !other.contains(line));
+        lines.map(str::to_owned).collect()
+    };
     assert!(
-        differing.is_empty() && table.lines().count() == lines.len(),
-        "what holds or is supported has changed; see BLESS: {differing:#?}"
+        table == stated,
+        "what holds or is supported has changed; see BLESS\nfound: {:#?}\nstated: {:#?}",
+        only_in(&table, &stated),
+        only_in(&stated, &table)
     );
 }

@@ -1,0 +1,88 @@
+//! Modules, and what they are called with.
+
+use arbitrary::Unstructured;
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use wasm_smith::{Config, Module};
+
+/// Rounds of loops and calls that all calls of an instance have together; then each loop and each call traps. Less
+/// than the depth that calls may have, which the two count differently.
+const ROUNDS: u32 = 300;
+/// Bytes that a module is made from.
+const ENTROPY: usize = 32 << 10;
+/// How often each function is called.
+const CALLS: usize = 2;
+
+/// What the compiler supports, small enough to be looked at whole.
+fn config(random: &mut ChaCha8Rng) -> Config {
+    Config {
+        allow_start_export: true,
+        allow_floats: random.random_ratio(7, 8),
+        bulk_memory_enabled: true,
+        custom_page_sizes_enabled: false,
+        // What traps at once shows little of what is behind it.
+        disallow_traps: random.random_ratio(2, 3),
+        exceptions_enabled: false,
+        export_everything: true,
+        extended_const_enabled: false,
+        gc_enabled: false,
+        max_data_segments: 4,
+        max_element_segments: 4,
+        max_elements: 16,
+        max_funcs: 12,
+        max_globals: 12,
+        max_imports: 0,
+        max_instructions: random.random_range(20..400),
+        max_memories: 1,
+        max_memory32_bytes: 4 << 16,
+        max_nesting_depth: 8,
+        max_table_elements: 64,
+        max_tables: 2,
+        max_values: 6,
+        memory64_enabled: false,
+        memory_max_size_required: true,
+        min_funcs: 5,
+        multi_value_enabled: true,
+        reference_types_enabled: random.random_ratio(1, 16),
+        relaxed_simd_enabled: false,
+        shared_everything_threads_enabled: false,
+        simd_enabled: random.random_ratio(1, 3),
+        table_max_size_required: true,
+        tail_call_enabled: random.random_ratio(1, 4),
+        threads_enabled: false,
+        wide_arithmetic_enabled: false,
+        ..Config::default()
+    }
+}
+
+/// The module of a seed.
+pub(crate) fn module(seed: u64) -> Vec<u8> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let config = config(&mut random);
+    let mut bytes = vec![0; ENTROPY];
+    random.fill_bytes(&mut bytes);
+    let mut module = Module::new(config, &mut Unstructured::new(&bytes)).expect("there are bytes");
+    let bounded = module.ensure_termination(ROUNDS);
+    bounded.expect("no function body is given as bytes");
+    module.to_bytes()
+}
+
+/// A number that is often at some boundary, as one or two slots.
+pub(crate) fn number(random: &mut ChaCha8Rng) -> u64 {
+    let any = random.next_u64();
+    match random.random_range(0..6) {
+        0 => any,
+        1 => any % 64,
+        2 => 1u64 << (any % 64),
+        3 => (any % 16).wrapping_neg(),
+        4 => f64::from_bits(any).to_bits() & 0xfff0_0000_0000_0000,
+        _ => (any % 5) << 16,
+    }
+}
+
+/// The order in which functions are called: their numbers among those that are exported.
+pub(crate) fn order(seed: u64, functions: usize) -> (Vec<usize>, ChaCha8Rng) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+    let order = (0..functions * CALLS).map(|_| random.random_range(0..functions));
+    (order.collect(), random)
+}
