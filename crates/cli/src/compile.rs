@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everwarp_wasm::{CompileOptions, Compiled, Export, FunctionType, ImportKind, compile};
+use everwarp_interface::validate;
+use everwarp_wasm::{
+    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, compile,
+};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -57,10 +60,18 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let bytes = std::fs::read(&args.module).map_err(unreadable)?;
     let begin = Instant::now();
     let options = CompileOptions::default();
-    let compiled = compile(&bytes, &options).map_err(|source| CliError::Module {
+    let refused = |source| CliError::Module {
         path: args.module.clone(),
         source,
+    };
+    // What the compiler takes beyond this no engine runs.
+    validate(&bytes).map_err(|e| {
+        refused(CompileError::Invalid {
+            offset: e.offset,
+            message: e.message,
+        })
     })?;
+    let compiled = compile(&bytes, &options).map_err(refused)?;
     let compile_s = begin.elapsed().as_secs_f64();
     match (args.emit, &args.output) {
         (Some(Emit::Ptx), Some(path)) => {

@@ -7,10 +7,8 @@ use std::process::{Command, Output};
 const ADD: &[u8] =
     b"\0asm\x01\0\0\0\x01\x07\x01\x60\x02\x7f\x7f\x01\x7f\x03\x02\x01\0\x07\x07\x01\x03add\0\0\
 \x0a\x09\x01\x07\0\x20\0\x20\x01\x6a\x0b";
-/// A function with a vector constant.
-const VECTOR: &[u8] =
-    b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x0a\x17\x01\x15\0\xfd\x0c\
-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x1a\x0b";
+/// A shared memory of one page.
+const SHARED: &[u8] = b"\0asm\x01\0\0\0\x05\x04\x01\x03\x01\x01";
 
 fn compile(module: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
@@ -65,7 +63,7 @@ fn what_cannot_be_compiled_is_one_error_with_the_offset() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("none.ptx");
     for (name, bytes, says) in [
-        ("vector.wasm", VECTOR, "not supported"),
+        ("shared.wasm", SHARED, "threads must be enabled"),
         (
             "short.wasm",
             &ADD[..ADD.len() - 3],
@@ -98,4 +96,54 @@ fn what_cannot_be_compiled_is_one_error_with_the_offset() {
     let missing = compile(&folder.path().join("missing.wasm"), &[]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("missing.wasm"));
+}
+
+/// What the compiler for GPUs takes runs on the CPU engine, and what it refuses does not.
+#[test]
+fn both_engines_take_the_same_features() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, taken, items) in [
+        (
+            "vectors",
+            true,
+            "(func (drop (i8x16.swizzle (v128.const i64x2 1 2) (v128.const i64x2 3 4))))",
+        ),
+        ("tail calls", true, "(func (result i32) (return_call 0))"),
+        (
+            "extended constants",
+            true,
+            "(global i32 (i32.add (i32.const 1) (i32.const 2)))",
+        ),
+        (
+            "several tables",
+            true,
+            "(table 1 funcref) (table 2 funcref)",
+        ),
+        ("a shared memory", false, "(memory 1 1 shared)"),
+        (
+            "atomic instructions",
+            false,
+            "(memory 1) (func (drop (i32.atomic.load (i32.const 0))))",
+        ),
+        ("external references", false, "(func (param externref))"),
+        (
+            "relaxed vectors",
+            false,
+            "(func (param v128) (drop (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))",
+        ),
+        ("several memories", false, "(memory 1) (memory 1)"),
+        ("a memory of 64 bits", false, "(memory i64 1)"),
+        ("exceptions", false, "(tag)"),
+        ("structures", false, "(type (struct))"),
+    ] {
+        let module = format!("(module {items} (func (export \"_start\")))");
+        let bytes = wat::parse_str(&module).expect("it is WebAssembly");
+        let module = file(folder.path(), "module.wasm", &bytes);
+        let compiled = compile(&module, &[]);
+        assert_eq!(compiled.status.success(), taken, "the compiler: {name}");
+        let mut run = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        let run = run.arg("run").arg(&module).args(["--engine", "cpu"]);
+        let ran = run.output().expect("the command starts");
+        assert_eq!(ran.status.success(), taken, "the CPU engine: {name}");
+    }
 }

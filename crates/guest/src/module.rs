@@ -2,8 +2,8 @@
 
 use everwarp_interface::gpu;
 use everwarp_wasm::{
-    CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial, InstanceLimits,
-    InstantiateError, Limits, Link, PAGE, ValueType, compile,
+    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -28,6 +28,10 @@ impl Module {
 
     /// Compiles it as number `number` of an image.
     pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
+        everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
+            offset: e.offset,
+            message: e.message,
+        })?;
         let options = CompileOptions {
             prefix: program::prefix(number),
             provided_imports: wasi::provided(),

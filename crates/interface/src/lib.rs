@@ -1,6 +1,6 @@
 //! What processes have in common on every engine: what they are called, what is said of them while they are there,
-//! where their standard streams lead, how their output becomes whole lines, and what they import beside WASI
-//! ([`gpu`]).
+//! where their standard streams lead, how their output becomes whole lines, which modules can be some, and what they
+//! import beside WASI ([`gpu`]).
 //!
 //! A crate of its own, because the engines share nothing else: one needs wasmtime, the other a GPU's driver.
 //!
@@ -9,6 +9,7 @@
 mod channel;
 pub mod gpu;
 mod lines;
+mod module;
 mod pid;
 mod status;
 mod streams;
@@ -16,6 +17,7 @@ mod streams;
 pub use bytes::Bytes;
 pub use channel::ChannelError;
 pub use lines::{LINE_LIMIT, Lines, tagged};
+pub use module::{Invalid, validate};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};
 pub use streams::{Captured, Input, Output};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use everwarp_interface::gpu;
-use wasmparser::{Parser, Payload, Validator, WasmFeatures};
+use everwarp_interface::{gpu, validate};
+use wasmparser::{Parser, Payload};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
 use crate::engines::{Engines, Table};
@@ -16,8 +16,7 @@ const WASI: &str = "wasi_snapshot_preview1";
 /// Why bytes are no program.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not a valid module of WebAssembly 2.0 (with vectors, extended constants and tail calls, without
-    /// external references).
+    /// Not a module that [`everwarp_interface::validate`] takes.
     #[error("the module is not valid at offset {offset:#x}: {message}")]
     Invalid {
         /// Where in the bytes.
@@ -82,12 +81,16 @@ struct Found {
     imports: Vec<(usize, String, String)>,
 }
 
-fn examine(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
-    let features = WasmFeatures::WASM2
-        .union(WasmFeatures::EXTENDED_CONST)
-        .union(WasmFeatures::TAIL_CALL)
-        .difference(WasmFeatures::GC_TYPES);
-    Validator::new_with_features(features).validate_all(bytes)?;
+/// Validates a module, and finds what is asked of the engine.
+fn examine(bytes: &[u8]) -> Result<Found, LoadError> {
+    validate(bytes).map_err(|e| LoadError::Invalid {
+        offset: e.offset,
+        message: e.message,
+    })?;
+    find(bytes).map_err(invalid)
+}
+
+fn find(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
     let mut found = Found::default();
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
@@ -132,7 +135,7 @@ fn invalid(e: wasmparser::BinaryReaderError) -> LoadError {
 /// [`LoadError::Invalid`].
 #[doc(hidden)]
 pub fn check_module(bytes: &[u8]) -> Result<(), LoadError> {
-    examine(bytes).map(drop).map_err(invalid)
+    examine(bytes).map(drop)
 }
 
 /// The engine that programs run on, for the same tests.
@@ -166,7 +169,7 @@ impl Program {
     /// What is wrong with it, with the offset where there is one.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let engines = Engines::get().map_err(LoadError::Machine)?;
-        let found = examine(bytes).map_err(invalid)?;
+        let found = examine(bytes)?;
         let mut refused = None;
         let waits = found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
         for engine in engines.of(&found.tables, waits) {

@@ -94,10 +94,11 @@ pub const PTX_HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
 
 /// What a module may use, beyond which it is not valid.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::THREADS);
 
-/// Compiles a module of WebAssembly 2.0 with tail calls, and of the threads proposal where the options allow it.
+/// Compiles a module of WebAssembly 2.0 with tail calls and extended constants, and of the threads proposal where the options allow it.
 pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
     let mut ptx = String::from(PTX_HEAD);
     let compiled = compile_part(bytes, options)?;

@@ -6,7 +6,7 @@ use everwarp_contract::layout::{DevPtr, Layout};
 
 use crate::abi::{DevInstance, DevSharing, DevSuspension, DevTable, PAGE, Trap};
 use crate::compile::Compiled;
-use crate::module::{Constant, Limits, Placement};
+use crate::module::{Constant, Limits, Placement, Step};
 use crate::{FunctionType, ImportKind, InstantiateError, ValueType};
 
 /// What a host gives an instance at most.
@@ -318,7 +318,33 @@ impl Compiled {
             Constant::Bits(bits) => bits,
             Constant::Global(global) => globals[global as usize],
             Constant::Function(function) => self.reference(function).into(),
+            Constant::Computed(number) => self.computed(number, globals),
         }
+    }
+
+    /// The value of an expression of more than one instruction, which has been validated.
+    fn computed(&self, number: u32, globals: &[u128]) -> u128 {
+        let mut stack: Vec<u64> = Vec::new();
+        let pop = |stack: &mut Vec<u64>| stack.pop().expect("there is an operand");
+        for step in &self.module.computed[number as usize] {
+            let (bits, result) = match *step {
+                Step::Push(constant) => (64, self.value(constant, globals) as u64),
+                Step::Add(bits) => {
+                    let (b, a) = (pop(&mut stack), pop(&mut stack));
+                    (bits, a.wrapping_add(b))
+                }
+                Step::Sub(bits) => {
+                    let (b, a) = (pop(&mut stack), pop(&mut stack));
+                    (bits, a.wrapping_sub(b))
+                }
+                Step::Mul(bits) => {
+                    let (b, a) = (pop(&mut stack), pop(&mut stack));
+                    (bits, a.wrapping_mul(b))
+                }
+            };
+            stack.push(result & (u64::MAX >> (64 - bits)));
+        }
+        pop(&mut stack).into()
     }
 
     fn resolve(&self, link: &dyn Link) -> Result<Resolved, InstantiateError> {

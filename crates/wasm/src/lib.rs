@@ -1,8 +1,8 @@
 //! The compiler from WebAssembly to PTX, and the initial memory of an instance.
 //!
 //! One thread runs one instance. All of an instance lies in device memory, so a host allocates, copies
-//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 with tail calls, and
-//! where the options allow it the threads proposal; what is not supported is refused with its offset
+//! bytes and launches; nothing here touches a GPU. Supported is WebAssembly 2.0 with tail calls and
+//! extended constants, and where the options allow it the threads proposal; what is not supported is refused with its offset
 //! ([`CompileError::Unsupported`]).
 //!
 //! # From a module to a launch
@@ -196,7 +196,7 @@
 //!
 //! # Not there yet
 //!
-//! Whatever came after 2.0, but for tail calls and the threads proposal. Tables, mutable globals and memories that are not declared as
+//! Whatever else came after 2.0. Tables, mutable globals and memories that are not declared as
 //! shared are not shared between instances: an import of one gives the instance its own.
 
 mod abi;

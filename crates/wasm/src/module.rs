@@ -6,7 +6,17 @@ use wasmparser::{DataKind, ElementItems, ElementKind, Operator, Payload, TypeRef
 
 use crate::{CompileError, FunctionType, ValueType};
 
-/// A constant expression of WebAssembly 2.0.
+/// What a constant expression of more than one instruction does to its stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Push(Constant),
+    /// Of this many bits.
+    Add(u32),
+    Sub(u32),
+    Mul(u32),
+}
+
+/// A constant expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Constant {
     /// The bits of a number or a vector, or of the null reference.
@@ -15,6 +25,8 @@ pub(crate) enum Constant {
     Global(u32),
     /// A reference to a function.
     Function(u32),
+    /// The value of a longer expression, by its number in the module.
+    Computed(u32),
 }
 
 /// The smallest and largest size of a table (in elements) or a memory (in pages).
@@ -131,6 +143,8 @@ pub(crate) struct Module {
     pub(crate) elements: Vec<Elements>,
     pub(crate) data: Vec<Data>,
     pub(crate) names: HashMap<u32, String>,
+    /// Constant expressions of more than one instruction.
+    pub(crate) computed: Vec<Vec<Step>>,
     pub(crate) waiting: Waiting,
     /// It may use the threads proposal.
     pub(crate) threads: bool,
@@ -201,10 +215,11 @@ impl Module {
             Payload::GlobalSection(section) => {
                 for entry in section.clone().into_iter_with_offsets() {
                     let (offset, global) = entry?;
+                    let init = Some(self.read_constant(&global.init_expr)?);
                     self.globals.push(Global {
                         ty: ValueType::new(global.ty.content_type, offset)?,
                         mutable: global.ty.mutable,
-                        init: Some(read_constant(&global.init_expr)?),
+                        init,
                     });
                 }
             }
@@ -217,7 +232,7 @@ impl Module {
             Payload::StartSection { func, .. } => self.start = Some(*func),
             Payload::ElementSection(section) => {
                 for element in section.clone() {
-                    let element = read_elements(&element?)?;
+                    let element = self.read_elements(&element?)?;
                     self.elements.push(element);
                 }
             }
@@ -228,7 +243,7 @@ impl Module {
                         DataKind::Passive => Placement::Passive,
                         DataKind::Active { offset_expr, .. } => Placement::Active {
                             table: 0,
-                            offset: read_constant(offset_expr)?,
+                            offset: self.read_constant(offset_expr)?,
                         },
                     };
                     let bytes = data.data.to_vec();
@@ -362,57 +377,79 @@ fn read_table(ty: &wasmparser::TableType, offset: usize) -> Result<Table, Compil
     })
 }
 
-fn read_elements(element: &wasmparser::Element<'_>) -> Result<Elements, CompileError> {
-    let place = match &element.kind {
-        ElementKind::Passive => Placement::Passive,
-        ElementKind::Declared => Placement::Declared,
-        ElementKind::Active {
-            table_index,
-            offset_expr,
-        } => Placement::Active {
-            table: table_index.unwrap_or(0),
-            offset: read_constant(offset_expr)?,
-        },
-    };
-    let mut items = Vec::new();
-    match &element.items {
-        ElementItems::Functions(section) => {
-            for function in section.clone() {
-                items.push(Constant::Function(function?));
+impl Module {
+    fn read_elements(
+        &mut self,
+        element: &wasmparser::Element<'_>,
+    ) -> Result<Elements, CompileError> {
+        let place = match &element.kind {
+            ElementKind::Passive => Placement::Passive,
+            ElementKind::Declared => Placement::Declared,
+            ElementKind::Active {
+                table_index,
+                offset_expr,
+            } => Placement::Active {
+                table: table_index.unwrap_or(0),
+                offset: self.read_constant(offset_expr)?,
+            },
+        };
+        let mut items = Vec::new();
+        match &element.items {
+            ElementItems::Functions(section) => {
+                for function in section.clone() {
+                    items.push(Constant::Function(function?));
+                }
+            }
+            ElementItems::Expressions(_, section) => {
+                for expression in section.clone() {
+                    items.push(self.read_constant(&expression?)?);
+                }
             }
         }
-        ElementItems::Expressions(_, section) => {
-            for expression in section.clone() {
-                items.push(read_constant(&expression?)?);
-            }
-        }
+        Ok(Elements { place, items })
     }
-    Ok(Elements { place, items })
+
+    /// Reads a constant expression: mostly one instruction and `end`.
+    fn read_constant(
+        &mut self,
+        expression: &wasmparser::ConstExpr<'_>,
+    ) -> Result<Constant, CompileError> {
+        let mut reader = expression.get_operators_reader();
+        let mut steps = Vec::new();
+        loop {
+            let (operator, offset) = reader.read_with_offset()?;
+            steps.push(match operator {
+                Operator::I32Const { value } => bits(value as u32),
+                Operator::I64Const { value } => bits(value as u64),
+                Operator::F32Const { value } => bits(value.bits()),
+                Operator::F64Const { value } => bits(value.bits()),
+                Operator::V128Const { value } => bits(value.i128() as u128),
+                Operator::RefNull { .. } => bits(0u32),
+                Operator::RefFunc { function_index } => {
+                    Step::Push(Constant::Function(function_index))
+                }
+                Operator::GlobalGet { global_index } => Step::Push(Constant::Global(global_index)),
+                Operator::I32Add => Step::Add(32),
+                Operator::I32Sub => Step::Sub(32),
+                Operator::I32Mul => Step::Mul(32),
+                Operator::I64Add => Step::Add(64),
+                Operator::I64Sub => Step::Sub(64),
+                Operator::I64Mul => Step::Mul(64),
+                Operator::End => break,
+                other => {
+                    let what = format!("{other:?} in a constant expression");
+                    return Err(CompileError::Unsupported { offset, what });
+                }
+            });
+        }
+        if let [Step::Push(constant)] = steps[..] {
+            return Ok(constant);
+        }
+        self.computed.push(steps);
+        Ok(Constant::Computed(self.computed.len() as u32 - 1))
+    }
 }
 
-/// Reads a constant expression; in WebAssembly 2.0 that is one instruction and `end`.
-fn read_constant(expression: &wasmparser::ConstExpr<'_>) -> Result<Constant, CompileError> {
-    let mut reader = expression.get_operators_reader();
-    let (operator, offset) = reader.read_with_offset()?;
-    let value = match operator {
-        Operator::I32Const { value } => Constant::Bits(u128::from(value as u32)),
-        Operator::I64Const { value } => Constant::Bits(u128::from(value as u64)),
-        Operator::F32Const { value } => Constant::Bits(u128::from(value.bits())),
-        Operator::F64Const { value } => Constant::Bits(u128::from(value.bits())),
-        Operator::V128Const { value } => Constant::Bits(value.i128() as u128),
-        Operator::RefNull { .. } => Constant::Bits(0),
-        Operator::RefFunc { function_index } => Constant::Function(function_index),
-        Operator::GlobalGet { global_index } => Constant::Global(global_index),
-        other => {
-            let what = format!("{other:?} in a constant expression");
-            return Err(CompileError::Unsupported { offset, what });
-        }
-    };
-    match reader.read_with_offset()? {
-        (Operator::End, _) => Ok(value),
-        (other, offset) => {
-            let what = format!("{other:?} in a constant expression");
-            Err(CompileError::Unsupported { offset, what })
-        }
-    }
+fn bits(value: impl Into<u128>) -> Step {
+    Step::Push(Constant::Bits(value.into()))
 }

@@ -1,5 +1,5 @@
-//! The official test suite of WebAssembly 2.0 with vectors, of tail calls and of the threads proposal, run on the PTX
-//! that is emitted.
+//! The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads, run
+//! on the PTX that is emitted.
 //!
 //! `spec-2.0.txt` states for each file what holds and what is not supported, so that neither can change
 //! unnoticed. `BLESS=1` writes it anew; nothing may fail in any case.

@@ -1,5 +1,5 @@
-//! The official test suite of WebAssembly 2.0 with vectors, of tail calls and of the threads proposal on a CUDA device:
-//! each file in a process of its own with a watchdog, and with the same counts as on the interpreter (`spec-2.0.txt`).
+//! The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads on a
+//! CUDA device: each file in a process of its own with a watchdog, and with the same counts as on the interpreter (`spec-2.0.txt`).
 //!
 //! `cargo test -p everwarp-wasm --test spec_gpu`; without a device its tests are listed as ignored. With
 //! `SPEC_CUBINS=FOLDER` the folder's machine code is used, and what is not there the driver compiles.

@@ -6,6 +6,7 @@ mod device;
 mod directories;
 mod escape;
 mod exit;
+mod families;
 mod files;
 mod hostile;
 mod openings;

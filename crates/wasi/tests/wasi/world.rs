@@ -145,6 +145,11 @@ impl World {
         self.service
             .open(slot, generation, config)
             .expect("a free slot");
+        self.child(slot, generation)
+    }
+
+    /// A process that the host has not opened.
+    pub(crate) fn child(&self, slot: u32, generation: u32) -> Process {
         Process {
             device: Arc::clone(&self.device),
             slot,

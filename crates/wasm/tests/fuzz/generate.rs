@@ -24,7 +24,7 @@ fn config(random: &mut ChaCha8Rng) -> Config {
         disallow_traps: random.random_ratio(2, 3),
         exceptions_enabled: false,
         export_everything: true,
-        extended_const_enabled: false,
+        extended_const_enabled: true,
         gc_enabled: false,
         max_data_segments: 4,
         max_element_segments: 4,

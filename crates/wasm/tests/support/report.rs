@@ -125,7 +125,7 @@ pub(crate) fn report(
         false => items.iter().map(|i| format!("  {i}\n")).collect(),
     };
     format!(
-        "The official test suite of WebAssembly 2.0 with vectors, of tail calls and of threads on {device}
+        "The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads on {device}
 command: cargo test --release -p everwarp-wasm --test spec_gpu
 {} files in {:.1} s; {images} images loaded, {launches} launches of one thread
 

@@ -10,7 +10,12 @@ pub(crate) struct File {
 }
 
 /// The proposals whose files belong to the suite.
-const PROPOSALS: [Proposal; 3] = [Proposal::Simd, Proposal::TailCall, Proposal::Threads];
+const PROPOSALS: [Proposal; 4] = [
+    Proposal::ExtendedConst,
+    Proposal::Simd,
+    Proposal::TailCall,
+    Proposal::Threads,
+];
 
 /// A file on vectors whose module has several memories, which is another proposal.
 const OF_MEMORIES: &str = "simd_memory-multi.wast";
