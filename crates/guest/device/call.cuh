@@ -158,7 +158,7 @@ struct Call {
     (arg(k++, v), ...);
   }
   // Adds to the payload; the caller has asked for the room.
-  __device__ __forceinline__ void payload(const u8* from, u32 bytes) const {
+  __device__ __forceinline__ void payload(Bytes from, u32 bytes) const {
     copy_out(data() + p->call_bytes, from, bytes);
     p->call_bytes += bytes;
   }
@@ -208,7 +208,7 @@ struct Call {
   // Copies a reply of up to `most` bytes to linear memory that was checked.
   __device__ __forceinline__ u32 reply(u32 to, u32 most) const {
     const u32 bytes = min(p->call_bytes, most);
-    if (p->waits != WAITS_DELIVERED) copy_in(i->memory + to, data(), bytes);
+    if (p->waits != WAITS_DELIVERED) copy_in(Memory(i).from(to), data(), bytes);
     return bytes;
   }
   // The answer is not needed any longer.
@@ -252,9 +252,10 @@ __device__ __forceinline__ bool flush(const Call& c, u32& error) { return flush(
 // may be woken twice, and who comes second must not write to the memory of one that has gone on.
 __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   DevProcess* p = at(t, first + lane);
-  u32 bytes = 0;
-  u8* to = nullptr;
+  u32 bytes = 0, to = 0;
+  u8* memory = nullptr;
   const u8* from = nullptr;
+  bool woven = false;
   if ((which >> lane & 1) != 0 && (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
     const Answer a(p);
     if (a.status == p->call_sequence) {
@@ -262,15 +263,15 @@ __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u
       p->waits = WAITS_READY;
       if (a.error == ERRNO_SUCCESS && a.reply_bytes >= DELIVERED_BYTES) bytes = min(a.reply_bytes, p->reply_most);
       const Call c(instance(p));
-      from = c.data(), to = c.i->memory + p->reply_to;
+      from = c.data(), memory = c.i->memory, to = p->reply_to, woven = p->flags & PROCESS_INTERLEAVED;
     }
   }
   // Pairs with the host's release of each status.
   ew::fence(ew::acq_rel, ew::sys);
   for (u32 rest = __ballot_sync(~0u, bytes != 0); rest != 0; rest &= rest - 1) {
     const u32 whose = __ffs(rest) - 1;
-    copy_in_warp((u8*)__shfl_sync(~0u, (u64)to, whose), (const u8*)__shfl_sync(~0u, (u64)from, whose),
-                 __shfl_sync(~0u, bytes, whose), lane);
+    const Bytes its((u8*)__shfl_sync(~0u, (u64)memory, whose), __shfl_sync(~0u, to, whose), __shfl_sync(~0u, (u32)woven, whose));
+    copy_in_warp(its, (const u8*)__shfl_sync(~0u, (u64)from, whose), __shfl_sync(~0u, bytes, whose), lane);
     if (lane == whose) p->waits = WAITS_DELIVERED;
   }
   __syncwarp();

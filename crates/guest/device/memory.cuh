@@ -17,23 +17,43 @@ __device__ __forceinline__ u64 now() {
   return t;
 }
 
+// Bytes of device memory: one behind the other, or in a memory that is interleaved with others (UNIT_BYTES together,
+// and as many of each of the others before the next).
+struct Bytes {
+  u8* base;
+  u32 from;
+  bool woven;
+  __device__ __forceinline__ Bytes(const u8* p) : base((u8*)p), from(0), woven(false) {}
+  __device__ __forceinline__ Bytes(u8* base, u32 from, bool woven) : base(base), from(from), woven(woven) {}
+  // The address of byte k. What is aligned to its size and no larger than a unit lies together there.
+  __device__ __forceinline__ u8* at(u64 k) const {
+    const u64 n = from + k;
+    return woven ? base + n / UNIT_BYTES * UNIT_STRIDE_BYTES + n % UNIT_BYTES : base + n;
+  }
+  __device__ __forceinline__ bool aligned(u64 k) const { return ((woven ? from + k : (u64)base + from + k) & 7) == 0; }
+};
+
 // 4 bytes from any address. Reads the aligned words that hold them, and no others.
 __device__ __forceinline__ u32 word_at(const u8* p) {
   const u32* w = (const u32*)((u64)p & ~3ull);
   const u32 shift = ((u64)p & 3) * 8;
   return shift == 0 ? w[0] : __funnelshift_r(w[0], w[1], shift);
 }
+__device__ __forceinline__ u32 word_at(const Bytes& b, u32 k) {
+  if (!b.woven) return word_at(b.at(k));
+  const u32 rest = (b.from + k) & 3, first = *(const u32*)Bytes(b.base, b.from + k - rest, true).at(0);
+  return rest == 0 ? first : __funnelshift_r(first, *(const u32*)Bytes(b.base, b.from + k - rest, true).at(4), 8 * rest);
+}
 
 // One thread: copies device memory to a place that is written in pieces of 16 bytes where it can be. To host
 // memory each store is a message of its own, so the fewer the better.
-__device__ __noinline__ void copy_out(u8* to, const u8* from, u32 bytes) {
+__device__ __noinline__ void copy_out(u8* to, Bytes from, u32 bytes) {
   u32 k = 0;
-  while (k < bytes && ((u64)(to + k) & 15) != 0) to[k] = from[k], k++;
+  while (k < bytes && ((u64)(to + k) & 15) != 0) to[k] = *from.at(k), k++;
   for (; k + 16 <= bytes; k += 16) {
-    const u8* f = from + k;
-    *(uint4*)(to + k) = make_uint4(word_at(f), word_at(f + 4), word_at(f + 8), word_at(f + 12));
+    *(uint4*)(to + k) = make_uint4(word_at(from, k), word_at(from, k + 4), word_at(from, k + 8), word_at(from, k + 12));
   }
-  for (; k < bytes; k++) to[k] = from[k];
+  for (; k < bytes; k++) to[k] = *from.at(k);
 }
 
 __device__ __forceinline__ void load_wide(const u8* p, u64& a, u64& b) {
@@ -42,25 +62,25 @@ __device__ __forceinline__ void load_wide(const u8* p, u64& a, u64& b) {
 __device__ __forceinline__ void store_wide(u64* p, u64 a, u64 b) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
 }
-__device__ __forceinline__ void put_bytes(u8* to, u64 v, u32 count) {
-  for (u32 k = 0; k < count; k++) to[k] = (u8)(v >> 8 * k);
+__device__ __forceinline__ void put_bytes(const Bytes& to, u32 at, u64 v, u32 count) {
+  for (u32 k = 0; k < count; k++) *to.at(at + k) = (u8)(v >> 8 * k);
 }
 
 // Stores 16 bytes of a copy of `bytes` that lie `at` bytes into it, or as many of them as it has.
-__device__ __forceinline__ void put_piece(u8* to, u32 at, u32 bytes, u64 a, u64 b) {
+__device__ __forceinline__ void put_piece(const Bytes& to, u32 at, u32 bytes, u64 a, u64 b) {
   const u32 left = bytes - at;
-  if (left >= 16 && ((u64)(to + at) & 7) == 0) {
-    *(u64*)(to + at) = a;
-    *(u64*)(to + at + 8) = b;
+  if (left >= 16 && to.aligned(at)) {
+    *(u64*)to.at(at) = a;
+    *(u64*)to.at(at + 8) = b;
   } else {
-    put_bytes(to + at, a, min(left, 8u));
-    if (left > 8) put_bytes(to + at + 8, b, min(left - 8, 8u));
+    put_bytes(to, at, a, min(left, 8u));
+    if (left > 8) put_bytes(to, at + 8, b, min(left - 8, 8u));
   }
 }
 
 // One thread: copies what the host has written, from an address that is a multiple of 16 and readable up to the
 // next one behind its end. Eight reads are on their way at once: each takes a microsecond over the bus.
-__device__ __noinline__ void copy_in(u8* to, const u8* from, u32 bytes) {
+__device__ __noinline__ void copy_in(Bytes to, const u8* from, u32 bytes) {
   for (u32 k = 0; k < bytes; k += 128) {
     u64 a[8], b[8];
 #pragma unroll
@@ -75,7 +95,7 @@ __device__ __noinline__ void copy_in(u8* to, const u8* from, u32 bytes) {
 }
 
 // The warp: the same, with 4 KiB on their way at once.
-__device__ __noinline__ void copy_in_warp(u8* to, const u8* from, u32 bytes, u32 lane) {
+__device__ __noinline__ void copy_in_warp(Bytes to, const u8* from, u32 bytes, u32 lane) {
   for (u32 k = 16 * lane; k < bytes; k += 4096) {
     u64 a[8], b[8];
 #pragma unroll
@@ -94,13 +114,16 @@ __device__ __noinline__ void copy_in_warp(u8* to, const u8* from, u32 bytes, u32
 struct Memory {
   u8* base;
   u64 bytes;
-  __device__ __forceinline__ explicit Memory(const DevInstance* i) : base(i->memory), bytes(i->memory_bytes) {}
+  bool woven;
+  __device__ __forceinline__ explicit Memory(const DevInstance* i)
+      : base(i->memory), bytes(i->memory_bytes), woven(of((DevInstance*)i)->flags & PROCESS_INTERLEAVED) {}
+  __device__ __forceinline__ Bytes from(u32 at) const { return Bytes(base, at, woven); }
   __device__ __forceinline__ u32 check(u32 at, u64 length, u32 align) const {
     if (at + length > bytes) return ERRNO_FAULT;
     return at % align == 0 ? ERRNO_SUCCESS : ERRNO_INVAL;
   }
   // Checked before.
-  __device__ __forceinline__ u32& word(u32 at) const { return *(u32*)(base + at); }
+  __device__ __forceinline__ u32& word(u32 at) const { return *(u32*)from(at).at(0); }
   __device__ __forceinline__ u32 put(u32 at, u32 v) const {
     const u32 e = check(at, 4, 4);
     if (e == ERRNO_SUCCESS) word(at) = v;
@@ -108,7 +131,7 @@ struct Memory {
   }
   __device__ __forceinline__ u32 put(u32 at, u64 v) const {
     const u32 e = check(at, 8, 8);
-    if (e == ERRNO_SUCCESS) *(u64*)(base + at) = v;
+    if (e == ERRNO_SUCCESS) *(u64*)from(at).at(0) = v;
     return e;
   }
 };

@@ -17,16 +17,42 @@ __device__ __forceinline__ void clear(u8* to, u64 bytes, u32 lane) {
   for (; i < n; i += 32) at[i] = zero;
 }
 
+// Where the memory of a place begins that is interleaved with those of the 32 of its group.
+__device__ __forceinline__ u8* woven_memory(const DevProcessTable& t, u32 slot) {
+  return t.memories + slot / START_PROCESSES * (START_PROCESSES * t.memory_stride) + slot % START_PROCESSES * UNIT_BYTES;
+}
+
+// The warp: fills and clears the memories that the bits of `which` name, from `first` on, each lane its own: so that
+// what a warp stores at a time lies together.
+__device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
+  const bool mine = which >> lane & 1;
+  const u32 slot = first + lane;
+  u64 dirty = 0;
+  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? t.fresh_dirty : at(t, slot)->dirty;
+  const u32 initial = t.initial_bytes / UNIT_BYTES;
+  const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
+  const u32 most = __reduce_max_sync(~0u, units);
+  u64* to = (u64*)woven_memory(t, slot);
+#pragma unroll 4
+  for (u32 k = 0; k < most; k++) {
+    const u64 unit = k < initial ? __ldcg((const u64*)t.memory + k) : 0;
+    if (k < units) to[(u64)k * (UNIT_STRIDE_BYTES / UNIT_BYTES)] = unit;
+  }
+}
+
 // The warp: makes a place of the table ready. Nobody else uses the place: its last process has ended.
 __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lane) {
   DevProcess* p = at(t, slot);
   DevInstance* i = instance(p);
-  u8* memory = t.memories + slot * t.memory_stride;
   const u32 flags = __ldcg(&t.spawns[slot].flags);
-  const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+  const bool woven = flags & PROCESS_INTERLEAVED;
+  u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
-  copy(memory, t.memory, t.initial_bytes, lane);
-  if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  if (!woven) {
+    const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+    copy(memory, t.memory, t.initial_bytes, lane);
+    if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
+  }
   if (t.world != 0) begin_kin(t, &t.spawns[slot], lane);
   __syncwarp();
   if (lane == 0) {
@@ -89,6 +115,7 @@ __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u3
   // What the last processes of these places wrote, perhaps on another multiprocessor, came here by way of the
   // host: this one must forget what it has cached.
   ew::fence(ew::acq_rel, ew::gpu);
+  if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_woven(t, first, which, lane);
   for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);
   __syncwarp();
 }
@@ -109,6 +136,21 @@ __device__ __noinline__ void tell(DevProcess* p) {
   c.post_last(HOSTCALL_EXIT);
 }
 
+// Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so it looks
+// how many are beside it, and returns if they are fewer than have begun here. They look when their fuel is a multiple
+// of the interval. What the fuel is beyond one is put aside, so that all look at the same time, as long as a slice
+// cannot use up the rest.
+__device__ __noinline__ void enter(const DevProcessTable& t, DevProcess* p, u32 entry) {
+  DevInstance* i = instance(p);
+  DevSuspension* s = (DevSuspension*)((u8*)i + t.suspension_at);
+  const i64 aside = i->fuel > 2 * SLICE_LOOKS * LOOK_INTERVAL ? i->fuel % LOOK_INTERVAL : 0;
+  i->fuel -= aside;
+  s->slice = SLICE_LOOKS;
+  s->mates = __popc(__activemask());
+  linked_enter(t.module, (u64)i, entry);
+  i->fuel += aside;
+}
+
 // What becomes of a process that has run for a while.
 enum class Then { ENDS, WAITS, GOES_ON };
 
@@ -123,8 +165,7 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   while (p->stage != STAGE_OUTPUT) {
-    ((DevSuspension*)((u8*)i + t.suspension_at))->slice = SLICE_LOOKS;
-    linked_enter(t.module, (u64)i, p->stage == STAGE_START ? t.start : t.entry);
+    enter(t, p, p->stage == STAGE_START ? t.start : t.entry);
     if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
     if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use everwarp::{Device, Select};
 use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Output, Streams, Strings};
 
+/// Processes that are spawned together: the first ones run while the arguments of the next are gathered.
+const PART: usize = 1 << 13;
+
 /// Seconds that threads of this process have worked, by their names.
 fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
     let mut all = BTreeMap::new();
@@ -27,7 +30,7 @@ fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let usage = "usage: instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] \
-                 [--rounds N] -- ARGS";
+                 [--rounds N] [--interleave] -- ARGS";
     let mut words = std::env::args().skip(1);
     let mut word = || words.next().ok_or(usage);
     let path = word()?;
@@ -35,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory: u64 = word()?.parse()?;
     let places: u32 = word()?.parse()?;
     let (mut config, mut workers, mut rounds) = (Config::default(), None, 3);
+    let mut interleaved = false;
     loop {
         match word()?.as_str() {
             "--dir" => {
@@ -44,6 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 config.directories.push(directory);
             }
             "--workers" => workers = Some(word()?.parse()?),
+            "--interleave" => interleaved = true,
             "--rounds" => rounds = word()?.parse()?,
             "--" => break,
             _ => return Err(usage.into()),
@@ -70,6 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gpu = device.cuda().expect("a GPU was asked for");
     let mut host = HostConfig {
         memory: Some(memory),
+        interleaved,
         ..HostConfig::new(places, gpu.memory()?.0)
     };
     host.workers = workers.unwrap_or(host.workers);
@@ -79,7 +85,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for round in 0..rounds {
         let before = worked()?;
         let begin = Instant::now();
-        let pids = host.spawn_each(0, &config, (0..count).map(strings))?;
+        let mut pids = Vec::with_capacity(count);
+        for begin in (0..count).step_by(PART) {
+            let part = begin..count.min(begin + PART);
+            pids.extend(host.spawn_each(0, &config, part.map(strings))?);
+        }
         let spawned = begin.elapsed();
         let (mut first, mut failed, mut fuel) = (None, 0, 0);
         for pid in pids {

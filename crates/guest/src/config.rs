@@ -21,6 +21,11 @@ pub struct HostConfig {
     /// Bytes of stack of each thread. The driver reserves them for every thread that the device can hold: an
     /// H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: u32,
+    /// Whether the memories of every 32 processes of a module are interleaved
+    /// ([`everwarp_wasm::CompileOptions::interleaved`]). Processes that run in step gain by it, since what they access
+    /// at the same time lies side by side; those that each do something else lose. Modules that import
+    /// `everwarp:gpu` have theirs apart in any case, and so have those that are loaded later.
+    pub interleaved: bool,
     /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), which take a slot for host calls
     /// each and no other memory until then. With the others they are 2^20 at most.
     pub spare_places: u32,
@@ -51,6 +56,7 @@ impl HostConfig {
             memory: None,
             memory_budget: free_bytes / 10 * 7,
             stack_bytes: 32 << 10,
+            interleaved: false,
             spare_places: 0,
             workers: 4,
             children: 1024,

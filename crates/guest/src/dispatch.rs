@@ -109,11 +109,13 @@ impl Shared {
         loop {
             let mut state = self.state();
             while !ready(&state) {
+                state.dispatcher_waits = true;
                 let (guard, timeout) = self
                     .work
                     .wait_timeout(state, LOOK)
                     .unwrap_or_else(PoisonError::into_inner);
                 state = guard;
+                state.dispatcher_waits = false;
                 if timeout.timed_out() && last.is_some() {
                     drop(state);
                     self.look_at(&mut last);
@@ -254,7 +256,7 @@ impl Shared {
             return;
         };
         line.free.push(place);
-        let more = !line.waiting.is_empty();
+        let more = !line.waiting.is_empty() && state.dispatcher_waits;
         let entry = &mut state.entries[pid.slot() as usize];
         let (elapsed, fuel) = match &entry.phase {
             Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),

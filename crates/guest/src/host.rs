@@ -370,7 +370,7 @@ impl Host {
         }
     }
 
-    /// Asks a process to end. It does so at its next look: within some ten thousand rounds of a loop, or when
+    /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when
     /// its call of the host is answered, which is at once for those that wait. One that has ended is left.
     ///
     /// # Errors
@@ -437,10 +437,12 @@ pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
 /// Compiles modules and says how they are linked.
 fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
     let loaded = modules.iter().enumerate().map(|(number, module)| {
-        module.compile(number).map_err(|source| StartError::Load {
-            module: module.name.clone(),
-            source,
-        })
+        module
+            .compile(number, config.interleaved)
+            .map_err(|source| StartError::Load {
+                module: module.name.clone(),
+                source,
+            })
     });
     let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
     let linked = Linked {

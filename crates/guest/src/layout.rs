@@ -3,7 +3,10 @@
 
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
-use everwarp_wasm::{CallState, DevInstance, DevSuspension, DevTable, Trap};
+use everwarp_wasm::{
+    CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, Trap, UNIT,
+    UNIT_STRIDE,
+};
 
 use crate::kin::{self, DevWorld};
 
@@ -28,6 +31,12 @@ dev_consts! {
     pub(crate) const PROCESS_UNKNOWN = 16;
     /// Bytes in front of a process's arguments: see `strings.rs`.
     pub(crate) const STRINGS_HEAD = 32;
+    /// In a process's flags: its memory is interleaved with those of its group.
+    pub(crate) const PROCESS_INTERLEAVED = 32;
+    /// Bytes that lie together of a memory that is interleaved with others.
+    pub(crate) const UNIT_BYTES = UNIT as u32;
+    /// Bytes from one of its units to the next.
+    pub(crate) const UNIT_STRIDE_BYTES = UNIT_STRIDE as u32;
     /// A lane runs the process, or a task that will is queued.
     pub(crate) const TURN_RUNS = 0;
     /// The same, and the host has woken it meanwhile.
@@ -73,8 +82,10 @@ dev_consts! {
     /// Of an instance's state: it was preempted.
     pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
     /// How often a process looks at its kill word until it gives up its lane to others, if there are any: after some
-    /// hundred thousand rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
-    pub(crate) const SLICE_LOOKS = 8;
+    /// tens of thousands of rounds of loops, which take milliseconds. To save it and to go on takes microseconds.
+    pub(crate) const SLICE_LOOKS = 32;
+    /// Units of fuel between two looks.
+    pub(crate) const LOOK_INTERVAL = KILL_INTERVAL as u32;
     /// No such function.
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.
@@ -82,6 +93,9 @@ dev_consts! {
     /// Processes that one task starts at most.
     pub(crate) const START_PROCESSES = 32;
 }
+
+// A group of places is what one task starts, and what is interleaved.
+const _: () = assert!(START_PROCESSES as u64 == INTERLEAVED);
 
 dev_struct! {
     /// A place of the process table. The instance's block follows it directly, so that an import, which is

@@ -13,6 +13,9 @@
 //! answer submits a task that goes on with it. Only short calls, while few are on their way, are waited for on
 //! the spot.
 //!
+//! **Turns.** A process that loops gives up its lane when its slice is spent, and goes on behind everything else that
+//! its warp has to do.
+//!
 //! **Channels and children.** Where a module imports `everwarp:gpu`, processes have channels and spawn others without
 //! the CPU: `world` lays out the memory for it, and a process that another one has woken is submitted by it, on
 //! the GPU. The host has ends of channels too, and gives them to processes ([`Host::channel`]).

@@ -87,10 +87,12 @@ impl Host {
                 spare: loads.spare,
             });
         }
-        let loaded = module.compile(number).map_err(|source| StartError::Load {
-            module: module.name.clone(),
-            source,
-        })?;
+        let loaded = module
+            .compile(number, false)
+            .map_err(|source| StartError::Load {
+                module: module.name.clone(),
+                source,
+            })?;
         if loaded.uses_gpu() {
             let module = module.name.clone();
             return Err(StartError::LateGpu { module });

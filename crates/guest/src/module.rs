@@ -27,7 +27,7 @@ impl Module {
     }
 
     /// Compiles it as number `number` of an image.
-    pub(crate) fn compile(&self, number: usize) -> Result<Loaded, LoadError> {
+    pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
         everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
             offset: e.offset,
             message: e.message,
@@ -36,9 +36,14 @@ impl Module {
             prefix: program::prefix(number),
             provided_imports: wasi::provided(),
             preempt: true,
+            interleaved,
             ..CompileOptions::default()
         };
         let compiled = compile(&self.bytes, &options)?;
+        if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
+            // Only WASI's imports know of such memories.
+            return self.compile(number, false);
+        }
         for import in compiled.imports() {
             let (offset, module, name) = (import.offset, &import.module, &import.name);
             let ty = wasi::import_type(module, name);
@@ -170,7 +175,7 @@ mod tests {
     fn load(text: &str) -> Result<Loaded, LoadError> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        Module::new("m", wat.encode().expect("it can be encoded")).compile(0)
+        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, false)
     }
 
     fn refused(text: &str) -> String {

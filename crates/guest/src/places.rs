@@ -11,7 +11,7 @@ use crate::error::StartError;
 use crate::kin::DevWorld;
 use crate::layout::{
     DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
-    PROCESS_FRESH, START_PROCESSES,
+    PROCESS_FRESH, PROCESS_INTERLEAVED, START_PROCESSES,
 };
 use crate::list::Seen;
 use crate::module::Loaded;
@@ -66,6 +66,7 @@ pub(crate) struct Places {
     pub(crate) first: u32,
     /// How many there are that the host gives away.
     pub(crate) count: u32,
+    interleaved: bool,
     /// How many there are behind those for processes that others spawn.
     pub(crate) children: u32,
     /// What tasks get.
@@ -146,10 +147,15 @@ impl Places {
         }
         let groups = total.next_multiple_of(START_PROCESSES.into());
         let bytes = |stride: u64| (total * stride) as usize;
-        let cleared = bytes(memory_stride) as u64 <= CLEARED_MOST;
+        let interleaved = loaded.compiled.interleaved();
+        let memory_bytes = match interleaved {
+            true => (groups * memory_stride) as usize,
+            false => bytes(memory_stride),
+        };
+        let cleared = memory_bytes as u64 <= CLEARED_MOST;
         let memories = match cleared {
-            true => engine.buffer(bytes(memory_stride))?,
-            false => engine.buffer_uncleared(bytes(memory_stride))?,
+            true => engine.buffer(memory_bytes)?,
+            false => engine.buffer_uncleared(memory_bytes)?,
         };
         // Where others may wake or kill a process before it is ready, its record says that it does not wait.
         let records = match common.world.address() {
@@ -204,6 +210,7 @@ impl Places {
         Ok(Self {
             first,
             count,
+            interleaved,
             children,
             table,
             instance,
@@ -242,7 +249,13 @@ impl Places {
                 strings: start.strings,
                 fuel: start.fuel,
                 memory_limit: self.memory_limit,
-                flags: start.flags | if fresh { PROCESS_FRESH } else { 0 },
+                flags: start.flags
+                    | if fresh { PROCESS_FRESH } else { 0 }
+                    | if self.interleaved {
+                        PROCESS_INTERLEAVED
+                    } else {
+                        0
+                    },
                 kill: killed.into(),
                 given: start.given,
                 instance: start.instance,
@@ -255,8 +268,12 @@ impl Places {
             self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
         }
         drop(written);
-        // As many warps as there are share the work, each with a part of a group of 32 places.
-        let width = ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1));
+        // As many warps as there are share the work, each with a part of a group of 32 places; a group whose memories
+        // are interleaved stays together.
+        let width = match self.interleaved {
+            true => START_PROCESSES,
+            false => ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1)),
+        };
         let tasks = masks(
             starts.iter().map(|s| s.place),
             width.clamp(1, START_PROCESSES),

@@ -101,6 +101,8 @@ pub(crate) struct State {
     /// Why the host cannot go on.
     pub(crate) failed: Option<String>,
     pub(crate) stop: bool,
+    /// The dispatcher waits to be called.
+    pub(crate) dispatcher_waits: bool,
 }
 
 impl State {

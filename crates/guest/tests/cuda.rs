@@ -41,14 +41,44 @@ fn main() -> ExitCode {
         .iter()
         .map(|(name, bytes)| Module::new(*name, bytes.to_vec()));
     let modules: Vec<_> = texts.chain(built).collect();
+    let one_after_the_other = Arguments {
+        test_threads: Some(1),
+        ..args
+    };
+    // Each case twice: with memories of their own, and with interleaved ones.
+    for interleaved in [false, true] {
+        let host = start(&device, &modules, interleaved);
+        let trials = cases::ALL.iter().map(|&(name, case)| {
+            let host = Arc::clone(&host);
+            let kind = if interleaved { "interleaved" } else { "apart" };
+            Trial::test(name, move || {
+                let begin = std::time::Instant::now();
+                case(&host)?;
+                eprintln!("{name}: {:?}", begin.elapsed());
+                Ok(())
+            })
+            .with_kind(kind)
+        });
+        let conclusion = libtest_mimic::run(&one_after_the_other, trials.collect());
+        drop(host);
+        if conclusion.has_failed() {
+            return conclusion.exit_code();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A host with all modules.
+fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<Host> {
     let config = HostConfig {
         // Four pages, and the small table of one module.
         memory: Some((4 << 16) + 1024),
+        interleaved,
         spare_places: 1024,
         ..HostConfig::new(4096, 40 << 30)
     };
     let begin = std::time::Instant::now();
-    let host = Host::start(&device, &modules, &config, Streams::inherit());
+    let host = Host::start(device, modules, &config, Streams::inherit());
     let host = Arc::new(host.unwrap_or_else(|e| panic!("the host starts: {e}")));
     eprintln!(
         "started in {:?} (engine {:?}): frames of up to {} bytes, calls {} deep",
@@ -57,20 +87,5 @@ fn main() -> ExitCode {
         host.engine().largest_frame(),
         host.depth()
     );
-    let trials = cases::ALL.iter().map(|&(name, case)| {
-        let host = Arc::clone(&host);
-        Trial::test(name, move || {
-            let begin = std::time::Instant::now();
-            case(&host)?;
-            eprintln!("{name}: {:?}", begin.elapsed());
-            Ok(())
-        })
-    });
-    let one_after_the_other = Arguments {
-        test_threads: Some(1),
-        ..args
-    };
-    let conclusion = libtest_mimic::run(&one_after_the_other, trials.collect());
-    drop(host);
-    conclusion.exit_code()
+    host
 }

@@ -38,7 +38,7 @@ dev_struct! {
 dev_struct! {
     /// What an instance that can be suspended has behind its head ([`InstanceLayout::suspension`](crate::InstanceLayout::suspension)):
     /// where its frames are saved, and what its caller must not forget meanwhile.
-    pub struct DevSuspension: align 16, size 32 {
+    pub struct DevSuspension: align 16, size 48 {
         /// The beginning of the save area, aligned to 8 bytes.
         pub base: DevPtr<u8>,
         /// Its end. A frame that does not fit below it ends the call with [`Trap::StackExhausted`].
@@ -50,6 +50,11 @@ dev_struct! {
         /// How many more looks at the kill word until the instance yields by itself. From 0 it counts
         /// through all of 32 bits, so 0 is as good as never.
         pub slice: u32,
+        /// How many lanes of the warp began the call together. With fewer beside it an instance that can be
+        /// preempted yields at its next look, so that they can begin together again. 0 if that does not matter.
+        pub mates: u32,
+        /// Nothing yet.
+        pub reserved: [u32; 3],
     }
 }
 
@@ -96,6 +101,7 @@ pub(crate) const SAVE_BASE: usize = SUSPENSION + offset_of!(DevSuspension, base)
 pub(crate) const SAVE_END: usize = SUSPENSION + offset_of!(DevSuspension, end);
 pub(crate) const SAVE_TOP: usize = SUSPENSION + offset_of!(DevSuspension, top);
 pub(crate) const SLICE: usize = SUSPENSION + offset_of!(DevSuspension, slice);
+pub(crate) const MATES: usize = SUSPENSION + offset_of!(DevSuspension, mates);
 pub(crate) const SAVED_ENTRY: usize = SUSPENSION + offset_of!(DevSuspension, entry);
 pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
 pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
@@ -103,8 +109,16 @@ pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
 /// Bytes of a WebAssembly page.
 pub const PAGE: u64 = 65_536;
 
+/// Where memories are interleaved ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)), the bytes of
+/// one that lie together.
+pub const UNIT: u64 = 8;
+/// How many memories are interleaved.
+pub const INTERLEAVED: u64 = 32;
+/// From one unit of a memory to its next.
+pub const UNIT_STRIDE: u64 = UNIT * INTERLEAVED;
+
 /// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
-pub const KILL_INTERVAL: u64 = 16_384;
+pub const KILL_INTERVAL: u64 = 1024;
 
 /// What a provided function returns as its fuel to suspend its caller, and what a function that is
 /// suspended returns to its own. Given to a function, it says that it is to go on where it was.

@@ -29,6 +29,10 @@ pub struct CompileOptions {
     pub preempt: bool,
     /// The module may use the threads proposal: atomic instructions, and a memory that instances share.
     pub threads: bool,
+    /// The memories of 32 instances are interleaved in units of [`UNIT`](crate::UNIT) bytes, so that lanes of a warp
+    /// which access the same address access neighbours: see [the crate](crate#interleaved-memories). Not with
+    /// `threads`.
+    pub interleaved: bool,
 }
 
 /// An imported function that something else in the image provides.
@@ -109,6 +113,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     let mut validator = Validator::new_with_features(FEATURES);
     let mut module = Module {
         threads: options.threads,
+        interleaved: options.interleaved,
         ..Module::default()
     };
     let mut bodies = Vec::new();
@@ -126,6 +131,10 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
             return Err(CompileError::Unsupported { offset: 0, what });
         }
         module.read(&payload)?;
+    }
+    if options.interleaved && options.threads {
+        let what = "threads where memories are interleaved".to_owned();
+        return Err(CompileError::Unsupported { offset: 0, what });
     }
     let waiting = waiting::add(&mut module, options)?;
     let referenced = Referenced::new(&module);
@@ -190,7 +199,7 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
             indirect::signature(&module, prefix, ty, table)
         );
     }
-    ptx.push_str(&image::support(prefix));
+    ptx.push_str(&image::support(prefix, module.interleaved));
     ptx.push_str(&code);
     ptx.push_str(&tails.functions(context));
     for call in indirect {
@@ -369,6 +378,11 @@ impl Compiled {
     /// The declared size of the memory, if there is one.
     pub fn memory(&self) -> Option<Limits> {
         self.module.memory
+    }
+
+    /// Whether it runs with interleaved memories ([`CompileOptions::interleaved`]).
+    pub fn interleaved(&self) -> bool {
+        self.module.interleaved
     }
 
     /// How many tables there are, imported ones included.

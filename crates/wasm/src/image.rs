@@ -11,6 +11,9 @@ use crate::suspend::Suspending;
 use crate::types::{parts, placed};
 
 const SUPPORT: &str = include_str!("support.ptx");
+/// Bulk operations, by how memories lie.
+const LINEAR: &str = include_str!("linear.ptx");
+const WOVEN: &str = include_str!("woven.ptx");
 
 /// Functions that the host may call: exported ones and the start function, in ascending order.
 pub(crate) fn entries(module: &Module) -> Vec<u32> {
@@ -23,9 +26,10 @@ pub(crate) fn entries(module: &Module) -> Vec<u32> {
 }
 
 /// The helpers, under the image's prefix.
-pub(crate) fn support(prefix: &str) -> String {
-    let mut text = String::with_capacity(SUPPORT.len());
-    for line in SUPPORT.lines() {
+pub(crate) fn support(prefix: &str, interleaved: bool) -> String {
+    let bulk = if interleaved { WOVEN } else { LINEAR };
+    let mut text = String::with_capacity(SUPPORT.len() + bulk.len());
+    for line in SUPPORT.lines().chain(bulk.lines()) {
         if !line.trim_start().starts_with("//") {
             text.push_str(line);
             text.push('\n');

@@ -138,6 +138,8 @@ impl Initial {
                 top: DevPtr::new(base),
                 entry: 0,
                 slice: 0,
+                mates: 0,
+                reserved: [0; 3],
             };
             block[from..from + size_of::<DevSuspension>()].copy_from_slice(record.bytes());
         }

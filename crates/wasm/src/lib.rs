@@ -93,7 +93,9 @@
 //! With [`CompileOptions::preempt`] an instance can be suspended at its safepoints as well. It looks at its
 //! `kill` word at the same moments as always, whenever its fuel reaches a multiple of [`KILL_INTERVAL`]: finds
 //! it there [`YIELD`], the call ends with `state` [`CallState::Preempted`]; any other number but 0 is a kill.
-//! And if the word is 0, it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
+//! If the word is 0, and fewer lanes of its warp are beside it than its [`DevSuspension`] says have begun together
+//! (`mates`), it is preempted, too: lanes that have parted run one after another until they return, and so they can
+//! begin together again. Otherwise it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
 //! none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills the two
 //! but who resumes the instance: the word with an exchange that compares, lest a kill be lost.
 //!
@@ -136,7 +138,7 @@
 //!
 //! * A function that cannot reach such an import is compiled as without the option; with `preempt`, one
 //!   without loops and calls. Any other has two instructions more at its entry, a comparison and a branch, and
-//!   the stub of an import one or two. No loop and no call has more; what saves and restores is out of line.
+//!   the stub of an import one or two. No call has more; what saves and restores is out of line.
 //!   Of an address that was checked before a call that may suspend nothing is known after it.
 //! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
 //!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
@@ -144,9 +146,9 @@
 //! * Loops have one entry as before: who goes back into one passes through its safepoint, and `body/ways.rs` says
 //!   why.
 //! * On an H200 (`bench/results/h200-2026-11-21/wasm-suspend.txt`) a loop of 100,000 calls of a small function
-//!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`; loops without calls took with `preempt`
-//!   between 0.60 and 0.94 of what they take without, for which there is no better reason than what ptxas makes of
-//!   either. That is why `preempt` is an option of its own, and why to measure it.
+//!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`.
+//! * With `preempt` a loop's look at its fuel is a part of the loop, where it is not without (`body/fuel.rs`): a small
+//!   loop pays some four instructions more.
 //!
 //! # Shared memories
 //!
@@ -159,6 +161,17 @@
 //!
 //! `memory.atomic.wait32`, `wait64` and `notify` call two functions that the host provides like imports:
 //! [`WAITING`] has the contract. Who waits is suspended, as above, so it does not keep its thread.
+//!
+//! # Interleaved memories
+//!
+//! Lanes of a warp that run instances of one module in step access the same addresses at the same time, a memory's
+//! size apart. With [`CompileOptions::interleaved`] the memories of [`INTERLEAVED`] instances lie in units of [`UNIT`]
+//! bytes: what such lanes access lies side by side, in a fraction of the sectors and with as much more of it in the
+//! caches. The memory of instance `i` of 32 is at the first one's address and `i * UNIT`, which is what its header and
+//! [`Addresses`] say and is aligned to a unit; the byte at `n` is at that and `n / UNIT * UNIT_STRIDE + n % UNIT`. 32
+//! memories take as much as apart, and must have the same limit. Whoever reads or writes them (device code that is
+//! imported, and the host for [`Initial::memory`]) must know the layout. Instances of which each does something else
+//! lose by it: what one accesses then lies in more sectors. So measure it.
 //!
 //! # Inside
 //!
@@ -202,8 +215,8 @@ mod types;
 mod waiting;
 
 pub use abi::{
-    CallState, DevInstance, DevSharing, DevSuspension, DevTable, KILL_INTERVAL, PAGE, SUSPENDED,
-    Trap, YIELD,
+    CallState, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, PAGE,
+    SUSPENDED, Trap, UNIT, UNIT_STRIDE, YIELD,
 };
 pub use compile::{
     CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,

@@ -148,6 +148,8 @@ pub(crate) struct Module {
     pub(crate) waiting: Waiting,
     /// It may use the threads proposal.
     pub(crate) threads: bool,
+    /// Memories of instances are interleaved.
+    pub(crate) interleaved: bool,
 }
 
 /// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and

@@ -44,3 +44,29 @@ fn core_2_0() {
         "what holds or is supported has changed; see BLESS"
     );
 }
+
+/// The files of the suite itself and those on vectors, with interleaved memories: as many directives hold.
+#[test]
+fn core_2_0_with_interleaved_memories() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec-2.0.txt");
+    let stated = std::fs::read_to_string(&path).expect("the table is there");
+    spec::interleave(true);
+    let mut others = Vec::new();
+    for file in spec::files() {
+        if file.name.contains("threads/") {
+            continue;
+        }
+        let counts = spec::run(file.source, machine::interpreter());
+        assert!(
+            counts.failed.is_empty(),
+            "{}: {:?}",
+            file.name,
+            counts.failed
+        );
+        let section = counts.section(&file.name);
+        if !stated.contains(&section) {
+            others.push(section);
+        }
+    }
+    assert!(others.is_empty(), "{}", others.concat());
+}

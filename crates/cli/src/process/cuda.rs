@@ -12,6 +12,9 @@ use crate::error::CliError;
 /// More processes at once than an H200 has lanes gain nothing.
 const PLACES_MOST: u32 = 1 << 16;
 
+/// Processes that are spawned together.
+const PART: usize = 1 << 13;
+
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
     let (stdout, stderr) = plan.outputs();
@@ -63,6 +66,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let (free, _) = gpu.memory()?;
     let host = HostConfig {
         memory: options.memory,
+        interleaved: options.interleave,
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
@@ -87,7 +91,12 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
         env: options.env(number),
         stdin: plan.line(number),
     };
-    let pids = host.spawn_each(0, &config, (0..plan.instances).map(strings))?;
+    // In parts: the first ones run while the arguments of the next are gathered.
+    let mut pids = Vec::with_capacity(plan.instances as usize);
+    for begin in (0..plan.instances).step_by(PART) {
+        let part = begin..plan.instances.min(begin.saturating_add(PART as u32));
+        pids.extend(host.spawn_each(0, &config, part.map(strings))?);
+    }
     plan.job.name(&pids, 0);
     if plan.job.signal().is_some() {
         // It may have come before they did.

@@ -32,7 +32,7 @@ __device__ __noinline__ u32 strings(DevInstance* i, bool environment, u32 list_a
   for (u32 k = 0; k < s.count; k++) {
     m.word(list_at + 4 * k) = text_at + at;
     u8 c;
-    do m.base[text_at + at] = c = __ldcg(&s.text[at]);
+    do *m.from(text_at).at(at) = c = __ldcg(&s.text[at]);
     while (at++, c != 0);
   }
   return OK;
@@ -69,7 +69,7 @@ __device__ __noinline__ u32 random(DevInstance* i, u32 at, u32 length) {
     }
 #pragma unroll
     for (u32 k = 0; k < 64; k++) {
-      if (done + k < length) m.base[at + done + k] = (u8)((x[k / 4] + start[k / 4]) >> 8 * (k % 4));
+      if (done + k < length) *m.from(at).at(done + k) = (u8)((x[k / 4] + start[k / 4]) >> 8 * (k % 4));
     }
   }
   return OK;

@@ -18,8 +18,9 @@ __device__ __noinline__ u32 check_paths(DevInstance* i, Path a, Path b) {
 }
 
 __device__ __forceinline__ void post_paths(const Call& c, u32 call, Path a, Path b) {
-  c.payload(c.i->memory + a.at, a.length);
-  c.payload(c.i->memory + b.at, b.length);
+  const Memory m(c.i);
+  c.payload(m.from(a.at), a.length);
+  c.payload(m.from(b.at), b.length);
   c.post(call);
 }
 

@@ -32,7 +32,7 @@ __device__ __forceinline__ u32 most(u64 bytes) { return (u32)min(bytes, (u64)HOS
 
 // Posts as much of the buffers as fits: a short write is allowed.
 __device__ __forceinline__ void post_write(const Call& c, const Buffers& b, u32 call) {
-  for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.base + b.from(k), min(b.length(k), c.room()));
+  for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.from(b.from(k)), min(b.length(k), c.room()));
   c.post(call);
 }
 
@@ -70,7 +70,9 @@ __device__ __noinline__ u32 read_input(const Call& c, const Buffers& b, u32 coun
   const u32 n = min(b.first_length(), input.left);
   if (const u32 e = b.m.put(count_at, n); e != OK) return e;
   if (n == 0) return OK;
-  process::copy_out(b.m.base + b.from(b.first()), input.bytes, n);
+  const process::Bytes to = b.m.from(b.from(b.first()));
+  if (!b.m.woven) process::copy_out(to.at(0), input.bytes, n);
+  for (u32 k = 0; b.m.woven && k < n; k++) *to.at(k) = input.bytes[k];
   input.take(n);
   return OK;
 }
@@ -105,7 +107,7 @@ __device__ __forceinline__ bool print(const Call& c, const Buffers& b, u32& erro
   if (error != OK) return true;
   u8* to = process::output(p);
   for (u32 k = 0; k < b.count; k++) {
-    process::copy_out(to + p->output_len, b.m.base + b.from(k), b.length(k));
+    process::copy_out(to + p->output_len, b.m.from(b.from(k)), b.length(k));
     p->output_len += b.length(k);
   }
   return true;
@@ -229,7 +231,7 @@ WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   if (c.fresh(48 * count)) {
     const u64 now = process::now();
     c.args(count, now + c.p->table->clock_offset, now);
-    c.payload(m.base + in, 48 * count);
+    c.payload(m.from(in), 48 * count);
     c.post_long(HOSTCALL_POLL_ONEOFF);
   }
   if (!c.answered()) PARK;

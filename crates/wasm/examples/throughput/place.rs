@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use cudarc::driver::{result, sys};
 use everwarp_wasm::{
-    Addresses, CompileOptions, Compiled, Export, InstanceLimits, NoImports, PAGE, compile,
+    Addresses, CompileOptions, Compiled, Export, INTERLEAVED, InstanceLimits, NoImports, PAGE,
+    UNIT, compile,
 };
 
-use crate::rewrite::{GRANULE, Part, interleaved, without};
+use crate::rewrite::{Part, without};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -87,7 +88,7 @@ pub(crate) fn little(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
 enum Layout {
     /// Each together, one after the other.
     Apart,
-    /// Those of a warp word by word, so that lanes which access the same address access neighbours.
+    /// Those of a warp unit by unit, so that lanes which access the same address access neighbours.
     Interleaved,
 }
 
@@ -118,7 +119,10 @@ impl Place {
     fn instance(&self, index: u64, layout: Layout) -> u64 {
         match layout {
             Layout::Apart => self.apart + index * PAGE,
-            Layout::Interleaved => self.interleaved + index / 32 * 32 * PAGE + index % 32 * GRANULE,
+            Layout::Interleaved => {
+                let (group, lane) = (index / INTERLEAVED, index % INTERLEAVED);
+                self.interleaved + group * INTERLEAVED * PAGE + lane * UNIT
+            }
         }
     }
 
@@ -131,10 +135,10 @@ impl Place {
         let step = match layout {
             Layout::Apart => 1,
             Layout::Interleaved => {
-                bytes.resize(bytes.len().next_multiple_of(GRANULE as usize), 0);
-                let granules = bytes.chunks(GRANULE as usize);
-                bytes = granules.flat_map(|g| g.repeat(32)).collect();
-                32
+                bytes.resize(bytes.len().next_multiple_of(UNIT as usize), 0);
+                let units = bytes.chunks(UNIT as usize);
+                bytes = units.flat_map(|u| u.repeat(INTERLEAVED as usize)).collect();
+                INTERLEAVED as usize
             }
         };
         let once = device(&bytes, bytes.len())?;
@@ -149,10 +153,15 @@ impl Place {
     /// them; and as it is with memories interleaved.
     pub(crate) fn guest(&self, wasm: &[u8], name: &str, args: u64) -> Result<Vec<Launch>> {
         let compiled = compile(wasm, &CompileOptions::default())?;
+        let interleaved = CompileOptions {
+            interleaved: true,
+            ..CompileOptions::default()
+        };
+        let interleaved = compile(wasm, &interleaved)?.ptx;
         let each = Part::ALL.iter().map(std::slice::from_ref);
         let all = [&[][..]].into_iter().chain(each).chain([&Part::ALL[..]]);
         let texts = all.map(|parts| (without(&compiled.ptx, parts), Layout::Apart));
-        let last = (interleaved(&compiled.ptx)?, Layout::Interleaved);
+        let last = (interleaved, Layout::Interleaved);
         let apart = self.instances(&compiled, Layout::Apart)?;
         let woven = self.instances(&compiled, Layout::Interleaved)?;
         let Some(Export::Function(function)) = compiled.export(name) else {

@@ -1,6 +1,5 @@
-//! Compiled code changed in ways that the compiler does not offer, to see what they would bring: with a part
-//! of its semantics taken out, which is only right for programs that never need what is missing; or with the
-//! memories of a warp's instances interleaved.
+//! Compiled code with a part of its semantics taken out, to see what that part costs: only right for programs that
+//! never need what is missing.
 
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq)]
@@ -67,57 +66,4 @@ fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
         }
         _ => None,
     }
-}
-
-/// Bytes that lie together where the memories of 32 instances are interleaved. No aligned access needs more.
-pub(crate) const GRANULE: u64 = 8;
-
-/// The PTX for instances whose memory is at `base + 8 * lane` and goes on 256 bytes further after every 8.
-///
-/// # Errors
-/// It copies within memory, by a helper that is not rewritten.
-pub(crate) fn interleaved(ptx: &str) -> Result<String, &'static str> {
-    let (mut out, mut base) = (String::with_capacity(2 * ptx.len()), None);
-    for line in ptx.lines() {
-        if line.contains(" call ") && line.contains("memory_copy") {
-            return Err("it copies within memory");
-        }
-        if line.starts_with(".func") || line.starts_with(".visible") {
-            let is = |name: &str| line.contains(&format!(" {name}"));
-            base = match () {
-                () if is("memory_fill (") || is("memory_fill(") => Some("%d0"),
-                () if is("memory_") || is("table_") || is("enter") || is("run") => None,
-                () => Some("%mem"),
-            };
-        }
-        match base.and_then(|base| access(line, base)) {
-            Some(access) => out.push_str(&access),
-            None => out.push_str(line),
-        }
-        out.push('\n');
-    }
-    Ok(out)
-}
-
-/// An access to linear memory, at its place among the others'.
-fn access(line: &str, base: &str) -> Option<String> {
-    let (before, rest) = line.split_once("[%d")?;
-    if !before.contains("ld.global.") && !before.contains("st.global.") {
-        return None;
-    }
-    let (address, after) = rest.split_once(']')?;
-    let (register, offset) = address.split_once('+').unwrap_or((address, "0"));
-    Some(format!(
-        "  {{
-  .reg .b64 %q<2>;
-  sub.s64 %q0, %d{register}, {base};
-  add.s64 %q0, %q0, {offset};
-  and.b64 %q1, %q0, 7;
-  sub.s64 %q0, %q0, %q1;
-  shl.b64 %q0, %q0, 5;
-  add.s64 %q0, %q0, %q1;
-  add.s64 %q0, %q0, {base};
-{before}[%q0]{after}
-  }}"
-    ))
 }

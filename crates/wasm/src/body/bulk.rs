@@ -54,6 +54,11 @@ impl Body<'_> {
     pub(super) fn memory_copy(&mut self) {
         let (n, from, to) = (self.pop(), self.pop(), self.pop());
         let (base, len) = self.memory_regs();
+        if self.module.interleaved {
+            let args = [base, len, to, from, n];
+            self.call_checked("memory_move", &args, Trap::MemoryOutOfBounds);
+            return;
+        }
         let args = [base, len, base, len, to, from, n];
         self.call_checked("memory_copy", &args, Trap::MemoryOutOfBounds);
     }

@@ -339,7 +339,7 @@ impl Body<'_> {
         let to = self.locals[part as usize].reg;
         self.settle(Some(to));
         line!(self.text, "  mov.{} {to}, {from};", to.bits());
-        self.addresses.remove(&to);
+        self.forget_address(to);
     }
 
     pub(super) fn local_tee(&mut self, index: u32) {

@@ -156,6 +156,12 @@ impl Body<'_> {
         let (kill, yields) = (self.fresh_label(), site.save());
         let cold = &mut self.cold;
         line!(cold, "  @!%sp bra {kill};");
+        // Lanes that have parted do not come together again by themselves.
+        line!(cold, "  activemask.b32 %ft;");
+        line!(cold, "  popc.b32 %ft, %ft;");
+        line!(cold, "  ld.global.b32 %tc, [%inst+{}];", abi::MATES);
+        line!(cold, "  setp.lt.u32 %sp, %ft, %tc;");
+        line!(cold, "  @%sp bra {yields};");
         line!(cold, "  ld.global.b32 %tc, [%inst+{slice}];");
         line!(cold, "  add.s32 %tc, %tc, -1;");
         line!(cold, "  st.global.b32 [%inst+{slice}], %tc;");

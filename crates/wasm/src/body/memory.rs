@@ -146,12 +146,29 @@ impl Body<'_> {
         (below, shift)
     }
 
+    /// Forgets what is known of all addresses, where control joins.
+    pub(super) fn forget_addresses(&mut self) {
+        self.addresses.clear();
+        self.woven.clear();
+    }
+
+    /// Forgets a register that is assigned.
+    pub(super) fn forget_address(&mut self, register: Reg) {
+        self.addresses.remove(&register);
+        self.woven.remove(register);
+    }
+
     pub(super) fn load(&mut self, to: Access, memarg: &MemArg) {
         let address = self.pop();
+        if self.module.interleaved {
+            let words = self.woven_words(address, memarg, to.bytes);
+            let reg = self.push(to.ty);
+            self.put_loaded(to, reg, words);
+            return;
+        }
         let at = self.check(address, memarg.offset, to.bytes, true);
         let reg = self.push(to.ty);
         let letter = if to.signed { 's' } else { 'u' };
-        let size = if to.ty.is_wide() { 64 } else { 32 };
         let Some(Alignment {
             unaligned,
             words: Some((below, shift)),
@@ -175,6 +192,18 @@ impl Body<'_> {
             self.text,
             "  @{unaligned} ld.global.u{bits} {second}, [{below}+{next}];"
         );
+        self.put_loaded(to, reg, (first, Some((second, shift))));
+    }
+
+    /// What is loaded, of the aligned word at or below the address; and, unless that is one byte, of the word behind
+    /// and by how many bits the two are to be shifted.
+    fn put_loaded(&mut self, to: Access, reg: Reg, (first, behind): (Reg, Option<(Reg, Reg)>)) {
+        let (bits, letter) = (to.bytes * 8, if to.signed { 's' } else { 'u' });
+        let size = if to.ty.is_wide() { 64 } else { 32 };
+        let Some((second, shift)) = behind else {
+            line!(self.text, "  cvt.{letter}{size}.{letter}8 {reg}, {first};");
+            return;
+        };
         if bits == 64 {
             let rest = self.fresh(false);
             line!(self.text, "  shr.u64 {first}, {first}, {shift};");
@@ -206,6 +235,10 @@ impl Body<'_> {
 
     pub(super) fn store(&mut self, from: Access, memarg: &MemArg) {
         let (value, address) = (self.pop_operand(), self.pop());
+        if self.module.interleaved {
+            self.woven_store(from, value, address, memarg);
+            return;
+        }
         let at = self.check(address, memarg.offset, from.bytes, false);
         let (base, offset, bits) = (at.base, at.offset, from.bytes * 8);
         let Some(Alignment { unaligned, .. }) = at.alignment else {

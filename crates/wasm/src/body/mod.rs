@@ -27,6 +27,7 @@ mod vector;
 mod vector_memory;
 mod wait;
 mod ways;
+mod woven;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,6 +44,7 @@ use memory::KnownAddresses;
 use nan::Nan;
 use suspend::Site;
 use ways::{Loop, LoopId};
+use woven::WovenAddresses;
 
 /// A virtual register: `%r` for 32 bits, `%d` for 64. Floats live in the same registers as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -174,6 +176,7 @@ pub(crate) struct Body<'m> {
     dead_frames: u32,
     /// What is known of addresses; forgotten where control joins.
     addresses: KnownAddresses,
+    woven: WovenAddresses,
     /// Kinds of traps that the function has.
     kinds: BTreeSet<u32>,
     uses_memory: bool,
@@ -243,6 +246,7 @@ impl<'m> Body<'m> {
             dead: false,
             dead_frames: 0,
             addresses: KnownAddresses::new(),
+            woven: WovenAddresses::default(),
             kinds: BTreeSet::new(),
             uses_memory: false,
             calls: false,
@@ -398,7 +402,7 @@ impl<'m> Body<'m> {
     /// Writes a label where control joins.
     fn join(&mut self, label: Label) {
         line!(self.text, "{label}:");
-        self.addresses.clear();
+        self.forget_addresses();
     }
 
     /// A label that leads to a trap at the operator at hand.

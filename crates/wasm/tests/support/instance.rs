@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use everwarp_wasm::{
-    Addresses, Compiled, DevInstance, DevSharing, DevTable, Initial, PAGE, SharedMemory, Trap,
+    Addresses, Compiled, DevInstance, DevSharing, DevTable, INTERLEAVED, Initial, PAGE,
+    SharedMemory, Trap, UNIT, UNIT_STRIDE,
 };
 
 use super::machine::SharedMachine;
@@ -42,7 +43,18 @@ impl Process {
     ) -> Result<Self, String> {
         let mut memory = machine.borrow_mut();
         let block = memory.allocate(&[], initial.block_bytes() as u64)?;
-        let linear = memory.allocate(&initial.memory, initial.memory_limit)?;
+        let linear = match compiled.interleaved() {
+            false => memory.allocate(&initial.memory, initial.memory_limit)?,
+            true => {
+                let all = memory.allocate(&[], initial.memory_limit * INTERLEAVED)?;
+                // Not the first of them, and not all alike.
+                let own = all + UNIT * (block / 256 % INTERLEAVED);
+                for (unit, bytes) in (0..).zip(initial.memory.chunks(UNIT as usize)) {
+                    memory.write(own + unit * UNIT_STRIDE, bytes)?;
+                }
+                own
+            }
+        };
         assert!(
             initial.segments.is_empty(),
             "segments of a shared memory are copied by who knows it"

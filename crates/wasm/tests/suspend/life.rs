@@ -3,8 +3,8 @@
 use core::mem::offset_of;
 
 use everwarp_wasm::{
-    CallState, CompileError, CompileOptions, DevInstance, Export, InstanceLimits, KILL_INTERVAL,
-    Trap, compile,
+    CallState, CompileError, CompileOptions, DevInstance, DevSuspension, Export, InstanceLimits,
+    KILL_INTERVAL, Trap, compile,
 };
 
 use crate::host::{NEVER, Schedule, store};
@@ -128,6 +128,25 @@ fn a_kill_ends_it_at_the_next_look_and_a_lesser_depth_at_once() {
         assert_eq!(life.once("spin", &[]), Err(Trap::StackExhausted));
         assert_eq!(life.0.process.fuel(), left);
     }
+}
+
+/// Here one lane is all that there is, which says that another one began beside it.
+#[test]
+fn a_lane_that_has_parted_from_others_yields_at_each_look() {
+    let preempt = true;
+    let mut life = Life::new(Schedule { preempt, ..LONG }, &LIMITS);
+    assert!(life.once("spin", &[5000]).is_ok());
+    let record = life.0.process.compiled.layout.suspension;
+    let record = record.expect("it can be suspended");
+    life.set(record + offset_of!(DevSuspension, mates), 4, 2);
+    life.answer();
+    let mut turns = 0;
+    while life.once("spin", &[]).is_ok() && life.state() == CallState::Preempted {
+        assert_eq!(life.0.process.fuel() % KILL_INTERVAL as i64, 0);
+        turns += 1;
+    }
+    assert_eq!(life.state(), CallState::Ended);
+    assert!((4..=5).contains(&turns), "{turns}");
 }
 
 #[test]

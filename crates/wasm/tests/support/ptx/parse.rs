@@ -288,6 +288,10 @@ impl<'i> Parser<'i> {
         if let Some(name) = name.strip_prefix("atom.acquire.gpu.global.") {
             return self.atomic(name, rest);
         }
+        if name == "activemask.b32" {
+            // One block of one thread.
+            return self.op(&format!("mov.b32 {rest}, 1"));
+        }
         if name.starts_with("ld.") || name.starts_with("st.") {
             return self.access(name, rest);
         }

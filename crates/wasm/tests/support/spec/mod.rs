@@ -90,12 +90,25 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     depth: 400,
 };
 
+thread_local! {
+    /// Whether memories of instances are interleaved, of which the suite knows nothing.
+    static INTERLEAVED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Has test modules compiled for memories that are interleaved, or not, from now on.
+#[allow(dead_code, reason = "not every test binary runs the suite so")]
+pub(crate) fn interleave(yes: bool) {
+    INTERLEAVED.set(yes);
+}
+
 /// How test modules are compiled: printing does nothing.
 pub(crate) fn options() -> CompileOptions {
     let print = |name: &&str| ("spectest".to_owned(), (*name).to_owned());
+    let interleaved = INTERLEAVED.get();
     CompileOptions {
         ignored_imports: SPECTEST_PRINTS.iter().map(print).collect(),
-        threads: true,
+        threads: !interleaved,
+        interleaved,
         ..CompileOptions::default()
     }
 }
