@@ -46,7 +46,10 @@ pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
     let endless = host.spawn_many(number("ends"), &config(&["l"]), 1000)?;
     let late = host.load(&module("late", LATE), &places(500))?;
     report(&late);
-    same(late.module, MODULES.len())?;
+    // Behind those that were there: the tests' own, and guests.
+    if late.module < MODULES.len() {
+        return Err(format!("{} is the number of another module", late.module).into());
+    }
     // As long as another one comes, wave after wave of these computes, so that some are in the middle.
     let again = std::thread::scope(|scope| {
         let loading = scope.spawn(|| host.load(&module("again", LATE), &places(100)));
