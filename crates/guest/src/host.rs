@@ -7,41 +7,28 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use everwarp::{Buffer, DevPtr, Device, Engine, HeapConfig, Image, Linked, LinkedPart, Pools};
-use everwarp_wasi::{Input, Output, Ring, RingMemory, Server, ServerConfig, Service, Streams};
+use everwarp::{DevPtr, Device, Engine};
+use everwarp_wasi::{Ring, RingMemory, Server, ServerConfig, Service, Streams};
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
-use everwarp_interface::{Bytes, ChannelError, Pid};
+use everwarp_interface::{ChannelError, Pid};
 
-use crate::channel::{End, Receiver, Sender};
-use crate::config::{Config, HostConfig, Strings};
+use crate::channel::{Receiver, Sender};
+use crate::config::HostConfig;
 use crate::dispatch::{Ears, Shared};
-use crate::error::{SpawnError, StartError};
+use crate::error::StartError;
 use crate::exit::Exit;
-use crate::kin::HANDLES;
-use crate::layout::{DevProcessTable, PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
+use crate::layout::DevProcessTable;
+use crate::link::{depth, link, pools};
 use crate::load::Loads;
 use crate::module::{Loaded, Module};
 use crate::places::{Common, Places};
-use crate::state::{Job, Line, Phase, State};
+use crate::program;
+use crate::state::{Line, Phase, State};
 use crate::world::World;
-use crate::{program, strings};
 
-/// The least depth of calls with which ordinary programs run.
-const DEPTH_LEAST: u32 = 24;
-/// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
-const OTHER_FRAMES: u32 = 12;
 /// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
-/// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
-const POOLS: Pools = Pools {
-    submission_slots: 1 << 14,
-    tokens: 1 << 17,
-    arena_tasks: 1 << 12,
-    tasks: 2 << 20,
-    groups: 2 << 20,
-    heap: HeapConfig::of(0),
-};
 /// How long processes have to end when their host does.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -171,150 +158,6 @@ impl Host {
         self.shared.places[module].count
     }
 
-    /// Copies what processes are given to the device, all at once; equal neighbours share. Answers where each
-    /// one's lies, and its standard input if it has one of its own.
-    fn strings(
-        &self,
-        all: impl Iterator<Item = Strings>,
-        ends: &[End],
-    ) -> Result<(Arc<Buffer<u8>>, Vec<Own>), SpawnError> {
-        let (mut bytes, mut own) = (Vec::new(), Vec::new());
-        let mut last: Option<(Strings, u64)> = None;
-        for strings in all {
-            // What is read counts up in there.
-            let shared = last.as_ref().filter(|_| strings.stdin.is_none());
-            let same = shared.filter(|(before, _)| *before == strings);
-            let begin = match same {
-                Some((_, begin)) => *begin,
-                None => {
-                    // The ends stand in front of the rest, the first one last.
-                    let begin = (bytes.len() + 4 * ends.len()).next_multiple_of(16);
-                    bytes.resize(begin - 4 * ends.len(), 0);
-                    let entries = ends.iter().rev().map(End::entry);
-                    bytes.extend(entries.flat_map(u32::to_le_bytes));
-                    strings::encode(&strings, &mut bytes)?;
-                    last = Some((strings, begin as u64));
-                    begin as u64
-                }
-            };
-            let stdin = last.as_ref().and_then(|(strings, _)| strings.stdin.clone());
-            own.push(Own { begin, stdin });
-        }
-        Ok((Arc::new(self.shared.engine.buffer_from(&bytes)?), own))
-    }
-
-    fn fuel(config: &Config) -> Result<i64, SpawnError> {
-        let fuel = config.fuel.unwrap_or(i64::MAX as u64);
-        match i64::try_from(fuel) {
-            Ok(fuel) if fuel > 0 => Ok(fuel),
-            _ => Err(SpawnError::Fuel { fuel }),
-        }
-    }
-
-    /// Starts a process, as soon as there is a place for it.
-    ///
-    /// # Panics
-    /// There is no module of that number.
-    ///
-    /// # Errors
-    /// [`SpawnError`]; then nothing was started.
-    pub fn spawn(&self, module: usize, config: &Config) -> Result<Pid, SpawnError> {
-        let pids = self.spawn_many(module, config, 1)?;
-        Ok(pids[0])
-    }
-
-    /// Starts `count` processes with the same configuration.
-    ///
-    /// # Panics
-    /// There is no module of that number.
-    ///
-    /// # Errors
-    /// [`SpawnError`]; then nothing was started.
-    pub fn spawn_many(
-        &self,
-        module: usize,
-        config: &Config,
-        count: usize,
-    ) -> Result<Vec<Pid>, SpawnError> {
-        let same = std::iter::repeat_n(config.strings.clone(), count);
-        self.spawn_each(module, config, same)
-    }
-
-    /// Starts a process for each of these arguments and environments, which stand in the place of the
-    /// configuration's own.
-    ///
-    /// # Panics
-    /// There is no module of that number.
-    ///
-    /// # Errors
-    /// [`SpawnError`]; then nothing was started.
-    pub fn spawn_each(
-        &self,
-        module: usize,
-        config: &Config,
-        each: impl Iterator<Item = Strings>,
-    ) -> Result<Vec<Pid>, SpawnError> {
-        assert!(
-            module < self.shared.modules.len(),
-            "there is no module {module}"
-        );
-        let fuel = Self::fuel(config)?;
-        let most = HANDLES as usize;
-        if config.ends.len() > most {
-            let ends = config.ends.len();
-            return Err(SpawnError::Ends { ends, most });
-        }
-        if !config.ends.is_empty() && self.shared.world.is_none() {
-            return Err(SpawnError::Ends {
-                ends: config.ends.len(),
-                most: 0,
-            });
-        }
-        let ends: Arc<[End]> = config.ends.as_slice().into();
-        let (strings, each) = self.strings(each, &ends)?;
-        // What somebody reads while it is written goes out at once.
-        let collects = !matches!(config.stdout, Output::Inherit);
-        let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
-        let tagged = tagged(config.stdout) || tagged(config.stderr);
-        let wasi = |name, stdin: Option<Bytes>| {
-            Arc::new(everwarp_wasi::Config {
-                name,
-                directories: config.directories.clone(),
-                stdin: stdin.map_or_else(|| config.stdin.clone(), Input::Bytes),
-                stdout: config.stdout,
-                stderr: config.stderr,
-                handles: config.handles.max(3 + config.directories.len() as u32),
-            })
-        };
-        // Only tags say the name; without them all have the same.
-        let nameless = wasi(String::new(), None);
-        let collects = if collects { PROCESS_COLLECTS } else { 0 };
-        let mut state = self.shared.state();
-        let mut pids = Vec::with_capacity(each.len());
-        for (instance, Own { begin, stdin }) in each.into_iter().enumerate() {
-            let pid = state.insert(Phase::Free);
-            let job = Job {
-                strings: Arc::clone(&strings),
-                strings_at: begin,
-                fuel,
-                flags: collects | reads(&config.stdin, stdin.is_some()),
-                instance: instance as u32,
-                ends: Arc::clone(&ends),
-                wasi: match (tagged, stdin) {
-                    (true, stdin) => wasi(pid.to_string(), stdin),
-                    (false, Some(stdin)) => wasi(String::new(), Some(stdin)),
-                    (false, None) => Arc::clone(&nameless),
-                },
-            };
-            state.entries[pid.slot() as usize].phase = Phase::Queued(job);
-            state.lines[module].waiting.push_back(pid);
-            pids.push(pid);
-        }
-        drop(state);
-        self.shared.call_dispatcher();
-        Ok(pids)
-    }
-
     /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
     /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
     ///
@@ -412,74 +255,6 @@ impl Drop for Host {
     }
 }
 
-/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
-/// for each start.
-fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
-    if !modules.iter().any(Loaded::uses_gpu) {
-        return POOLS;
-    }
-    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
-    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
-    Pools {
-        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
-        ..POOLS
-    }
-}
-
-/// What of a module is linked.
-pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
-    LinkedPart {
-        name: loaded.name.as_str().into(),
-        ptx: loaded.compiled.ptx.as_str().into(),
-    }
-}
-
-/// Compiles modules and says how they are linked.
-fn link(modules: &[Module], config: &HostConfig) -> Result<(Vec<Loaded>, Linked), StartError> {
-    let loaded = modules.iter().enumerate().map(|(number, module)| {
-        module
-            .compile(number, config.interleaved)
-            .map_err(|source| StartError::Load {
-                module: module.name.clone(),
-                source,
-            })
-    });
-    let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
-    let linked = Linked {
-        parts: loaded.iter().map(part).collect(),
-        declarations: program::declarations(loaded.len()),
-        stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
-    };
-    Ok((loaded, linked))
-}
-
-/// The image that a host of these modules would start, for tests that compile it without a GPU.
-///
-/// # Errors
-/// [`StartError`]: a module is refused.
-#[doc(hidden)]
-pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
-    let linked = link(modules, config)?.1;
-    let programs = vec![&program::PROGRAM];
-    Ok(Image { programs, linked })
-}
-
-/// How deep calls may nest on a stack: see the stack's rule of `everwarp-wasm`.
-pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
-    let frames = stack / frame.max(16);
-    let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
-    if depth < DEPTH_LEAST {
-        return Err(StartError::Stack {
-            stack,
-            frame,
-            depth,
-            least: DEPTH_LEAST,
-        });
-    }
-    Ok(depth)
-}
-
 fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
     let memory = shared.engine.host_calls().ok_or(StartError::NoRing)?;
     let address = "the engine's memory is nowhere at 0";
@@ -526,35 +301,4 @@ fn random_key() -> std::io::Result<[u32; 8]> {
     Ok(std::array::from_fn(|i| {
         u32::from_le_bytes(std::array::from_fn(|k| bytes[4 * i + k]))
     }))
-}
-
-/// What one process has of its own on the device.
-struct Own {
-    /// Where it begins, among that of all.
-    begin: u64,
-    stdin: Option<Bytes>,
-}
-
-/// The flags that say where a process reads its standard input: what it was given is read where it runs.
-fn reads(stdin: &Input, has_own: bool) -> u32 {
-    match stdin {
-        _ if has_own => PROCESS_INPUT,
-        Input::Empty => PROCESS_INPUT,
-        Input::Bytes(_) => 0,
-        Input::Inherit => PROCESS_TALKS,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_depth_leaves_room_for_what_is_not_compiled() {
-        let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
-        assert_eq!(depth_of(32 << 10, 128), 122);
-        assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
-        let error = depth(1024, 200).expect_err("too little").to_string();
-        assert!(error.contains("1024") && error.contains("200"), "{error}");
-    }
 }

@@ -36,11 +36,13 @@ mod growing;
 mod host;
 mod kin;
 mod layout;
+mod link;
 mod list;
 mod load;
 mod module;
 mod places;
 mod program;
+mod spawn;
 mod state;
 mod strings;
 mod wasi;
@@ -54,6 +56,6 @@ pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]
-pub use host::image;
+pub use link::image;
 pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;

@@ -9,11 +9,12 @@ use everwarp::{DevPtr, Exchanged, Linked};
 use crate::config::HostConfig;
 use crate::dispatch::Shared;
 use crate::error::StartError;
-use crate::host::{Host, depth};
+use crate::host::Host;
+use crate::link::{depth, part};
 use crate::module::Module;
 use crate::places::{Common, Places};
+use crate::program;
 use crate::state::{Line, Occupied};
-use crate::{host, program};
 
 /// How long processes have to come to a safepoint until they are asked once more. One that goes on with another slice
 /// just then has not heard of it.
@@ -98,7 +99,7 @@ impl Host {
             return Err(StartError::LateGpu { module });
         }
         let mut linked = loads.linked.clone();
-        linked.parts.push(host::part(&loaded));
+        linked.parts.push(part(&loaded));
         linked.declarations = program::declarations(number + 1);
         let prepared = shared.engine.prepare_linked(linked.clone())?;
         let compiling = begin.elapsed();

@@ -1,0 +1,107 @@
+//! What is linked to an engine for modules, and how large it is made.
+
+use everwarp::{HeapConfig, Image, Linked, LinkedPart, Pools};
+
+use crate::config::HostConfig;
+use crate::error::StartError;
+use crate::module::{Loaded, Module};
+use crate::program;
+
+/// The least depth of calls with which ordinary programs run.
+const DEPTH_LEAST: u32 = 24;
+/// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
+const OTHER_FRAMES: u32 = 12;
+/// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
+const POOLS: Pools = Pools {
+    submission_slots: 1 << 14,
+    tokens: 1 << 17,
+    arena_tasks: 1 << 12,
+    tasks: 2 << 20,
+    groups: 2 << 20,
+    heap: HeapConfig::of(0),
+};
+
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
+/// for each start.
+pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
+    if !modules.iter().any(Loaded::uses_gpu) {
+        return POOLS;
+    }
+    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
+    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
+    }
+}
+
+/// What of a module is linked.
+pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
+    LinkedPart {
+        name: loaded.name.as_str().into(),
+        ptx: loaded.compiled.ptx.as_str().into(),
+    }
+}
+
+/// Compiles modules and says how they are linked.
+pub(crate) fn link(
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<(Vec<Loaded>, Linked), StartError> {
+    let loaded = modules.iter().enumerate().map(|(number, module)| {
+        module
+            .compile(number, config.interleaved)
+            .map_err(|source| StartError::Load {
+                module: module.name.clone(),
+                source,
+            })
+    });
+    let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
+    let linked = Linked {
+        parts: loaded.iter().map(part).collect(),
+        declarations: program::declarations(loaded.len()),
+        stack_bytes: config.stack_bytes,
+        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
+    };
+    Ok((loaded, linked))
+}
+
+/// The image that a host of these modules would start, for tests that compile it without a GPU.
+///
+/// # Errors
+/// [`StartError`]: a module is refused.
+#[doc(hidden)]
+pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
+    let linked = link(modules, config)?.1;
+    let programs = vec![&program::PROGRAM];
+    Ok(Image { programs, linked })
+}
+
+/// How deep calls may nest on a stack: see the stack's rule of `everwarp-wasm`.
+pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+    let frames = stack / frame.max(16);
+    let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
+    if depth < DEPTH_LEAST {
+        return Err(StartError::Stack {
+            stack,
+            frame,
+            depth,
+            least: DEPTH_LEAST,
+        });
+    }
+    Ok(depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_leaves_room_for_what_is_not_compiled() {
+        let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
+        assert_eq!(depth_of(32 << 10, 128), 122);
+        assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
+        let error = depth(1024, 200).expect_err("too little").to_string();
+        assert!(error.contains("1024") && error.contains("200"), "{error}");
+    }
+}
