@@ -159,7 +159,7 @@ impl Host {
     }
 
     /// Makes a channel of so many messages of up to so many bytes, whose ends the host holds and may give to
-    /// processes ([`Config::ends`]). A side is open as long as somebody has an end of it.
+    /// processes ([`Config::ends`](crate::Config::ends)). A side is open as long as somebody has an end of it.
     ///
     /// # Errors
     /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu`.

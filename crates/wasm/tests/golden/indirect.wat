@@ -49,7 +49,7 @@
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
 ;;   mov.b64 {%fl, %fh}, %fuel;
-;;   and.b32 %ft, %fl, 16383;
+;;   and.b32 %ft, %fl, 1023;
 ;;   setp.eq.s32 %sp, %ft, 0;
 ;;   @%sp bra $L2;
 ;; $L4:

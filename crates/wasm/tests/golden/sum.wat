@@ -25,7 +25,7 @@
 ;; $L2:
 ;;   cvt.u32.u64 %ft, %fuel;
 ;; $L4:
-;;   and.b32 %lim, %ft, -16384;
+;;   and.b32 %lim, %ft, -1024;
 ;; $L1:
 ;;   mov.b64 {%fl, %fh}, %fuel;
 ;;   setp.eq.s32 %sp, %fl, %lim;
