@@ -70,7 +70,7 @@ pub(crate) enum CliError {
     Twice { option: &'static str, name: String },
     #[error("{path} has {lines} lines, too few for {wanted} processes")]
     #[diagnostic(help(
-        "give --instances a number of at most {lines}, or --stdin-lines a longer file"
+        "give --stdin-lines a file with more lines, or --instances a smaller number"
     ))]
     FewLines {
         path: PathBuf,

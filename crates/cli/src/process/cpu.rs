@@ -51,12 +51,18 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
 
 /// Runs all of them; `each` hears of every end, in the order of beginning.
 pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
-    if plan.args.process.stack.is_some() {
-        return Err(CliError::NotOnEngine {
-            option: "--stack",
-            engine: "CPU",
-            other: "cuda",
-        });
+    let options = &plan.args.process;
+    for (option, given) in [
+        ("--stack", options.stack.is_some()),
+        ("--interleave", options.interleave),
+    ] {
+        if given {
+            return Err(CliError::NotOnEngine {
+                option,
+                engine: "CPU",
+                other: "cuda",
+            });
+        }
     }
     let threads = match plan.args.size {
         None => None,
