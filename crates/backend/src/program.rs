@@ -52,6 +52,22 @@ pub struct Function {
     pub twin: TwinFn,
 }
 
+impl Function {
+    /// A lane-shaped, depth-first function that spawns nothing; tables of functions name what differs.
+    pub const fn lane(name: &'static str, twin: TwinFn) -> Self {
+        Self {
+            name,
+            shape: Shape::Lane,
+            order: Order::DepthFirst,
+            max_spawn: 0,
+            forks: false,
+            spawns: false,
+            outlined: false,
+            twin,
+        }
+    }
+}
+
 /// A program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -163,14 +179,9 @@ mod tests {
 
     const fn spawning(name: &'static str, max_spawn: u16) -> Function {
         Function {
-            name,
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
             max_spawn,
-            forks: false,
             spawns: true,
-            outlined: false,
-            twin: |_| {},
+            ..Function::lane(name, |_| {})
         }
     }
     const fn program(name: &'static str, functions: &'static [Function]) -> Program {

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp_backend::{
-    Backend, BackendError, EngineKind, Footprint, Function, Image, Order, PoolState, Pools,
-    Prepared, Program, Shape, SharedMemory, TaskCx,
+    Backend, BackendError, EngineKind, Footprint, Function, Image, PoolState, Pools, Prepared,
+    Program, SharedMemory, TaskCx,
 };
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_BATCH, TASK_COUNTED};
@@ -40,14 +40,8 @@ pub(crate) const COUNTED: u32 = 4;
 fn twin(_: &mut dyn TaskCx) {}
 const fn function(name: &'static str, spawns: bool) -> Function {
     Function {
-        name,
-        shape: Shape::Lane,
-        order: Order::DepthFirst,
-        max_spawn: 0,
-        forks: false,
         spawns,
-        outlined: false,
-        twin,
+        ..Function::lane(name, twin)
     }
 }
 /// What `PROGRAM` is, for programs that differ from it in one thing.

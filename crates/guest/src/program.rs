@@ -29,76 +29,35 @@ pub(crate) static PROGRAM: Program = Program {
     name: "process",
     functions: &[
         Function {
-            name: "start",
             shape: Shape::Warp,
-            order: Order::DepthFirst,
             max_spawn: layout::START_PROCESSES as u16,
-            forks: false,
             spawns: true,
-            outlined: false,
-            twin,
+            ..Function::lane("start", twin)
         },
         Function {
-            name: "run",
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
             max_spawn: 1,
-            forks: false,
             spawns: true,
-            outlined: false,
-            twin,
+            ..Function::lane("run", twin)
         },
+        Function::lane("clock", twin),
         Function {
-            name: "clock",
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
-            max_spawn: 0,
-            forks: false,
-            spawns: false,
-            outlined: false,
-            twin,
-        },
-        Function {
-            name: "wake",
             shape: Shape::Warp,
-            order: Order::DepthFirst,
             max_spawn: layout::START_PROCESSES as u16,
-            forks: false,
             spawns: true,
-            outlined: false,
-            twin,
+            ..Function::lane("wake", twin)
         },
+        Function::lane("channel", twin),
+        // It spawns nothing, but needs a group of its own.
         Function {
-            name: "channel",
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
-            max_spawn: 0,
-            forks: false,
-            spawns: false,
-            outlined: false,
-            twin,
-        },
-        Function {
-            name: "anchor",
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
-            max_spawn: 0,
-            forks: false,
-            // It spawns nothing, but needs a group of its own.
             spawns: true,
-            outlined: false,
-            twin,
+            ..Function::lane("anchor", twin)
         },
         // Goes on with a process that was preempted, behind everything that its warp has to do: the oldest first.
         Function {
-            name: "again",
-            shape: Shape::Lane,
             order: Order::BreadthFirst,
             max_spawn: 1,
-            forks: false,
             spawns: true,
-            outlined: false,
-            twin,
+            ..Function::lane("again", twin)
         },
     ],
     device_source: concat!(

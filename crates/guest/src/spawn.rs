@@ -111,21 +111,21 @@ impl Host {
             "there is no module {module}"
         );
         let fuel = Self::fuel(config)?;
-        let most = HANDLES as usize;
-        if config.ends.len() > most {
-            let ends = config.ends.len();
+        let ends = config.ends.len();
+        let most = match self.shared().world {
+            Some(_) => HANDLES as usize,
+            None => 0,
+        };
+        if ends > most {
             return Err(SpawnError::Ends { ends, most });
-        }
-        if !config.ends.is_empty() && self.shared().world.is_none() {
-            return Err(SpawnError::Ends {
-                ends: config.ends.len(),
-                most: 0,
-            });
         }
         let ends: Arc<[End]> = config.ends.as_slice().into();
         let (strings, each) = self.strings(each, &ends)?;
         // What somebody reads while it is written goes out at once.
-        let collects = !matches!(config.stdout, Output::Inherit);
+        let collects = match config.stdout {
+            Output::Inherit => 0,
+            _ => PROCESS_COLLECTS,
+        };
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
         let tagged = tagged(config.stdout) || tagged(config.stderr);
         let wasi = |name, stdin: Option<Bytes>| {
@@ -140,7 +140,6 @@ impl Host {
         };
         // Only tags say the name; without them all have the same.
         let nameless = wasi(String::new(), None);
-        let collects = if collects { PROCESS_COLLECTS } else { 0 };
         let mut state = self.shared().state();
         let mut pids = Vec::with_capacity(each.len());
         for (instance, Own { begin, stdin }) in each.into_iter().enumerate() {

@@ -15,7 +15,7 @@ pub mod probe;
 pub mod range;
 pub mod tree;
 
-use everwarp::{DevPtr, Function, Order, Program, Shape, TwinFn, dev_struct};
+use everwarp::{DevPtr, Function, Program, TwinFn, dev_struct};
 
 dev_struct! {
     /// The parameters of a program that has none.
@@ -30,18 +30,9 @@ impl DevNone {
     pub const NEW: Self = Self { nothing: [0; 2] };
 }
 
-/// A lane-shaped, depth-first function that spawns nothing; the tables below name what differs.
+/// [`Function::lane`], by a name that is short enough for tables.
 const fn lane(name: &'static str, twin: TwinFn) -> Function {
-    Function {
-        name,
-        shape: Shape::Lane,
-        order: Order::DepthFirst,
-        max_spawn: 0,
-        forks: false,
-        spawns: false,
-        outlined: false,
-        twin,
-    }
+    Function::lane(name, twin)
 }
 
 /// All programs, in the order in which `everwarp programs` lists them. `probe` and `heap_probe` serve the

@@ -8,7 +8,7 @@ use crate::abi;
 use crate::body::line;
 use crate::module::{Export, Module};
 use crate::suspend::Suspending;
-use crate::types::{parts, placed};
+use crate::types::{parts, placed, write_head_arguments};
 
 const SUPPORT: &str = include_str!("support.ptx");
 /// Bulk operations, by how memories lie.
@@ -137,12 +137,7 @@ fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, s
     let ty = module.function_type(function);
     line!(out, "$E{function}:");
     line!(out, "  {{");
-    line!(out, "  .param .b64 ci;");
-    line!(out, "  .param .b64 cf;");
-    line!(out, "  .param .b32 cd;");
-    line!(out, "  st.param.b64 [ci], %inst;");
-    line!(out, "  st.param.b64 [cf], %fuel;");
-    line!(out, "  st.param.b32 [cd], %depth;");
+    write_head_arguments(out, "%inst");
     let mut list = String::from("ci, cf, cd");
     for (i, (param, at)) in placed(&parts(&ty.params)).enumerate() {
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });

@@ -12,7 +12,7 @@ use crate::abi::{self, DevTable, TABLE_LEN};
 use crate::body::{Context, line};
 use crate::module::{Constant, Module};
 use crate::suspend::{INDIRECT_FRAME, Suspending};
-use crate::types::{parts, placed};
+use crate::types::{parts, placed, write_head_arguments};
 
 /// Functions that references may name, by their canonical type, in ascending order. A function's place
 /// in its list is its number in a reference.
@@ -207,12 +207,7 @@ fn write_call(
     for (name, ty) in &registers {
         line!(out, "  .reg .{ty} {name};");
     }
-    line!(out, "  .param .b64 ci;");
-    line!(out, "  .param .b64 cf;");
-    line!(out, "  .param .b32 cd;");
-    line!(out, "  st.param.b64 [ci], %inst;");
-    line!(out, "  st.param.b64 [cf], %fuel;");
-    line!(out, "  st.param.b32 [cd], %depth;");
+    write_head_arguments(out, "%inst");
     let mut list = String::from("ci, cf, cd");
     let (given, got) = registers.split_at(params.len());
     for (i, (register, ty)) in given.iter().enumerate() {

@@ -23,7 +23,7 @@ use crate::body::{Context, line};
 use crate::indirect::Referenced;
 use crate::module::Module;
 use crate::suspend::{INDIRECT_FRAME, Suspending};
-use crate::types::{parts, placed, slot_bytes};
+use crate::types::{parts, placed, slot_bytes, write_head_arguments};
 
 /// What a trampoline calls: functions with the same results.
 #[derive(Debug, Default)]
@@ -204,7 +204,7 @@ impl Tails {
             line!(out, "$resumed:");
         }
         line!(out, "  {{");
-        write_head_arguments(out);
+        write_head_arguments(out, "%inst");
         let bytes = ty.return_bytes();
         line!(out, "  .param .align 8 .b8 cr[{bytes}];");
         line!(out, "  call (cr), {prefix}tail{trampoline}, (ci, cf, cd);");
@@ -239,7 +239,7 @@ impl Tails {
             line!(out, "$F{number}:");
             let ty = module.function_type(f);
             line!(out, "  {{");
-            write_head_arguments(out);
+            write_head_arguments(out, "%inst");
             let mut list = String::from("ci, cf, cd");
             for (i, (part, at)) in placed(&parts(&ty.params)).enumerate() {
                 let (size, reg, at) = (part.ptx(), register(part), area + ARGUMENTS + at);
@@ -354,15 +354,6 @@ pub(crate) const fn argument_offset() -> usize {
 
 const fn register(part: ValueType) -> &'static str {
     if part.is_wide() { "%d" } else { "%r" }
-}
-
-fn write_head_arguments(out: &mut String) {
-    line!(out, "  .param .b64 ci;");
-    line!(out, "  .param .b64 cf;");
-    line!(out, "  .param .b32 cd;");
-    line!(out, "  st.param.b64 [ci], %inst;");
-    line!(out, "  st.param.b64 [cf], %fuel;");
-    line!(out, "  st.param.b32 [cd], %depth;");
 }
 
 /// Gives what a callee has given: results that are not there, if it did not return, do no harm.

@@ -1,6 +1,7 @@
 //! Types of values and functions, as far as they are supported.
 
 use crate::CompileError;
+use crate::body::line;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +90,16 @@ impl FunctionType {
         out.push(')');
         out
     }
+}
+
+/// Within a call: what every function gets in front of its own parameters, as `ci`, `cf` and `cd`.
+pub(crate) fn write_head_arguments(out: &mut String, instance: &str) {
+    line!(out, "  .param .b64 ci;");
+    line!(out, "  .param .b64 cf;");
+    line!(out, "  .param .b32 cd;");
+    line!(out, "  st.param.b64 [ci], {instance};");
+    line!(out, "  st.param.b64 [cf], %fuel;");
+    line!(out, "  st.param.b32 [cd], %depth;");
 }
 
 /// The types of the registers that hold such values: four times that of a vector, for its quarters.

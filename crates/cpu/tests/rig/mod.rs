@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use everwarp_backend::{Backend, Function, Image, Order, Pools, Program, Shape, TaskCx, TwinFn};
+use everwarp_backend::{Backend, Function, Image, Pools, Program, TaskCx, TwinFn};
 use everwarp_contract::DevTask;
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_COUNTED};
@@ -82,14 +82,10 @@ const fn function(
     twin: TwinFn,
 ) -> Function {
     Function {
-        name,
-        shape: Shape::Lane,
-        order: Order::DepthFirst,
         max_spawn,
         forks,
         spawns,
-        outlined: false,
-        twin,
+        ..Function::lane(name, twin)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs files of the suite.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use everwarp_process::{LoadError, bare_engine, check_module};
 use wasmparser::{Validator, WasmFeatures};
@@ -10,27 +10,11 @@ use wasmtime::{
 };
 use wast::{QuoteWat, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
 
+use crate::counts::{Counts, Miss};
 use crate::values::{argument, check};
 
 /// Enough for everything that ends; filling a memory takes a unit for each byte that it was asked for.
 const FUEL: u64 = 1 << 40;
-
-/// What became of a file's directives.
-#[derive(Default, Debug)]
-pub(crate) struct Counts {
-    /// By kind of directive: those that hold.
-    pub(crate) passed: BTreeMap<&'static str, usize>,
-    /// Why directives could not be decided, and how many.
-    pub(crate) unsupported: BTreeMap<String, usize>,
-    /// Directives that do not hold.
-    pub(crate) failed: Vec<String>,
-}
-
-/// How a directive ended, if it did not hold.
-pub(crate) enum Miss {
-    Unsupported(String),
-    Failed(String),
-}
 
 impl From<wast::Error> for Miss {
     fn from(e: wast::Error) -> Self {
@@ -116,11 +100,7 @@ pub(crate) fn run(source: &str) -> Counts {
         let line = directive.span().linecol_in(source).0 + 1;
         runner.store.set_fuel(FUEL).expect("the engine counts fuel");
         let (kind, outcome) = runner.directive(directive);
-        match outcome {
-            Ok(()) => *counts.passed.entry(kind).or_default() += 1,
-            Err(Miss::Unsupported(why)) => *counts.unsupported.entry(why).or_default() += 1,
-            Err(Miss::Failed(why)) => counts.failed.push(format!("line {line}: {kind}: {why}")),
-        }
+        counts.add(line, kind, outcome);
     }
     counts
 }

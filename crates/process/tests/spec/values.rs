@@ -4,7 +4,7 @@ use wasmtime::Val;
 use wast::core::{HeapType, NanPattern, V128Pattern, WastArgCore, WastRetCore};
 use wast::{WastArg, WastRet};
 
-use crate::run::Miss;
+use crate::counts::Miss;
 
 /// An argument as the engine takes it.
 pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Val, Miss> {

@@ -2,7 +2,7 @@
 
 use super::suspend::SiteId;
 use super::{Body, Operand, Place, Reg, line};
-use crate::types::{parts, placed};
+use crate::types::{parts, placed, write_head_arguments};
 use crate::{FunctionType, Trap, ValueType, abi};
 
 impl Body<'_> {
@@ -73,12 +73,7 @@ impl Body<'_> {
         let site = suspends.then(|| self.add_call_site(args.iter().map(|(_, arg)| arg)));
         let text = &mut self.text;
         line!(text, "  {{");
-        line!(text, "  .param .b64 ci;");
-        line!(text, "  .param .b64 cf;");
-        line!(text, "  .param .b32 cd;");
-        line!(text, "  st.param.b64 [ci], {instance};");
-        line!(text, "  st.param.b64 [cf], %fuel;");
-        line!(text, "  st.param.b32 [cd], %depth;");
+        write_head_arguments(text, instance);
         let mut list = String::from("ci, cf, cd");
         for (i, (ty, arg)) in args.iter().enumerate() {
             line!(text, "  .param .{ty} c{i};");

@@ -1,5 +1,6 @@
 //! Tiny tasks by launches, graphs and one kernel.
 
+use everwarp::BackendError;
 use everwarp::cuda::baseline::{Baseline, DeviceGraphs, Tiny, TinyWay};
 
 use super::SIZES;
@@ -14,25 +15,20 @@ const GRAPH_CAP: (u64, &str) = (
     "a graph of so many nodes is not made; the cap is 10,000",
 );
 
-struct Launched<'b>(Tiny<'b>);
-
-impl Work for Launched<'_> {
-    fn run(&mut self) -> Result<(), CliError> {
-        Ok(self.0.run()?)
-    }
-    fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
-        Ok(self.0.cells()?.iter().all(|&c| u64::from(c) == rounds))
-    }
+/// Tasks that the driver runs, each of which adds 1 to a cell of its own.
+struct Launched<T> {
+    tasks: T,
+    run: fn(&T) -> Result<(), BackendError>,
+    cells: fn(&T) -> Result<Vec<u32>, BackendError>,
 }
 
-struct FromDevice<'b>(DeviceGraphs<'b>);
-
-impl Work for FromDevice<'_> {
+impl<T> Work for Launched<T> {
     fn run(&mut self) -> Result<(), CliError> {
-        Ok(self.0.run()?)
+        Ok((self.run)(&self.tasks)?)
     }
     fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
-        Ok(self.0.cells()?.iter().all(|&c| u64::from(c) == rounds))
+        let cells = (self.cells)(&self.tasks)?;
+        Ok(cells.iter().all(|&c| u64::from(c) == rounds))
     }
 }
 
@@ -48,7 +44,11 @@ fn measure(
         ..Label::new(what, "task", Role::Rival)
     };
     sweep(cx, label, &SIZES, |n| {
-        Ok(Launched(Tiny::new(&base, way, n as u32)?))
+        Ok(Launched {
+            tasks: Tiny::new(&base, way, n as u32)?,
+            run: |tasks| tasks.run(),
+            cells: |tasks| tasks.cells(),
+        })
     })
 }
 
@@ -75,7 +75,11 @@ pub(super) fn device_graph(cx: &Context<'_>) -> Result<(), CliError> {
     };
     let what = "graphs of one task launched by a graph on the device, 120 at a time";
     sweep(cx, Label::new(what, "task", Role::Rival), &SIZES, |n| {
-        Ok(FromDevice(DeviceGraphs::new(&base, n as u32)?))
+        Ok(Launched {
+            tasks: DeviceGraphs::new(&base, n as u32)?,
+            run: |tasks| tasks.run(),
+            cells: |tasks| tasks.cells(),
+        })
     })
 }
 pub(super) fn bulk(cx: &Context<'_>) -> Result<(), CliError> {

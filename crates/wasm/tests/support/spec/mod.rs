@@ -1,11 +1,11 @@
 //! Runs files of the official test suite.
 
+mod counts;
 mod files;
 mod link;
 mod values;
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
+use std::collections::HashMap;
 
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, ImportKind, InstanceLimits, InstantiateError,
@@ -18,41 +18,12 @@ use super::machine::SharedMachine;
 use link::Registered;
 
 #[allow(unused_imports, reason = "not every test binary runs the files")]
+pub(crate) use counts::{Counts, Miss, compare, none_failed};
+#[allow(unused_imports, reason = "as above")]
 pub(crate) use files::{File, files};
 pub(crate) use link::SPECTEST_PRINTS;
 #[allow(unused_imports, reason = "as above")]
 pub(crate) use values::argument;
-
-/// What became of a file's directives.
-#[derive(Default, Debug)]
-pub(crate) struct Counts {
-    /// By kind of directive: those that hold.
-    pub(crate) passed: BTreeMap<&'static str, usize>,
-    /// Why directives could not be decided, and how many.
-    pub(crate) unsupported: BTreeMap<String, usize>,
-    /// Directives that do not hold.
-    pub(crate) failed: Vec<String>,
-}
-
-impl Counts {
-    /// What `spec-2.0.txt` has to say of a file of this name.
-    pub(crate) fn section(&self, name: &str) -> String {
-        let passed: Vec<_> = (self.passed.iter())
-            .map(|(k, n)| format!("{k} {n}"))
-            .collect();
-        let mut section = format!("{name}: {}\n", passed.join(", "));
-        for (why, n) in &self.unsupported {
-            writeln!(section, "  unsupported {n}: {why}").expect("a String takes text");
-        }
-        section
-    }
-}
-
-/// How a directive ended, if it did not hold.
-pub(crate) enum Miss {
-    Unsupported(String),
-    Failed(String),
-}
 
 impl From<String> for Miss {
     fn from(e: String) -> Self {
@@ -135,11 +106,7 @@ pub(crate) fn run(source: &str, machine: SharedMachine) -> Counts {
     for directive in wast.directives {
         let line = directive.span().linecol_in(source).0 + 1;
         let (kind, outcome) = runner.directive(directive);
-        match outcome {
-            Ok(()) => *counts.passed.entry(kind).or_default() += 1,
-            Err(Miss::Unsupported(why)) => *counts.unsupported.entry(why).or_default() += 1,
-            Err(Miss::Failed(why)) => counts.failed.push(format!("line {line}: {kind}: {why}")),
-        }
+        counts.add(line, kind, outcome);
     }
     counts
 }
