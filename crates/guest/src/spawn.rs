@@ -121,6 +121,8 @@ impl Host {
         }
         let ends: Arc<[End]> = config.ends.as_slice().into();
         let (strings, each) = self.strings(each, &ends)?;
+        // What several threads write and read passes through the host, in their order.
+        let threads = self.shared().modules[module].threads.is_some();
         // What somebody reads while it is written goes out at once.
         let collects = match config.stdout {
             Output::Inherit => 0,
@@ -148,7 +150,10 @@ impl Host {
                 strings: Arc::clone(&strings),
                 strings_at: begin,
                 fuel,
-                flags: collects | reads(&config.stdin, stdin.is_some()),
+                flags: match threads {
+                    true => 0,
+                    false => collects | reads(&config.stdin, stdin.is_some()),
+                },
                 instance: instance as u32,
                 ends: Arc::clone(&ends),
                 wasi: match (tagged, stdin) {

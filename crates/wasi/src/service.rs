@@ -438,6 +438,7 @@ impl Service {
                 Some(permit) => dir::open(&process, request, reply, permit)?,
                 None => return Ok(Served::Waits(Wait::open(process, request))),
             },
+            call::HOSTCALL_CALL_OFF => self.waits.call_off(&process, request.word(0)?),
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)

@@ -67,6 +67,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let host = HostConfig {
         memory: options.memory,
         interleaved: options.interleave,
+        threads: options.threads,
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
