@@ -4,17 +4,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use everwarp::{DevPtr, Engine, Pending};
-use everwarp_wasi::{Events, Service, Woken};
+use everwarp_wasi::{Ended, Events, Service, Woken};
 use everwarp_wasm::Trap;
 
 use everwarp_interface::Pid;
 
-use crate::channel::End;
 use crate::exit::{Exit, Reason};
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Line, Phase, Running, State};
+use crate::state::{Group, Line, Phase, Running, State};
 use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
@@ -132,7 +131,7 @@ impl Shared {
             }
             let modules = 0..self.places.len();
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
-            let more: Vec<_> = state.lines.iter().map(Line::startable).collect();
+            let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
             for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
                 let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
@@ -141,7 +140,7 @@ impl Shared {
                 }
                 // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
                 for same in ends.chunk_by(Arc::ptr_eq) {
-                    for end in same[0].iter() {
+                    for end in &same[0].ends[..] {
                         if let Err(e) = end.keep(self, same.len() as u32) {
                             self.fail(&e);
                         }
@@ -169,7 +168,7 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<[End]>)> {
+    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<Group>)> {
         let mut batch = Vec::new();
         let now = Instant::now();
         while batch.len() < BATCH {
@@ -195,25 +194,27 @@ impl Shared {
             occupied.by = Some(pid);
             let generation = occupied.generation;
             let number = self.places[module].first + place;
-            let opened = self.service.open(number, generation, job.wasi);
+            let group = job.group;
+            let wasi = Arc::clone(&group.wasi);
+            let opened = self.service.open_as(number, generation, wasi, job.number);
             opened.expect("the place is free, and the descriptors were counted");
             let start = Start {
                 place,
                 generation,
-                strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
-                fuel: job.fuel,
+                strings: DevPtr::new(group.held.strings.ptr().address() + job.strings_at),
+                fuel: group.held.fuel,
                 flags: job.flags,
-                given: job.ends.len() as u32,
+                given: group.ends.len() as u32,
                 instance: job.instance,
             };
-            batch.push((start, job.ends));
+            let held = Arc::clone(&group.held);
+            batch.push((start, group));
             state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
                 place_generation: generation,
                 begin: now,
-                fuel: job.fuel,
-                _strings: job.strings,
+                held,
             });
         }
         batch.sort_unstable_by_key(|(s, _)| s.place);
@@ -239,38 +240,53 @@ impl Shared {
         }
     }
 
-    fn exited(&self, number: u32, generation: u32, exit: everwarp_wasi::Exit) {
-        let Some(module) = self.module_of(number) else {
-            return;
-        };
-        let place = number - self.places[module].first;
+    /// The module, place, generation and end of a process that the host has started, and the fuel that it left; nothing
+    /// if another process has spawned it, and knows.
+    fn end_of(&self, ended: Ended) -> Option<(usize, u32, u32, Exit, u64)> {
+        let module = self.module_of(ended.process)?;
+        let place = ended.process - self.places[module].first;
         if place >= self.places[module].count {
-            // Another process has spawned it, and knows.
-            return;
+            return None;
         }
-        let reason = reason(&self.modules[module], exit.reason);
+        let exit = Exit {
+            reason: reason(&self.modules[module], ended.exit.reason),
+            fuel_used: 0,
+            elapsed: Duration::ZERO,
+            stdout: ended.exit.stdout,
+            stderr: ended.exit.stderr,
+        };
+        Some((module, place, ended.generation, exit, ended.exit.fuel_left))
+    }
+
+    fn exited(&self, ended: &mut Vec<Ended>) {
+        let ends: Vec<_> = ended
+            .drain(..)
+            .filter_map(|ended| self.end_of(ended))
+            .collect();
+        let now = Instant::now();
+        // Dropped behind the lock: with the last of a group goes what it was given.
+        let mut held = Vec::with_capacity(ends.len());
+        let (mut awaited, mut more) = (false, false);
         let mut state = self.state();
-        let line = &mut state.lines[module];
-        let occupied = &mut line.places[place as usize];
-        let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
-            return;
-        };
-        line.free.push(place);
-        let more = !line.waiting.is_empty() && state.dispatcher_waits;
-        let entry = &mut state.entries[pid.slot() as usize];
-        let (elapsed, fuel) = match &entry.phase {
-            Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),
-            _ => (Duration::ZERO, 0),
-        };
-        entry.phase = Phase::Exited(Exit {
-            reason,
-            fuel_used: fuel.saturating_sub(exit.fuel_left),
-            elapsed,
-            stdout: exit.stdout,
-            stderr: exit.stderr,
-        });
-        // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
-        let awaited = state.awaited.contains(&pid);
+        for (module, place, generation, mut exit, fuel_left) in ends {
+            let line = &mut state.lines[module];
+            let occupied = &mut line.places[place as usize];
+            let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
+                continue;
+            };
+            line.free.push(place);
+            more |= !line.waiting.is_empty();
+            let entry = &mut state.entries[pid.slot() as usize];
+            if let Phase::Running(running) = std::mem::replace(&mut entry.phase, Phase::Free) {
+                exit.elapsed = now.saturating_duration_since(running.begin);
+                exit.fuel_used = (running.held.fuel as u64).saturating_sub(fuel_left);
+                held.push(running.held);
+            }
+            entry.phase = Phase::Exited(exit);
+            // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
+            awaited |= state.awaited.contains(&pid);
+        }
+        more &= state.dispatcher_waits;
         drop(state);
         if awaited {
             self.ended.notify_all();
@@ -358,9 +374,9 @@ impl Events for Ears {
             shared.wake(woken);
         }
     }
-    fn exited(&self, process: u32, generation: u32, exit: everwarp_wasi::Exit) {
+    fn exited(&self, ended: &mut Vec<Ended>) {
         if let Some(shared) = self.shared() {
-            shared.exited(process, generation, exit);
+            shared.exited(ended);
         }
     }
 }
