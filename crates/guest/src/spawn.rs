@@ -1,7 +1,9 @@
 //! Starting processes: what each is given, on the device and on the host.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use everwarp::Buffer;
 use everwarp_interface::Pid;
@@ -18,6 +20,10 @@ use crate::strings::{All, Own, Writer};
 
 /// Processes that share what they have in common: see [`Group`].
 const SHARING: usize = 128;
+/// Of many processes, those that one thread writes for at a time.
+const PART: u32 = 1 << 12;
+/// Threads that write for many processes.
+const SPAWNERS: usize = 4;
 
 impl Host {
     /// Copies what processes are given to the device, all at once; equal neighbours share.
@@ -64,7 +70,7 @@ impl Host {
         count: usize,
     ) -> Result<Vec<Pid>, SpawnError> {
         let count = u32::try_from(count).map_err(|_| SpawnError::TooMany)?;
-        self.spawn_part(module, config, 0..count, 0, |_, writer| {
+        self.spawn_numbers(module, config, 0..count, 0, |_, writer| {
             writer.strings(&config.strings);
         })
     }
@@ -85,26 +91,77 @@ impl Host {
     ) -> Result<Vec<Pid>, SpawnError> {
         let each: Vec<Strings> = each.collect();
         let count = u32::try_from(each.len()).map_err(|_| SpawnError::TooMany)?;
-        self.spawn_part(module, config, 0..count, 0, |number, writer| {
+        self.spawn_numbers(module, config, 0..count, 0, |number, writer| {
             writer.strings(&each[number as usize]);
         })
     }
 
-    /// Starts those of many processes that have these numbers, each with the arguments and the environment that are
-    /// written for it, which stand in the place of the configuration's own. Some more are about to follow: it is no
-    /// promise, but how many there are together decides how many a warp begins side by side.
+    /// Starts `count` processes, each with the arguments and the environment that are written for its number, which
+    /// stand in the place of the configuration's own. Several threads write at once, and the first processes run
+    /// while the last are written for.
     ///
     /// # Panics
     /// There is no module of that number.
     ///
     /// # Errors
-    /// [`SpawnError`]; then none of these was started.
-    pub fn spawn_part(
+    /// [`SpawnError`]; then some may have been started.
+    pub fn spawn_all(
+        &self,
+        module: usize,
+        config: &Config,
+        count: u32,
+        write: impl Fn(u32, &mut Writer<'_>) + Sync,
+    ) -> Result<Vec<Pid>, SpawnError> {
+        let parts = count.div_ceil(PART);
+        let next = AtomicU32::new(0);
+        let begin = || {
+            let mut begun = Vec::new();
+            loop {
+                let part = next.fetch_add(1, Relaxed);
+                if part >= parts {
+                    return Ok(begun);
+                }
+                let numbers = part * PART..count.min((part + 1).saturating_mul(PART));
+                let more = numbers.len();
+                match self.spawn_numbers(module, config, numbers, more, &write) {
+                    Ok(pids) => begun.push((part, pids)),
+                    Err(e) => {
+                        next.store(parts, Relaxed);
+                        return Err(e);
+                    }
+                }
+            }
+        };
+        self.announce(module, count as usize);
+        let threads = (parts as usize).clamp(1, SPAWNERS);
+        let begun: Result<Vec<_>, SpawnError> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(begin)).collect();
+            let mut all = vec![begin()];
+            let joined = others.into_iter().map(|other| other.join());
+            all.extend(joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e))));
+            all.into_iter().collect()
+        });
+        let begun = begun.inspect_err(|_| self.announce(module, 0))?;
+        let mut begun: Vec<_> = begun.into_iter().flatten().collect();
+        begun.sort_unstable_by_key(|(part, _)| *part);
+        Ok(begun.into_iter().flat_map(|(_, pids)| pids).collect())
+    }
+
+    /// Says how many are about to wait. It is no promise, but how many there are together decides how many a warp
+    /// begins side by side.
+    fn announce(&self, module: usize, count: usize) {
+        if let Some(line) = self.shared().state().lines.get_mut(module) {
+            line.coming = count;
+        }
+    }
+
+    /// Starts those that have these numbers, of which so many were announced.
+    fn spawn_numbers(
         &self,
         module: usize,
         config: &Config,
         numbers: Range<u32>,
-        more: u32,
+        announced: usize,
         mut write: impl FnMut(u32, &mut Writer<'_>),
     ) -> Result<Vec<Pid>, SpawnError> {
         assert!(
@@ -192,7 +249,7 @@ impl Host {
         }
         let line = &mut state.lines[module];
         line.waiting.extend(&pids);
-        line.coming = more as usize;
+        line.coming = line.coming.saturating_sub(announced);
         drop(state);
         self.shared().call_dispatcher();
         Ok(pids)

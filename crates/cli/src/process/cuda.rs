@@ -9,11 +9,9 @@ use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Pid, Reason, S
 use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
 
-/// More processes at once than an H200 has lanes gain nothing.
-const PLACES_MOST: u32 = 1 << 16;
-
-/// Processes that are spawned together.
-const PART: usize = 1 << 13;
+/// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
+/// before a lane is, and the host need not hear of an end before it can say what begins.
+const PLACES_MOST: u32 = 1 << 17;
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
@@ -100,14 +98,8 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
     plan.job.begins(host.clone());
     let load = begin.elapsed();
     let begin = Instant::now();
-    // In parts: the first ones run while the arguments of the next are gathered.
-    let mut pids = Vec::with_capacity(plan.instances as usize);
-    for begin in (0..plan.instances).step_by(PART) {
-        let part = begin..plan.instances.min(begin.saturating_add(PART as u32));
-        let more = plan.instances - part.end;
-        let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
-        pids.extend(host.spawn_part(0, &config, part, more, write)?);
-    }
+    let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
+    let pids = host.spawn_all(0, &config, plan.instances, write)?;
     plan.job.name(&pids);
     if plan.job.signal().is_some() {
         // It may have come before they did.
