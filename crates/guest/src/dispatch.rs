@@ -44,6 +44,14 @@ pub(crate) struct Shared {
     work: Condvar,
 }
 
+/// A process that has got a place and has not started.
+struct Placed {
+    start: Start,
+    /// Which of its group it is.
+    number: u32,
+    group: Arc<Group>,
+}
+
 impl Shared {
     pub(crate) fn new(
         engine: Engine,
@@ -134,19 +142,10 @@ impl Shared {
             let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
             for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
-                let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
                 if batch.is_empty() {
                     continue;
                 }
-                // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
-                for same in ends.chunk_by(Arc::ptr_eq) {
-                    for end in &same[0].ends[..] {
-                        if let Err(e) = end.keep(self, same.len() as u32) {
-                            self.fail(&e);
-                        }
-                    }
-                }
-                match places.start(&self.engine, &batch, more) {
+                match self.start(places, batch, more) {
                     Ok(started) => last = started.or(last),
                     Err(e) => self.fail(&e),
                 }
@@ -168,7 +167,7 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<Group>)> {
+    fn place(&self, state: &mut State, module: usize) -> Vec<Placed> {
         let mut batch = Vec::new();
         let now = Instant::now();
         while batch.len() < BATCH {
@@ -193,11 +192,7 @@ impl Shared {
             occupied.generation = occupied.generation.wrapping_add(1).max(1);
             occupied.by = Some(pid);
             let generation = occupied.generation;
-            let number = self.places[module].first + place;
             let group = job.group;
-            let wasi = Arc::clone(&group.wasi);
-            let opened = self.service.open_as(number, generation, wasi, job.number);
-            opened.expect("the place is free, and the descriptors were counted");
             let start = Start {
                 place,
                 generation,
@@ -208,7 +203,11 @@ impl Shared {
                 instance: job.instance,
             };
             let held = Arc::clone(&group.held);
-            batch.push((start, group));
+            batch.push(Placed {
+                start,
+                number: job.number,
+                group,
+            });
             state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
@@ -217,8 +216,42 @@ impl Shared {
                 held,
             });
         }
-        batch.sort_unstable_by_key(|(s, _)| s.place);
         batch
+    }
+
+    /// Opens processes that have places for their host calls, and starts them.
+    fn start(
+        &self,
+        places: &Places,
+        mut batch: Vec<Placed>,
+        more: usize,
+    ) -> Result<Option<Pending>, everwarp::Error> {
+        // Without the lock, because others have much to do with it. Who kills one of them meanwhile has asked for its
+        // end before it starts, so that it makes no call that would have to be called off.
+        for Placed {
+            start,
+            number,
+            group,
+        } in &batch
+        {
+            let process = places.first + start.place;
+            let wasi = Arc::clone(&group.wasi);
+            let opened = self
+                .service
+                .open_as(process, start.generation, wasi, *number);
+            opened.expect("the place is free, and the descriptors were counted");
+        }
+        batch.sort_unstable_by_key(|placed| placed.start.place);
+        // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
+        for same in batch.chunk_by(|a, b| Arc::ptr_eq(&a.group, &b.group)) {
+            for end in &same[0].group.ends[..] {
+                if let Err(e) = end.keep(self, same.len() as u32) {
+                    self.fail(&e);
+                }
+            }
+        }
+        let starts: Vec<Start> = batch.iter().map(|placed| placed.start).collect();
+        places.start(&self.engine, &starts, more)
     }
 
     fn module_of(&self, number: u32) -> Option<usize> {

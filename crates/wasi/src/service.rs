@@ -460,7 +460,10 @@ impl Service {
             }
             call::HOSTCALL_PATH_OPEN => match self.openings.take(&process.held)? {
                 Some(permit) => dir::open(&process, request, reply, permit)?,
-                None => return Ok(Served::Waits(Wait::open(process, request))),
+                None if request.wakes() => {
+                    return Ok(Served::Waits(Wait::open(process, request)));
+                }
+                None => return Err(Errno::LATER),
             },
             _ => self.serve_at_once(&process, request, reply)?,
         }
