@@ -16,7 +16,7 @@ mod streams;
 
 pub use bytes::Bytes;
 pub use channel::ChannelError;
-pub use lines::{LINE_LIMIT, Lines, tagged};
+pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
 pub use module::{Invalid, validate};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};
