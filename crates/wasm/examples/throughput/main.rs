@@ -22,9 +22,9 @@ const PROGRAMS: [(&str, u64); 9] = [
     ("sort", 1_024),
     ("collatz", 200),
     ("nbody", 1_000),
-    ("parse", 8_000),
-    ("bfs", 8),
-    ("vm", 16),
+    ("parse", 1_000),
+    ("bfs", 4),
+    ("vm", 8),
 ];
 const RUNS: usize = 5;
 /// Builds of the other side. What follows them is the guest.

@@ -179,7 +179,7 @@ impl Body<'_> {
         if !sites.is_empty() {
             line!(out, "  .reg .b64 %sv, %sn;");
         }
-        line!(out, "  .reg .b32 %depth, %tc, %to;");
+        line!(out, "  .reg .b32 %depth, %tc, %to, %low;");
         line!(out, "  .reg .pred %sp;");
         line!(out, "  ld.param.b64 %inst, [inst];");
         line!(out, "  ld.param.b64 %fuel, [fuel];");
@@ -187,6 +187,7 @@ impl Body<'_> {
         if self.uses_memory {
             line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
             line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES);
+            line!(out, "  cvt.u32.u64 %low, %len;");
         }
         if !sites.is_empty() {
             line!(out, "  setp.lt.s64 %sp, %fuel, 0;");
