@@ -11,7 +11,7 @@ use crate::limits::ELEMENT_BYTES;
 use crate::run::{Guest, ProcExit};
 
 /// The module name under which host calls are imported.
-const WASI: &str = "wasi_snapshot_preview1";
+pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
 /// Why bytes are no program.
 #[derive(Debug, thiserror::Error)]
@@ -152,8 +152,9 @@ pub fn bare_engine() -> Result<Engine, LoadError> {
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
-    // The library's own refuses codes from 126 on, which programs do use.
     linker.allow_shadowing(true);
+    crate::paths::add(&mut linker)?;
+    // The library's own refuses codes from 126 on, which programs do use.
     crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())

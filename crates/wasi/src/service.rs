@@ -530,9 +530,7 @@ impl Service {
             call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
             call::HOSTCALL_PATH_LINK => dir::link(process, request),
             call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
-            call::HOSTCALL_PATH_REMOVE_DIRECTORY => {
-                dir::change(process, request, |dir, path| dir.remove_dir(path))
-            }
+            call::HOSTCALL_PATH_REMOVE_DIRECTORY => dir::change(process, request, dir::remove),
             call::HOSTCALL_PATH_RENAME => dir::rename(process, request),
             call::HOSTCALL_PATH_SYMLINK => dir::symlink(process, request),
             call::HOSTCALL_PATH_UNLINK_FILE => {
