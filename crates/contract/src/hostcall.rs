@@ -32,6 +32,9 @@
 //!    (acquire, system scope) before it reads the rest.
 //! 6. If `call` carries [`HOSTCALL_WAKE`], the host afterwards asks the engine to wake the process; otherwise
 //!    the device polls the first 16 bytes.
+//!    A call without it may be waited for by a lane that holds up others, so it must not depend on what others do:
+//!    [`HOSTCALL_PATH_OPEN`] that has to wait until they close something is answered with [`HOSTCALL_LATER`] for its
+//!    error number, and is to be sent again with [`HOSTCALL_WAKE`].
 //! 7. Between rule 3's stores and rule 5's, slot and area belong to the host. A second entry for the slot in that
 //!    time is counted as bad and dropped, and changes no sequence.
 //! 8. The host does not ask who else has an area: a device that gives one to two calls harms those two.
@@ -134,6 +137,8 @@ crate::dev_consts! {
     pub const HOSTCALL_HIGH_SHIFT = 59;
     /// In a call: the process is parked and wants to be woken when the answer is there.
     pub const HOSTCALL_WAKE = 1 << 7;
+    /// An error number that no guest sees: the call has to wait, and is to be sent again by who waits to be woken.
+    pub const HOSTCALL_LATER = 0xffff;
     /// The most subscriptions of one `POLL_ONEOFF`: as many as an area holds.
     pub const HOSTCALL_POLL_MAX = HOSTCALL_DATA_BYTES / 48;
     /// Answers at once; for measuring.

@@ -31,6 +31,8 @@ use crate::world::World;
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
 /// How long processes have to end when their host does.
 const GRACE: Duration = Duration::from_secs(5);
+/// Ends that are taken together.
+const TOGETHER: usize = 1024;
 
 /// A running engine with modules linked to it, and their processes.
 pub struct Host {
@@ -213,6 +215,43 @@ impl Host {
             let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
             state = self.shared.await_end(state, pid, most);
         }
+    }
+
+    /// Waits for the ends of processes, and hands each over in this order; their pids mean nothing afterwards. Those
+    /// that have been waited for are passed over.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    pub fn wait_each(
+        &self,
+        pids: &[Pid],
+        mut each: impl FnMut(Pid, Exit),
+    ) -> Result<(), everwarp::Error> {
+        let mut rest = pids;
+        let mut ended = Vec::with_capacity(TOGETHER);
+        while let Some(first) = rest.first() {
+            // Many at a time, because others need the lock too.
+            let mut state = self.shared.state();
+            let mut taken = 0;
+            for pid in rest.iter().take(TOGETHER) {
+                match state.take(*pid) {
+                    Some(exit) => ended.push((*pid, exit)),
+                    None if state.entry(*pid).is_some() => break,
+                    None => {}
+                }
+                taken += 1;
+            }
+            drop(state);
+            rest = &rest[taken..];
+            ended.drain(..).for_each(|(pid, exit)| each(pid, exit));
+            if taken == 0
+                && let Some(exit) = self.wait(*first)?
+            {
+                each(*first, exit);
+                rest = &rest[1..];
+            }
+        }
+        Ok(())
     }
 
     /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when

@@ -60,3 +60,4 @@ pub use host::Host;
 pub use link::image;
 pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;
+pub use strings::Writer;

@@ -299,8 +299,9 @@ impl Places {
         for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
             let (from, to) = (run[0].place as usize, run[run.len() - 1].place as usize);
             let records = &written.spawns[from..=to];
-            let bytes: Vec<u8> = records.iter().flat_map(|s| s.bytes()).copied().collect();
-            self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
+            let records = records.iter().map(Layout::bytes);
+            self.spawns
+                .write_pieces(from * size_of::<DevSpawn>(), records)?;
         }
         drop(written);
         // As many warps as there are share the work, each with a part of a group of 32 places; a group whose memories

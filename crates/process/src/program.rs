@@ -181,8 +181,9 @@ pub fn bare_engine() -> Result<Engine, LoadError> {
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| guest.wasi.get())?;
-    // The library's own refuses codes from 126 on, which programs do use.
     linker.allow_shadowing(true);
+    crate::paths::add(&mut linker)?;
+    // The library's own refuses codes from 126 on, which programs do use.
     crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())

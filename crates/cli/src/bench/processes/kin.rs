@@ -31,8 +31,8 @@ fn measure(
     unit: &'static str,
     what: &'static str,
 ) -> Result<(), CliError> {
-    // On a CPU as many take minutes.
-    let counts = if cx.is_cuda() { counts } else { &counts[..2] };
+    // On a CPU the others take minutes.
+    let counts = if cx.is_cuda() { counts } else { &counts[..1] };
     let host = Host::start(cx.device, &[("kin", KIN)], 1024)?;
     let given = Given {
         argument: Some(how),

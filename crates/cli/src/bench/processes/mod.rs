@@ -163,10 +163,10 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
 }
 
 fn life(cx: &Context<'_>) -> Result<(), CliError> {
-    let host = Host::start(cx.device, &[("nothing", NOTHING)], 1 << 15)?;
+    let host = Host::start(cx.device, &[("nothing", NOTHING)], 100_000)?;
     let counts: &[usize] = match cx.is_cuda() {
-        true => &[1, 1000, 30_000],
-        false => &[1, 1000],
+        true => &[1, 1000, 30_000, 100_000],
+        false => &[1, 1000, 10_000],
     };
     for &count in counts {
         let (mut times, mut right) = (Vec::new(), true);
