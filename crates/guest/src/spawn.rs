@@ -191,6 +191,8 @@ impl Host {
             .map(|number| all.add(&front, |writer| write(number, writer)));
         let each: Vec<Own> = each.collect::<Result<_, _>>()?;
         let strings = Arc::new(self.give(&mut all)?);
+        // What several threads write and read passes through the host, in their order.
+        let threads = self.shared().modules[module].threads.is_some();
         // What somebody reads while it is written goes out at once.
         let collects = match config.stdout {
             Output::Inherit => 0,
@@ -243,7 +245,10 @@ impl Host {
                 group: Arc::clone(&groups[at / SHARING]),
                 number: (at % SHARING) as u32,
                 strings_at: own.begin,
-                flags: collects | reads(&config.stdin, own.stdin.is_some()),
+                flags: match threads {
+                    true => 0,
+                    false => collects | reads(&config.stdin, own.stdin.is_some()),
+                },
                 instance,
             });
         }

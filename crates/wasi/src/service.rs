@@ -465,6 +465,7 @@ impl Service {
                 }
                 None => return Err(Errno::LATER),
             },
+            call::HOSTCALL_CALL_OFF => self.waits.call_off(&process, request.word(0)?),
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
