@@ -195,25 +195,6 @@ pub trait Backend: Send + Sync {
         }
         Ok(())
     }
-    /// Copies `width` bytes of `data` each to addresses that lie `stride` bytes apart, of which `address` is the
-    /// first, and waits until all are there.
-    ///
-    /// # Safety
-    /// - All of it lies in one live allocation of this backend.
-    unsafe fn write_rows(
-        &self,
-        address: u64,
-        stride: u64,
-        width: usize,
-        data: &[u8],
-    ) -> Result<(), BackendError> {
-        let addresses = (0..).map(|row| address + row * stride);
-        for (at, row) in addresses.zip(data.chunks(width)) {
-            // SAFETY: the caller vouches for the whole range.
-            unsafe { self.write(at, row) }?;
-        }
-        Ok(())
-    }
     /// Copies from the device. What a task wrote before its completion was seen is included.
     ///
     /// # Safety

@@ -5,7 +5,6 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use cudarc::driver::sys;
 use everwarp_backend::BackendError;
 
 use crate::driver::{Context, Pinned, Stream, call};
@@ -115,51 +114,6 @@ impl Copier {
         let copied: Result<(), BackendError> = copy();
         // Also where it failed: nothing may read the staging area afterwards.
         stream.synchronize().and(copied)
-    }
-
-    /// Rows of `width` bytes, `stride` bytes apart at the destination.
-    ///
-    /// # Safety
-    /// - The destination lies in live device memory.
-    pub(crate) unsafe fn write_rows(
-        &self,
-        to: u64,
-        stride: u64,
-        width: usize,
-        data: &[u8],
-    ) -> Result<(), BackendError> {
-        use sys::CUmemorytype as Place;
-        let lane = self.lane()?;
-        let (stream, staging) = &*lane;
-        let rows = STAGING / width;
-        for (i, part) in data.chunks(rows * width).enumerate() {
-            let copy = sys::CUDA_MEMCPY2D {
-                srcXInBytes: 0,
-                srcY: 0,
-                srcMemoryType: Place::CU_MEMORYTYPE_HOST,
-                srcHost: staging.host.cast(),
-                srcDevice: 0,
-                srcArray: std::ptr::null_mut(),
-                srcPitch: width,
-                dstXInBytes: 0,
-                dstY: 0,
-                dstMemoryType: Place::CU_MEMORYTYPE_DEVICE,
-                dstHost: std::ptr::null_mut(),
-                dstDevice: to + (i * rows) as u64 * stride,
-                dstArray: std::ptr::null_mut(),
-                dstPitch: stride as usize,
-                WidthInBytes: width,
-                Height: part.len() / width,
-            };
-            // SAFETY: the staging area is ours while the lock is held and as long as `part`; the caller vouches for
-            // the destination.
-            unsafe {
-                std::ptr::copy_nonoverlapping(part.as_ptr(), staging.host, part.len());
-                call!(cuMemcpy2DAsync_v2(&raw const copy, stream.0))?;
-            }
-            stream.synchronize()?;
-        }
-        Ok(())
     }
 
     /// # Safety

@@ -470,17 +470,6 @@ impl Backend for CudaEngine {
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write_pieces(address, pieces) }
     }
-    unsafe fn write_rows(
-        &self,
-        address: u64,
-        stride: u64,
-        width: usize,
-        data: &[u8],
-    ) -> Result<(), BackendError> {
-        self.check_lost()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.write_rows(address, stride, width, data) }
-    }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.

@@ -123,30 +123,6 @@ impl<T: Element> Buffer<T> {
         // SAFETY: the range was checked, and the pieces have no more bytes.
         Ok(unsafe { self.core.backend.write_pieces(at, &mut pieces) }?)
     }
-    /// Copies one element of `data` each to places that lie `stride` elements apart, from element `offset` on.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`], or the copy fails.
-    pub fn write_rows<R: Element>(
-        &self,
-        offset: usize,
-        stride: usize,
-        data: &[R],
-    ) -> Result<(), Error> {
-        let Some(last) = data.len().checked_sub(1) else {
-            return Ok(());
-        };
-        let width = size_of::<R>();
-        let rows = last.checked_mul(stride);
-        let end = rows.and_then(|r| r.checked_add(width.div_ceil(size_of::<T>())));
-        let at = self.range(offset, end.unwrap_or(usize::MAX))?;
-        // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked.
-        unsafe {
-            let bytes = std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data));
-            let stride = (stride * size_of::<T>()) as u64;
-            Ok(self.core.backend.write_rows(at, stride, width, bytes)?)
-        }
-    }
     /// Copies all of it to the host.
     ///
     /// # Errors

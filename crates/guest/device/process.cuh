@@ -147,8 +147,16 @@ __device__ __noinline__ void enter(const DevProcessTable& t, DevProcess* p, u32 
   i->fuel -= aside;
   s->slice = SLICE_LOOKS;
   s->mates = __popc(__activemask());
+  // An engine that is to park does not wait for slices.
+  s->stop = (u32*)&everwarp_tables.grid->stop;
+  s->stop_from = ew::shared().epoch;
   linked_enter(t.module, (u64)i, entry);
   i->fuel += aside;
+}
+
+// Whether the engine is to park, so that nothing long should begin.
+__device__ __forceinline__ bool parking() {
+  return ew::load(&everwarp_tables.grid->stop, ew::relaxed, ew::gpu) >= ew::shared().epoch;
 }
 
 // What becomes of a process that has run for a while.
@@ -219,7 +227,7 @@ static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcess
 
 // arg: the place of a process that was preempted.
 static __device__ __forceinline__ void process_again(ew::Lane& t, const DevProcessTable& table) {
-  if (process::run(table, t.lo(), RUN_GOES_ON)) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
+  if (process::parking() || process::run(table, t.lo(), RUN_GOES_ON)) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
 }
 
 // arg: a group of 32 places | which of them have been answered << 32.

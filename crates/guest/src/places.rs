@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everwarp::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
-use everwarp_wasm::{Addresses, DevInstance, DevSuspension, PAGE};
+use everwarp_wasm::{Addresses, DevInstance, PAGE};
 
 use crate::config::HostConfig;
 use crate::error::StartError;
@@ -74,8 +74,6 @@ pub(crate) struct Places {
     pub(crate) instance: Instance,
     records: Buffer<u8>,
     record_stride: u64,
-    /// Where the block has the record of suspensions.
-    suspension_at: Option<usize>,
     pub(crate) memory_limit: u64,
     spawns: Buffer<u8>,
     written: Mutex<Written>,
@@ -216,7 +214,6 @@ impl Places {
             instance,
             records,
             record_stride,
-            suspension_at: layout.suspension,
             memory_limit: initial.memory_limit,
             spawns,
             written: Mutex::new(Written {
@@ -317,18 +314,6 @@ impl Places {
             drop(engine.submit(task)?);
         }
         Ok(())
-    }
-
-    /// Has each process give up its lane at its next look, if it can be preempted. One that is about to store its
-    /// slice does not hear of it.
-    pub(crate) fn end_slices(&self) -> Result<(), everwarp::Error> {
-        let Some(suspension) = self.suspension_at else {
-            return Ok(());
-        };
-        let at = size_of::<DevProcess>() + suspension + offset_of!(DevSuspension, slice);
-        let looks = vec![1u32; self.total() as usize];
-        self.records
-            .write_rows(at, self.record_stride as usize, &looks)
     }
 
     /// How many places there are.

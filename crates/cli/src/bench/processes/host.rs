@@ -77,7 +77,7 @@ impl Host {
     }
 }
 
-fn failed(pid: &impl ToString, reason: &impl ToString) -> CliError {
+pub(super) fn failed(pid: &impl ToString, reason: &impl ToString) -> CliError {
     CliError::Process {
         pid: pid.to_string(),
         reason: reason.to_string(),
