@@ -13,7 +13,8 @@ use crate::exit::{Exit, Reason};
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Group, Line, Phase, Running, State};
+use crate::state::{Group, Line, Outcome, Phase, Running, State};
+use crate::table::{Cursor, Table};
 use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     /// Where a module asks for it.
     pub(crate) world: Option<Mutex<World>>,
+    pub(crate) table: Table,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
     ended: Condvar,
@@ -44,8 +46,31 @@ pub(crate) struct Shared {
     work: Condvar,
 }
 
+/// A place that is to be a process's.
+struct Place {
+    pid: Pid,
+    place: u32,
+    generation: u32,
+}
+
+/// What became of a wish for a process's exit.
+pub(crate) enum Taken {
+    /// There is no such process any more.
+    Unknown,
+    /// It has not ended.
+    NotYet,
+    /// It had.
+    Exit(Exit),
+}
+
+/// What the service knows a process by; never 0.
+fn tag_of(pid: Pid) -> u64 {
+    u64::from(pid.generation()) << 32 | u64::from(pid.slot())
+}
+
 /// A process that has got a place and has not started.
 struct Placed {
+    pid: Pid,
     start: Start,
     /// Which of its group it is.
     number: u32,
@@ -67,6 +92,7 @@ impl Shared {
             places: Growing::new(places, MODULES_MOST),
             service,
             world: world.map(Mutex::new),
+            table: Table::new(),
             state: Mutex::new(state),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -83,20 +109,70 @@ impl Shared {
     }
 
     /// Waits for the end of a process or a failure, for a while at most.
-    pub(crate) fn await_end<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State>,
-        pid: Pid,
-        most: Duration,
-    ) -> MutexGuard<'s, State> {
+    pub(crate) fn await_end(&self, pid: Pid, most: Duration) {
+        let mut state = self.state();
         state.awaited.push(pid);
-        let waited = self.ended.wait_timeout(state, most.min(LOOK));
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let before = state.ends;
+        drop(state);
+        // It may have ended before anybody could know that it is waited for. Who ends it later finds that out, since
+        // the phase changes first, and counts.
+        let runs = |phase: &mut Phase| matches!(phase, Phase::Queued(_) | Phase::Running(_));
+        let waits = self.table.cursor().phase(pid).is_some_and(runs);
+        let mut state = self.state();
+        if waits && state.ends == before && state.failed.is_none() {
+            let waited = self.ended.wait_timeout(state, most.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         let mut awaited = state.awaited.iter();
         if let Some(at) = awaited.position(|other| *other == pid) {
             state.awaited.swap_remove(at);
         }
-        state
+    }
+
+    /// Says that something has ended which is waited for.
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
+        state.ends += 1;
+        drop(state);
+        self.ended.notify_all();
+    }
+
+    /// Takes the exit of a process.
+    pub(crate) fn take(&self, pid: Pid) -> Taken {
+        let taken = self.take_from(&mut self.table.cursor(), pid);
+        if let Taken::Exit(_) = &taken {
+            self.table.release([pid.slot()].into_iter());
+        }
+        taken
+    }
+
+    /// The same with many, whose slots are to be released afterwards.
+    pub(crate) fn take_from(&self, cursor: &mut Cursor<'_>, pid: Pid) -> Taken {
+        let Some(phase) = cursor.phase(pid) else {
+            return Taken::Unknown;
+        };
+        match std::mem::replace(phase, Phase::Free) {
+            Phase::Exited(end) => Taken::Exit(self.exit(end)),
+            other => {
+                *phase = other;
+                Taken::NotYet
+            }
+        }
+    }
+
+    /// An end in words.
+    fn exit(&self, end: Outcome) -> Exit {
+        let [stdout, stderr] = end.kept.map_or([None, None], |kept| *kept);
+        Exit {
+            reason: self.reason(end.module, end.reason),
+            fuel_used: end.fuel_used,
+            elapsed: end.elapsed,
+            stdout,
+            stderr,
+        }
+    }
+
+    pub(crate) fn reason(&self, module: u32, reason: everwarp_wasi::Reason) -> Reason {
+        in_words(&self.modules[module as usize], reason)
     }
 
     fn fail(&self, error: &dyn std::fmt::Display) {
@@ -141,11 +217,12 @@ impl Shared {
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
             let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
-            for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
+            for ((module, batch), more) in batches.into_iter().enumerate().zip(more) {
+                let batch = self.settle(module, &batch);
                 if batch.is_empty() {
                     continue;
                 }
-                match self.start(places, batch, more) {
+                match self.start(&self.places[module], batch, more) {
                     Ok(started) => last = started.or(last),
                     Err(e) => self.fail(&e),
                 }
@@ -167,56 +244,66 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<Placed> {
-        let mut batch = Vec::new();
-        let now = Instant::now();
-        while batch.len() < BATCH {
-            let line = &mut state.lines[module];
-            if line.free.is_empty() {
-                break;
-            }
-            let Some(pid) = line.waiting.pop_front() else {
-                break;
-            };
-            let entry = &mut state.entries[pid.slot() as usize];
-            if entry.generation != pid.generation() || !matches!(entry.phase, Phase::Queued(_)) {
-                // It was ended while it waited.
-                continue;
-            }
-            let Phase::Queued(job) = std::mem::replace(&mut entry.phase, Phase::Free) else {
-                continue;
-            };
-            let line = &mut state.lines[module];
-            let Some(place) = line.free.pop() else { break };
-            let occupied = &mut line.places[place as usize];
-            occupied.generation = occupied.generation.wrapping_add(1).max(1);
-            occupied.by = Some(pid);
-            let generation = occupied.generation;
-            let group = job.group;
-            let start = Start {
+    fn place(&self, state: &mut State, module: usize) -> Vec<Place> {
+        let line = &mut state.lines[module];
+        let count = BATCH.min(line.free.len()).min(line.waiting.len());
+        let pids = line.waiting.drain(..count);
+        let places = line.free.drain(line.free.len() - count..).rev();
+        let place = |(pid, place): (Pid, u32)| {
+            let generation = &mut line.generations[place as usize];
+            *generation = generation.wrapping_add(1).max(1);
+            let generation = *generation;
+            Place {
+                pid,
                 place,
                 generation,
-                strings: DevPtr::new(group.held.strings.ptr().address() + job.strings_at),
-                fuel: group.held.fuel,
+            }
+        };
+        pids.zip(places).map(place).collect()
+    }
+
+    /// What is to be started in these places; those of processes that were ended while they waited are free again.
+    fn settle(&self, module: usize, batch: &[Place]) -> Vec<Placed> {
+        let begin = Instant::now();
+        let (mut placed, mut free) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut cursor = self.table.cursor();
+        for at in batch {
+            let phase = cursor.phase(at.pid);
+            let Some(phase) = phase.filter(|phase| matches!(phase, Phase::Queued(_))) else {
+                free.push(at.place);
+                continue;
+            };
+            let Phase::Queued(job) = std::mem::replace(phase, Phase::Free) else {
+                continue;
+            };
+            *phase = Phase::Running(Running {
+                module: module as u32,
+                place: at.place,
+                place_generation: at.generation,
+                begin,
+                held: Arc::clone(&job.group.held),
+            });
+            let start = Start {
+                place: at.place,
+                generation: at.generation,
+                strings: DevPtr::new(job.group.held.strings.ptr().address() + job.strings_at),
+                fuel: job.group.held.fuel,
                 flags: job.flags,
-                given: group.ends.len() as u32,
+                given: job.group.ends.len() as u32,
                 instance: job.instance,
             };
-            let held = Arc::clone(&group.held);
-            batch.push(Placed {
+            placed.push(Placed {
+                pid: at.pid,
                 start,
                 number: job.number,
-                group,
-            });
-            state.entries[pid.slot() as usize].phase = Phase::Running(Running {
-                module,
-                place,
-                place_generation: generation,
-                begin: now,
-                held,
+                group: job.group,
             });
         }
-        batch
+        drop(cursor);
+        if !free.is_empty() {
+            self.state().lines[module].free.extend(free);
+        }
+        placed
     }
 
     /// Opens processes that have places for their host calls, and starts them.
@@ -229,6 +316,7 @@ impl Shared {
         // Without the lock, because others have much to do with it. Who kills one of them meanwhile has asked for its
         // end before it starts, so that it makes no call that would have to be called off.
         for Placed {
+            pid,
             start,
             number,
             group,
@@ -236,9 +324,9 @@ impl Shared {
         {
             let process = places.first + start.place;
             let wasi = Arc::clone(&group.wasi);
-            let opened = self
-                .service
-                .open_as(process, start.generation, wasi, *number);
+            let opened =
+                self.service
+                    .open_as(process, start.generation, wasi, *number, tag_of(*pid));
             opened.expect("the place is free, and the descriptors were counted");
         }
         batch.sort_unstable_by_key(|placed| placed.start.place);
@@ -252,11 +340,6 @@ impl Shared {
         }
         let starts: Vec<Start> = batch.iter().map(|placed| placed.start).collect();
         places.start(&self.engine, &starts, more)
-    }
-
-    fn module_of(&self, number: u32) -> Option<usize> {
-        let holds = |p: &Places| number.wrapping_sub(p.first) < p.total();
-        self.places.iter().position(holds)
     }
 
     fn wake(&self, woken: &[Woken]) {
@@ -274,85 +357,75 @@ impl Shared {
         }
     }
 
-    /// The module, place, generation and end of a process that the host has started, and the fuel that it left; nothing
-    /// if another process has spawned it, and knows.
-    fn end_of(&self, ended: Ended) -> Option<(usize, u32, u32, Exit, u64)> {
-        let module = self.module_of(ended.process)?;
-        let place = ended.process - self.places[module].first;
-        if place >= self.places[module].count {
-            return None;
-        }
-        let exit = Exit {
-            reason: reason(&self.modules[module], ended.exit.reason),
-            fuel_used: 0,
-            elapsed: Duration::ZERO,
-            stdout: ended.exit.stdout,
-            stderr: ended.exit.stderr,
-        };
-        Some((module, place, ended.generation, exit, ended.exit.fuel_left))
-    }
-
     fn exited(&self, ended: &mut Vec<Ended>) {
-        let ends: Vec<_> = ended
-            .drain(..)
-            .filter_map(|ended| self.end_of(ended))
-            .collect();
         let now = Instant::now();
-        // Dropped behind the lock: with the last of a group goes what it was given.
-        let mut held = Vec::with_capacity(ends.len());
-        let (mut awaited, mut more) = (false, false);
-        let mut state = self.state();
-        for (module, place, generation, mut exit, fuel_left) in ends {
-            let line = &mut state.lines[module];
-            let occupied = &mut line.places[place as usize];
-            let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
+        let (mut ends, mut held) = (
+            Vec::with_capacity(ended.len()),
+            Vec::with_capacity(ended.len()),
+        );
+        let mut cursor = self.table.cursor();
+        for Ended { tag, exit, .. } in ended.drain(..) {
+            // Of one that another process has spawned, that one knows.
+            let pid = Pid::new(tag as u32, (tag >> 32) as u32);
+            let Some(phase) = cursor.phase(pid).filter(|_| tag != 0) else {
                 continue;
             };
-            line.free.push(place);
-            more |= !line.waiting.is_empty();
-            let entry = &mut state.entries[pid.slot() as usize];
-            if let Phase::Running(running) = std::mem::replace(&mut entry.phase, Phase::Free) {
-                exit.elapsed = now.saturating_duration_since(running.begin);
-                exit.fuel_used = (running.held.fuel as u64).saturating_sub(fuel_left);
-                held.push(running.held);
+            match std::mem::replace(phase, Phase::Free) {
+                Phase::Running(running) => {
+                    let kept = [exit.stdout, exit.stderr];
+                    *phase = Phase::Exited(Outcome {
+                        module: running.module,
+                        reason: exit.reason,
+                        fuel_used: (running.held.fuel as u64).saturating_sub(exit.fuel_left),
+                        elapsed: now.saturating_duration_since(running.begin),
+                        kept: kept.iter().any(Option::is_some).then(|| Box::new(kept)),
+                    });
+                    ends.push((pid, running.module, running.place));
+                    held.push(running.held);
+                }
+                other => *phase = other,
             }
-            entry.phase = Phase::Exited(exit);
-            // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
-            awaited |= state.awaited.contains(&pid);
         }
-        more &= state.dispatcher_waits;
-        drop(state);
-        if awaited {
-            self.ended.notify_all();
+        drop(cursor);
+        let mut state = self.state();
+        for (_, module, place) in &ends {
+            state.lines[*module as usize].free.push(*place);
+        }
+        let more = state.dispatcher_waits && state.lines.iter().any(|l| l.startable() > 0);
+        // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
+        if ends.iter().any(|(pid, ..)| state.awaited.contains(pid)) {
+            self.notify(state);
+        } else {
+            drop(state);
         }
         if more {
             self.call_dispatcher();
         }
+        // Behind the lock: with the last of them goes what it was given.
+        drop(held);
     }
 
     /// Ends a process, which need not be there any more.
     pub(crate) fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
-        let mut state = self.state();
-        let Some(entry) = state.entry(pid) else {
+        let mut cursor = self.table.cursor();
+        let Some(phase) = cursor.phase(pid) else {
             return Ok(());
         };
-        match &entry.phase {
+        match phase {
             Phase::Free | Phase::Exited(_) => Ok(()),
-            Phase::Queued(_) => {
-                entry.phase = Phase::Exited(Exit {
-                    reason: Reason::Killed,
-                    fuel_used: 0,
-                    elapsed: Duration::ZERO,
-                    stdout: None,
-                    stderr: None,
-                });
-                self.ended.notify_all();
+            Phase::Queued(job) => {
+                let module = job.module;
+                let job = std::mem::replace(phase, Phase::Exited(Outcome::killed(module)));
+                drop(cursor);
+                // Its ends of channels go with it, which asks the engine for something.
+                drop(job);
+                self.notify(self.state());
                 Ok(())
             }
             Phase::Running(running) => {
-                let (module, place) = (running.module, running.place);
+                let (module, place) = (running.module as usize, running.place);
                 let generation = running.place_generation;
-                // Under the lock: the place must not become somebody else's meanwhile.
+                // Under the lock of its part: the place must not become somebody else's meanwhile.
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
@@ -367,7 +440,7 @@ impl Shared {
 }
 
 /// What the device says of an end, in words.
-fn reason(loaded: &Loaded, reason: everwarp_wasi::Reason) -> Reason {
+fn in_words(loaded: &Loaded, reason: everwarp_wasi::Reason) -> Reason {
     use everwarp_wasi::Reason as R;
     match reason {
         R::Normal(code) => Reason::Normal(code),

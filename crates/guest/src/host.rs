@@ -15,7 +15,7 @@ use everwarp_interface::{ChannelError, Pid};
 
 use crate::channel::{Receiver, Sender};
 use crate::config::HostConfig;
-use crate::dispatch::{Ears, Shared};
+use crate::dispatch::{Ears, Shared, Taken};
 use crate::error::StartError;
 use crate::exit::Exit;
 use crate::layout::DevProcessTable;
@@ -197,23 +197,21 @@ impl Host {
         timeout: Option<Duration>,
     ) -> Result<Option<Exit>, everwarp::Error> {
         let begin = Instant::now();
-        let mut state = self.shared.state();
         loop {
-            if state.entry(pid).is_none() {
-                return Ok(None);
+            match self.shared.take(pid) {
+                Taken::Unknown => return Ok(None),
+                Taken::Exit(exit) => return Ok(Some(exit)),
+                Taken::NotYet => {}
             }
-            if let Some(exit) = state.take(pid) {
-                return Ok(Some(exit));
-            }
-            if let Some(reason) = &state.failed {
-                let reason = reason.clone();
+            let failed = self.shared.state().failed.clone();
+            if let Some(reason) = failed {
                 return Err(everwarp::BackendError::Lost { reason }.into());
             }
             if let Some(after) = timeout.filter(|t| begin.elapsed() >= *t) {
                 return Err(everwarp::Error::Timeout { after });
             }
             let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
-            state = self.shared.await_end(state, pid, most);
+            self.shared.await_end(pid, most);
         }
     }
 
@@ -230,18 +228,20 @@ impl Host {
         let mut rest = pids;
         let mut ended = Vec::with_capacity(TOGETHER);
         while let Some(first) = rest.first() {
-            // Many at a time, because others need the lock too.
-            let mut state = self.shared.state();
+            // Not too many at a time: others need the locks too.
             let mut taken = 0;
+            let mut cursor = self.shared.table.cursor();
             for pid in rest.iter().take(TOGETHER) {
-                match state.take(*pid) {
-                    Some(exit) => ended.push((*pid, exit)),
-                    None if state.entry(*pid).is_some() => break,
-                    None => {}
+                match self.shared.take_from(&mut cursor, *pid) {
+                    Taken::Exit(exit) => ended.push((*pid, exit)),
+                    Taken::NotYet => break,
+                    Taken::Unknown => {}
                 }
                 taken += 1;
             }
-            drop(state);
+            drop(cursor);
+            let slots = ended.iter().map(|(pid, _)| pid.slot());
+            self.shared.table.release(slots);
             rest = &rest[taken..];
             ended.drain(..).for_each(|(pid, exit)| each(pid, exit));
             if taken == 0
@@ -264,12 +264,13 @@ impl Host {
     }
 
     fn all(&self) -> Vec<Pid> {
-        let state = self.shared.state();
-        let entries = state.entries.iter().enumerate();
-        let alive =
-            entries.filter(|(_, e)| matches!(e.phase, Phase::Queued(_) | Phase::Running(_)));
-        let pid = |(slot, e): (usize, &crate::state::Entry)| Pid::new(slot as u32, e.generation);
-        alive.map(pid).collect()
+        let mut alive = Vec::new();
+        self.shared.table.each(|pid, phase| {
+            if matches!(phase, Phase::Queued(_) | Phase::Running(_)) {
+                alive.push(pid);
+            }
+        });
+        alive
     }
 }
 

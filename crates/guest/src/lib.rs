@@ -45,6 +45,7 @@ mod program;
 mod spawn;
 mod state;
 mod strings;
+mod table;
 mod threads;
 mod wasi;
 mod world;

@@ -201,10 +201,7 @@ impl Host {
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
         // Only tags say the name.
         let named = tagged(config.stdout) || tagged(config.stderr);
-        let pids: Vec<Pid> = {
-            let mut state = self.shared().state();
-            each.iter().map(|_| state.insert(Phase::Free)).collect()
-        };
+        let pids = self.shared().table.reserve(each.len());
         let own = |(pid, own): (&Pid, &Own)| everwarp_wasi::Own {
             name: named.then(|| pid.to_string()),
             stdin: own.stdin.clone().map(Input::Bytes),
@@ -239,9 +236,10 @@ impl Host {
             .zip(each.chunks(SHARING))
             .map(group)
             .collect();
-        let mut state = self.shared().state();
+        let mut cursor = self.shared().table.cursor();
         for (at, ((pid, own), instance)) in pids.iter().zip(&each).zip(numbers).enumerate() {
-            state.entries[pid.slot() as usize].phase = Phase::Queued(Job {
+            let phase = cursor.reserved(*pid).expect("it was reserved just now");
+            *phase = Phase::Queued(Job {
                 group: Arc::clone(&groups[at / SHARING]),
                 number: (at % SHARING) as u32,
                 strings_at: own.begin,
@@ -250,8 +248,11 @@ impl Host {
                     false => collects | reads(&config.stdin, own.stdin.is_some()),
                 },
                 instance,
+                module: module as u32,
             });
         }
+        drop(cursor);
+        let mut state = self.shared().state();
         let line = &mut state.lines[module];
         line.waiting.extend(&pids);
         line.coming = line.coming.saturating_sub(announced);

@@ -32,6 +32,7 @@ impl Process {
         let given = Given {
             config: Arc::new(config),
             number: 0,
+            tag: 0,
         };
         let child = Self::new(slot, generation, &given, streams)?;
         Ok(Self {

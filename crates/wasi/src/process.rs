@@ -33,6 +33,8 @@ pub(crate) enum Slot {
 pub(crate) struct Given {
     pub(crate) config: Arc<Config>,
     pub(crate) number: u32,
+    /// What who hears of its end knows it by.
+    pub(crate) tag: u64,
 }
 
 impl Given {
@@ -82,6 +84,8 @@ impl Slot {
 /// What the host keeps of a process.
 pub(crate) struct Process {
     pub(crate) generation: u32,
+    /// What who hears of its end knows it by.
+    pub(crate) tag: u64,
     pub(crate) stdin: ProcessInput,
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
@@ -122,6 +126,7 @@ impl Process {
         }
         Ok(Self {
             generation,
+            tag: given.tag,
             stdin: ProcessInput::new(config.stdin_of(given.number).clone(), &streams.stdin),
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),

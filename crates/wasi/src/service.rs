@@ -55,6 +55,8 @@ pub struct Ended {
     pub process: u32,
     /// Which of the slot's processes.
     pub generation: u32,
+    /// What it was opened with; 0 for one that another process has spawned.
+    pub tag: u64,
     /// How it ended.
     pub exit: Exit,
 }
@@ -174,11 +176,11 @@ impl Service {
         generation: u32,
         config: impl Into<Arc<Config>>,
     ) -> std::result::Result<(), OpenError> {
-        self.open_as(process, generation, config.into(), 0)
+        self.open_as(process, generation, config.into(), 0, 0)
     }
 
     /// Opens process `generation` of slot `process` as number `number` of those that share a configuration
-    /// ([`Config::own`]).
+    /// ([`Config::own`]). Who hears of its end is told the tag.
     ///
     /// # Errors
     /// As [`Service::open`].
@@ -188,6 +190,7 @@ impl Service {
         generation: u32,
         config: Arc<Config>,
         number: u32,
+        tag: u64,
     ) -> std::result::Result<(), OpenError> {
         let slots = self.slots.len();
         let slot = self.slots.get(process as usize);
@@ -209,7 +212,14 @@ impl Service {
                 generation,
             });
         }
-        *slot = Slot::Given(generation, Given { config, number });
+        *slot = Slot::Given(
+            generation,
+            Given {
+                config,
+                number,
+                tag,
+            },
+        );
         Ok(())
     }
 
@@ -218,9 +228,9 @@ impl Service {
     /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
     /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
     pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
-        let exit = self.end((process, generation), reason, b"", &mut Endings::default());
+        let ended = self.end((process, generation), reason, b"", &mut Endings::default());
         self.serve_openings();
-        exit
+        ended.map(|ended| ended.exit)
     }
 
     /// Ends a process behind the last of its standard output. If that is not taken, nobody is left to be told.
@@ -230,18 +240,24 @@ impl Service {
         reason: Reason,
         last: &[u8],
         endings: &mut Endings,
-    ) -> Option<Exit> {
+    ) -> Option<Ended> {
+        let ended = |tag, stdout, stderr| Ended {
+            process,
+            generation,
+            tag,
+            exit: Exit {
+                reason,
+                fuel_left: 0,
+                stdout,
+                stderr,
+            },
+        };
         let there = match self.take(process, generation)? {
             Slot::Free => return None,
             Slot::Given(_, given) => {
                 let names = (process, generation);
                 let [stdout, stderr] = endings.last_words(names, &given, last, &self.streams);
-                return Some(Exit {
-                    reason,
-                    fuel_left: 0,
-                    stdout,
-                    stderr,
-                });
+                return Some(ended(given.tag, stdout, stderr));
             }
             Slot::Open(there) => there,
         };
@@ -255,12 +271,7 @@ impl Service {
         let table = std::mem::replace(&mut *lock(&there.table), crate::table::Table::new(0));
         drop(table);
         self.call_off_openings_of(&there);
-        Some(Exit {
-            reason,
-            fuel_left: 0,
-            stdout,
-            stderr,
-        })
+        Some(ended(there.tag, stdout, stderr))
     }
 
     /// Answers what a process waits for with `ECANCELED`, now and from now on; it stays open. For one that is
@@ -475,15 +486,10 @@ impl Service {
         endings.count(request.payload);
         let reason = Reason::of(request)?;
         let (process, generation) = (request.process, request.generation);
-        let exit = self.end((process, generation), reason, request.payload, endings);
-        endings.ended.push(Ended {
-            process,
-            generation,
-            exit: Exit {
-                fuel_left: request.args[5],
-                ..exit.ok_or(Errno::SRCH)?
-            },
-        });
+        let ended = self.end((process, generation), reason, request.payload, endings);
+        let mut ended = ended.ok_or(Errno::SRCH)?;
+        ended.exit.fuel_left = request.args[5];
+        endings.ended.push(ended);
         Ok(Served::Answered)
     }
 

@@ -62,6 +62,7 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             fuel: None,
             threads: None,
             memory_limit: None,
+            threads: None,
             ends: Vec::new(),
             instance: 0,
         };
