@@ -60,7 +60,6 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             stdout: OUTPUT,
             stderr: OUTPUT,
             fuel: None,
-            threads: None,
             memory_limit: None,
             threads: None,
             ends: Vec::new(),
