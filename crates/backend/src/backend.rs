@@ -178,22 +178,20 @@ pub trait Backend: Send + Sync {
     /// # Safety
     /// - `address..address + data.len()` lies in one live allocation of this backend.
     unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError>;
-    /// Copies `width` bytes of `data` each to addresses that lie `stride` bytes apart, of which `address` is the
-    /// first, and waits until all are there.
+    /// Copies pieces to the device, one behind the other, and waits until all are there.
     ///
     /// # Safety
-    /// - All of it lies in one live allocation of this backend.
-    unsafe fn write_rows(
+    /// - As many bytes as they have from `address` on lie in one live allocation of this backend.
+    unsafe fn write_pieces(
         &self,
         address: u64,
-        stride: u64,
-        width: usize,
-        data: &[u8],
+        pieces: &mut dyn Iterator<Item = &[u8]>,
     ) -> Result<(), BackendError> {
-        let addresses = (0..).map(|row| address + row * stride);
-        for (at, row) in addresses.zip(data.chunks(width)) {
+        let mut at = address;
+        for piece in pieces {
             // SAFETY: the caller vouches for the whole range.
-            unsafe { self.write(at, row) }?;
+            unsafe { self.write(at, piece) }?;
+            at += piece.len() as u64;
         }
         Ok(())
     }

@@ -461,16 +461,14 @@ impl Backend for CudaEngine {
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write(address, data) }
     }
-    unsafe fn write_rows(
+    unsafe fn write_pieces(
         &self,
         address: u64,
-        stride: u64,
-        width: usize,
-        data: &[u8],
+        pieces: &mut dyn Iterator<Item = &[u8]>,
     ) -> Result<(), BackendError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.write_rows(address, stride, width, data) }
+        unsafe { self.copier.write_pieces(address, pieces) }
     }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         self.check_lost()?;

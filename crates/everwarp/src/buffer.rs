@@ -101,29 +101,27 @@ impl<T: Element> Buffer<T> {
             Ok(self.core.backend.write(at, bytes)?)
         }
     }
-    /// Copies one element of `data` each to places that lie `stride` elements apart, from element `offset` on.
+    /// Copies pieces to the buffer, one behind the other, from element `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], or the copy fails.
-    pub fn write_rows<R: Element>(
+    /// [`Error::OutOfBounds`], and nothing is copied; or the copy fails.
+    pub fn write_pieces<'p>(
         &self,
         offset: usize,
-        stride: usize,
-        data: &[R],
+        pieces: impl Iterator<Item = &'p [T]> + Clone,
     ) -> Result<(), Error> {
-        let Some(last) = data.len().checked_sub(1) else {
-            return Ok(());
-        };
-        let width = size_of::<R>();
-        let rows = last.checked_mul(stride);
-        let end = rows.and_then(|r| r.checked_add(width.div_ceil(size_of::<T>())));
-        let at = self.range(offset, end.unwrap_or(usize::MAX))?;
-        // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked.
-        unsafe {
-            let bytes = std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data));
-            let stride = (stride * size_of::<T>()) as u64;
-            Ok(self.core.backend.write_rows(at, stride, width, bytes)?)
-        }
+        let len = pieces.clone().map(<[T]>::len).sum();
+        let at = self.range(offset, len)?;
+        // No more than was asked for: what an iterator says twice need not be the same.
+        let mut left = len;
+        let mut pieces = pieces.map(|piece| {
+            let piece = &piece[..piece.len().min(left)];
+            left -= piece.len();
+            // SAFETY: elements are plain numbers, so their bytes can be read.
+            unsafe { std::slice::from_raw_parts(piece.as_ptr().cast(), size_of_val(piece)) }
+        });
+        // SAFETY: the range was checked, and the pieces have no more bytes.
+        Ok(unsafe { self.core.backend.write_pieces(at, &mut pieces) }?)
     }
     /// Copies all of it to the host.
     ///

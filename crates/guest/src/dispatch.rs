@@ -4,17 +4,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use everwarp::{DevPtr, Engine, Pending};
-use everwarp_wasi::{Events, Service, Woken};
+use everwarp_wasi::{Ended, Events, Service, Woken};
 use everwarp_wasm::Trap;
 
 use everwarp_interface::Pid;
 
-use crate::channel::End;
 use crate::exit::{Exit, Reason};
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Line, Phase, Running, State};
+use crate::state::{Group, Line, Phase, Running, State};
 use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
@@ -43,6 +42,14 @@ pub(crate) struct Shared {
     ended: Condvar,
     /// There is something for the dispatcher to do.
     work: Condvar,
+}
+
+/// A process that has got a place and has not started.
+struct Placed {
+    start: Start,
+    /// Which of its group it is.
+    number: u32,
+    group: Arc<Group>,
 }
 
 impl Shared {
@@ -132,22 +139,13 @@ impl Shared {
             }
             let modules = 0..self.places.len();
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
-            let more: Vec<_> = state.lines.iter().map(Line::startable).collect();
+            let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
             for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
-                let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
                 if batch.is_empty() {
                     continue;
                 }
-                // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
-                for same in ends.chunk_by(Arc::ptr_eq) {
-                    for end in same[0].iter() {
-                        if let Err(e) = end.keep(self, same.len() as u32) {
-                            self.fail(&e);
-                        }
-                    }
-                }
-                match places.start(&self.engine, &batch, more) {
+                match self.start(places, batch, more) {
                     Ok(started) => last = started.or(last),
                     Err(e) => self.fail(&e),
                 }
@@ -169,7 +167,7 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<[End]>)> {
+    fn place(&self, state: &mut State, module: usize) -> Vec<Placed> {
         let mut batch = Vec::new();
         let now = Instant::now();
         while batch.len() < BATCH {
@@ -194,30 +192,66 @@ impl Shared {
             occupied.generation = occupied.generation.wrapping_add(1).max(1);
             occupied.by = Some(pid);
             let generation = occupied.generation;
-            let number = self.places[module].first + place;
-            let opened = self.service.open(number, generation, job.wasi);
-            opened.expect("the place is free, and the descriptors were counted");
+            let group = job.group;
             let start = Start {
                 place,
                 generation,
-                strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
-                fuel: job.fuel,
+                strings: DevPtr::new(group.held.strings.ptr().address() + job.strings_at),
+                fuel: group.held.fuel,
                 flags: job.flags,
-                given: job.ends.len() as u32,
+                given: group.ends.len() as u32,
                 instance: job.instance,
             };
-            batch.push((start, job.ends));
+            let held = Arc::clone(&group.held);
+            batch.push(Placed {
+                start,
+                number: job.number,
+                group,
+            });
             state.entries[pid.slot() as usize].phase = Phase::Running(Running {
                 module,
                 place,
                 place_generation: generation,
                 begin: now,
-                fuel: job.fuel,
-                _strings: job.strings,
+                held,
             });
         }
-        batch.sort_unstable_by_key(|(s, _)| s.place);
         batch
+    }
+
+    /// Opens processes that have places for their host calls, and starts them.
+    fn start(
+        &self,
+        places: &Places,
+        mut batch: Vec<Placed>,
+        more: usize,
+    ) -> Result<Option<Pending>, everwarp::Error> {
+        // Without the lock, because others have much to do with it. Who kills one of them meanwhile has asked for its
+        // end before it starts, so that it makes no call that would have to be called off.
+        for Placed {
+            start,
+            number,
+            group,
+        } in &batch
+        {
+            let process = places.first + start.place;
+            let wasi = Arc::clone(&group.wasi);
+            let opened = self
+                .service
+                .open_as(process, start.generation, wasi, *number);
+            opened.expect("the place is free, and the descriptors were counted");
+        }
+        batch.sort_unstable_by_key(|placed| placed.start.place);
+        // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
+        for same in batch.chunk_by(|a, b| Arc::ptr_eq(&a.group, &b.group)) {
+            for end in &same[0].group.ends[..] {
+                if let Err(e) = end.keep(self, same.len() as u32) {
+                    self.fail(&e);
+                }
+            }
+        }
+        let starts: Vec<Start> = batch.iter().map(|placed| placed.start).collect();
+        places.start(&self.engine, &starts, more)
     }
 
     fn module_of(&self, number: u32) -> Option<usize> {
@@ -228,7 +262,8 @@ impl Shared {
     fn wake(&self, woken: &[Woken]) {
         for places in self.places.iter() {
             let of_these = |w: &Woken| {
-                let place = w.process.wrapping_sub(places.first);
+                // A thread calls by its process's name, with a slot of its own.
+                let place = w.slot.wrapping_sub(places.first);
                 (place < places.total()).then_some((place, w.reply_bytes))
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
@@ -239,38 +274,53 @@ impl Shared {
         }
     }
 
-    fn exited(&self, number: u32, generation: u32, exit: everwarp_wasi::Exit) {
-        let Some(module) = self.module_of(number) else {
-            return;
-        };
-        let place = number - self.places[module].first;
+    /// The module, place, generation and end of a process that the host has started, and the fuel that it left; nothing
+    /// if another process has spawned it, and knows.
+    fn end_of(&self, ended: Ended) -> Option<(usize, u32, u32, Exit, u64)> {
+        let module = self.module_of(ended.process)?;
+        let place = ended.process - self.places[module].first;
         if place >= self.places[module].count {
-            // Another process has spawned it, and knows.
-            return;
+            return None;
         }
-        let reason = reason(&self.modules[module], exit.reason);
+        let exit = Exit {
+            reason: reason(&self.modules[module], ended.exit.reason),
+            fuel_used: 0,
+            elapsed: Duration::ZERO,
+            stdout: ended.exit.stdout,
+            stderr: ended.exit.stderr,
+        };
+        Some((module, place, ended.generation, exit, ended.exit.fuel_left))
+    }
+
+    fn exited(&self, ended: &mut Vec<Ended>) {
+        let ends: Vec<_> = ended
+            .drain(..)
+            .filter_map(|ended| self.end_of(ended))
+            .collect();
+        let now = Instant::now();
+        // Dropped behind the lock: with the last of a group goes what it was given.
+        let mut held = Vec::with_capacity(ends.len());
+        let (mut awaited, mut more) = (false, false);
         let mut state = self.state();
-        let line = &mut state.lines[module];
-        let occupied = &mut line.places[place as usize];
-        let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
-            return;
-        };
-        line.free.push(place);
-        let more = !line.waiting.is_empty() && state.dispatcher_waits;
-        let entry = &mut state.entries[pid.slot() as usize];
-        let (elapsed, fuel) = match &entry.phase {
-            Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),
-            _ => (Duration::ZERO, 0),
-        };
-        entry.phase = Phase::Exited(Exit {
-            reason,
-            fuel_used: fuel.saturating_sub(exit.fuel_left),
-            elapsed,
-            stdout: exit.stdout,
-            stderr: exit.stderr,
-        });
-        // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
-        let awaited = state.awaited.contains(&pid);
+        for (module, place, generation, mut exit, fuel_left) in ends {
+            let line = &mut state.lines[module];
+            let occupied = &mut line.places[place as usize];
+            let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
+                continue;
+            };
+            line.free.push(place);
+            more |= !line.waiting.is_empty();
+            let entry = &mut state.entries[pid.slot() as usize];
+            if let Phase::Running(running) = std::mem::replace(&mut entry.phase, Phase::Free) {
+                exit.elapsed = now.saturating_duration_since(running.begin);
+                exit.fuel_used = (running.held.fuel as u64).saturating_sub(fuel_left);
+                held.push(running.held);
+            }
+            entry.phase = Phase::Exited(exit);
+            // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
+            awaited |= state.awaited.contains(&pid);
+        }
+        more &= state.dispatcher_waits;
         drop(state);
         if awaited {
             self.ended.notify_all();
@@ -358,9 +408,9 @@ impl Events for Ears {
             shared.wake(woken);
         }
     }
-    fn exited(&self, process: u32, generation: u32, exit: everwarp_wasi::Exit) {
+    fn exited(&self, ended: &mut Vec<Ended>) {
         if let Some(shared) = self.shared() {
-            shared.exited(process, generation, exit);
+            shared.exited(ended);
         }
     }
 }

@@ -31,6 +31,8 @@ use crate::world::World;
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
 /// How long processes have to end when their host does.
 const GRACE: Duration = Duration::from_secs(5);
+/// Ends that are taken together.
+const TOGETHER: usize = 1024;
 
 /// A running engine with modules linked to it, and their processes.
 pub struct Host {
@@ -71,7 +73,8 @@ impl Host {
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
         let shares = loaded.iter().any(Loaded::uses_gpu);
-        let head = shares.then(|| World::head(&engine)).transpose()?;
+        let meets = loaded.iter().any(Loaded::needs_world);
+        let head = meets.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -90,12 +93,13 @@ impl Host {
             // Each place has a slot of the ring.
             let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
             let children = match shares {
-                true => config.children.min(slots / 2),
-                false => 0,
+                true if module.threads.is_none() => config.children.min(slots / 2),
+                _ => 0,
             };
+            let threads = config.threads_of(module);
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
-                places: config.places.min(slots - children),
+                places: config.places.min((slots - children) / (1 + threads)),
                 children,
                 ..config.clone()
             };
@@ -211,6 +215,43 @@ impl Host {
             let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
             state = self.shared.await_end(state, pid, most);
         }
+    }
+
+    /// Waits for the ends of processes, and hands each over in this order; their pids mean nothing afterwards. Those
+    /// that have been waited for are passed over.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    pub fn wait_each(
+        &self,
+        pids: &[Pid],
+        mut each: impl FnMut(Pid, Exit),
+    ) -> Result<(), everwarp::Error> {
+        let mut rest = pids;
+        let mut ended = Vec::with_capacity(TOGETHER);
+        while let Some(first) = rest.first() {
+            // Many at a time, because others need the lock too.
+            let mut state = self.shared.state();
+            let mut taken = 0;
+            for pid in rest.iter().take(TOGETHER) {
+                match state.take(*pid) {
+                    Some(exit) => ended.push((*pid, exit)),
+                    None if state.entry(*pid).is_some() => break,
+                    None => {}
+                }
+                taken += 1;
+            }
+            drop(state);
+            rest = &rest[taken..];
+            ended.drain(..).for_each(|(pid, exit)| each(pid, exit));
+            if taken == 0
+                && let Some(exit) = self.wait(*first)?
+            {
+                each(*first, exit);
+                rest = &rest[1..];
+            }
+        }
+        Ok(())
     }
 
     /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when

@@ -45,6 +45,7 @@ mod program;
 mod spawn;
 mod state;
 mod strings;
+mod threads;
 mod wasi;
 mod world;
 
@@ -59,3 +60,4 @@ pub use host::Host;
 pub use link::image;
 pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;
+pub use strings::Writer;

@@ -52,7 +52,7 @@ impl Placed {
             module: running.module,
             place: running.place,
             generation: running.place_generation,
-            fuel: running.fuel,
+            fuel: running.held.fuel,
         }
     }
 }

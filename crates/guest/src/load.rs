@@ -1,13 +1,11 @@
 //! Loading modules into an engine that runs.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use everwarp::{DevPtr, Exchanged, Linked};
 
 use crate::config::HostConfig;
-use crate::dispatch::Shared;
 use crate::error::StartError;
 use crate::host::Host;
 use crate::link::{depth, part};
@@ -15,10 +13,6 @@ use crate::module::Module;
 use crate::places::{Common, Places};
 use crate::program;
 use crate::state::{Line, Occupied};
-
-/// How long processes have to come to a safepoint until they are asked once more. One that goes on with another slice
-/// just then has not heard of it.
-const AGAIN: Duration = Duration::from_micros(500);
 
 /// What the places of a module that is loaded later may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,19 +47,6 @@ pub(crate) struct Loads {
     pub(crate) spare: u32,
 }
 
-impl Shared {
-    /// Asks all processes that run to give up their lanes at their next look, until `done`.
-    fn hurry(&self, done: &AtomicBool) {
-        while !done.load(Ordering::Acquire) {
-            for places in self.places.iter() {
-                // An engine that is lost is noticed by who parks it.
-                drop(places.end_slices());
-            }
-            std::thread::park_timeout(AGAIN);
-        }
-    }
-}
-
 impl Host {
     /// Loads a module while processes run. It is compiled beside the engine; then all processes that run are
     /// suspended at their next safepoint, the engine goes on with the new image, and they go on in it: what was
@@ -94,7 +75,7 @@ impl Host {
                 module: module.name.clone(),
                 source,
             })?;
-        if loaded.uses_gpu() {
+        if loaded.needs_world() {
             let module = module.name.clone();
             return Err(StartError::LateGpu { module });
         }
@@ -124,14 +105,7 @@ impl Host {
             &config,
             &common,
         )?;
-        let done = AtomicBool::new(false);
-        let exchanged = std::thread::scope(|scope| {
-            let hurry = scope.spawn(|| shared.hurry(&done));
-            let exchanged = shared.engine.exchange(&prepared);
-            done.store(true, Ordering::Release);
-            hurry.thread().unpark();
-            exchanged
-        })?;
+        let exchanged = shared.engine.exchange(&prepared)?;
         loads.next += places.count;
         loads.spare -= places.count;
         loads.linked = linked;

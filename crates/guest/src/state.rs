@@ -11,18 +11,35 @@ use crate::channel::End;
 use crate::exit::Exit;
 use crate::layout::START_PROCESSES;
 
+/// What processes that were spawned together have in common. Few enough share one that the threads which begin and end
+/// them do not contend for its count.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) held: Arc<Held>,
+    /// Their ends of channels, which are open as long as one of them waits.
+    pub(crate) ends: Arc<[End]>,
+    pub(crate) wasi: Arc<everwarp_wasi::Config>,
+}
+
+/// What is kept of it until all have ended; ends of channels must not be.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Read by the device.
+    pub(crate) strings: Arc<Buffer<u8>>,
+    /// What each began with.
+    pub(crate) fuel: i64,
+}
+
 /// What a process needs to start.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) strings: Arc<Buffer<u8>>,
-    /// Where its own lie in there.
+    pub(crate) group: Arc<Group>,
+    /// Which of the group it is.
+    pub(crate) number: u32,
+    /// Where its own strings lie.
     pub(crate) strings_at: u64,
-    pub(crate) fuel: i64,
     pub(crate) flags: u32,
     pub(crate) instance: u32,
-    /// Its ends of channels, which are open as long as it waits.
-    pub(crate) ends: Arc<[End]>,
-    pub(crate) wasi: Arc<everwarp_wasi::Config>,
 }
 
 /// Where a process is in its life.
@@ -45,10 +62,7 @@ pub(crate) struct Running {
     pub(crate) place: u32,
     pub(crate) place_generation: u32,
     pub(crate) begin: Instant,
-    /// What it began with.
-    pub(crate) fuel: i64,
-    /// Read by the device until the end.
-    pub(crate) _strings: Arc<Buffer<u8>>,
+    pub(crate) held: Arc<Held>,
 }
 
 #[derive(Debug)]
@@ -71,6 +85,8 @@ pub(crate) struct Line {
     /// Free ones; the last is taken first.
     pub(crate) free: Vec<u32>,
     pub(crate) waiting: VecDeque<Pid>,
+    /// How many more are about to wait.
+    pub(crate) coming: usize,
 }
 
 /// Places that are started together are mostly of one group, whose processes a warp runs side by side.
@@ -80,6 +96,11 @@ impl Line {
     /// How many of those that wait have a place.
     pub(crate) fn startable(&self) -> usize {
         self.free.len().min(self.waiting.len())
+    }
+
+    /// The same with those that are about to wait.
+    pub(crate) fn to_start(&self) -> usize {
+        self.free.len().min(self.waiting.len() + self.coming)
     }
 
     /// Whether so few places are free, for more that wait, that others are better waited for: there is nothing to

@@ -32,10 +32,11 @@ async fn remove(mut caller: Caller<'_, Guest>, fd: u32, path: u32, length: u32) 
         _ => wasmtime::bail!("the module exports no memory"),
     };
     // How much the library may copy for this call.
-    guest.wasi.set_hostcall_fuel(fuel);
+    let wasi = guest.wasi.get();
+    wasi.set_hostcall_fuel(fuel);
     let length = without_slashes(&memory, path, length);
     let [fd, path, length] = [fd, path, length].map(u32::cast_signed);
-    path_remove_directory(&mut guest.wasi, &mut memory, fd, path, length).await
+    path_remove_directory(wasi, &mut memory, fd, path, length).await
 }
 
 /// Puts them in the place of the library's.

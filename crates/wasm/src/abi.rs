@@ -53,8 +53,10 @@ dev_struct! {
         /// How many lanes of the warp began the call together. With fewer beside it an instance that can be
         /// preempted yields at its next look, so that they can begin together again. 0 if that does not matter.
         pub mates: u32,
-        /// Nothing yet.
-        pub reserved: [u32; 3],
+        /// From which value of the word at `stop` on it yields at its next look.
+        pub stop_from: u32,
+        /// The address of a word that asks all who share it to yield, or null.
+        pub stop: DevPtr<u32>,
     }
 }
 
@@ -102,6 +104,8 @@ pub(crate) const SAVE_END: usize = SUSPENSION + offset_of!(DevSuspension, end);
 pub(crate) const SAVE_TOP: usize = SUSPENSION + offset_of!(DevSuspension, top);
 pub(crate) const SLICE: usize = SUSPENSION + offset_of!(DevSuspension, slice);
 pub(crate) const MATES: usize = SUSPENSION + offset_of!(DevSuspension, mates);
+pub(crate) const STOP_FROM: usize = SUSPENSION + offset_of!(DevSuspension, stop_from);
+pub(crate) const STOP: usize = SUSPENSION + offset_of!(DevSuspension, stop);
 pub(crate) const SAVED_ENTRY: usize = SUSPENSION + offset_of!(DevSuspension, entry);
 pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
 pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);

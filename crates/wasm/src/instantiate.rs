@@ -139,7 +139,8 @@ impl Initial {
                 entry: 0,
                 slice: 0,
                 mates: 0,
-                reserved: [0; 3],
+                stop_from: 0,
+                stop: DevPtr::NULL,
             };
             block[from..from + size_of::<DevSuspension>()].copy_from_slice(record.bytes());
         }

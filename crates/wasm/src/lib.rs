@@ -95,8 +95,9 @@
 //! it there [`YIELD`], the call ends with `state` [`CallState::Preempted`]; any other number but 0 is a kill.
 //! If the word is 0, and fewer lanes of its warp are beside it than its [`DevSuspension`] says have begun together
 //! (`mates`), it is preempted, too: lanes that have parted run one after another until they return, and so they can
-//! begin together again. Otherwise it takes one from `slice` in its [`DevSuspension`], and is preempted if that leaves
-//! none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills the two
+//! begin together again. It is preempted as well if the word at `stop` there, if there is one, has come to `stop_from`,
+//! by which whoever runs many instances asks all of them at once. Otherwise it takes one from `slice`, and is preempted
+//! if that leaves none: a slice of `n` is between `n - 1` and `n` times the interval in fuel. Nobody clears or refills them
 //! but who resumes the instance: the word with an exchange that compares, lest a kill be lost.
 //!
 //! | before a call: `state` | `fuel` | the call |
@@ -203,6 +204,7 @@ mod abi;
 mod body;
 mod compile;
 mod error;
+mod functions;
 mod image;
 mod indirect;
 mod instantiate;

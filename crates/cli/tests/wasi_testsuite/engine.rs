@@ -61,6 +61,7 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             stderr: OUTPUT,
             fuel: None,
             memory_limit: None,
+            threads: None,
             ends: Vec::new(),
             instance: 0,
         };

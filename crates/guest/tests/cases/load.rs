@@ -68,7 +68,7 @@ pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
     for pid in host.spawn_many(again.module, &config(&[]), 300)? {
         normal(&wait(host, pid)?, 0)?;
     }
-    normal(&run(host, "hello", &config(&[]))?, 0)?;
+    normal(&run(host, "hello", &config(&[]))?, 7)?;
     let listing = host.processes(usize::MAX)?;
     same(listing.total(), waiting.len() + endless.len())?;
     for row in listing.rows {

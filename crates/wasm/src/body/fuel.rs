@@ -153,7 +153,7 @@ impl Body<'_> {
     fn write_yield(&mut self, next: Label, resume: Label, restored: &str) {
         let site = self.add_site(resume, Vec::new());
         let slice = abi::SLICE;
-        let (kill, yields) = (self.fresh_label(), site.save());
+        let (kill, slices, yields) = (self.fresh_label(), self.fresh_label(), site.save());
         let cold = &mut self.cold;
         line!(cold, "  @!%sp bra {kill};");
         // Lanes that have parted do not come together again by themselves.
@@ -162,6 +162,15 @@ impl Body<'_> {
         line!(cold, "  ld.global.b32 %tc, [%inst+{}];", abi::MATES);
         line!(cold, "  setp.lt.u32 %sp, %ft, %tc;");
         line!(cold, "  @%sp bra {yields};");
+        // So do those whom somebody has asked all together.
+        line!(cold, "  ld.global.b64 %sv, [%inst+{}];", abi::STOP);
+        line!(cold, "  setp.eq.s64 %sp, %sv, 0;");
+        line!(cold, "  @%sp bra {slices};");
+        line!(cold, "  ld.relaxed.gpu.global.b32 %tc, [%sv];");
+        line!(cold, "  ld.global.b32 %ft, [%inst+{}];", abi::STOP_FROM);
+        line!(cold, "  setp.ge.u32 %sp, %tc, %ft;");
+        line!(cold, "  @%sp bra {yields};");
+        line!(cold, "{slices}:");
         line!(cold, "  ld.global.b32 %tc, [%inst+{slice}];");
         line!(cold, "  add.s32 %tc, %tc, -1;");
         line!(cold, "  st.global.b32 [%inst+{slice}], %tc;");

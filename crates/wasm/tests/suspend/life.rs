@@ -149,6 +149,31 @@ fn a_lane_that_has_parted_from_others_yields_at_each_look() {
     assert!((4..=5).contains(&turns), "{turns}");
 }
 
+/// The word is one of the record's own: `mates`, which is 0, or `stop_from` itself.
+#[test]
+fn a_word_for_all_makes_it_yield_at_each_look() {
+    for (word, expected) in [
+        (offset_of!(DevSuspension, mates), 0..=0),
+        (offset_of!(DevSuspension, stop_from), 4..=5),
+    ] {
+        let preempt = true;
+        let mut life = Life::new(Schedule { preempt, ..LONG }, &LIMITS);
+        assert!(life.once("spin", &[5000]).is_ok());
+        let record = life.0.process.compiled.layout.suspension;
+        let record = record.expect("it can be suspended");
+        let word = life.at(record + word);
+        life.set(record + offset_of!(DevSuspension, stop_from), 4, 7);
+        life.set(record + offset_of!(DevSuspension, stop), 8, word);
+        life.answer();
+        let mut turns = 0;
+        while life.once("spin", &[]).is_ok() && life.state() == CallState::Preempted {
+            turns += 1;
+        }
+        assert_eq!(life.state(), CallState::Ended);
+        assert!(expected.contains(&turns), "{turns}");
+    }
+}
+
 #[test]
 fn a_function_that_calls_nothing_is_preempted_too() {
     let text = r#"(module (func (export "spin") (param i64) (result i64) (local i64)
