@@ -85,7 +85,7 @@ fn processes_are_measured_on_every_engine() {
     let rows = printed["rows"].as_array().expect("rows");
     let names: Vec<_> = rows.iter().filter_map(|row| row["row"].as_str()).collect();
     let all = [
-        "call", "calls", "read", "reads", "life", "life", "life", "begin",
+        "call", "calls", "read", "reads", "life", "life", "life", "begin", "messages", "children",
     ];
     assert_eq!(names, all);
     for row in rows {

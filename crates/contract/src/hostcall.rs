@@ -88,6 +88,7 @@
 //! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | the last of its standard output | | |
 //! | `ADOPT` | slot and generation of the process's first ancestor | | | |
 //! | `INTERRUPT` | slot and generation of the process that is to end | | | |
+//! | `CALL_OFF` | slot | | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!
@@ -104,6 +105,9 @@
 //!
 //! `INTERRUPT` calls off what a process waits for, now and from now on, whose end its parent has asked for. It is not
 //! an error if the host does not know it: then it has asked for nothing yet.
+//!
+//! `CALL_OFF` has what another thread of the process waits for answered with `ECANCELED`, if that has a call out with
+//! the slot named that waits for time or input.
 //!
 //! `OUTPUT` takes what a process has written to a standard stream and the device has collected. It goes where
 //! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now. What is
@@ -147,6 +151,8 @@ crate::dev_consts! {
     pub const HOSTCALL_ADOPT = 4;
     /// A process that another one has spawned is to end.
     pub const HOSTCALL_INTERRUPT = 5;
+    /// What a thread waits for is of no interest any longer.
+    pub const HOSTCALL_CALL_OFF = 6;
     /// `fd_advise`.
     pub const HOSTCALL_FD_ADVISE = 16;
     /// `fd_allocate`.

@@ -56,6 +56,17 @@ __device__ __noinline__ void copy_out(u8* to, Bytes from, u32 bytes) {
   for (; k < bytes; k++) to[k] = *from.at(k);
 }
 
+// One thread: the same to a memory that may be interleaved with others, and then in pieces of a unit.
+__device__ __noinline__ void copy_out(Bytes to, Bytes from, u32 bytes) {
+  if (!to.woven) return copy_out(to.at(0), from, bytes);
+  u32 k = 0;
+  while (k < bytes && !to.aligned(k)) *to.at(k) = *from.at(k), k++;
+  for (; k + UNIT_BYTES <= bytes; k += UNIT_BYTES) {
+    *(u64*)to.at(k) = (u64)word_at(from, k + 4) << 32 | word_at(from, k);
+  }
+  for (; k < bytes; k++) *to.at(k) = *from.at(k);
+}
+
 __device__ __forceinline__ void load_wide(const u8* p, u64& a, u64& b) {
   asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
 }

@@ -373,7 +373,8 @@ impl Shared {
     fn wake(&self, woken: &[Woken]) {
         for places in self.places.iter() {
             let of_these = |w: &Woken| {
-                let place = w.process.wrapping_sub(places.first);
+                // A thread calls by its process's name, with a slot of its own.
+                let place = w.slot.wrapping_sub(places.first);
                 (place < places.total()).then_some((place, w.reply_bytes))
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();

@@ -73,7 +73,8 @@ impl Host {
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
         let shares = loaded.iter().any(Loaded::uses_gpu);
-        let head = shares.then(|| World::head(&engine)).transpose()?;
+        let meets = loaded.iter().any(Loaded::needs_world);
+        let head = meets.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -92,12 +93,13 @@ impl Host {
             // Each place has a slot of the ring.
             let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
             let children = match shares {
-                true => config.children.min(slots / 2),
-                false => 0,
+                true if module.threads.is_none() => config.children.min(slots / 2),
+                _ => 0,
             };
+            let threads = config.threads_of(module);
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
-                places: config.places.min(slots - children),
+                places: config.places.min((slots - children) / (1 + threads)),
                 children,
                 ..config.clone()
             };

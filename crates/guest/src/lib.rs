@@ -46,6 +46,7 @@ mod spawn;
 mod state;
 mod strings;
 mod table;
+mod threads;
 mod wasi;
 mod world;
 

@@ -75,7 +75,7 @@ impl Host {
                 module: module.name.clone(),
                 source,
             })?;
-        if loaded.uses_gpu() {
+        if loaded.needs_world() {
             let module = module.name.clone();
             return Err(StartError::LateGpu { module });
         }

@@ -207,6 +207,8 @@ impl Host {
             each.push(all.add(&front, |writer| write(number, writer))?);
         }
         let strings = Arc::new(self.give(all)?);
+        // What several threads write and read passes through the host, in their order.
+        let threads = self.shared().modules[module].threads.is_some();
         // What somebody reads while it is written goes out at once.
         let collects = match config.stdout {
             Output::Inherit => 0,
@@ -257,7 +259,10 @@ impl Host {
                 group: Arc::clone(&groups[at / SHARING]),
                 number: (at % SHARING) as u32,
                 strings_at: own.begin,
-                flags: PROCESS_GIVEN | collects | reads(&config.stdin, own.stdin.is_some()),
+                flags: match threads {
+                    true => 0,
+                    false => PROCESS_GIVEN | collects | reads(&config.stdin, own.stdin.is_some()),
+                },
                 instance,
                 module: module as u32,
             });

@@ -13,6 +13,7 @@ mod module;
 mod pid;
 mod status;
 mod streams;
+pub mod threads;
 
 pub use bytes::Bytes;
 pub use channel::ChannelError;

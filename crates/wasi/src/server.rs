@@ -131,12 +131,13 @@ impl Hands {
             Served::Answered => self.answer(ticket, &head),
             Served::Waits(wait) => {
                 let answers = Arc::clone(&self.answers);
+                let slot = ticket.slot();
                 let later = move |reply: &Reply| {
                     if let Some(woken) = answers.answer(ticket, &head, reply) {
                         answers.events.wake(&[woken]);
                     }
                 };
-                self.service.later(wait, Box::new(later));
+                self.service.later(wait.of_slot(slot), Box::new(later));
             }
         }
     }

@@ -476,6 +476,7 @@ impl Service {
                 }
                 None => return Err(Errno::LATER),
             },
+            call::HOSTCALL_CALL_OFF => self.waits.call_off(&process, request.word(0)?),
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
@@ -536,9 +537,7 @@ impl Service {
             call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
             call::HOSTCALL_PATH_LINK => dir::link(process, request),
             call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
-            call::HOSTCALL_PATH_REMOVE_DIRECTORY => {
-                dir::change(process, request, |dir, path| dir.remove_dir(path))
-            }
+            call::HOSTCALL_PATH_REMOVE_DIRECTORY => dir::change(process, request, dir::remove),
             call::HOSTCALL_PATH_RENAME => dir::rename(process, request),
             call::HOSTCALL_PATH_SYMLINK => dir::symlink(process, request),
             call::HOSTCALL_PATH_UNLINK_FILE => {

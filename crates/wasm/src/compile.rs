@@ -10,7 +10,7 @@ use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
 use crate::suspend::{SaveNeed, Suspending};
 use crate::tail::Tails;
-use crate::{CompileError, FunctionType, Trap, ValueType, image, names, waiting};
+use crate::{CompileError, FunctionType, Trap, ValueType, functions, image, names, waiting};
 
 /// How to compile.
 #[derive(Clone, Debug, Default)]
@@ -100,15 +100,21 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM2
 
 /// Compiles a module of WebAssembly 2.0 with tail calls and extended constants, and of the threads proposal where the options allow it.
 pub fn compile(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
-    let mut ptx = String::from(PTX_HEAD);
-    let compiled = compile_part(bytes, options)?;
-    ptx.push_str(&compiled.ptx);
-    Ok(Compiled { ptx, ..compiled })
+    compile_behind(PTX_HEAD, bytes, options)
 }
 
 /// Compiles a module, without the lines that begin a file ([`PTX_HEAD`]): to join several in one image,
 /// each under its own prefix.
 pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, CompileError> {
+    compile_behind("", bytes, options)
+}
+
+/// Compiles a module; this text comes first.
+fn compile_behind(
+    head: &str,
+    bytes: &[u8],
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
     let prefix = options.prefix.as_str();
     let mut validator = Validator::new_with_features(FEATURES);
     let mut module = Module {
@@ -153,59 +159,46 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
         suspending,
         prefix,
     };
-    let (mut code, mut indirect) = (String::new(), BTreeSet::new());
+    let mut code = String::new();
     let mut frames = Vec::new();
-    let mut ptx = image::declarations(&module, prefix);
-    ptx.push_str(&tails.declarations(&module, prefix));
+    let mut head = String::from(head);
+    head.push_str(&image::declarations(&module, prefix));
+    head.push_str(&tails.declarations(&module, prefix));
     for (function, action) in actions.into_iter().enumerate() {
-        frames.push(import(&mut ptx, &mut code, context, function, action));
+        frames.push(import(&mut head, &mut code, context, function, action));
         bodies.push(0);
     }
-    let mut allocations = wasmparser::FuncValidatorAllocations::default();
-    for (func, body) in functions {
-        let mut validator = func.into_validator(allocations);
-        bodies.push(body.range().start);
-        let mut out = Body::new(context, validator.index());
-        translate(&mut out, Some(&mut validator), &body, &[])?;
-        let mut tight = Vec::new();
-        for round in 0.. {
-            if out.tightened().is_empty() {
-                break;
-            }
-            match round {
-                0 | 1 => tight.extend_from_slice(out.tightened()),
-                // One local may follow from the next in a chain as long as the function.
-                _ => tight = (0..out.local_count()).collect(),
-            }
-            out = Body::new(context, validator.index());
-            translate(&mut out, None, &body, &tight)?;
-        }
-        indirect.extend(out.indirect());
-        let (text, frame) = out.finish(body.range().start);
-        code.push_str(&text);
-        frames.push(frame + tails.frame(frames.len() as u32));
-        allocations = validator.into_allocations();
+    bodies.extend(functions.iter().map(|(_, body)| body.range().start));
+    let parts = functions::translate(context, functions)?;
+    let mut indirect = BTreeSet::new();
+    for part in &parts {
+        indirect.extend(&part.indirect);
+        frames.extend(&part.frames);
     }
+    let mut last = String::new();
     for provided in waiting {
         let action = ImportAction::Call(provided);
         let function = frames.len();
-        frames.push(import(&mut ptx, &mut code, context, function, action));
+        frames.push(import(&mut head, &mut last, context, function, action));
         bodies.push(0);
     }
     for &(ty, table) in &indirect {
         line!(
-            ptx,
+            head,
             ".func {};",
             indirect::signature(&module, prefix, ty, table)
         );
     }
-    ptx.push_str(&image::support(prefix, module.interleaved));
-    ptx.push_str(&code);
-    ptx.push_str(&tails.functions(context));
+    head.push_str(&image::support(prefix, module.interleaved));
+    last.push_str(&tails.functions(context));
     for call in indirect {
-        ptx.push_str(&indirect::function(context, call));
+        last.push_str(&indirect::function(context, call));
     }
-    ptx.push_str(&image::entry(&module, prefix, suspending));
+    last.push_str(&image::entry(&module, prefix, suspending));
+    let of_functions = parts.iter().map(|part| part.code.as_str());
+    let texts = [head.as_str(), &code].into_iter().chain(of_functions);
+    let texts: Vec<_> = texts.chain([last.as_str()]).collect();
+    let ptx = texts.concat();
     let need = |s: &Suspending| s.need(&referenced, &frames);
     Ok(Compiled {
         ptx,
@@ -280,38 +273,6 @@ fn action<'o>(
         }
         _ => Ok(ImportAction::Ignore),
     }
-}
-
-/// Translates one function, operator by operator; and validates it, unless that has been done. In the locals that
-/// are named NaNs keep their bits.
-fn translate(
-    out: &mut Body<'_>,
-    mut validator: Option<&mut wasmparser::FuncValidator<wasmparser::ValidatorResources>>,
-    body: &wasmparser::FunctionBody<'_>,
-    tight: &[u32],
-) -> Result<(), CompileError> {
-    let mut reader = body.get_locals_reader()?;
-    for _ in 0..reader.get_count() {
-        let offset = reader.original_position();
-        let (count, ty) = reader.read()?;
-        if let Some(validator) = validator.as_mut() {
-            validator.define_locals(offset, count, ty)?;
-        }
-        out.declare_locals(count, ValueType::new(ty, offset)?);
-    }
-    out.tighten(tight);
-    let mut operators = body.get_operators_reader()?;
-    let mut ended = false;
-    while !operators.eof() {
-        let (operator, offset) = operators.read_with_offset()?;
-        if let Some(validator) = validator.as_mut() {
-            validator.op(offset, &operator)?;
-        }
-        ended = out.operator(&operator, offset)?;
-    }
-    operators.finish()?;
-    debug_assert!(ended, "validated code ends with its function");
-    Ok(())
 }
 
 impl Compiled {

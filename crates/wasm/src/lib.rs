@@ -204,6 +204,7 @@ mod abi;
 mod body;
 mod compile;
 mod error;
+mod functions;
 mod image;
 mod indirect;
 mod instantiate;

@@ -28,6 +28,7 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
         stderr,
         fuel: options.fuel,
         memory_limit: options.memory,
+        threads: Some(options.threads),
         ends: Vec::new(),
         instance: number,
     }

@@ -79,6 +79,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
     let host = HostConfig {
         memory: options.memory,
         interleaved: options.interleave,
+        threads: options.threads,
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use everwarp_interface::threads::{THREADS, THREADS_MOST};
+
 use crate::error::CliError;
 
 /// The options that only modules take.
@@ -21,6 +23,11 @@ pub(crate) struct Options {
     /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) memory: Option<u64>,
+    /// How many threads each may have at a time beside its first, if the module begins any (at most 1,024). With none
+    /// left, the module is told so.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = THREADS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MOST)))]
+    pub(super) threads: u32,
     /// How much stack each thread of a GPU has, which decides how deep calls may nest. It is reserved for every
     /// thread that the GPU can hold.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
@@ -127,6 +134,7 @@ impl Options {
             ("--instances", self.instances.is_some()),
             ("--fuel", self.fuel.is_some()),
             ("--memory", self.memory.is_some()),
+            ("--threads", self.threads != THREADS),
             ("--stack", self.stack.is_some()),
             ("--interleave", self.interleave),
             ("--dir", !self.dir.is_empty()),

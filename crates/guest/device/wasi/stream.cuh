@@ -70,9 +70,7 @@ __device__ __noinline__ u32 read_input(const Call& c, const Buffers& b, u32 coun
   const u32 n = min(b.first_length(), input.left);
   if (const u32 e = b.m.put(count_at, n); e != OK) return e;
   if (n == 0) return OK;
-  const process::Bytes to = b.m.from(b.from(b.first()));
-  if (!b.m.woven) process::copy_out(to.at(0), input.bytes, n);
-  for (u32 k = 0; b.m.woven && k < n; k++) *to.at(k) = input.bytes[k];
+  process::copy_out(b.m.from(b.from(b.first())), input.bytes, n);
   input.take(n);
   return OK;
 }

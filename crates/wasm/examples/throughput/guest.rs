@@ -27,6 +27,14 @@ impl Words {
         // SAFETY: as above; no reference to the words exists.
         unsafe { *self.0.get().cast::<u32>().add(at as usize) = word }
     }
+    fn byte(&self, at: u32) -> u32 {
+        // SAFETY: there are four times as many bytes.
+        unsafe { u32::from(*self.0.get().cast::<u8>().add(at as usize)) }
+    }
+    fn set_byte(&self, at: u32, byte: u32) {
+        // SAFETY: as above.
+        unsafe { *self.0.get().cast::<u8>().add(at as usize) = byte as u8 }
+    }
 }
 
 fn next(state: &mut u32) -> u32 {
@@ -245,4 +253,202 @@ pub extern "C" fn nbody(seed: u32, steps: u32) -> u64 {
         }
     }
     at[0][0].to_bits()
+}
+
+/// Writes a random text of nested lists, numbers and names, of `length` bytes and a few more; returns where it ends.
+fn write_text(state: &mut u32, length: u32) -> u32 {
+    let (mut at, mut depth) = (1, 1);
+    WORDS.set_byte(0, u32::from(b'['));
+    while depth > 0 {
+        let choice = next(state) % 8;
+        if at >= length || (choice == 0 && depth > 1) {
+            WORDS.set_byte(at, u32::from(b']'));
+            (at, depth) = (at + 1, depth - 1);
+        } else if choice < 3 && depth < 12 {
+            WORDS.set_byte(at, u32::from(b'['));
+            (at, depth) = (at + 1, depth + 1);
+        } else {
+            let first = if choice < 6 { b'0' } else { b'a' };
+            for _ in 0..1 + next(state) % 6 {
+                WORDS.set_byte(at, u32::from(first) + next(state) % 10);
+                at += 1;
+            }
+            WORDS.set_byte(at, u32::from(b' '));
+            at += 1;
+        }
+    }
+    at
+}
+
+/// A list from behind its bracket on: where it ends, and a value of all that it holds.
+fn list(mut at: u32, depth: u32) -> (u32, u64) {
+    let mut value = u64::from(depth);
+    loop {
+        let byte = WORDS.byte(at);
+        at += 1;
+        match byte as u8 {
+            b'[' => {
+                let inner;
+                (at, inner) = list(at, depth + 1);
+                value = value.wrapping_mul(31).wrapping_add(inner);
+            }
+            b']' => return (at, value),
+            b'0'..=b'9' => {
+                let mut number = byte - u32::from(b'0');
+                while WORDS.byte(at).wrapping_sub(u32::from(b'0')) < 10 {
+                    number = 10 * number + WORDS.byte(at) - u32::from(b'0');
+                    at += 1;
+                }
+                value = value.wrapping_add(u64::from(number));
+            }
+            b'a'..=b'z' => {
+                let mut hash = 0x811c_9dc5 ^ byte;
+                while WORDS.byte(at).wrapping_sub(u32::from(b'a')) < 26 {
+                    hash = hash.wrapping_mul(0x0100_0193) ^ WORDS.byte(at);
+                    at += 1;
+                }
+                value ^= u64::from(hash);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A parser by recursive descent: reads a random text of `length` bytes eight times.
+#[cfg_attr(program = "parse", unsafe(no_mangle))]
+pub extern "C" fn parse(seed: u32, length: u32) -> u64 {
+    let mut state = seed;
+    let (end, mut value) = (write_text(&mut state, length), 0u64);
+    for _ in 0..8 {
+        let (at, of_list) = list(1, 1);
+        value = value.wrapping_mul(31).wrapping_add(of_list);
+        value = value.wrapping_add(u64::from(at == end));
+    }
+    value
+}
+
+const VERTICES: u32 = 512;
+const DEGREE: u32 = 4;
+
+/// Breadth-first searches in a random graph, from `sources` of its vertices: the sum of all distances.
+#[cfg_attr(program = "bfs", unsafe(no_mangle))]
+pub extern "C" fn bfs(seed: u32, sources: u32) -> u64 {
+    const DISTANCES: u32 = VERTICES * DEGREE;
+    const QUEUE: u32 = DISTANCES + VERTICES;
+    let (mut state, mut sum) = (seed, 0u64);
+    for edge in 0..VERTICES * DEGREE {
+        WORDS.set(edge, next(&mut state) % VERTICES);
+    }
+    for source in 0..sources {
+        for vertex in 0..VERTICES {
+            WORDS.set(DISTANCES + vertex, u32::MAX);
+        }
+        let (mut head, mut tail) = (0, 1);
+        WORDS.set(QUEUE, source);
+        WORDS.set(DISTANCES + source, 0);
+        while head < tail {
+            let vertex = WORDS.get(QUEUE + head);
+            let distance = WORDS.get(DISTANCES + vertex);
+            head += 1;
+            sum += u64::from(distance);
+            for edge in vertex * DEGREE..(vertex + 1) * DEGREE {
+                let other = WORDS.get(edge);
+                if WORDS.get(DISTANCES + other) == u32::MAX {
+                    WORDS.set(DISTANCES + other, distance + 1);
+                    WORDS.set(QUEUE + tail, other);
+                    tail += 1;
+                }
+            }
+        }
+    }
+    sum
+}
+
+/// Instructions of a stack machine: what to do in the lowest byte, above it a number.
+const PUSH: u32 = 0;
+const LOAD: u32 = 1;
+const STORE: u32 = 2;
+const ADD: u32 = 3;
+const MULTIPLY: u32 = 4;
+const HALF: u32 = 5;
+const ODD: u32 = 6;
+const SUBTRACT: u32 = 7;
+const JUMP: u32 = 8;
+const JUMP_ZERO: u32 = 9;
+const HALT: u32 = 10;
+
+const fn op(what: u32, number: u32) -> u32 {
+    what | number << 8
+}
+
+/// Follows variable 0 down to 1 by the rule of Collatz, then the number that is 7 more, as many as variable 1 says;
+/// counts the steps in variable 2.
+#[rustfmt::skip]
+const CODE: [u32; 34] = [
+    op(LOAD, 1), op(JUMP_ZERO, 33),
+    op(LOAD, 1), op(PUSH, 1), op(SUBTRACT, 0), op(STORE, 1),
+    op(LOAD, 0),
+    op(STORE, 3), op(LOAD, 3), op(PUSH, 1), op(SUBTRACT, 0), op(JUMP_ZERO, 28),
+    op(LOAD, 2), op(PUSH, 1), op(ADD, 0), op(STORE, 2),
+    op(LOAD, 3), op(ODD, 0), op(JUMP_ZERO, 25),
+    op(LOAD, 3), op(PUSH, 3), op(MULTIPLY, 0), op(PUSH, 1), op(ADD, 0), op(JUMP, 7),
+    op(LOAD, 3), op(HALF, 0), op(JUMP, 7),
+    op(LOAD, 0), op(PUSH, 7), op(ADD, 0), op(STORE, 0), op(JUMP, 0),
+    op(HALT, 0),
+];
+
+/// An interpreter: runs a program that follows `numbers` random numbers down to 1.
+#[cfg_attr(program = "vm", unsafe(no_mangle))]
+pub extern "C" fn vm(seed: u32, numbers: u32) -> u64 {
+    const VARIABLES: u32 = 64;
+    const STACK: u32 = 128;
+    for (at, &op) in (0..).zip(&CODE) {
+        WORDS.set(at, op);
+    }
+    let mut state = seed;
+    WORDS.set(VARIABLES, next(&mut state) % 4096 + 1);
+    WORDS.set(VARIABLES + 1, numbers);
+    WORDS.set(VARIABLES + 2, 0);
+    let (mut at, mut top) = (0, STACK);
+    loop {
+        let word = WORDS.get(at);
+        let number = word >> 8;
+        at += 1;
+        match word & 0xff {
+            PUSH => {
+                WORDS.set(top, number);
+                top += 1;
+            }
+            LOAD => {
+                WORDS.set(top, WORDS.get(VARIABLES + number));
+                top += 1;
+            }
+            STORE => {
+                top -= 1;
+                WORDS.set(VARIABLES + number, WORDS.get(top));
+            }
+            ADD => {
+                top -= 1;
+                WORDS.set(top - 1, WORDS.get(top - 1).wrapping_add(WORDS.get(top)));
+            }
+            MULTIPLY => {
+                top -= 1;
+                WORDS.set(top - 1, WORDS.get(top - 1).wrapping_mul(WORDS.get(top)));
+            }
+            HALF => WORDS.set(top - 1, WORDS.get(top - 1) >> 1),
+            ODD => WORDS.set(top - 1, WORDS.get(top - 1) & 1),
+            SUBTRACT => {
+                top -= 1;
+                WORDS.set(top - 1, WORDS.get(top - 1).wrapping_sub(WORDS.get(top)));
+            }
+            JUMP => at = number,
+            JUMP_ZERO => {
+                top -= 1;
+                if WORDS.get(top) == 0 {
+                    at = number;
+                }
+            }
+            _ => return u64::from(WORDS.get(VARIABLES + 2)),
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! How fast compiled WebAssembly is on a GPU beside the same algorithm in CUDA C++: many threads, and in each
-//! one instance. `run` beside this file builds both sides; `throughput FOLDER` measures what it has built.
+//! one instance. `run` beside this file builds both sides; `throughput FOLDER [PROGRAM...]` measures what it has built.
 //!
 //! Both have their words at the same distances in memory, so that what differs is the code: an instance's words
 //! lie together, and so do those of a thread on the other side, where a CUDA programmer would interleave them. What
@@ -15,17 +15,22 @@ use everwarp_wasm::{CompileOptions, PAGE, compile};
 use place::{Launch, Place, Result, THREADS_PER_BLOCK, device, little};
 
 /// Programs, and how much each of its threads does.
-const PROGRAMS: [(&str, u64); 6] = [
+const PROGRAMS: [(&str, u64); 9] = [
     ("mix", 20_000),
     ("table", 2_000),
     ("sha256", 64),
     ("sort", 1_024),
     ("collatz", 200),
     ("nbody", 1_000),
+    ("parse", 1_000),
+    ("bfs", 4),
+    ("vm", 8),
 ];
 const RUNS: usize = 5;
 /// Builds of the other side. What follows them is the guest.
 const NATIVES: usize = 3;
+/// The last of the guest's builds: interleaved, as processes have it, and both.
+const KINDS: usize = 3;
 
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
@@ -104,6 +109,8 @@ fn main() -> Result<()> {
     // SAFETY: the device is the driver's; the context is never released.
     let multiprocessors = unsafe {
         result::ctx::set_current(result::primary_ctx::retain(gpu)?)?;
+        // For what calls itself.
+        result::ctx::set_limit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 8192)?;
         let what = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         result::device::get_attribute(gpu, what)? as u32
     };
@@ -127,7 +134,7 @@ fn main() -> Result<()> {
         "guest/native: to CUDA C++ as nvcc makes it, without contraction, with its arrays in memory\n"
     );
     let head = "program    work build         native   no fma in memory    guest  guest/native";
-    let parts = "  | without: bounds alignment     fuel     NaNs      all interleaved | registers";
+    let parts = "  | without: bounds alignment     fuel     NaNs      all | interleaved preempted      both | registers";
     println!("{head}             {parts}");
     let read = |name: &str| std::fs::read(folder.join(name));
     let cubins = [
@@ -136,7 +143,9 @@ fn main() -> Result<()> {
         read("native-memory.cubin")?,
     ];
     let mut failed = false;
-    for (name, work) in PROGRAMS {
+    let wanted: Vec<_> = std::env::args().skip(2).collect();
+    let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    for (name, work) in PROGRAMS.into_iter().filter(|(name, _)| wanted(name)) {
         let args = little((0..u64::from(threads)).flat_map(|i| [i, work]));
         let args = device(&args, args.len())?;
         for (build, file) in [("rustc", ""), ("unrolled", "-unrolled")] {
@@ -161,11 +170,14 @@ fn main() -> Result<()> {
                 print!(" {:7.2}", guest / native);
             }
             print!("  |        ");
-            let (last, parts) = times[NATIVES + 1..].split_last().expect("they were made");
+            let (parts, kinds) = times[NATIVES + 1..].split_at(times.len() - NATIVES - 1 - KINDS);
             for time in parts {
                 print!(" {time:8.3}");
             }
-            print!(" {last:11.3}");
+            print!(" |  ");
+            for time in kinds {
+                print!(" {time:9.3}");
+            }
             let registers = (sides[0].registers()?, sides[NATIVES].registers()?);
             println!(" | {}, {}", registers.0, registers.1);
         }

@@ -168,6 +168,125 @@ static __device__ u64 nbody(u32* memory, u32 seed, u32 steps) {
   return u64(__double_as_longlong(at[0][0]));
 }
 
+static __device__ u32 write_text(unsigned char* text, u32& state, u32 length) {
+  u32 at = 1, depth = 1;
+  text[0] = '[';
+  while (depth > 0) {
+    u32 choice = next(state) % 8;
+    if (at >= length || (choice == 0 && depth > 1)) {
+      text[at] = ']';
+      ++at, --depth;
+    } else if (choice < 3 && depth < 12) {
+      text[at] = '[';
+      ++at, ++depth;
+    } else {
+      u32 first = choice < 6 ? '0' : 'a';
+      for (u32 i = 0, count = 1 + next(state) % 6; i < count; ++i) text[at++] = first + next(state) % 10;
+      text[at++] = ' ';
+    }
+  }
+  return at;
+}
+
+static __device__ u64 list(const unsigned char* text, u32& at, u32 depth) {
+  u64 value = depth;
+  for (;;) {
+    u32 byte = text[at++];
+    if (byte == '[') {
+      value = value * 31 + list(text, at, depth + 1);
+    } else if (byte == ']') {
+      return value;
+    } else if (byte >= '0' && byte <= '9') {
+      u32 number = byte - '0';
+      while (text[at] - u32('0') < 10) number = 10 * number + text[at++] - '0';
+      value += number;
+    } else if (byte >= 'a' && byte <= 'z') {
+      u32 hash = 0x811c9dc5 ^ byte;
+      while (text[at] - u32('a') < 26) hash = hash * 0x01000193 ^ text[at++];
+      value ^= hash;
+    }
+  }
+}
+
+static __device__ u64 parse(u32* memory, u32 seed, u32 length) {
+  unsigned char* text = reinterpret_cast<unsigned char*>(memory);
+  u32 state = seed, end = write_text(text, state, length);
+  u64 value = 0;
+  for (int i = 0; i < 8; ++i) {
+    u32 at = 1;
+    value = value * 31 + list(text, at, 1);
+    value += at == end;
+  }
+  return value;
+}
+
+static __device__ u64 bfs(u32* edges, u32 seed, u32 sources) {
+  const u32 vertices = 512, degree = 4;
+  u32 *distances = edges + vertices * degree, *queue = distances + vertices;
+  u32 state = seed;
+  u64 sum = 0;
+  for (u32 edge = 0; edge < vertices * degree; ++edge) edges[edge] = next(state) % vertices;
+  for (u32 source = 0; source < sources; ++source) {
+    for (u32 vertex = 0; vertex < vertices; ++vertex) distances[vertex] = ~0u;
+    u32 head = 0, tail = 1;
+    queue[0] = source;
+    distances[source] = 0;
+    while (head < tail) {
+      u32 vertex = queue[head++], distance = distances[vertex];
+      sum += distance;
+      for (u32 edge = vertex * degree; edge < (vertex + 1) * degree; ++edge) {
+        u32 other = edges[edge];
+        if (distances[other] == ~0u) {
+          distances[other] = distance + 1;
+          queue[tail++] = other;
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+enum { PUSH, LOAD, STORE, ADD, MULTIPLY, HALF, ODD, SUBTRACT, JUMP, JUMP_ZERO, HALT };
+#define OP(what, number) (what | number << 8)
+static __constant__ u32 CODE[34] = {
+    OP(LOAD, 1), OP(JUMP_ZERO, 33),
+    OP(LOAD, 1), OP(PUSH, 1), OP(SUBTRACT, 0), OP(STORE, 1),
+    OP(LOAD, 0),
+    OP(STORE, 3), OP(LOAD, 3), OP(PUSH, 1), OP(SUBTRACT, 0), OP(JUMP_ZERO, 28),
+    OP(LOAD, 2), OP(PUSH, 1), OP(ADD, 0), OP(STORE, 2),
+    OP(LOAD, 3), OP(ODD, 0), OP(JUMP_ZERO, 25),
+    OP(LOAD, 3), OP(PUSH, 3), OP(MULTIPLY, 0), OP(PUSH, 1), OP(ADD, 0), OP(JUMP, 7),
+    OP(LOAD, 3), OP(HALF, 0), OP(JUMP, 7),
+    OP(LOAD, 0), OP(PUSH, 7), OP(ADD, 0), OP(STORE, 0), OP(JUMP, 0),
+    OP(HALT, 0),
+};
+
+static __device__ u64 vm(u32* words, u32 seed, u32 numbers) {
+  u32 *variables = words + 64, *top = words + 128;
+  for (u32 at = 0; at < 34; ++at) words[at] = CODE[at];
+  u32 state = seed;
+  variables[0] = next(state) % 4096 + 1;
+  variables[1] = numbers;
+  variables[2] = 0;
+  for (u32 at = 0;;) {
+    u32 word = words[at], number = word >> 8;
+    ++at;
+    switch (word & 0xff) {
+      case PUSH: *top++ = number; break;
+      case LOAD: *top++ = variables[number]; break;
+      case STORE: variables[number] = *--top; break;
+      case ADD: --top, top[-1] += *top; break;
+      case MULTIPLY: --top, top[-1] *= *top; break;
+      case HALF: top[-1] >>= 1; break;
+      case ODD: top[-1] &= 1; break;
+      case SUBTRACT: --top, top[-1] -= *top; break;
+      case JUMP: at = number; break;
+      case JUMP_ZERO: if (*--top == 0) at = number; break;
+      default: return variables[2];
+    }
+  }
+}
+
 // Thread i has its words at memory + i * stride, and its results and arguments as an instance has them.
 #define KERNEL(name)                                                                                \
   extern "C" __global__ void native_##name(char* memory, u64 stride, u32 count, const u64* args, \
@@ -183,3 +302,6 @@ KERNEL(sha256)
 KERNEL(sort)
 KERNEL(collatz)
 KERNEL(nbody)
+KERNEL(parse)
+KERNEL(bfs)
+KERNEL(vm)

@@ -150,36 +150,49 @@ impl Place {
     }
 
     /// The guest, with an instance in each thread: as it is, without each part of its semantics, without all of
-    /// them; and as it is with memories interleaved.
+    /// them; then as it is with memories interleaved, as processes have it, and both.
     pub(crate) fn guest(&self, wasm: &[u8], name: &str, args: u64) -> Result<Vec<Launch>> {
         let compiled = compile(wasm, &CompileOptions::default())?;
-        let interleaved = CompileOptions {
-            interleaved: true,
-            ..CompileOptions::default()
-        };
-        let interleaved = compile(wasm, &interleaved)?.ptx;
         let each = Part::ALL.iter().map(std::slice::from_ref);
         let all = [&[][..]].into_iter().chain(each).chain([&Part::ALL[..]]);
-        let texts = all.map(|parts| (without(&compiled.ptx, parts), Layout::Apart));
-        let last = (interleaved, Layout::Interleaved);
-        let apart = self.instances(&compiled, Layout::Apart)?;
-        let woven = self.instances(&compiled, Layout::Interleaved)?;
+        let list = self.instances(&compiled, Layout::Apart)?;
+        let texts = all.map(|parts| without(&compiled.ptx, parts));
+        let launches = texts.map(|ptx| self.launch(&compiled, &ptx, list, (name, args)));
+        let mut launches = launches.collect::<Result<Vec<_>>>()?;
+        for (layout, preempt) in [
+            (Layout::Interleaved, false),
+            (Layout::Apart, true),
+            (Layout::Interleaved, true),
+        ] {
+            let options = CompileOptions {
+                interleaved: matches!(layout, Layout::Interleaved),
+                preempt,
+                ..CompileOptions::default()
+            };
+            let compiled = compile(wasm, &options)?;
+            let list = self.instances(&compiled, layout)?;
+            launches.push(self.launch(&compiled, &compiled.ptx, list, (name, args))?);
+        }
+        Ok(launches)
+    }
+
+    /// A launch of code that was made of a compiled module, for the instances of a list.
+    fn launch(
+        &self,
+        compiled: &Compiled,
+        ptx: &str,
+        list: u64,
+        (name, args): (&str, u64),
+    ) -> Result<Launch> {
         let Some(Export::Function(function)) = compiled.export(name) else {
             return Err(format!("no function {name}").into());
         };
         let entry = u64::from(compiled.entry(function).ok_or("no entry")?);
-        let launches = texts.chain([last]).map(|(ptx, layout)| {
-            let list = match layout {
-                Layout::Apart => apart,
-                Layout::Interleaved => woven,
-            };
-            let count = u64::from(self.threads);
-            let params = vec![list, count, entry, args, self.results, 16, 8];
-            let ptx = CString::new(ptx)?;
-            let grid = self.threads / THREADS_PER_BLOCK;
-            Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
-        });
-        launches.collect()
+        let count = u64::from(self.threads);
+        let params = vec![list, count, entry, args, self.results, 16, 8];
+        let ptx = CString::new(ptx)?;
+        let grid = self.threads / THREADS_PER_BLOCK;
+        Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
     }
 
     /// The guest with PTX from files, each of which was made from what the compiler gives with these options.
@@ -192,17 +205,9 @@ impl Place {
     ) -> Result<Vec<Launch>> {
         let compiled = compile(wasm, options)?;
         let list = self.instances(&compiled, Layout::Apart)?;
-        let Some(Export::Function(function)) = compiled.export(name) else {
-            return Err(format!("no function {name}").into());
-        };
-        let entry = u64::from(compiled.entry(function).ok_or("no entry")?);
-        let launches = texts.iter().map(|ptx| {
-            let count = u64::from(self.threads);
-            let params = vec![list, count, entry, args, self.results, 16, 8];
-            let ptx = CString::new(ptx.as_str())?;
-            let grid = self.threads / THREADS_PER_BLOCK;
-            Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
-        });
+        let launches = texts
+            .iter()
+            .map(|ptx| self.launch(&compiled, ptx, list, (name, args)));
         launches.collect()
     }
 

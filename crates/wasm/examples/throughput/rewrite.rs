@@ -42,8 +42,8 @@ fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
     let w = words(first);
     let is = |i: usize, text: &str| w.get(i).is_some_and(|w| w == text);
     match part {
-        Part::Bounds if is(0, "setp.gt.u64") && is(3, "%len") => {
-            second.contains(" bra ").then(|| (2, String::new()))
+        Part::Bounds if is(0, "sub.s32") && is(2, "%low") => {
+            lines.get(2)?.contains(" bra ").then(|| (3, String::new()))
         }
         Part::Alignment if is(0, "and.b32") && second.contains("setp.ne.s32") => {
             let mask = ["1", "3", "7"].iter().any(|m| is(3, m));

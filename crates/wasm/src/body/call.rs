@@ -144,6 +144,7 @@ impl Body<'_> {
         if self.module.memory.is_some() {
             let at = abi::MEMORY_BYTES;
             line!(self.text, "  ld.global.b64 %len, [%inst+{at}];");
+            line!(self.text, "  cvt.u32.u64 %low, %len;");
         }
     }
 }

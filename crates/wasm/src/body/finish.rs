@@ -1,7 +1,7 @@
 //! The end of a function: what stands before and after its text.
 
 use super::suspend::note;
-use super::{Body, Reg, Value, line};
+use super::{Body, Reg, Scratch, Value, line};
 use crate::compile::{ImportAction, ProvidedImport, Provider};
 use crate::tail::code_name;
 use crate::types::{parts, placed};
@@ -38,7 +38,9 @@ impl Body<'_> {
             }
             ImportAction::Call(provided) => self.call_provider(provided),
         }
-        self.finish(0)
+        let mut code = String::new();
+        let (frame, _) = self.finish(0, &mut code);
+        (code, frame)
     }
 
     fn call_provider(&mut self, provided: &ProvidedImport) {
@@ -133,9 +135,9 @@ impl Body<'_> {
         (before, after)
     }
 
-    /// The whole function as PTX, and the most that it saves when it is suspended. Its body begins at
+    /// Appends the whole function as PTX; gives the most that it saves when it is suspended. Its body begins at
     /// `start`, an offset in the module's bytes.
-    pub(crate) fn finish(mut self, start: usize) -> (String, usize) {
+    pub(crate) fn finish(mut self, start: usize, out: &mut String) -> (usize, Scratch) {
         self.offset = start;
         let begin = self.text.len();
         if self.calls {
@@ -153,7 +155,6 @@ impl Body<'_> {
         let entry = self.text.split_off(begin);
         let preempted = self.preempted();
         let (sites, frame) = self.write_sites(start, self.calls);
-        let mut out = String::new();
         let name = if self.tails.calls(self.function) {
             code_name(self.prefix, self.function)
         } else {
@@ -178,7 +179,7 @@ impl Body<'_> {
         if !sites.is_empty() {
             line!(out, "  .reg .b64 %sv, %sn;");
         }
-        line!(out, "  .reg .b32 %depth, %tc, %to;");
+        line!(out, "  .reg .b32 %depth, %tc, %to, %low;");
         line!(out, "  .reg .pred %sp;");
         line!(out, "  ld.param.b64 %inst, [inst];");
         line!(out, "  ld.param.b64 %fuel, [fuel];");
@@ -186,6 +187,7 @@ impl Body<'_> {
         if self.uses_memory {
             line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
             line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES);
+            line!(out, "  cvt.u32.u64 %low, %len;");
         }
         if !sites.is_empty() {
             line!(out, "  setp.lt.s64 %sp, %fuel, 0;");
@@ -212,10 +214,10 @@ impl Body<'_> {
         out.push_str(&self.cold);
         out.push_str(&sites);
         if self.traps {
-            self.write_unwinding(&mut out);
+            self.write_unwinding(out);
         }
         line!(out, "}}");
-        (out, frame)
+        (frame, self.into_scratch())
     }
 
     /// Where all traps of the function end: the header says what happened, and a negative fuel tells

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use wasmparser::MemArg;
 
 use super::{Body, Operand, Pred, Reg, line};
-use crate::ValueType;
+use crate::{PAGE, Trap, ValueType};
 
 /// What a load or store moves.
 #[derive(Clone, Copy)]
@@ -68,11 +68,7 @@ impl Body<'_> {
         let mut known = self.known_address(address);
         let end = offset + bytes;
         if known.checked < end {
-            let (sum, beyond) = (self.fresh(true), self.fresh_pred());
-            line!(self.text, "  cvt.u64.u32 {sum}, {address};");
-            line!(self.text, "  add.s64 {sum}, {sum}, {end};");
-            line!(self.text, "  setp.gt.u64 {beyond}, {sum}, %len;");
-            self.trap_beyond(beyond, sum);
+            self.check_bounds(address, end);
             known.checked = end;
         }
         let checked = if bytes == 1 && offset <= MAX_OFFSET {
@@ -112,6 +108,26 @@ impl Body<'_> {
         };
         self.addresses.insert(address, known);
         checked
+    }
+
+    /// Traps unless so many bytes from an address on are in bounds.
+    pub(super) fn check_bounds(&mut self, address: Reg, end: u64) {
+        let beyond = self.fresh_pred();
+        let memory = self.module.memory.as_ref();
+        if memory.is_some_and(|m| m.min * PAGE >= end) && self.layout.sharing.is_none() {
+            // The memory is never shorter than that, and never longer than 2^32: so the last address that is in
+            // bounds has 32 bits, and the lower half of the length is enough to find it.
+            let last = self.fresh(false);
+            line!(self.text, "  sub.s32 {last}, %low, {};", end as u32 as i32);
+            line!(self.text, "  setp.gt.u32 {beyond}, {address}, {last};");
+            self.trap_if(beyond, true, Trap::MemoryOutOfBounds);
+            return;
+        }
+        let sum = self.fresh(true);
+        line!(self.text, "  cvt.u64.u32 {sum}, {address};");
+        line!(self.text, "  add.s64 {sum}, {sum}, {end};");
+        line!(self.text, "  setp.gt.u64 {beyond}, {sum}, %len;");
+        self.trap_beyond(beyond, sum);
     }
 
     fn known_address(&mut self, address: Reg) -> Known {

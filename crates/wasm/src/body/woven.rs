@@ -67,11 +67,7 @@ impl Body<'_> {
         self.uses_memory = true;
         let end = offset + bytes;
         if self.woven.checked.get(&address).is_none_or(|c| *c < end) {
-            let (sum, beyond) = (self.fresh(true), self.fresh_pred());
-            line!(self.text, "  cvt.u64.u32 {sum}, {address};");
-            line!(self.text, "  add.s64 {sum}, {sum}, {end};");
-            line!(self.text, "  setp.gt.u64 {beyond}, {sum}, %len;");
-            self.trap_beyond(beyond, sum);
+            self.check_bounds(address, end);
             self.woven.checked.insert(address, end);
         }
         let behind = (offset - offset % UNIT) / UNIT * UNIT_STRIDE;

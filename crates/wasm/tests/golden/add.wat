@@ -8,7 +8,7 @@
 ;; {
 ;;   .reg .b32 %r<4>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];

@@ -12,7 +12,7 @@
 ;;   .reg .b64 %d<5>;
 ;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
@@ -34,7 +34,7 @@
 ;;   .reg .b64 %d<2>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %fl, %fh, %ft, %lim;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];

@@ -12,7 +12,7 @@
 ;; {
 ;;   .reg .b32 %r<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
@@ -27,7 +27,7 @@
 ;; {
 ;;   .reg .b32 %r<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
@@ -43,7 +43,7 @@
 ;;   .reg .b32 %r<3>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %fl, %fh, %ft, %lim;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];

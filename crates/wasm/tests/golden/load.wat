@@ -7,36 +7,36 @@
 ;; --- what is emitted ---
 ;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)
 ;; {
-;;   .reg .b32 %r<5>;
-;;   .reg .b64 %d<6>;
+;;   .reg .b32 %r<6>;
+;;   .reg .b64 %d<5>;
 ;;   .reg .pred %p<2>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
 ;;   ld.global.b64 %mem, [%inst+24];
 ;;   ld.global.b64 %len, [%inst+32];
+;;   cvt.u32.u64 %low, %len;
 ;;   ld.param.b32 %r0, [a0];
 ;;   cvt.u64.u32 %d1, %r0;
 ;;   add.s64 %d2, %mem, %d1;
-;;   cvt.u64.u32 %d3, %r0;
-;;   add.s64 %d3, %d3, 8;
-;;   setp.gt.u64 %p0, %d3, %len;
+;;   sub.s32 %r1, %low, 8;
+;;   setp.gt.u32 %p0, %r0, %r1;
 ;;   @%p0 bra $L1;
-;;   and.b32 %r1, %r0, 1;
-;;   setp.ne.s32 %p1, %r1, 0;
-;;   and.b64 %d4, %d2, -2;
-;;   shl.b32 %r2, %r1, 3;
-;;   ld.global.u16 %r3, [%d4+6];
-;;   mov.b32 %r4, 0;
-;;   @%p1 ld.global.u16 %r4, [%d4+8];
-;;   shl.b32 %r4, %r4, 16;
-;;   or.b32 %r3, %r3, %r4;
-;;   shr.u32 %r3, %r3, %r2;
-;;   cvt.s64.s16 %d5, %r3;
-;;   mov.b64 %d0, %d5;
+;;   and.b32 %r2, %r0, 1;
+;;   setp.ne.s32 %p1, %r2, 0;
+;;   and.b64 %d3, %d2, -2;
+;;   shl.b32 %r3, %r2, 3;
+;;   ld.global.u16 %r4, [%d3+6];
+;;   mov.b32 %r5, 0;
+;;   @%p1 ld.global.u16 %r5, [%d3+8];
+;;   shl.b32 %r5, %r5, 16;
+;;   or.b32 %r4, %r4, %r5;
+;;   shr.u32 %r4, %r4, %r3;
+;;   cvt.s64.s16 %d4, %r4;
+;;   mov.b64 %d0, %d4;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d0;

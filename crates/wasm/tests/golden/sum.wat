@@ -15,7 +15,7 @@
 ;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %fl, %fh, %ft, %lim;
-;;   .reg .b32 %depth, %tc, %to;
+;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];

@@ -1,6 +1,7 @@
 //! P: what processes cost: calls of the host, reads of files, beginning and ending.
 
 mod host;
+mod kin;
 mod pause;
 
 use std::time::Instant;
@@ -25,6 +26,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("reads", On::Both, reads),
         Part::many("life", On::Both, life),
         Part::many("begin", On::Both, begin),
+        Part::many("messages", On::Both, kin::messages),
+        Part::many("children", On::Both, kin::children),
         Part::many("pause", On::Cuda, pause::pause),
     ],
 };
