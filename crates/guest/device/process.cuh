@@ -28,7 +28,7 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   const bool mine = which >> lane & 1;
   const u32 slot = first + lane;
   u64 dirty = 0;
-  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? t.fresh_dirty : at(t, slot)->dirty;
+  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? 0 : at(t, slot)->dirty;
   const u32 initial = t.initial_bytes / UNIT_BYTES;
   const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
   const u32 most = __reduce_max_sync(~0u, units);
@@ -49,7 +49,8 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
   if (!woven && !thread) {
-    const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+    // What no process has used was cleared when the host started.
+    const u64 dirty = flags & PROCESS_FRESH ? 0 : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
   }
@@ -250,6 +251,11 @@ static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProces
   const bool goes_on = which >> t.lane & 1 && process::resume(process::at(table, first + t.lane));
   process::take_answers(table, first, __ballot_sync(~0u, goes_on), t.lane);
   if (goes_on) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
+}
+
+// arg: where in the memories, in pieces of `CLEAR_PIECE` | bytes << 32. Clears what nothing has used yet.
+static __device__ __forceinline__ void process_clear(ew::Warp& t, const DevProcessTable& table) {
+  process::clear((u8*)table.memories + (u64)t.lo() * CLEAR_PIECE, t.hi(), t.lane);
 }
 
 // Reports the device's clock.
