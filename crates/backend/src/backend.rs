@@ -178,6 +178,23 @@ pub trait Backend: Send + Sync {
     /// # Safety
     /// - `address..address + data.len()` lies in one live allocation of this backend.
     unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError>;
+    /// Copies pieces to the device, one behind the other, and waits until all are there.
+    ///
+    /// # Safety
+    /// - As many bytes as they have from `address` on lie in one live allocation of this backend.
+    unsafe fn write_pieces(
+        &self,
+        address: u64,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<(), BackendError> {
+        let mut at = address;
+        for piece in pieces {
+            // SAFETY: the caller vouches for the whole range.
+            unsafe { self.write(at, piece) }?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
     /// Copies from the device. What a task wrote before its completion was seen is included.
     ///
     /// # Safety

@@ -42,6 +42,8 @@ struct Report {
     /// Pages of 64 KiB at the start, and at most if the module says so.
     memory_pages: Option<(u64, Option<u64>)>,
     start: bool,
+    /// Whether it begins threads.
+    threads: bool,
     imports: Vec<Item>,
     exports: Vec<Item>,
 }
@@ -59,13 +61,16 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     };
     let bytes = std::fs::read(&args.module).map_err(unreadable)?;
     let begin = Instant::now();
-    let options = CompileOptions::default();
+    let options = CompileOptions {
+        threads: true,
+        ..CompileOptions::default()
+    };
     let refused = |source| CliError::Module {
         path: args.module.clone(),
         source,
     };
     // What the compiler takes beyond this no engine runs.
-    validate(&bytes).map_err(|e| {
+    let threads = validate(&bytes).map_err(|e| {
         refused(CompileError::Invalid {
             offset: e.offset,
             message: e.message,
@@ -79,7 +84,10 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         }
         (Some(Emit::Ptx), None) => print(compiled.ptx.trim_end()),
         (None, _) => {
-            let report = report(&args.module, bytes.len(), compile_s, &compiled);
+            let report = Report {
+                threads: threads.is_some_and(|threads| threads.spawns),
+                ..report(&args.module, bytes.len(), compile_s, &compiled)
+            };
             if args.json {
                 print_json(&report)
             } else {
@@ -106,6 +114,7 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> R
         kind: match &i.kind {
             ImportKind::Function(ty) => function(ty),
             ImportKind::Global { .. } => "global".to_owned(),
+            ImportKind::Memory(limits) if limits.shared => "shared memory".to_owned(),
             ImportKind::Memory(_) => "memory".to_owned(),
             ImportKind::Table { .. } => "table".to_owned(),
             other => format!("{other:?}"),
@@ -128,6 +137,7 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> R
         compile_s,
         memory_pages: compiled.memory().map(|m| (m.min, m.max)),
         start: compiled.start().is_some(),
+        threads: false,
         imports: imports.collect(),
         exports: exports.collect(),
     }
@@ -148,6 +158,9 @@ fn describe(r: &Report) -> String {
         }
         Some((pages, None)) => text += &format!("memory: {pages} pages of 64 KiB\n"),
         None => text += "memory: none\n",
+    }
+    if r.threads {
+        text += "threads: the module begins some, which share its memory (`everwarp run --threads N` limits them)\n";
     }
     for (what, items) in [("imports", &r.imports), ("exports", &r.exports)] {
         text += &format!("{what}: {}\n", items.len());

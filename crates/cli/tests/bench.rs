@@ -84,7 +84,9 @@ fn processes_are_measured_on_every_engine() {
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let rows = printed["rows"].as_array().expect("rows");
     let names: Vec<_> = rows.iter().filter_map(|row| row["row"].as_str()).collect();
-    let all = ["call", "calls", "read", "reads", "life", "life", "begin"];
+    let all = [
+        "call", "calls", "read", "reads", "life", "life", "life", "begin", "messages", "children",
+    ];
     assert_eq!(names, all);
     for row in rows {
         assert_eq!(row["verified"], true, "{row}");

@@ -32,6 +32,9 @@
 //!    (acquire, system scope) before it reads the rest.
 //! 6. If `call` carries [`HOSTCALL_WAKE`], the host afterwards asks the engine to wake the process; otherwise
 //!    the device polls the first 16 bytes.
+//!    A call without it may be waited for by a lane that holds up others, so it must not depend on what others do:
+//!    [`HOSTCALL_PATH_OPEN`] that has to wait until they close something is answered with [`HOSTCALL_LATER`] for its
+//!    error number, and is to be sent again with [`HOSTCALL_WAKE`].
 //! 7. Between rule 3's stores and rule 5's, slot and area belong to the host. A second entry for the slot in that
 //!    time is counted as bad and dropped, and changes no sequence.
 //! 8. The host does not ask who else has an area: a device that gives one to two calls harms those two.
@@ -85,6 +88,7 @@
 //! | `EXIT` | `EXIT_…`, exit code, trap kind, trap function, trap offset, fuel left | the last of its standard output | | |
 //! | `ADOPT` | slot and generation of the process's first ancestor | | | |
 //! | `INTERRUPT` | slot and generation of the process that is to end | | | |
+//! | `CALL_OFF` | slot | | | |
 //! | `OUTPUT` | 1 or 2 | the bytes | bytes taken | |
 //! | `NOP` | anything | | `args` 0 to 2 | the payload |
 //!
@@ -101,6 +105,9 @@
 //!
 //! `INTERRUPT` calls off what a process waits for, now and from now on, whose end its parent has asked for. It is not
 //! an error if the host does not know it: then it has asked for nothing yet.
+//!
+//! `CALL_OFF` has what another thread of the process waits for answered with `ECANCELED`, if that has a call out with
+//! the slot named that waits for time or input.
 //!
 //! `OUTPUT` takes what a process has written to a standard stream and the device has collected. It goes where
 //! `FD_WRITE` to that stream would have gone when the process was started, whatever the descriptor is now. What is
@@ -130,6 +137,8 @@ crate::dev_consts! {
     pub const HOSTCALL_HIGH_SHIFT = 59;
     /// In a call: the process is parked and wants to be woken when the answer is there.
     pub const HOSTCALL_WAKE = 1 << 7;
+    /// An error number that no guest sees: the call has to wait, and is to be sent again by who waits to be woken.
+    pub const HOSTCALL_LATER = 0xffff;
     /// The most subscriptions of one `POLL_ONEOFF`: as many as an area holds.
     pub const HOSTCALL_POLL_MAX = HOSTCALL_DATA_BYTES / 48;
     /// Answers at once; for measuring.
@@ -142,6 +151,8 @@ crate::dev_consts! {
     pub const HOSTCALL_ADOPT = 4;
     /// A process that another one has spawned is to end.
     pub const HOSTCALL_INTERRUPT = 5;
+    /// What a thread waits for is of no interest any longer.
+    pub const HOSTCALL_CALL_OFF = 6;
     /// `fd_advise`.
     pub const HOSTCALL_FD_ADVISE = 16;
     /// `fd_allocate`.

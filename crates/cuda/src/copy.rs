@@ -3,33 +3,44 @@
 //! Only the copy engines are used. A memset would be a kernel, which might find no room beside a
 //! resident grid and wait for ever; so filling copies a filled staging area.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use everwarp_backend::BackendError;
 
 use crate::driver::{Context, Pinned, Stream, call};
 
-const STAGING: usize = 8 << 20;
+/// Bytes of the staging area of each lane.
+const STAGING: usize = 4 << 20;
+/// Copies that may be on their way at once, each filled by a thread of its own.
+const LANES: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Copier {
     context: Context,
-    lane: Mutex<(Stream, Pinned)>,
+    lanes: [Mutex<(Stream, Pinned)>; LANES],
 }
 
 impl Copier {
     pub(crate) fn new(context: Context) -> Result<Self, BackendError> {
+        let lane = || Ok(Mutex::new((Stream::new()?, Pinned::new(STAGING)?)));
         Ok(Self {
             context,
-            lane: Mutex::new((Stream::new()?, Pinned::new(STAGING)?)),
+            lanes: [lane()?, lane()?, lane()?, lane()?],
         })
     }
     pub(crate) fn host_bytes(&self) -> u64 {
-        STAGING as u64
+        (LANES * STAGING) as u64
     }
     fn lane(&self) -> Result<MutexGuard<'_, (Stream, Pinned)>, BackendError> {
         self.context.enter()?;
-        Ok(self.lane.lock().unwrap_or_else(PoisonError::into_inner))
+        let free = self.lanes.iter().find_map(|lane| match lane.try_lock() {
+            Ok(lane) => Some(lane),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        // None is better than another to wait for.
+        let wait = || self.lanes[0].lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(free.unwrap_or_else(wait))
     }
 
     /// # Safety
@@ -52,6 +63,57 @@ impl Copier {
             stream.synchronize()?;
         }
         Ok(())
+    }
+
+    /// One half of the staging area is filled while the other is on its way.
+    ///
+    /// # Safety
+    /// - The destination lies in live device memory, as far as there are pieces.
+    pub(crate) unsafe fn write_pieces(
+        &self,
+        mut to: u64,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<(), BackendError> {
+        const HALF: usize = STAGING / 2;
+        let lane = self.lane()?;
+        let (stream, staging) = &*lane;
+        let (mut half, mut filled) = (0, 0);
+        let mut send = |half: usize, bytes: usize| {
+            // What is in the other half has arrived: it is filled next.
+            stream.synchronize()?;
+            // SAFETY: the staging area is ours while the lock is held; the caller vouches for the destination.
+            unsafe {
+                let from = staging.host.add(half * HALF).cast();
+                call!(cuMemcpyHtoDAsync_v2(to, from, bytes, stream.0))
+            }?;
+            to += bytes as u64;
+            Ok(())
+        };
+        let copy = || {
+            for mut piece in pieces {
+                while !piece.is_empty() {
+                    let part;
+                    (part, piece) = piece.split_at(piece.len().min(HALF - filled));
+                    // SAFETY: within the half, which no copy reads.
+                    unsafe {
+                        let at = staging.host.add(half * HALF + filled);
+                        std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
+                    }
+                    filled += part.len();
+                    if filled == HALF {
+                        send(half, HALF)?;
+                        (half, filled) = (1 - half, 0);
+                    }
+                }
+            }
+            match filled {
+                0 => Ok(()),
+                _ => send(half, filled),
+            }
+        };
+        let copied: Result<(), BackendError> = copy();
+        // Also where it failed: nothing may read the staging area afterwards.
+        stream.synchronize().and(copied)
     }
 
     /// # Safety
@@ -105,7 +167,11 @@ impl Copier {
     /// # Safety
     /// - No copy is running and none will.
     pub(crate) unsafe fn release(&self) {
-        if let Ok(lane) = self.lane() {
+        if self.context.enter().is_err() {
+            return;
+        }
+        for lane in &self.lanes {
+            let lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the caller vouches for it.
             unsafe { lane.1.free() };
         }

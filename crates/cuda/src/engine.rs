@@ -461,6 +461,15 @@ impl Backend for CudaEngine {
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write(address, data) }
     }
+    unsafe fn write_pieces(
+        &self,
+        address: u64,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write_pieces(address, pieces) }
+    }
     unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.

@@ -101,6 +101,28 @@ impl<T: Element> Buffer<T> {
             Ok(self.core.backend.write(at, bytes)?)
         }
     }
+    /// Copies pieces to the buffer, one behind the other, from element `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], and nothing is copied; or the copy fails.
+    pub fn write_pieces<'p>(
+        &self,
+        offset: usize,
+        pieces: impl Iterator<Item = &'p [T]> + Clone,
+    ) -> Result<(), Error> {
+        let len = pieces.clone().map(<[T]>::len).sum();
+        let at = self.range(offset, len)?;
+        // No more than was asked for: what an iterator says twice need not be the same.
+        let mut left = len;
+        let mut pieces = pieces.map(|piece| {
+            let piece = &piece[..piece.len().min(left)];
+            left -= piece.len();
+            // SAFETY: elements are plain numbers, so their bytes can be read.
+            unsafe { std::slice::from_raw_parts(piece.as_ptr().cast(), size_of_val(piece)) }
+        });
+        // SAFETY: the range was checked, and the pieces have no more bytes.
+        Ok(unsafe { self.core.backend.write_pieces(at, &mut pieces) }?)
+    }
     /// Copies all of it to the host.
     ///
     /// # Errors

@@ -83,9 +83,10 @@ constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
 
 __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
   constexpr u64 REST = ~0ull >> 1;
-  const u64 names = p->pid;
+  // A thread calls for its process, with a slot of its own.
+  const u64 names = p->owner;
   const u32 bytes = p->call_bytes;
-  u64 head = (u32)names | (u64)bytes << HOSTCALL_BYTES_SHIFT | (u64)p->call_area << HOSTCALL_AREA_SHIFT |
+  u64 head = (u32)p->pid | (u64)bytes << HOSTCALL_BYTES_SHIFT | (u64)p->call_area << HOSTCALL_AREA_SHIFT |
              (a1 >> 63 | a3 >> 63 << 1 | a5 >> 63 << 2) << HOSTCALL_HIGH_SHIFT;
   p->call_sequence++;
   // Pairs with the host's acquire of the entry; and for the last one, with who makes the place ready again.

@@ -45,10 +45,10 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   DevProcess* p = at(t, slot);
   DevInstance* i = instance(p);
   const u32 flags = __ldcg(&t.spawns[slot].flags);
-  const bool woven = flags & PROCESS_INTERLEAVED;
+  const bool woven = flags & PROCESS_INTERLEAVED, thread = flags & PROCESS_THREAD;
   u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
-  if (!woven) {
+  if (!woven && !thread) {
     const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
@@ -57,7 +57,11 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
-    p->pid = __ldcg(&s->pid);
+    p->pid = p->owner = __ldcg(&s->pid);
+    p->team = nullptr;
+    p->wait = WAIT_NONE;
+    p->start_args[0] = thread ? (slot - t.first_thread) % t.threads + 1 : 0;
+    p->start_args[1] = thread ? __ldcg(&s->instance) : 0;
     p->table = (DevProcessTable*)&t;
     p->strings = (u8*)__ldcg((const u64*)&s->strings);
     p->random_blocks = 0;
@@ -71,7 +75,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
     p->turn = TURN_RUNS;
     p->stage = STAGE_NEW;
     p->flags = flags;
-    i->fuel = __ldcg(&s->fuel);
+    i->fuel = p->granted = __ldcg(&s->fuel);
     i->memory = memory;
     i->memory_limit = __ldcg(&s->memory_limit);
     i->module_data = t.module_data;
@@ -82,6 +86,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
       save->end += (u64)i;
       save->top += (u64)i;
     }
+    if (t.teams != nullptr) team::share_memory(t, p, slot);
     // The host asks for an end in the order of first this word, then the header's: one of them stays.
     ew::fence(ew::acq_rel, ew::sys);
     if (ew::load(&s->kill, ew::relaxed, ew::sys) != 0) ew::store(&i->kill, 1, ew::relaxed, ew::sys);
@@ -150,7 +155,7 @@ __device__ __noinline__ void enter(const DevProcessTable& t, DevProcess* p, u32 
   // An engine that is to park does not wait for slices.
   s->stop = (u32*)&everwarp_tables.grid->stop;
   s->stop_from = ew::shared().epoch;
-  linked_enter(t.module, (u64)i, entry);
+  linked_enter(t.module, (u64)i, entry, (u64)p->start_args);
   i->fuel += aside;
 }
 
@@ -173,7 +178,7 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   while (p->stage != STAGE_OUTPUT) {
-    enter(t, p, p->stage == STAGE_START ? t.start : t.entry);
+    enter(t, p, p->stage == STAGE_START ? t.start : p->flags & PROCESS_THREAD ? t.thread_entry : t.entry);
     if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
     if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {
@@ -183,6 +188,11 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
       c.close();
     }
   }
+  if (p->flags & PROCESS_THREAD) {
+    if (i->trap != 0) team::end(p);
+    return Then::ENDS;
+  }
+  if (p->team != nullptr && !team::retire(p)) return Then::WAITS;
   const bool child = t.world != 0 && kin(p)->parent != 0;
   if (t.world != 0 && !retire(p)) return Then::WAITS;
   // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
@@ -204,6 +214,10 @@ __device__ __noinline__ bool run(const DevProcessTable& t, u32 slot, u32 how) {
     if (then == Then::GOES_ON) return true;
     if (then == Then::ENDS) break;
     if (park(p)) return false;
+  }
+  if (p->flags & PROCESS_THREAD) {
+    team::leave(p);
+    return false;
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
   if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);

@@ -2,9 +2,12 @@
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::Bytes;
+use everwarp_interface::threads::{THREADS, THREADS_MOST};
 use everwarp_wasi::{Directory, Input, Output};
 
 use crate::channel::End;
+use crate::module::Loaded;
+use crate::threads::PLACES_MOST;
 
 /// What a host is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,17 +36,43 @@ pub struct HostConfig {
     pub workers: usize,
     /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
     pub children: u32,
+    /// Threads that each process may have at a time beside its first, where its module begins any; at most
+    /// [`everwarp_interface::threads::THREADS_MOST`]. They have their places from the start, a record each, of which a
+    /// module has 16,384 at most: so many processes of it are on the GPU at once as that allows.
+    pub threads: u32,
     /// Channels that there can be at a time, where a module imports `everwarp:gpu`: 16 KiB each.
     pub channels: u32,
 }
 
 impl HostConfig {
-    /// The slots of the ring, with this many modules: one for each place, spare ones included, and those for children
-    /// if there are any.
-    pub(crate) fn slots(&self, modules: usize, children: bool) -> u32 {
-        let children = if children { self.children } else { 0 };
-        let places = (u64::from(self.places) + u64::from(children)) * modules as u64;
-        let places = places + u64::from(self.spare_places);
+    /// How many threads each process of a module may have beside its first.
+    pub(crate) fn threads_of(&self, module: &Loaded) -> u32 {
+        match &module.threads {
+            Some(threads) if threads.spawns => self.threads.min(THREADS_MOST),
+            _ => 0,
+        }
+    }
+
+    /// How many places these modules have at most, those for children and threads included.
+    pub(crate) fn places_of(&self, modules: &[Loaded]) -> u64 {
+        let families = modules.iter().any(Loaded::uses_gpu);
+        let of = |module: &Loaded| {
+            let children = match (&module.threads, families) {
+                (None, true) => self.children,
+                _ => 0,
+            };
+            let threads = match self.threads_of(module) {
+                0 => 0,
+                threads => (self.places.saturating_mul(threads)).min(PLACES_MOST.max(threads)),
+            };
+            u64::from(self.places) + u64::from(children) + u64::from(threads)
+        };
+        modules.iter().map(of).sum()
+    }
+
+    /// The slots of the ring with these modules: one for each place, spare ones included.
+    pub(crate) fn slots(&self, modules: &[Loaded]) -> u32 {
+        let places = self.places_of(modules) + u64::from(self.spare_places);
         places
             .next_power_of_two()
             .clamp(32, HOSTCALL_SLOTS_MOST.into()) as u32
@@ -60,6 +89,7 @@ impl HostConfig {
             spare_places: 0,
             workers: 4,
             children: 1024,
+            threads: THREADS,
             channels: 1024,
         }
     }

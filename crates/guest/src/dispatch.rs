@@ -4,17 +4,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use everwarp::{DevPtr, Engine, Pending};
-use everwarp_wasi::{Events, Service, Woken};
+use everwarp_wasi::{Ended, Events, Service, Woken};
 use everwarp_wasm::Trap;
 
 use everwarp_interface::Pid;
 
-use crate::channel::End;
 use crate::exit::{Exit, Reason};
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Line, Phase, Running, State};
+use crate::state::{Group, Line, Outcome, Phase, Running, State};
+use crate::table::{Cursor, Table};
 use crate::world::World;
 
 /// How often a failed engine is looked for while nothing ends.
@@ -38,11 +38,43 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     /// Where a module asks for it.
     pub(crate) world: Option<Mutex<World>>,
+    pub(crate) table: Table,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
     ended: Condvar,
     /// There is something for the dispatcher to do.
     work: Condvar,
+}
+
+/// A place that is to be a process's.
+struct Place {
+    pid: Pid,
+    place: u32,
+    generation: u32,
+}
+
+/// What became of a wish for a process's exit.
+pub(crate) enum Taken {
+    /// There is no such process any more.
+    Unknown,
+    /// It has not ended.
+    NotYet,
+    /// It had.
+    Exit(Exit),
+}
+
+/// What the service knows a process by; never 0.
+fn tag_of(pid: Pid) -> u64 {
+    u64::from(pid.generation()) << 32 | u64::from(pid.slot())
+}
+
+/// A process that has got a place and has not started.
+struct Placed {
+    pid: Pid,
+    start: Start,
+    /// Which of its group it is.
+    number: u32,
+    group: Arc<Group>,
 }
 
 impl Shared {
@@ -60,6 +92,7 @@ impl Shared {
             places: Growing::new(places, MODULES_MOST),
             service,
             world: world.map(Mutex::new),
+            table: Table::new(),
             state: Mutex::new(state),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -76,20 +109,70 @@ impl Shared {
     }
 
     /// Waits for the end of a process or a failure, for a while at most.
-    pub(crate) fn await_end<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State>,
-        pid: Pid,
-        most: Duration,
-    ) -> MutexGuard<'s, State> {
+    pub(crate) fn await_end(&self, pid: Pid, most: Duration) {
+        let mut state = self.state();
         state.awaited.push(pid);
-        let waited = self.ended.wait_timeout(state, most.min(LOOK));
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let before = state.ends;
+        drop(state);
+        // It may have ended before anybody could know that it is waited for. Who ends it later finds that out, since
+        // the phase changes first, and counts.
+        let runs = |phase: &mut Phase| matches!(phase, Phase::Queued(_) | Phase::Running(_));
+        let waits = self.table.cursor().phase(pid).is_some_and(runs);
+        let mut state = self.state();
+        if waits && state.ends == before && state.failed.is_none() {
+            let waited = self.ended.wait_timeout(state, most.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         let mut awaited = state.awaited.iter();
         if let Some(at) = awaited.position(|other| *other == pid) {
             state.awaited.swap_remove(at);
         }
-        state
+    }
+
+    /// Says that something has ended which is waited for.
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
+        state.ends += 1;
+        drop(state);
+        self.ended.notify_all();
+    }
+
+    /// Takes the exit of a process.
+    pub(crate) fn take(&self, pid: Pid) -> Taken {
+        let taken = self.take_from(&mut self.table.cursor(), pid);
+        if let Taken::Exit(_) = &taken {
+            self.table.release([pid.slot()].into_iter());
+        }
+        taken
+    }
+
+    /// The same with many, whose slots are to be released afterwards.
+    pub(crate) fn take_from(&self, cursor: &mut Cursor<'_>, pid: Pid) -> Taken {
+        let Some(phase) = cursor.phase(pid) else {
+            return Taken::Unknown;
+        };
+        match std::mem::replace(phase, Phase::Free) {
+            Phase::Exited(end) => Taken::Exit(self.exit(end)),
+            other => {
+                *phase = other;
+                Taken::NotYet
+            }
+        }
+    }
+
+    /// An end in words.
+    fn exit(&self, end: Outcome) -> Exit {
+        let [stdout, stderr] = end.kept.map_or([None, None], |kept| *kept);
+        Exit {
+            reason: self.reason(end.module, end.reason),
+            fuel_used: end.fuel_used,
+            elapsed: end.elapsed,
+            stdout,
+            stderr,
+        }
+    }
+
+    pub(crate) fn reason(&self, module: u32, reason: everwarp_wasi::Reason) -> Reason {
+        in_words(&self.modules[module as usize], reason)
     }
 
     fn fail(&self, error: &dyn std::fmt::Display) {
@@ -132,22 +215,14 @@ impl Shared {
             }
             let modules = 0..self.places.len();
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
-            let more: Vec<_> = state.lines.iter().map(Line::startable).collect();
+            let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
-            for ((places, batch), more) in self.places.iter().zip(batches).zip(more) {
-                let (batch, ends): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            for ((module, batch), more) in batches.into_iter().enumerate().zip(more) {
+                let batch = self.settle(module, &batch);
                 if batch.is_empty() {
                     continue;
                 }
-                // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
-                for same in ends.chunk_by(Arc::ptr_eq) {
-                    for end in same[0].iter() {
-                        if let Err(e) = end.keep(self, same.len() as u32) {
-                            self.fail(&e);
-                        }
-                    }
-                }
-                match places.start(&self.engine, &batch, more) {
+                match self.start(&self.places[module], batch, more) {
                     Ok(started) => last = started.or(last),
                     Err(e) => self.fail(&e),
                 }
@@ -169,66 +244,109 @@ impl Shared {
     }
 
     /// Gives places of a module to those that wait for them.
-    fn place(&self, state: &mut State, module: usize) -> Vec<(Start, Arc<[End]>)> {
-        let mut batch = Vec::new();
-        let now = Instant::now();
-        while batch.len() < BATCH {
-            let line = &mut state.lines[module];
-            if line.free.is_empty() {
-                break;
-            }
-            let Some(pid) = line.waiting.pop_front() else {
-                break;
-            };
-            let entry = &mut state.entries[pid.slot() as usize];
-            if entry.generation != pid.generation() || !matches!(entry.phase, Phase::Queued(_)) {
-                // It was ended while it waited.
-                continue;
-            }
-            let Phase::Queued(job) = std::mem::replace(&mut entry.phase, Phase::Free) else {
-                continue;
-            };
-            let line = &mut state.lines[module];
-            let Some(place) = line.free.pop() else { break };
-            let occupied = &mut line.places[place as usize];
-            occupied.generation = occupied.generation.wrapping_add(1).max(1);
-            occupied.by = Some(pid);
-            let generation = occupied.generation;
-            let number = self.places[module].first + place;
-            let opened = self.service.open(number, generation, job.wasi);
-            opened.expect("the place is free, and the descriptors were counted");
-            let start = Start {
+    fn place(&self, state: &mut State, module: usize) -> Vec<Place> {
+        let line = &mut state.lines[module];
+        let count = BATCH.min(line.free.len()).min(line.waiting.len());
+        let pids = line.waiting.drain(..count);
+        let places = line.free.drain(line.free.len() - count..).rev();
+        let place = |(pid, place): (Pid, u32)| {
+            let generation = &mut line.generations[place as usize];
+            *generation = generation.wrapping_add(1).max(1);
+            let generation = *generation;
+            Place {
+                pid,
                 place,
                 generation,
-                strings: DevPtr::new(job.strings.ptr().address() + job.strings_at),
-                fuel: job.fuel,
-                flags: job.flags,
-                given: job.ends.len() as u32,
-                instance: job.instance,
-            };
-            batch.push((start, job.ends));
-            state.entries[pid.slot() as usize].phase = Phase::Running(Running {
-                module,
-                place,
-                place_generation: generation,
-                begin: now,
-                fuel: job.fuel,
-                _strings: job.strings,
-            });
-        }
-        batch.sort_unstable_by_key(|(s, _)| s.place);
-        batch
+            }
+        };
+        pids.zip(places).map(place).collect()
     }
 
-    fn module_of(&self, number: u32) -> Option<usize> {
-        let holds = |p: &Places| number.wrapping_sub(p.first) < p.total();
-        self.places.iter().position(holds)
+    /// What is to be started in these places; those of processes that were ended while they waited are free again.
+    fn settle(&self, module: usize, batch: &[Place]) -> Vec<Placed> {
+        let begin = Instant::now();
+        let (mut placed, mut free) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut cursor = self.table.cursor();
+        for at in batch {
+            let phase = cursor.phase(at.pid);
+            let Some(phase) = phase.filter(|phase| matches!(phase, Phase::Queued(_))) else {
+                free.push(at.place);
+                continue;
+            };
+            let Phase::Queued(job) = std::mem::replace(phase, Phase::Free) else {
+                continue;
+            };
+            *phase = Phase::Running(Running {
+                module: module as u32,
+                place: at.place,
+                place_generation: at.generation,
+                begin,
+                held: Arc::clone(&job.group.held),
+            });
+            let start = Start {
+                place: at.place,
+                generation: at.generation,
+                strings: DevPtr::new(job.group.held.strings.ptr().address() + job.strings_at),
+                fuel: job.group.held.fuel,
+                flags: job.flags,
+                given: job.group.ends.len() as u32,
+                instance: job.instance,
+            };
+            placed.push(Placed {
+                pid: at.pid,
+                start,
+                number: job.number,
+                group: job.group,
+            });
+        }
+        drop(cursor);
+        if !free.is_empty() {
+            self.state().lines[module].free.extend(free);
+        }
+        placed
+    }
+
+    /// Opens processes that have places for their host calls, and starts them.
+    fn start(
+        &self,
+        places: &Places,
+        mut batch: Vec<Placed>,
+        more: usize,
+    ) -> Result<Option<Pending>, everwarp::Error> {
+        // Without the lock, because others have much to do with it. Who kills one of them meanwhile has asked for its
+        // end before it starts, so that it makes no call that would have to be called off.
+        for Placed {
+            pid,
+            start,
+            number,
+            group,
+        } in &batch
+        {
+            let process = places.first + start.place;
+            let wasi = Arc::clone(&group.wasi);
+            let opened =
+                self.service
+                    .open_as(process, start.generation, wasi, *number, tag_of(*pid));
+            opened.expect("the place is free, and the descriptors were counted");
+        }
+        batch.sort_unstable_by_key(|placed| placed.start.place);
+        // The host's own are closed behind the start at the earliest, so theirs are open without a gap.
+        for same in batch.chunk_by(|a, b| Arc::ptr_eq(&a.group, &b.group)) {
+            for end in &same[0].group.ends[..] {
+                if let Err(e) = end.keep(self, same.len() as u32) {
+                    self.fail(&e);
+                }
+            }
+        }
+        let starts: Vec<Start> = batch.iter().map(|placed| placed.start).collect();
+        places.start(&self.engine, &starts, more)
     }
 
     fn wake(&self, woken: &[Woken]) {
         for places in self.places.iter() {
             let of_these = |w: &Woken| {
-                let place = w.process.wrapping_sub(places.first);
+                // A thread calls by its process's name, with a slot of its own.
+                let place = w.slot.wrapping_sub(places.first);
                 (place < places.total()).then_some((place, w.reply_bytes))
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
@@ -239,70 +357,75 @@ impl Shared {
         }
     }
 
-    fn exited(&self, number: u32, generation: u32, exit: everwarp_wasi::Exit) {
-        let Some(module) = self.module_of(number) else {
-            return;
-        };
-        let place = number - self.places[module].first;
-        if place >= self.places[module].count {
-            // Another process has spawned it, and knows.
-            return;
+    fn exited(&self, ended: &mut Vec<Ended>) {
+        let now = Instant::now();
+        let (mut ends, mut held) = (
+            Vec::with_capacity(ended.len()),
+            Vec::with_capacity(ended.len()),
+        );
+        let mut cursor = self.table.cursor();
+        for Ended { tag, exit, .. } in ended.drain(..) {
+            // Of one that another process has spawned, that one knows.
+            let pid = Pid::new(tag as u32, (tag >> 32) as u32);
+            let Some(phase) = cursor.phase(pid).filter(|_| tag != 0) else {
+                continue;
+            };
+            match std::mem::replace(phase, Phase::Free) {
+                Phase::Running(running) => {
+                    let kept = [exit.stdout, exit.stderr];
+                    *phase = Phase::Exited(Outcome {
+                        module: running.module,
+                        reason: exit.reason,
+                        fuel_used: (running.held.fuel as u64).saturating_sub(exit.fuel_left),
+                        elapsed: now.saturating_duration_since(running.begin),
+                        kept: kept.iter().any(Option::is_some).then(|| Box::new(kept)),
+                    });
+                    ends.push((pid, running.module, running.place));
+                    held.push(running.held);
+                }
+                other => *phase = other,
+            }
         }
-        let reason = reason(&self.modules[module], exit.reason);
+        drop(cursor);
         let mut state = self.state();
-        let line = &mut state.lines[module];
-        let occupied = &mut line.places[place as usize];
-        let Some(pid) = occupied.by.take_if(|_| occupied.generation == generation) else {
-            return;
-        };
-        line.free.push(place);
-        let more = !line.waiting.is_empty() && state.dispatcher_waits;
-        let entry = &mut state.entries[pid.slot() as usize];
-        let (elapsed, fuel) = match &entry.phase {
-            Phase::Running(running) => (running.begin.elapsed(), running.fuel as u64),
-            _ => (Duration::ZERO, 0),
-        };
-        entry.phase = Phase::Exited(Exit {
-            reason,
-            fuel_used: fuel.saturating_sub(exit.fuel_left),
-            elapsed,
-            stdout: exit.stdout,
-            stderr: exit.stderr,
-        });
+        for (_, module, place) in &ends {
+            state.lines[*module as usize].free.push(*place);
+        }
+        let more = state.dispatcher_waits && state.lines.iter().any(|l| l.startable() > 0);
         // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
-        let awaited = state.awaited.contains(&pid);
-        drop(state);
-        if awaited {
-            self.ended.notify_all();
+        if ends.iter().any(|(pid, ..)| state.awaited.contains(pid)) {
+            self.notify(state);
+        } else {
+            drop(state);
         }
         if more {
             self.call_dispatcher();
         }
+        // Behind the lock: with the last of them goes what it was given.
+        drop(held);
     }
 
     /// Ends a process, which need not be there any more.
     pub(crate) fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
-        let mut state = self.state();
-        let Some(entry) = state.entry(pid) else {
+        let mut cursor = self.table.cursor();
+        let Some(phase) = cursor.phase(pid) else {
             return Ok(());
         };
-        match &entry.phase {
+        match phase {
             Phase::Free | Phase::Exited(_) => Ok(()),
-            Phase::Queued(_) => {
-                entry.phase = Phase::Exited(Exit {
-                    reason: Reason::Killed,
-                    fuel_used: 0,
-                    elapsed: Duration::ZERO,
-                    stdout: None,
-                    stderr: None,
-                });
-                self.ended.notify_all();
+            Phase::Queued(job) => {
+                let module = job.module;
+                let job = std::mem::replace(phase, Phase::Exited(Outcome::killed(module)));
+                drop(cursor);
+                // Its ends of channels go with it, which asks the engine for something.
+                drop(job);
+                self.notify(self.state());
                 Ok(())
             }
             Phase::Running(running) => {
-                let (module, place) = (running.module, running.place);
+                let (module, place) = (running.module as usize, running.place);
                 let generation = running.place_generation;
-                // Under the lock: the place must not become somebody else's meanwhile.
+                // Under the lock of its part: the place must not become somebody else's meanwhile.
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
@@ -317,7 +440,7 @@ impl Shared {
 }
 
 /// What the device says of an end, in words.
-fn reason(loaded: &Loaded, reason: everwarp_wasi::Reason) -> Reason {
+fn in_words(loaded: &Loaded, reason: everwarp_wasi::Reason) -> Reason {
     use everwarp_wasi::Reason as R;
     match reason {
         R::Normal(code) => Reason::Normal(code),
@@ -358,9 +481,9 @@ impl Events for Ears {
             shared.wake(woken);
         }
     }
-    fn exited(&self, process: u32, generation: u32, exit: everwarp_wasi::Exit) {
+    fn exited(&self, ended: &mut Vec<Ended>) {
         if let Some(shared) = self.shared() {
-            shared.exited(process, generation, exit);
+            shared.exited(ended);
         }
     }
 }

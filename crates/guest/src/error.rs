@@ -144,6 +144,9 @@ pub enum SpawnError {
         /// How long they are.
         bytes: usize,
     },
+    /// Processes are numbered in 32 bits.
+    #[error("more than 2^32 - 1 processes cannot be spawned together")]
+    TooMany,
     /// The fuel is not a number that the engine can count down from.
     #[error("the fuel must be from 1 to 2^63 - 1, not {fuel}")]
     Fuel {

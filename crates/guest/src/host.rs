@@ -15,7 +15,7 @@ use everwarp_interface::{ChannelError, Pid};
 
 use crate::channel::{Receiver, Sender};
 use crate::config::HostConfig;
-use crate::dispatch::{Ears, Shared};
+use crate::dispatch::{Ears, Shared, Taken};
 use crate::error::StartError;
 use crate::exit::Exit;
 use crate::layout::DevProcessTable;
@@ -31,6 +31,8 @@ use crate::world::World;
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
 /// How long processes have to end when their host does.
 const GRACE: Duration = Duration::from_secs(5);
+/// Ends that are taken together.
+const TOGETHER: usize = 1024;
 
 /// A running engine with modules linked to it, and their processes.
 pub struct Host {
@@ -71,7 +73,8 @@ impl Host {
             .start()?;
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
         let shares = loaded.iter().any(Loaded::uses_gpu);
-        let head = shares.then(|| World::head(&engine)).transpose()?;
+        let meets = loaded.iter().any(Loaded::needs_world);
+        let head = meets.then(|| World::head(&engine)).transpose()?;
         let common = Common {
             depth,
             clock_offset: clock_offset(&engine)?,
@@ -90,12 +93,13 @@ impl Host {
             // Each place has a slot of the ring.
             let slots = HOSTCALL_SLOTS_MOST / loaded.len() as u32;
             let children = match shares {
-                true => config.children.min(slots / 2),
-                false => 0,
+                true if module.threads.is_none() => config.children.min(slots / 2),
+                _ => 0,
             };
+            let threads = config.threads_of(module);
             let share = HostConfig {
                 memory_budget: config.memory_budget / loaded.len() as u64,
-                places: config.places.min(slots - children),
+                places: config.places.min((slots - children) / (1 + threads)),
                 children,
                 ..config.clone()
             };
@@ -193,24 +197,61 @@ impl Host {
         timeout: Option<Duration>,
     ) -> Result<Option<Exit>, everwarp::Error> {
         let begin = Instant::now();
-        let mut state = self.shared.state();
         loop {
-            if state.entry(pid).is_none() {
-                return Ok(None);
+            match self.shared.take(pid) {
+                Taken::Unknown => return Ok(None),
+                Taken::Exit(exit) => return Ok(Some(exit)),
+                Taken::NotYet => {}
             }
-            if let Some(exit) = state.take(pid) {
-                return Ok(Some(exit));
-            }
-            if let Some(reason) = &state.failed {
-                let reason = reason.clone();
+            let failed = self.shared.state().failed.clone();
+            if let Some(reason) = failed {
                 return Err(everwarp::BackendError::Lost { reason }.into());
             }
             if let Some(after) = timeout.filter(|t| begin.elapsed() >= *t) {
                 return Err(everwarp::Error::Timeout { after });
             }
             let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
-            state = self.shared.await_end(state, pid, most);
+            self.shared.await_end(pid, most);
         }
+    }
+
+    /// Waits for the ends of processes, and hands each over in this order; their pids mean nothing afterwards. Those
+    /// that have been waited for are passed over.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    pub fn wait_each(
+        &self,
+        pids: &[Pid],
+        mut each: impl FnMut(Pid, Exit),
+    ) -> Result<(), everwarp::Error> {
+        let mut rest = pids;
+        let mut ended = Vec::with_capacity(TOGETHER);
+        while let Some(first) = rest.first() {
+            // Not too many at a time: others need the locks too.
+            let mut taken = 0;
+            let mut cursor = self.shared.table.cursor();
+            for pid in rest.iter().take(TOGETHER) {
+                match self.shared.take_from(&mut cursor, *pid) {
+                    Taken::Exit(exit) => ended.push((*pid, exit)),
+                    Taken::NotYet => break,
+                    Taken::Unknown => {}
+                }
+                taken += 1;
+            }
+            drop(cursor);
+            let slots = ended.iter().map(|(pid, _)| pid.slot());
+            self.shared.table.release(slots);
+            rest = &rest[taken..];
+            ended.drain(..).for_each(|(pid, exit)| each(pid, exit));
+            if taken == 0
+                && let Some(exit) = self.wait(*first)?
+            {
+                each(*first, exit);
+                rest = &rest[1..];
+            }
+        }
+        Ok(())
     }
 
     /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when
@@ -223,12 +264,13 @@ impl Host {
     }
 
     fn all(&self) -> Vec<Pid> {
-        let state = self.shared.state();
-        let entries = state.entries.iter().enumerate();
-        let alive =
-            entries.filter(|(_, e)| matches!(e.phase, Phase::Queued(_) | Phase::Running(_)));
-        let pid = |(slot, e): (usize, &crate::state::Entry)| Pid::new(slot as u32, e.generation);
-        alive.map(pid).collect()
+        let mut alive = Vec::new();
+        self.shared.table.each(|pid, phase| {
+            if matches!(phase, Phase::Queued(_) | Phase::Running(_)) {
+                alive.push(pid);
+            }
+        });
+        alive
     }
 }
 

@@ -4,11 +4,12 @@
 use everwarp::{DevPtr, Layout, dev_struct};
 use everwarp_contract::dev_consts;
 use everwarp_wasm::{
-    CallState, DevInstance, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, Trap, UNIT,
-    UNIT_STRIDE,
+    CallState, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, Trap,
+    UNIT, UNIT_STRIDE,
 };
 
 use crate::kin::{self, DevWorld};
+use crate::threads::{self, DevTeam};
 
 dev_consts! {
     /// Writes the constants as CUDA C++.
@@ -33,6 +34,8 @@ dev_consts! {
     pub(crate) const STRINGS_HEAD = 32;
     /// In a process's flags: its memory is interleaved with those of its group.
     pub(crate) const PROCESS_INTERLEAVED = 32;
+    /// In a process's flags: it is a thread of another one.
+    pub(crate) const PROCESS_THREAD = 64;
     /// Bytes that lie together of a memory that is interleaved with others.
     pub(crate) const UNIT_BYTES = UNIT as u32;
     /// Bytes from one of its units to the next.
@@ -100,7 +103,7 @@ const _: () = assert!(START_PROCESSES as u64 == INTERLEAVED);
 dev_struct! {
     /// A place of the process table. The instance's block follows it directly, so that an import, which is
     /// called with the block's address, finds its process without a look-up; behind that lies the output.
-    pub(crate) struct DevProcess: align 16, size 112 {
+    pub(crate) struct DevProcess: align 16, size 176 {
         /// Which process: its place, whose number its slot of the host-call ring has too, and its generation in the
         /// upper half.
         pub(crate) pid: u64,
@@ -146,6 +149,24 @@ dev_struct! {
         pub(crate) stage: u32,
         /// Whether it was to end when the last answer was waited for on the spot.
         pub(crate) killed: u32,
+        /// The pid by which the host knows it: of a thread its process's.
+        pub(crate) owner: u64,
+        /// What it shares with other threads; null if its module has none.
+        pub(crate) team: DevPtr<DevTeam>,
+        /// What its entry gets: of a thread its number and its argument.
+        pub(crate) start_args: [u64; 2],
+        /// The fuel that it began with.
+        pub(crate) granted: i64,
+        /// Where it waits to be notified.
+        pub(crate) wait_address: u64,
+        /// `WAIT_…`: whether it does.
+        pub(crate) wait: u32,
+        /// Its neighbours in the list of those who wait, by their places and one.
+        pub(crate) wait_before: u32,
+        /// See there.
+        pub(crate) wait_behind: u32,
+        /// Spelled-out hole.
+        pub(crate) reserved: u32,
     }
 }
 
@@ -166,14 +187,14 @@ dev_struct! {
         pub(crate) kill: u32,
         /// How many ends of channels it is given. They stand in front of its arguments, the first one last.
         pub(crate) given: u32,
-        /// Its number among those that are spawned together.
+        /// Its number among those that are spawned together; of a thread its argument.
         pub(crate) instance: u32,
     }
 }
 
 dev_struct! {
     /// The process table of one module: the program's parameters.
-    pub(crate) struct DevProcessTable: align 8, size 160 {
+    pub(crate) struct DevProcessTable: align 8, size 192 {
         /// Records, `record_stride` bytes apart.
         pub(crate) records: DevPtr<u8>,
         /// Linear memories, `memory_stride` bytes apart.
@@ -218,6 +239,18 @@ dev_struct! {
         pub(crate) suspension_at: u32,
         /// Channels and relations of processes; null if no module asks for them.
         pub(crate) world: DevPtr<DevWorld>,
+        /// What threads of each process share; null if the module's memory is not shared.
+        pub(crate) teams: DevPtr<DevTeam>,
+        /// How many threads a process may have beside its first.
+        pub(crate) threads: u32,
+        /// The first place that is a thread's: those of a process lie together.
+        pub(crate) first_thread: u32,
+        /// The function that threads begin with.
+        pub(crate) thread_entry: u32,
+        /// Offset of the record of the shared memory in the block.
+        pub(crate) sharing_at: u32,
+        /// Spelled-out hole.
+        pub(crate) reserved: [u32; 2],
     }
 }
 
@@ -225,10 +258,13 @@ dev_struct! {
 pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
     write_consts(out)?;
     kin::write_consts(out)?;
+    threads::write_consts(out)?;
     writeln!(out, "struct DevProcessTable;\nstruct DevWorld;")?;
+    threads::write_structs(out)?;
     DevInstance::write_struct(out)?;
     DevTable::write_struct(out)?;
     DevSuspension::write_struct(out)?;
+    DevSharing::write_struct(out)?;
     DevProcess::write_struct(out)?;
     DevSpawn::write_struct(out)?;
     DevProcessTable::write_struct(out)?;

@@ -45,6 +45,8 @@ mod program;
 mod spawn;
 mod state;
 mod strings;
+mod table;
+mod threads;
 mod wasi;
 mod world;
 
@@ -59,3 +61,4 @@ pub use host::Host;
 pub use link::image;
 pub use load::{LoadConfig, LoadedModule};
 pub use module::Module;
+pub use strings::Writer;

@@ -24,10 +24,10 @@ const POOLS: Pools = Pools {
 /// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
 /// for each start.
 pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
-    if !modules.iter().any(Loaded::uses_gpu) {
+    if !modules.iter().any(Loaded::needs_world) {
         return POOLS;
     }
-    let places = (u64::from(config.places) + u64::from(config.children)) * modules.len() as u64;
+    let places = config.places_of(modules);
     let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
     Pools {
         tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
@@ -61,7 +61,7 @@ pub(crate) fn link(
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
         stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(loaded.len(), loaded.iter().any(Loaded::uses_gpu)),
+        host_call_slots: config.slots(&loaded),
     };
     Ok((loaded, linked))
 }

@@ -7,7 +7,7 @@ use everwarp_wasm::DevInstance;
 
 use crate::host::Host;
 use crate::layout::{DevProcess, TURN_PARKED};
-use crate::state::{Phase, Running, State};
+use crate::state::{Phase, Running};
 
 /// What the device's record says of a process that has a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,21 +49,12 @@ impl Placed {
     fn new(pid: Pid, running: &Running) -> Self {
         Self {
             pid,
-            module: running.module,
+            module: running.module as usize,
             place: running.place,
             generation: running.place_generation,
-            fuel: running.fuel,
+            fuel: running.held.fuel,
         }
     }
-}
-
-/// All slots that are in use.
-fn entries(state: &State) -> impl Iterator<Item = (Pid, &Phase)> {
-    let pid = |(slot, e): (usize, _)| {
-        let entry: &crate::state::Entry = e;
-        (Pid::new(slot as u32, entry.generation), &entry.phase)
-    };
-    state.entries.iter().enumerate().map(pid)
 }
 
 impl Host {
@@ -75,8 +66,7 @@ impl Host {
     pub fn processes(&self, most: usize) -> Result<Listing, everwarp::Error> {
         let mut listing = Listing::default();
         let (mut placed, mut waiting, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-        let state = self.shared().state();
-        for (pid, phase) in entries(&state) {
+        self.shared().table.each(|pid, phase| {
             let rest = |stage, fuel_used| Status {
                 pid,
                 stage,
@@ -97,16 +87,16 @@ impl Host {
                         placed.push(Placed::new(pid, running));
                     }
                 }
-                Phase::Exited(exit) => {
+                Phase::Exited(end) => {
                     listing.ended += 1;
                     if ended.len() < most {
-                        let stage = Stage::Ended(exit.reason.to_string());
-                        ended.push(rest(stage, Some(exit.fuel_used)));
+                        let reason = self.shared().reason(end.module, end.reason);
+                        let stage = Stage::Ended(reason.to_string());
+                        ended.push(rest(stage, Some(end.fuel_used)));
                     }
                 }
             }
-        }
-        drop(state);
+        });
         for process in placed {
             listing.rows.push(self.look_at(&process)?);
         }
@@ -136,7 +126,7 @@ impl Host {
 
     /// Whether there is a process of that name that has not been waited for.
     pub fn knows(&self, pid: Pid) -> bool {
-        self.shared().state().entry(pid).is_some()
+        self.shared().table.cursor().phase(pid).is_some()
     }
 
     /// Asks all processes to end; those that have not begun do not.
@@ -146,9 +136,13 @@ impl Host {
     pub fn kill_all(&self) -> Result<(), everwarp::Error> {
         let shared = self.shared();
         let of = |wanted: fn(&Phase) -> bool| -> Vec<Pid> {
-            let state = shared.state();
-            let all = entries(&state).filter(|(_, phase)| wanted(phase));
-            all.map(|(pid, _)| pid).collect()
+            let mut all = Vec::new();
+            shared.table.each(|pid, phase| {
+                if wanted(phase) {
+                    all.push(pid);
+                }
+            });
+            all
         };
         // First those that wait, lest they begin in the places of the others.
         for wanted in [

@@ -12,7 +12,7 @@ use crate::link::{depth, part};
 use crate::module::Module;
 use crate::places::{Common, Places};
 use crate::program;
-use crate::state::{Line, Occupied};
+use crate::state::Line;
 
 /// What the places of a module that is loaded later may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Host {
                 module: module.name.clone(),
                 source,
             })?;
-        if loaded.uses_gpu() {
+        if loaded.needs_world() {
             let module = module.name.clone();
             return Err(StartError::LateGpu { module });
         }
@@ -126,7 +126,7 @@ impl Line {
     /// The line of a module with so many places, all of them free.
     pub(crate) fn of(count: u32) -> Self {
         Self {
-            places: vec![Occupied::default(); count as usize],
+            generations: vec![0; count as usize],
             free: (0..count).rev().collect(),
             ..Self::default()
         }

@@ -1,9 +1,10 @@
 //! Modules: compiled once, under the number that they have in their image.
 
 use everwarp_interface::gpu;
+use everwarp_interface::threads::{START, Threads};
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
-    InstanceLimits, InstantiateError, Limits, Link, PAGE, ValueType, compile,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, SharedMemory, ValueType, compile,
 };
 
 use crate::error::LoadError;
@@ -28,24 +29,38 @@ impl Module {
 
     /// Compiles it as number `number` of an image.
     pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
-        everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
-            offset: e.offset,
-            message: e.message,
-        })?;
+        let threads =
+            everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
+                offset: e.offset,
+                message: e.message,
+            })?;
+        // Threads of one process have one memory.
+        let interleaved = interleaved && threads.is_none();
         let options = CompileOptions {
             prefix: program::prefix(number),
             provided_imports: wasi::provided(),
             preempt: true,
             interleaved,
+            threads: !interleaved,
             ..CompileOptions::default()
         };
-        let compiled = compile(&self.bytes, &options)?;
+        let compiled = match compile(&self.bytes, &options) {
+            // It has atomic instructions, for which interleaved memories are not.
+            Err(_) if interleaved => return self.compile(number, false),
+            compiled => compiled?,
+        };
         if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
             // Only WASI's imports know of such memories.
             return self.compile(number, false);
         }
         for import in compiled.imports() {
             let (offset, module, name) = (import.offset, &import.module, &import.name);
+            if threads
+                .as_ref()
+                .is_some_and(|t| &t.module == module && &t.name == name)
+            {
+                continue;
+            }
             let ty = wasi::import_type(module, name);
             let (module, name) = (module.clone(), name.clone());
             match ty {
@@ -74,6 +89,7 @@ impl Module {
         Ok(Loaded {
             name,
             entry,
+            threads,
             compiled,
         })
     }
@@ -86,6 +102,8 @@ pub(crate) struct Loaded {
     pub(crate) compiled: Compiled,
     /// The function that a process begins with.
     entry: u32,
+    /// If its memory is shared.
+    pub(crate) threads: Option<Threads>,
 }
 
 impl Loaded {
@@ -102,6 +120,21 @@ impl Loaded {
     fn number(&self, function: u32) -> u32 {
         let number = self.compiled.entry(function);
         number.expect("exported functions and the start function are entries")
+    }
+
+    /// The same of the function that its threads begin with, if it begins any.
+    pub(crate) fn thread_entry(&self) -> Option<u32> {
+        let threads = self.threads.as_ref();
+        threads.filter(|threads| threads.spawns)?;
+        match self.compiled.export(START) {
+            Some(Export::Function(f)) => Some(self.number(f)),
+            _ => None,
+        }
+    }
+
+    /// Whether its processes wake each other on the device: those of `everwarp:gpu`, and threads.
+    pub(crate) fn needs_world(&self) -> bool {
+        self.uses_gpu() || self.threads.is_some()
     }
 
     /// Whether it imports anything of `everwarp:gpu`.
@@ -138,7 +171,10 @@ impl Loaded {
             depth,
         };
         loop {
-            match self.compiled.instantiate(&Wasi, &limits) {
+            match self
+                .compiled
+                .instantiate(&Wasi(self.threads.as_ref()), &limits)
+            {
                 Err(InstantiateError::BeyondLimit { needed, .. })
                     if needed > limits.table_elements && memory >= self.memory_bytes() =>
                 {
@@ -150,10 +186,10 @@ impl Loaded {
     }
 }
 
-/// What a process can import.
-struct Wasi;
+/// What a process can import: functions, and a memory that is shared.
+struct Wasi<'m>(Option<&'m Threads>);
 
-impl Link for Wasi {
+impl Link for Wasi<'_> {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
         wasi::import_type(module, name)
     }
@@ -161,7 +197,20 @@ impl Link for Wasi {
         None
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
+        // There is one, whatever it is called.
+        self.0.map(|threads| Limits {
+            min: threads.initial,
+            max: Some(threads.maximum),
+            shared: true,
+        })
+    }
+    fn shared_memory(&self, _: &str, _: &str) -> Option<SharedMemory> {
+        // Where it is, who makes a place ready knows.
+        let nowhere = SharedMemory {
+            memory: 0,
+            length: 0,
+        };
+        self.0.map(|_| nowhere)
     }
     fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
         None

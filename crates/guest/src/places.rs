@@ -16,6 +16,7 @@ use crate::layout::{
 use crate::list::Seen;
 use crate::module::Loaded;
 use crate::program;
+use crate::threads::{DevTeam, PLACES_MOST};
 
 /// Linear memory that a process may grow by where nobody has said how much.
 const GROWTH: u64 = 64 << 20;
@@ -69,6 +70,8 @@ pub(crate) struct Places {
     interleaved: bool,
     /// How many there are behind those for processes that others spawn.
     pub(crate) children: u32,
+    /// How many there are behind those for threads.
+    threads: u32,
     /// What tasks get.
     pub(crate) table: DevProcessTable,
     pub(crate) instance: Instance,
@@ -98,7 +101,12 @@ impl Places {
         common: &Common,
     ) -> Result<Self, StartError> {
         let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
-        let children = config.children;
+        // Nobody but the host spawns processes with threads.
+        let children = match loaded.threads {
+            Some(_) => 0,
+            None => config.children,
+        };
+        let threads = config.threads_of(loaded);
         let wanted = u64::from(config.places) + u64::from(children);
         let share = config.memory_budget / wanted.max(1);
         // As on the CPU engine, a limit covers the tables too.
@@ -130,9 +138,20 @@ impl Places {
         }));
         let output_at = size_of::<DevProcess>() + initial.block_bytes().next_multiple_of(16);
         let record_stride = (output_at + OUTPUT_BYTES as usize).next_multiple_of(128) as u64;
-        let memory_stride = initial.memory_limit.max(16);
-        let needs = record_stride + memory_stride + size_of::<DevSpawn>() as u64;
+        // What is shared is no instance's own.
+        let memory_limit = match loaded.threads {
+            Some(_) => memory,
+            None => initial.memory_limit,
+        };
+        let memory_stride = memory_limit.max(16);
+        let record = record_stride + size_of::<DevSpawn>() as u64;
+        let needs = memory_stride + record * u64::from(1 + threads);
         // Where not all fit, both kinds have their part.
+        let most = (PLACES_MOST / threads.max(1)).max(1);
+        let wanted = match threads {
+            0 => wanted,
+            _ => wanted.min(most.into()),
+        };
         let total = wanted.min(config.memory_budget / needs);
         let children = (u64::from(children) * total / wanted.max(1)) as u32;
         let count = total as u32 - children;
@@ -143,7 +162,9 @@ impl Places {
                 budget: config.memory_budget,
             });
         }
-        let groups = total.next_multiple_of(START_PROCESSES.into());
+        let of_threads = count * threads;
+        let records_of = total + u64::from(of_threads);
+        let groups = records_of.next_multiple_of(START_PROCESSES.into());
         let bytes = |stride: u64| (total * stride) as usize;
         let interleaved = loaded.compiled.interleaved();
         let memory_bytes = match interleaved {
@@ -157,8 +178,12 @@ impl Places {
         };
         // Where others may wake or kill a process before it is ready, its record says that it does not wait.
         let records = match common.world.address() {
-            0 => engine.buffer_uncleared(bytes(record_stride))?,
-            _ => engine.buffer(bytes(record_stride))?,
+            0 => engine.buffer_uncleared((records_of * record_stride) as usize)?,
+            _ => engine.buffer((records_of * record_stride) as usize)?,
+        };
+        let teams = match loaded.threads {
+            Some(_) => Some(engine.buffer(count as usize * size_of::<DevTeam>())?),
+            None => None,
         };
         let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
         let initial_memory = padded(initial.memory.clone());
@@ -191,6 +216,15 @@ impl Places {
             output_at: output_at as u32,
             suspension_at: layout.suspension.unwrap_or(0) as u32,
             world: common.world,
+            teams: match &teams {
+                Some(teams) => DevPtr::new(teams.ptr().address()),
+                None => DevPtr::NULL,
+            },
+            threads,
+            first_thread: count + children,
+            thread_entry: loaded.thread_entry().unwrap_or(ENTRY_NONE),
+            sharing_at: layout.sharing.unwrap_or(0) as u32,
+            reserved: [0; 2],
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
@@ -210,17 +244,21 @@ impl Places {
             count,
             interleaved,
             children,
+            threads: of_threads,
             table,
             instance,
             records,
             record_stride,
-            memory_limit: initial.memory_limit,
+            memory_limit,
             spawns,
             written: Mutex::new(Written {
                 spawns: vec![nothing; count as usize],
                 killed: vec![0; count as usize],
             }),
-            _kept: vec![memories, blocks, template, data],
+            _kept: [memories, blocks, template, data]
+                .into_iter()
+                .chain(teams)
+                .collect(),
         })
     }
 
@@ -261,8 +299,9 @@ impl Places {
         for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
             let (from, to) = (run[0].place as usize, run[run.len() - 1].place as usize);
             let records = &written.spawns[from..=to];
-            let bytes: Vec<u8> = records.iter().flat_map(|s| s.bytes()).copied().collect();
-            self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
+            let records = records.iter().map(Layout::bytes);
+            self.spawns
+                .write_pieces(from * size_of::<DevSpawn>(), records)?;
         }
         drop(written);
         // As many warps as there are share the work, each with a part of a group of 32 places; a group whose memories
@@ -317,7 +356,7 @@ impl Places {
 
     /// How many places there are.
     pub(crate) fn total(&self) -> u32 {
-        self.count + self.children
+        self.count + self.children + self.threads
     }
 
     /// Asks for the end of what runs in a place, which must be that generation as long as this is called.

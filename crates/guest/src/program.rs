@@ -67,8 +67,10 @@ pub(crate) static PROGRAM: Program = Program {
         include_str!("../device/gpu/adopt.cuh"),
         include_str!("../device/gpu/channel.cuh"),
         include_str!("../device/gpu/kin.cuh"),
+        include_str!("../device/threads/team.cuh"),
         include_str!("../device/process.cuh"),
         include_str!("../device/wasi/import.cuh"),
+        include_str!("../device/threads/wait.cuh"),
         include_str!("../device/wasi/local.cuh"),
         include_str!("../device/wasi/stream.cuh"),
         include_str!("../device/wasi/descriptor.cuh"),
@@ -98,12 +100,12 @@ pub(crate) fn declarations(modules: usize) -> String {
     for (i, prefix) in (0..modules).map(prefix).enumerate() {
         let _ = writeln!(
             cases,
-            "    case {i}: return {prefix}enter(block, entry, 0, 0);"
+            "    case {i}: return {prefix}enter(block, entry, args, 0);"
         );
     }
     let _ = writeln!(
         out,
-        "__device__ __forceinline__ void linked_enter(u32 module, u64 block, u32 entry) {{\n  \
+        "__device__ __forceinline__ void linked_enter(u32 module, u64 block, u32 entry, u64 args) {{\n  \
          switch (module) {{\n{cases}  }}\n}}"
     );
     out

@@ -1,9 +1,12 @@
 //! Starting processes: what each is given, on the device and on the host.
 
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use everwarp::Buffer;
-use everwarp_interface::{Bytes, Pid};
+use everwarp_interface::Pid;
 use everwarp_wasi::{Input, Output};
 
 use crate::channel::End;
@@ -12,47 +15,25 @@ use crate::error::SpawnError;
 use crate::host::Host;
 use crate::kin::HANDLES;
 use crate::layout::{PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
-use crate::state::{Job, Phase};
-use crate::strings;
+use crate::state::{Group, Held, Job, Phase};
+use crate::strings::{All, Own, Writer};
 
-/// What one process has of its own on the device.
-struct Own {
-    /// Where it begins, among that of all.
-    begin: u64,
-    stdin: Option<Bytes>,
-}
+/// Processes that share what they have in common: see [`Group`].
+const SHARING: usize = 128;
+/// Of many processes, those that one thread writes for at a time.
+const PART: u32 = 1 << 12;
+/// Threads that write for many processes.
+const SPAWNERS: usize = 4;
 
 impl Host {
-    /// Copies what processes are given to the device, all at once; equal neighbours share. Answers where each
-    /// one's lies, and its standard input if it has one of its own.
-    fn strings(
-        &self,
-        all: impl Iterator<Item = Strings>,
-        ends: &[End],
-    ) -> Result<(Arc<Buffer<u8>>, Vec<Own>), SpawnError> {
-        let (mut bytes, mut own) = (Vec::new(), Vec::new());
-        let mut last: Option<(Strings, u64)> = None;
-        for strings in all {
-            // What is read counts up in there.
-            let shared = last.as_ref().filter(|_| strings.stdin.is_none());
-            let same = shared.filter(|(before, _)| *before == strings);
-            let begin = match same {
-                Some((_, begin)) => *begin,
-                None => {
-                    // The ends stand in front of the rest, the first one last.
-                    let begin = (bytes.len() + 4 * ends.len()).next_multiple_of(16);
-                    bytes.resize(begin - 4 * ends.len(), 0);
-                    let entries = ends.iter().rev().map(End::entry);
-                    bytes.extend(entries.flat_map(u32::to_le_bytes));
-                    strings::encode(&strings, &mut bytes)?;
-                    last = Some((strings, begin as u64));
-                    begin as u64
-                }
-            };
-            let stdin = last.as_ref().and_then(|(strings, _)| strings.stdin.clone());
-            own.push(Own { begin, stdin });
-        }
-        Ok((Arc::new(self.shared().engine.buffer_from(&bytes)?), own))
+    /// Copies what processes are given to the device, all at once; equal neighbours share.
+    fn give(&self, all: &mut All) -> Result<Buffer<u8>, SpawnError> {
+        let bytes = all.finish();
+        // Device code reads the whole words that hold what it reads.
+        let buffer = self.shared().engine.buffer_uncleared(bytes + 16)?;
+        let inputs = all.inputs.iter().map(|input| &input[..]);
+        buffer.write_pieces(0, std::iter::once(&all.bytes[..]).chain(inputs))?;
+        Ok(buffer)
     }
 
     fn fuel(config: &Config) -> Result<i64, SpawnError> {
@@ -88,8 +69,10 @@ impl Host {
         config: &Config,
         count: usize,
     ) -> Result<Vec<Pid>, SpawnError> {
-        let same = std::iter::repeat_n(config.strings.clone(), count);
-        self.spawn_each(module, config, same)
+        let count = u32::try_from(count).map_err(|_| SpawnError::TooMany)?;
+        self.spawn_numbers(module, config, 0..count, 0, |_, writer| {
+            writer.strings(&config.strings);
+        })
     }
 
     /// Starts a process for each of these arguments and environments, which stand in the place of the
@@ -106,6 +89,81 @@ impl Host {
         config: &Config,
         each: impl Iterator<Item = Strings>,
     ) -> Result<Vec<Pid>, SpawnError> {
+        let each: Vec<Strings> = each.collect();
+        let count = u32::try_from(each.len()).map_err(|_| SpawnError::TooMany)?;
+        self.spawn_numbers(module, config, 0..count, 0, |number, writer| {
+            writer.strings(&each[number as usize]);
+        })
+    }
+
+    /// Starts `count` processes, each with the arguments and the environment that are written for its number, which
+    /// stand in the place of the configuration's own. Several threads write at once, and the first processes run
+    /// while the last are written for.
+    ///
+    /// # Panics
+    /// There is no module of that number.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; then some may have been started.
+    pub fn spawn_all(
+        &self,
+        module: usize,
+        config: &Config,
+        count: u32,
+        write: impl Fn(u32, &mut Writer<'_>) + Sync,
+    ) -> Result<Vec<Pid>, SpawnError> {
+        let parts = count.div_ceil(PART);
+        let next = AtomicU32::new(0);
+        let begin = || {
+            let mut begun = Vec::new();
+            loop {
+                let part = next.fetch_add(1, Relaxed);
+                if part >= parts {
+                    return Ok(begun);
+                }
+                let numbers = part * PART..count.min((part + 1).saturating_mul(PART));
+                let more = numbers.len();
+                match self.spawn_numbers(module, config, numbers, more, &write) {
+                    Ok(pids) => begun.push((part, pids)),
+                    Err(e) => {
+                        next.store(parts, Relaxed);
+                        return Err(e);
+                    }
+                }
+            }
+        };
+        self.announce(module, count as usize);
+        let threads = (parts as usize).clamp(1, SPAWNERS);
+        let begun: Result<Vec<_>, SpawnError> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(begin)).collect();
+            let mut all = vec![begin()];
+            let joined = others.into_iter().map(|other| other.join());
+            all.extend(joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e))));
+            all.into_iter().collect()
+        });
+        let begun = begun.inspect_err(|_| self.announce(module, 0))?;
+        let mut begun: Vec<_> = begun.into_iter().flatten().collect();
+        begun.sort_unstable_by_key(|(part, _)| *part);
+        Ok(begun.into_iter().flat_map(|(_, pids)| pids).collect())
+    }
+
+    /// Says how many are about to wait. It is no promise, but how many there are together decides how many a warp
+    /// begins side by side.
+    fn announce(&self, module: usize, count: usize) {
+        if let Some(line) = self.shared().state().lines.get_mut(module) {
+            line.coming = count;
+        }
+    }
+
+    /// Starts those that have these numbers, of which so many were announced.
+    fn spawn_numbers(
+        &self,
+        module: usize,
+        config: &Config,
+        numbers: Range<u32>,
+        announced: usize,
+        mut write: impl FnMut(u32, &mut Writer<'_>),
+    ) -> Result<Vec<Pid>, SpawnError> {
         assert!(
             module < self.shared().modules.len(),
             "there is no module {module}"
@@ -120,47 +178,84 @@ impl Host {
             return Err(SpawnError::Ends { ends, most });
         }
         let ends: Arc<[End]> = config.ends.as_slice().into();
-        let (strings, each) = self.strings(each, &ends)?;
+        // They stand in front of the rest, the first one last.
+        let front: Vec<u8> = ends
+            .iter()
+            .rev()
+            .map(End::entry)
+            .flat_map(u32::to_le_bytes)
+            .collect();
+        let mut all = All::default();
+        let each = numbers
+            .clone()
+            .map(|number| all.add(&front, |writer| write(number, writer)));
+        let each: Vec<Own> = each.collect::<Result<_, _>>()?;
+        let strings = Arc::new(self.give(&mut all)?);
+        // What several threads write and read passes through the host, in their order.
+        let threads = self.shared().modules[module].threads.is_some();
         // What somebody reads while it is written goes out at once.
         let collects = match config.stdout {
             Output::Inherit => 0,
             _ => PROCESS_COLLECTS,
         };
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
-        let tagged = tagged(config.stdout) || tagged(config.stderr);
-        let wasi = |name, stdin: Option<Bytes>| {
-            Arc::new(everwarp_wasi::Config {
-                name,
+        // Only tags say the name.
+        let named = tagged(config.stdout) || tagged(config.stderr);
+        let pids = self.shared().table.reserve(each.len());
+        let own = |(pid, own): (&Pid, &Own)| everwarp_wasi::Own {
+            name: named.then(|| pid.to_string()),
+            stdin: own.stdin.clone().map(Input::Bytes),
+        };
+        let group = |(pids, each): (&[Pid], &[Own])| {
+            let differ = named || each.iter().any(|own| own.stdin.is_some());
+            let own = pids
+                .iter()
+                .zip(each)
+                .map(own)
+                .take(if differ { SHARING } else { 0 });
+            let wasi = everwarp_wasi::Config {
+                name: String::new(),
                 directories: config.directories.clone(),
-                stdin: stdin.map_or_else(|| config.stdin.clone(), Input::Bytes),
+                stdin: config.stdin.clone(),
                 stdout: config.stdout,
                 stderr: config.stderr,
                 handles: config.handles.max(3 + config.directories.len() as u32),
+                own: own.collect(),
+            };
+            Arc::new(Group {
+                held: Arc::new(Held {
+                    strings: Arc::clone(&strings),
+                    fuel,
+                }),
+                ends: Arc::clone(&ends),
+                wasi: Arc::new(wasi),
             })
         };
-        // Only tags say the name; without them all have the same.
-        let nameless = wasi(String::new(), None);
-        let mut state = self.shared().state();
-        let mut pids = Vec::with_capacity(each.len());
-        for (instance, Own { begin, stdin }) in each.into_iter().enumerate() {
-            let pid = state.insert(Phase::Free);
-            let job = Job {
-                strings: Arc::clone(&strings),
-                strings_at: begin,
-                fuel,
-                flags: collects | reads(&config.stdin, stdin.is_some()),
-                instance: instance as u32,
-                ends: Arc::clone(&ends),
-                wasi: match (tagged, stdin) {
-                    (true, stdin) => wasi(pid.to_string(), stdin),
-                    (false, Some(stdin)) => wasi(String::new(), Some(stdin)),
-                    (false, None) => Arc::clone(&nameless),
+        let groups: Vec<_> = pids
+            .chunks(SHARING)
+            .zip(each.chunks(SHARING))
+            .map(group)
+            .collect();
+        let mut cursor = self.shared().table.cursor();
+        for (at, ((pid, own), instance)) in pids.iter().zip(&each).zip(numbers).enumerate() {
+            let phase = cursor.reserved(*pid).expect("it was reserved just now");
+            *phase = Phase::Queued(Job {
+                group: Arc::clone(&groups[at / SHARING]),
+                number: (at % SHARING) as u32,
+                strings_at: own.begin,
+                flags: match threads {
+                    true => 0,
+                    false => collects | reads(&config.stdin, own.stdin.is_some()),
                 },
-            };
-            state.entries[pid.slot() as usize].phase = Phase::Queued(job);
-            state.lines[module].waiting.push_back(pid);
-            pids.push(pid);
+                instance,
+                module: module as u32,
+            });
         }
+        drop(cursor);
+        let mut state = self.shared().state();
+        let line = &mut state.lines[module];
+        line.waiting.extend(&pids);
+        line.coming = line.coming.saturating_sub(announced);
         drop(state);
         self.shared().call_dispatcher();
         Ok(pids)

@@ -1,80 +1,220 @@
 //! Arguments, environment and standard input as device code reads them.
 
+use std::ops::Range;
+
+use everwarp_interface::Bytes;
+
 use crate::SpawnError;
 use crate::config::Strings;
 use crate::layout::STRINGS_HEAD;
 
 /// Bytes before the first string.
 const HEAD: usize = STRINGS_HEAD as usize;
+/// Arguments and environment are less than this together, and standard input too.
+const MOST: usize = 1 << 31;
 
-/// Adds what follows to the bytes: eight words (how many arguments, their bytes, how many variables, their bytes,
-/// where standard input begins, its bytes, how many of them have been read, nothing), then the strings, each with a
-/// zero behind it, then standard input.
-pub(crate) fn encode(strings: &Strings, bytes: &mut Vec<u8>) -> Result<(), SpawnError> {
-    let begin = bytes.len();
-    bytes.extend_from_slice(&[0; HEAD]);
-    let text = bytes.len();
-    for arg in &strings.args {
-        add(&[arg], bytes)?;
-    }
-    let variables = bytes.len();
-    for (name, value) in &strings.env {
-        add(&[name, "=", value], bytes)?;
-    }
-    let variables_end = bytes.len();
-    bytes.resize(variables_end.next_multiple_of(16), 0);
-    let input = bytes.len();
-    bytes.extend_from_slice(strings.stdin.as_deref().unwrap_or_default());
-    let end = bytes.len();
-    if end - text >= 1 << 31 {
-        let bytes = end - text;
-        return Err(SpawnError::TooLong { bytes });
-    }
-    let (args, env) = (strings.args.len(), strings.env.len());
-    let head = [
-        args,
-        variables - text,
-        env,
-        variables_end - variables,
-        input - begin,
-        end - input,
-    ];
-    for (at, number) in (begin..).step_by(4).zip(head) {
-        bytes[at..at + 4].copy_from_slice(&(number as u32).to_le_bytes());
-    }
-    Ok(())
+/// Where a program writes what each of many processes is given, so that nothing has to be made for each and copied
+/// afterwards: first its arguments, then its environment.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    all: &'a mut All,
+    /// How many arguments and their bytes, then the same of the environment.
+    head: [usize; 4],
+    stdin: Option<Bytes>,
+    /// What cannot be given.
+    wrong: Option<SpawnError>,
 }
 
-/// Adds a string of these parts.
-fn add(parts: &[&str], bytes: &mut Vec<u8>) -> Result<(), SpawnError> {
-    for part in parts {
-        if part.contains('\0') {
-            let what = parts.concat();
-            return Err(SpawnError::ZeroByte { what });
-        }
-        bytes.extend_from_slice(part.as_bytes());
+impl Writer<'_> {
+    /// Adds an argument that is these parts, one behind the other. By convention the first is the program's name.
+    ///
+    /// # Panics
+    /// There is a variable already.
+    pub fn arg(&mut self, parts: &[&str]) {
+        assert!(self.head[2] == 0, "arguments come before the environment");
+        self.head[1] += self.add(parts);
+        self.head[0] += 1;
     }
-    bytes.push(0);
-    Ok(())
+
+    /// Adds a variable whose value is these parts.
+    pub fn variable(&mut self, name: &str, parts: &[&str]) {
+        let before = self.all.bytes.len();
+        self.add(&[name, "="]);
+        self.all.bytes.pop();
+        self.add(parts);
+        self.head[3] += self.all.bytes.len() - before;
+        self.head[2] += 1;
+    }
+
+    /// Gives it a standard input of its own, in the place of the configuration's. It lies on the device, so reading
+    /// it takes no host call.
+    pub fn stdin(&mut self, bytes: Bytes) {
+        self.stdin = Some(bytes);
+    }
+
+    /// Adds a string of these parts with a zero behind it, and answers its bytes.
+    fn add(&mut self, parts: &[&str]) -> usize {
+        let bytes = &mut self.all.bytes;
+        let before = bytes.len();
+        parts
+            .iter()
+            .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+        if bytes[before..].contains(&0) && self.wrong.is_none() {
+            let what = parts.concat();
+            self.wrong = Some(SpawnError::ZeroByte { what });
+        }
+        bytes.push(0);
+        bytes.len() - before
+    }
+
+    /// Adds what was gathered elsewhere.
+    pub(crate) fn strings(&mut self, strings: &Strings) {
+        strings.args.iter().for_each(|arg| self.arg(&[arg]));
+        for (name, value) in &strings.env {
+            self.variable(name, &[value]);
+        }
+        self.stdin.clone_from(&strings.stdin);
+    }
+}
+
+/// What processes are given that are spawned together: for each eight words (how many arguments, their bytes, how many
+/// variables, their bytes, where standard input begins, its bytes, how many of them have been read, the upper half of
+/// where it begins), then the strings, each with a zero behind it. Behind those of all lie the inputs.
+#[derive(Debug, Default)]
+pub(crate) struct All {
+    pub(crate) bytes: Vec<u8>,
+    /// The inputs, one behind the other.
+    pub(crate) inputs: Vec<Bytes>,
+    /// Of each of them, where what belongs to it begins.
+    of: Vec<usize>,
+    /// What was written last.
+    last: Range<usize>,
+}
+
+/// What one process has of its own.
+pub(crate) struct Own {
+    /// Where it begins.
+    pub(crate) begin: u64,
+    pub(crate) stdin: Option<Bytes>,
+}
+
+impl All {
+    /// Adds what a process is given, behind `front`, unless the one before has got the same.
+    pub(crate) fn add(
+        &mut self,
+        front: &[u8],
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Own, SpawnError> {
+        let end = self.bytes.len();
+        // The front stands directly before the rest.
+        let begin = (end + front.len()).next_multiple_of(16);
+        self.bytes.resize(begin - front.len(), 0);
+        self.bytes.extend_from_slice(front);
+        self.bytes.resize(begin + HEAD, 0);
+        let mut writer = Writer {
+            all: self,
+            head: [0; 4],
+            stdin: None,
+            wrong: None,
+        };
+        write(&mut writer);
+        let Writer {
+            head, stdin, wrong, ..
+        } = writer;
+        let texts = self.bytes.len() - begin - HEAD;
+        let input = stdin.as_ref().map_or(0, Bytes::len);
+        if let Some(bytes) = [texts, input].into_iter().find(|&bytes| bytes >= MOST) {
+            return Err(SpawnError::TooLong { bytes });
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        for (at, number) in (begin..).step_by(4).zip(head) {
+            self.bytes[at..at + 4].copy_from_slice(&(number as u32).to_le_bytes());
+        }
+        let here = begin..self.bytes.len();
+        // What is read counts up in there, so who reads has its own.
+        if stdin.is_none() && self.bytes[here.clone()] == self.bytes[self.last.clone()] {
+            self.bytes.truncate(end);
+            let begin = self.last.start as u64;
+            return Ok(Own { begin, stdin });
+        }
+        self.last = if stdin.is_none() { here } else { 0..0 };
+        if let Some(bytes) = &stdin {
+            self.inputs.push(bytes.clone());
+            self.of.push(begin);
+        }
+        let begin = begin as u64;
+        Ok(Own { begin, stdin })
+    }
+
+    /// Says where the inputs are, which begin behind the strings; answers the bytes of both.
+    pub(crate) fn finish(&mut self) -> usize {
+        let mut at = self.bytes.len();
+        for (&begin, input) in self.of.iter().zip(&self.inputs) {
+            let offset = (at - begin) as u64;
+            let words = [offset as u32, input.len() as u32, 0, (offset >> 32) as u32];
+            for (at, word) in (begin + 16..).step_by(4).zip(words) {
+                self.bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            at += input.len();
+        }
+        at
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn add(all: &mut All, strings: &Strings) -> Result<Own, SpawnError> {
+        all.add(&[7; 4], |writer| writer.strings(strings))
+    }
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        let words = bytes[..HEAD].as_chunks::<4>().0.iter();
+        words.map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
     #[test]
-    fn counts_and_bytes_come_first() {
+    fn counts_and_bytes_come_first_and_inputs_last() {
         let strings = Strings {
             args: vec!["a".into(), "".into()],
             env: vec![("K".into(), "v w".into())],
             stdin: Some("typed".into()),
         };
-        let mut bytes = Vec::new();
-        encode(&strings, &mut bytes).expect("there are no zeros");
-        let words: Vec<_> = bytes[..HEAD].chunks(4).map(|w| w[0]).collect();
-        assert_eq!(words, [2, 3, 1, 6, 48, 5, 0, 0]);
-        assert_eq!(&bytes[HEAD..41], b"a\0\0K=v w\0");
-        assert_eq!(&bytes[48..], b"typed");
+        let mut all = All::default();
+        let first = add(&mut all, &strings).expect("there are no zeros");
+        let second = add(&mut all, &strings).expect("there are no zeros");
+        assert_eq!((first.begin, second.begin), (16, 64));
+        let total = all.finish();
+        let end = all.bytes.len();
+        assert_eq!((end, total), (105, 115));
+        assert_eq!(words(&all.bytes[16..]), [2, 3, 1, 6, 89, 5, 0, 0]);
+        assert_eq!(words(&all.bytes[64..]), [2, 3, 1, 6, 46, 5, 0, 0]);
+        assert_eq!(&all.bytes[12..16], [7; 4], "what stands in front");
+        assert_eq!(&all.bytes[16 + HEAD..57], b"a\0\0K=v w\0");
+        assert_eq!(all.inputs, ["typed", "typed"]);
+    }
+
+    #[test]
+    fn equal_neighbours_share_unless_they_read() {
+        let one = |arg: &str, stdin: Option<&'static str>| Strings {
+            args: vec![arg.into()],
+            env: Vec::new(),
+            stdin: stdin.map(Into::into),
+        };
+        let mut all = All::default();
+        let mut begin = |strings: &Strings| add(&mut all, strings).expect("it fits").begin;
+        let same = [begin(&one("x", None)), begin(&one("x", None))];
+        let others = [
+            begin(&one("y", None)),
+            begin(&one("y", Some(""))),
+            begin(&one("y", Some(""))),
+            begin(&one("y", None)),
+        ];
+        assert_eq!(same[0], same[1]);
+        assert!(same[1] < others[0] && others.is_sorted_by(|a, b| a < b));
     }
 
     #[test]
@@ -84,7 +224,8 @@ mod tests {
             args,
             ..Strings::default()
         };
-        let error = encode(&strings, &mut Vec::new()).expect_err("a C string ends there");
+        let error = add(&mut All::default(), &strings).err();
+        let error = error.expect("a C string ends there");
         assert!(error.to_string().contains("not\\0fine"), "{error}");
     }
 }

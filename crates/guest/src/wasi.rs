@@ -1,7 +1,7 @@
 //! What processes can import: the names and types of WASI preview 1, and those of `everwarp:gpu`.
 
-use everwarp_interface::gpu;
-use everwarp_wasm::{FunctionType, ProvidedImport, Provider, ValueType};
+use everwarp_interface::{gpu, threads};
+use everwarp_wasm::{FunctionType, NOTIFY, ProvidedImport, Provider, ValueType, WAIT, WAITING};
 
 /// The module that WASI's functions are imported from.
 pub(crate) const MODULE: &str = "wasi_snapshot_preview1";
@@ -90,7 +90,20 @@ pub(crate) fn provided() -> Vec<ProvidedImport> {
         provider: Provider::Device,
         suspends: f.waits,
     });
-    wasi.chain(gpu).collect()
+    // What waits for a notification is suspended; the other two end at once.
+    let of_threads = [
+        (threads::MODULE, threads::SPAWN, "spawn"),
+        (WAITING, WAIT, "wait"),
+        (WAITING, NOTIFY, "notify"),
+    ];
+    let of_threads = of_threads.map(|(module, name, symbol)| ProvidedImport {
+        module: module.to_owned(),
+        name: name.to_owned(),
+        symbol: format!("everwarp_threads_{symbol}"),
+        provider: Provider::Device,
+        suspends: name == WAIT,
+    });
+    wasi.chain(gpu).chain(of_threads).collect()
 }
 
 /// The type of what may be imported from a module under a name.
@@ -100,6 +113,10 @@ pub(crate) fn import_type(module: &str, name: &str) -> Option<FunctionType> {
         gpu::MODULE => gpu::find(name).map(|f| FunctionType {
             params: f.params.chars().map(value).collect(),
             results: vec![value(f.result)],
+        }),
+        threads::MODULE if name == threads::SPAWN => Some(FunctionType {
+            params: vec![ValueType::I32],
+            results: vec![ValueType::I32],
         }),
         _ => None,
     }

@@ -15,7 +15,8 @@ fn processes_compile_for_each_architecture() {
     // Those that import `everwarp:gpu`.
     let family = include_str!("modules/family.wat");
     let forge = include_str!("modules/forge.wat");
-    let modules = [text, family, forge].map(|text| {
+    let threads = include_str!("modules/threads.wat");
+    let modules = [text, family, forge, threads].map(|text| {
         let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
         Module::new("m", wat.encode().expect("it can be encoded"))

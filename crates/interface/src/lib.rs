@@ -13,10 +13,11 @@ mod module;
 mod pid;
 mod status;
 mod streams;
+pub mod threads;
 
 pub use bytes::Bytes;
 pub use channel::ChannelError;
-pub use lines::{LINE_LIMIT, Lines, tagged};
+pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
 pub use module::{Invalid, validate};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};

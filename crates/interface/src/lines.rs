@@ -31,12 +31,22 @@ impl Lines {
 /// Lines, each behind the tag and before a line feed, in one piece.
 pub fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
+    tag_into(&mut text, tag, lines);
+    text
+}
+
+/// Adds lines to a text, each behind the tag and before a line feed.
+pub fn tag_into(text: &mut Vec<u8>, tag: &str, lines: &[u8]) {
+    if tag.is_empty() {
+        text.extend_from_slice(lines);
+        text.push(b'\n');
+        return;
+    }
     for line in lines.split(|byte| *byte == b'\n') {
         text.extend_from_slice(tag.as_bytes());
         text.extend_from_slice(line);
         text.push(b'\n');
     }
-    text
 }
 
 #[cfg(test)]

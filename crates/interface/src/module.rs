@@ -1,14 +1,17 @@
 //! Which modules are programs: the same on every engine.
 
-use wasmparser::{Validator, WasmFeatures};
+use wasmparser::{BinaryReaderError, Validator, WasmFeatures};
 
-/// What a module may use: WebAssembly 2.0 with tail calls and constants that are computed.
+use crate::threads::{self, Threads};
+
+/// What a module may use: WebAssembly 2.0 with tail calls, constants that are computed, and threads.
 ///
 /// Left out are external references, which a process could only have null ones of, and for which wasmtime would need a
-/// garbage collector; and threads, because a process is one.
+/// garbage collector.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::EXTENDED_CONST)
+    .union(threads::FEATURES)
     .difference(WasmFeatures::GC_TYPES);
 
 /// Why bytes are no module of a process.
@@ -20,18 +23,22 @@ pub struct Invalid {
     pub message: String,
 }
 
-/// Whether bytes are a module that every engine takes, but for what it imports and exports.
+impl From<BinaryReaderError> for Invalid {
+    fn from(e: BinaryReaderError) -> Self {
+        Self {
+            offset: e.offset(),
+            message: e.message().to_owned(),
+        }
+    }
+}
+
+/// Whether bytes are a module that every engine takes, but for what it imports and exports; and what it has to do
+/// with threads, if its memory is shared.
 ///
 /// # Errors
 ///
 /// What is wrong with them, and where.
-pub fn validate(bytes: &[u8]) -> Result<(), Invalid> {
-    let mut validator = Validator::new_with_features(FEATURES);
-    validator
-        .validate_all(bytes)
-        .map(|_| ())
-        .map_err(|e| Invalid {
-            offset: e.offset(),
-            message: e.message().to_owned(),
-        })
+pub fn validate(bytes: &[u8]) -> Result<Option<Threads>, Invalid> {
+    let types = Validator::new_with_features(FEATURES).validate_all(bytes)?;
+    Threads::find(bytes, &types)
 }

@@ -37,6 +37,9 @@ pub struct Config {
     /// How many bytes linear memory and tables (8 bytes an element) may take together; without it as much as
     /// the module declares and WebAssembly allows.
     pub memory_limit: Option<u64>,
+    /// Threads that it may have at a time beside its first; without it as many as
+    /// [`everwarp_interface::threads::THREADS`]. At most [`everwarp_interface::threads::THREADS_MOST`].
+    pub threads: Option<u32>,
     /// Ends of channels that it is given, as its handles from 0.
     pub ends: Vec<End>,
     /// What `everwarp:gpu` answers for its number among those that are spawned together.

@@ -34,7 +34,10 @@ pub(crate) struct Table {
 
 fn config() -> Config {
     let mut config = Config::new();
-    config.consume_fuel(true).epoch_interruption(true);
+    config
+        .consume_fuel(true)
+        .epoch_interruption(true)
+        .shared_memory(true);
     config
 }
 

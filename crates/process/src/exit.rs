@@ -27,6 +27,10 @@ pub enum TrapKind {
     IndirectCallTypeMismatch,
     /// Calls nest too deep.
     StackExhausted,
+    /// The address of an atomic access is no multiple of its size.
+    UnalignedAtomic,
+    /// A wait in a memory that is not shared.
+    ExpectedSharedMemory,
     /// A host call could not be carried out at all, such as one by a module that exports no memory.
     Host,
 }
@@ -44,6 +48,8 @@ impl TrapKind {
             Self::UninitializedElement => "uninitialized element",
             Self::IndirectCallTypeMismatch => "indirect call type mismatch",
             Self::StackExhausted => "call stack exhausted",
+            Self::UnalignedAtomic => "unaligned atomic",
+            Self::ExpectedSharedMemory => "expected shared memory",
             Self::Host => "host call failed",
         }
     }

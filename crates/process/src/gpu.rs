@@ -182,7 +182,9 @@ fn spawn(mut caller: Caller<'_, Guest>, args: Spawn) -> Result<i64> {
         return Ok(gpu::NAME.into());
     };
     let given = (fuel < ENDLESS).then_some(fuel / 2);
-    let refused = kin.children.len() >= gpu::CHILDREN as usize || given == Some(0);
+    // A GPU has places for the threads of those alone that the host has spawned.
+    let full = kin.children.len() >= gpu::CHILDREN as usize || program.has_threads();
+    let refused = full || given == Some(0);
     let more = |n: u32| (n < gpu::DESCENDANTS).then_some(n + 1);
     // A count and nothing else: no order is needed.
     let order = Ordering::Relaxed;

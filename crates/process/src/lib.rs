@@ -18,6 +18,11 @@
 //! **Channels and children.** `everwarp:gpu` means the same here as on a GPU ([`Host::channel`], [`Config::ends`]): a
 //! process is a warp of its own with one lane. A process that waits for others gives its thread to the next one.
 //!
+//! **Threads.** A module that imports `wasi.thread-spawn` may begin threads ([`Config::threads`] at a time). Each is a
+//! thread of the system with an instance of its own over the process's memory. What waits at an address waits in a
+//! queue of this crate's (`threads/wait.rs`), because nothing could end a wait of wasmtime's. The first end of any
+//! thread but a return is the end of all.
+//!
 //! **Memory.** The limit of a process covers its linear memory and its tables. `memory.grow` beyond it
 //! answers -1, as the specification says.
 //!
@@ -35,12 +40,14 @@ mod kin;
 mod limits;
 mod list;
 mod live;
+mod paths;
 mod pid;
 mod process;
 mod program;
 mod run;
 mod sink;
 mod table;
+mod threads;
 
 pub use channel::{End, Receiver, Sender};
 pub use config::{Config, Directory};

@@ -21,7 +21,7 @@ impl Live {
     pub(crate) fn look(&self, fuel: u64, store: StoreContext<'_, Guest>) {
         let left = store.get_fuel().expect("the engine counts fuel");
         self.fuel_used.store(fuel - left, Ordering::Relaxed);
-        let memory = store.data().limits.used();
+        let memory = store.data().memory_bytes();
         self.memory_bytes.store(memory, Ordering::Relaxed);
         // Release: whoever sees this sees the numbers.
         self.looks.fetch_add(1, Ordering::Release);

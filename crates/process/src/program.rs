@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use everwarp_interface::threads::Threads;
 use everwarp_interface::{gpu, validate};
-use wasmparser::{Parser, Payload};
+use wasmparser::{Parser, Payload, TypeRef};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
 use crate::engines::{Engines, Table};
 use crate::limits::ELEMENT_BYTES;
 use crate::run::{Guest, ProcExit};
+use crate::threads;
 
 /// The module name under which host calls are imported.
-const WASI: &str = "wasi_snapshot_preview1";
+pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
 /// Why bytes are no program.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +59,25 @@ pub enum LoadError {
     Machine(String),
 }
 
+/// A module whose memory is shared: each process links it with a memory of its own.
+pub(crate) struct Sharing {
+    pub(crate) module: Module,
+    pub(crate) linker: Linker<Guest>,
+    pub(crate) threads: Threads,
+    /// How many functions the module imports by itself; others were added behind them.
+    imported: u32,
+}
+
+/// What processes are made from.
+pub(crate) enum Code {
+    /// All of it.
+    Linked(InstancePre<Guest>),
+    /// All but the memory.
+    Sharing(Box<Sharing>),
+}
+
 pub(crate) struct Inner {
-    pub(crate) pre: InstancePre<Guest>,
+    pub(crate) code: Code,
     /// Bytes of memory and tables at the start.
     pub(crate) start_bytes: u64,
 }
@@ -76,6 +95,9 @@ impl std::fmt::Debug for Program {
 /// What one pass over the module finds.
 #[derive(Default)]
 struct Found {
+    threads: Option<Threads>,
+    /// How many functions are imported.
+    functions: u32,
     start_bytes: u64,
     tables: Vec<Table>,
     imports: Vec<(usize, String, String)>,
@@ -83,11 +105,17 @@ struct Found {
 
 /// Validates a module, and finds what is asked of the engine.
 fn examine(bytes: &[u8]) -> Result<Found, LoadError> {
-    validate(bytes).map_err(|e| LoadError::Invalid {
+    let threads = validate(bytes).map_err(|e| LoadError::Invalid {
         offset: e.offset,
         message: e.message,
     })?;
-    find(bytes).map_err(invalid)
+    let found = find(bytes).map_err(invalid)?;
+    let shared = threads.as_ref().map_or(0, |threads| threads.initial << 16);
+    Ok(Found {
+        threads,
+        start_bytes: found.start_bytes + shared,
+        ..found
+    })
 }
 
 fn find(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
@@ -112,6 +140,7 @@ fn find(bytes: &[u8]) -> Result<Found, wasmparser::BinaryReaderError> {
                 for import in imports.into_imports_with_offsets() {
                     let (offset, import) = import?;
                     let (module, name) = (import.module.to_owned(), import.name.to_owned());
+                    found.functions += u32::from(matches!(import.ty, TypeRef::Func(_)));
                     found.imports.push((offset, module, name));
                 }
             }
@@ -151,14 +180,27 @@ pub fn bare_engine() -> Result<Engine, LoadError> {
 
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
-    wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
-    // The library's own refuses codes from 126 on, which programs do use.
+    wasmtime_wasi::p1::add_to_linker_async(&mut linker, |guest: &mut Guest| guest.wasi.get())?;
     linker.allow_shadowing(true);
+    crate::paths::add(&mut linker)?;
+    // The library's own refuses codes from 126 on, which programs do use.
     crate::gpu::add(&mut linker)?;
     linker.func_wrap(WASI, "proc_exit", |code: u32| -> wasmtime::Result<()> {
         Err(ProcExit(code).into())
     })?;
     Ok(linker)
+}
+
+impl Inner {
+    /// The number of a function in the module as it was given, of one in the module as it runs.
+    pub(crate) fn number(&self, function: u32) -> u32 {
+        match &self.code {
+            Code::Sharing(sharing) if function >= sharing.imported + threads::ADDED => {
+                function - threads::ADDED
+            }
+            _ => function,
+        }
+    }
 }
 
 impl Program {
@@ -171,7 +213,8 @@ impl Program {
         let engines = Engines::get().map_err(LoadError::Machine)?;
         let found = examine(bytes)?;
         let mut refused = None;
-        let waits = found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
+        let waits =
+            found.threads.is_some() || found.imports.iter().any(|(_, m, _)| m == gpu::MODULE);
         for engine in engines.of(&found.tables, waits) {
             match Self::compile(engine, bytes, &found) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
@@ -183,10 +226,18 @@ impl Program {
 
     fn compile(engine: &Engine, bytes: &[u8], found: &Found) -> Result<Self, LoadError> {
         let compile = |e: wasmtime::Error| LoadError::Compile(format!("{e:#}"));
-        let linker = linker(engine).map_err(compile)?;
+        let mut linker = linker(engine).map_err(compile)?;
+        if found.threads.is_some() {
+            threads::add(&mut linker).map_err(compile)?;
+        }
+        let is_shared = |module: &str, name: &str| {
+            let threads = found.threads.as_ref();
+            threads.is_some_and(|t| (t.module.as_str(), t.name.as_str()) == (module, name))
+        };
         let mut store = wasmtime::Store::new(engine, Guest::bare());
         for (offset, module, name) in &found.imports {
-            if linker.get(&mut store, module, name).is_err() {
+            let provided = linker.get(&mut store, module, name).is_ok() && !threads::is_own(module);
+            if !provided && !is_shared(module, name) {
                 return Err(LoadError::Import {
                     offset: *offset,
                     module: module.clone(),
@@ -194,8 +245,19 @@ impl Program {
                 });
             }
         }
-        let module = Module::from_binary(engine, bytes).map_err(compile)?;
+        let rewritten = match &found.threads {
+            Some(_) => threads::rewrite(bytes, found.functions).map_err(LoadError::Compile)?,
+            None => Vec::new(),
+        };
+        let code = match &found.threads {
+            Some(_) => &rewritten,
+            None => bytes,
+        };
+        let module = Module::from_binary(engine, code).map_err(compile)?;
         for ((offset, from, name), import) in found.imports.iter().zip(module.imports()) {
+            if is_shared(from, name) {
+                continue;
+            }
             let provided = linker.get(&mut store, from, name).map_err(compile)?;
             let same = match (provided.into_func(), import.ty()) {
                 (Some(f), ExternType::Func(wanted)) => FuncType::eq(&f.ty(&store), &wanted),
@@ -214,11 +276,24 @@ impl Program {
         if !start.is_some_and(|f| f.params().len() == 0 && f.results().len() == 0) {
             return Err(LoadError::NoStart);
         }
-        let pre = linker.instantiate_pre(&module).map_err(compile)?;
+        let code = match &found.threads {
+            Some(threads) => Code::Sharing(Box::new(Sharing {
+                module,
+                linker,
+                threads: threads.clone(),
+                imported: found.functions,
+            })),
+            None => Code::Linked(linker.instantiate_pre(&module).map_err(compile)?),
+        };
         Ok(Self(Arc::new(Inner {
-            pre,
+            code,
             start_bytes: found.start_bytes,
         })))
+    }
+
+    /// Whether its memory is shared by threads.
+    pub(crate) fn has_threads(&self) -> bool {
+        matches!(self.0.code, Code::Sharing(_))
     }
 
     /// Bytes of linear memory and tables that a process of it starts with.

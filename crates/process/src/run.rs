@@ -7,10 +7,10 @@ use std::task::Poll;
 use std::time::Instant;
 
 use wasmtime::{AsContext, Store, Trap, UpdateDeadline, WasmBacktrace};
-use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
+use everwarp_interface::threads::{THREADS, THREADS_MOST};
 use everwarp_interface::{Input, Output, Pid};
 
 use crate::config::Config;
@@ -20,8 +20,9 @@ use crate::host::Shared;
 use crate::kin::{Ends, Kin};
 use crate::limits::Limits;
 use crate::process::{KillSwitch, Process, Work};
-use crate::program::Program;
+use crate::program::{Code, Inner, Program};
 use crate::sink::Sink;
+use crate::threads::{Given, Hook, Team, Wasi};
 
 /// `proc_exit`, on its way out of the guest.
 #[derive(Debug, thiserror::Error)]
@@ -30,19 +31,38 @@ pub(crate) struct ProcExit(pub(crate) u32);
 
 /// What belongs to one instance.
 pub(crate) struct Guest {
-    pub(crate) wasi: WasiP1Ctx,
+    pub(crate) wasi: Wasi,
     pub(crate) kin: Kin,
     pub(crate) limits: Limits,
+    /// What it has in common with other threads.
+    pub(crate) team: Option<Arc<Team>>,
 }
 
 impl Guest {
     /// A guest that is given nothing, for looking things up.
     pub(crate) fn bare() -> Self {
         Self {
-            wasi: WasiCtxBuilder::new().build_p1(),
+            wasi: Wasi::Own(Box::new(WasiCtxBuilder::new().build_p1())),
             kin: Kin::new(Weak::new(), Arc::default(), Ends::default()),
             limits: Limits::new(None),
+            team: None,
         }
+    }
+
+    /// What belongs to a thread that is not the first.
+    pub(crate) fn of_thread(team: &Arc<Team>) -> Self {
+        Self {
+            wasi: Wasi::Shared(None),
+            kin: Kin::new(Weak::new(), Arc::default(), Ends::default()),
+            limits: Limits::new(team.tables_limit()),
+            team: Some(Arc::clone(team)),
+        }
+    }
+
+    /// Bytes of memory and tables that it has now.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let shared = self.team.as_ref().map_or(0, |team| team.memory_bytes());
+        self.limits.used() + shared
     }
 }
 
@@ -88,7 +108,8 @@ fn guest(config: Config, streams: &Streams, kin: Kin) -> Result<Guest, String> {
             .map_err(|e| format!("{}: {e:#}", directory.host.display()))?;
     }
     Ok(Guest {
-        wasi: wasi.build_p1(),
+        wasi: Wasi::Own(Box::new(wasi.build_p1())),
+        team: None,
         kin: Kin {
             instance: config.instance,
             directories: config.directories,
@@ -101,7 +122,7 @@ fn guest(config: Config, streams: &Streams, kin: Kin) -> Result<Guest, String> {
     })
 }
 
-fn host_trap(message: String) -> Reason {
+pub(crate) fn host_trap(message: String) -> Reason {
     Reason::Trap {
         kind: TrapKind::Host,
         function: None,
@@ -110,7 +131,7 @@ fn host_trap(message: String) -> Reason {
 }
 
 /// The reason in an error of wasmtime's.
-fn reason(error: &wasmtime::Error, started: bool) -> Reason {
+pub(crate) fn reason(error: &wasmtime::Error, started: bool, program: &Inner) -> Reason {
     if let Some(ProcExit(code)) = error.downcast_ref() {
         return Reason::Normal(*code);
     }
@@ -118,7 +139,7 @@ fn reason(error: &wasmtime::Error, started: bool) -> Reason {
         .downcast_ref::<WasmBacktrace>()
         .map(WasmBacktrace::frames);
     let function = frames.and_then(|f| f.first()).map(|frame| {
-        let number = || format!("function {}", frame.func_index());
+        let number = || format!("function {}", program.number(frame.func_index()));
         frame.func_name().map_or_else(number, str::to_owned)
     });
     let (kind, message) = match error.downcast_ref::<Trap>() {
@@ -132,6 +153,8 @@ fn reason(error: &wasmtime::Error, started: bool) -> Reason {
         Some(Trap::TableOutOfBounds) => (TrapKind::TableOutOfBounds, String::new()),
         Some(Trap::IndirectCallToNull) => (TrapKind::UninitializedElement, String::new()),
         Some(Trap::BadSignature) => (TrapKind::IndirectCallTypeMismatch, String::new()),
+        Some(Trap::HeapMisaligned) => (TrapKind::UnalignedAtomic, String::new()),
+        Some(Trap::AtomicWaitNonSharedMemory) => (TrapKind::ExpectedSharedMemory, String::new()),
         Some(Trap::StackOverflow) => (TrapKind::StackExhausted, String::new()),
         // Imports and types were checked when the program was loaded, so what fails before the first
         // instruction is the allocation of its memory.
@@ -176,7 +199,11 @@ pub(crate) async fn run(
         stdout: share(birth.stdout).or_else(|| sink(config.stdout, pid, false)),
         stderr: share(birth.stderr).or_else(|| sink(config.stderr, pid, true)),
     };
-    let fuel = config.fuel.unwrap_or(u64::MAX);
+    let terms = Terms {
+        fuel: config.fuel,
+        threads: config.threads.unwrap_or(THREADS).min(THREADS_MOST),
+        talks: matches!(config.stdin, Input::Inherit),
+    };
     let kin = Kin {
         program: Some(program.clone()),
         pid: u64::from(pid.generation()) << 32 | u64::from(pid.slot()),
@@ -186,7 +213,7 @@ pub(crate) async fn run(
     let (reason, fuel_used) = match guest(config, &streams, kin) {
         Err(message) => (host_trap(message), 0),
         Ok(guest) => {
-            let (reason, fuel_used, mut kin) = execute(&program, guest, fuel, process).await;
+            let (reason, fuel_used, mut kin) = execute(&program, guest, &terms, process).await;
             kin.retire().await;
             (reason, fuel_used)
         }
@@ -201,22 +228,61 @@ pub(crate) async fn run(
     }
 }
 
+/// Gives a process what its threads share, if its memory is.
+fn team(program: &Program, guest: &mut Guest, terms: &Terms) -> wasmtime::Result<()> {
+    let Code::Sharing(sharing) = &program.0.code else {
+        return Ok(());
+    };
+    let Wasi::Own(wasi) = std::mem::replace(&mut guest.wasi, Wasi::Shared(None)) else {
+        unreachable!("a process begins with descriptors of its own");
+    };
+    let given = Given {
+        wasi: *wasi,
+        talks: terms.talks,
+        memory_limit: guest.kin.memory_limit,
+        limited: terms.fuel.is_some(),
+        threads: terms.threads,
+        host: guest.kin.host.clone(),
+    };
+    let team = Team::new(&program.0, sharing, given)?;
+    guest.limits = Limits::new(team.tables_limit());
+    guest.team = Some(team);
+    Ok(())
+}
+
+/// What a process is granted.
+struct Terms {
+    fuel: Option<u64>,
+    threads: u32,
+    talks: bool,
+}
+
 async fn execute(
     program: &Program,
-    guest: Guest,
-    fuel: u64,
+    mut guest: Guest,
+    terms: &Terms,
     process: &Process,
 ) -> (Reason, u64, Kin) {
     let switch = &process.switch;
-    let pre = &program.0.pre;
+    let fuel = terms.fuel.unwrap_or(u64::MAX);
+    if team(program, &mut guest, terms).is_err() {
+        return (Reason::OutOfMemory, 0, guest.kin);
+    }
+    let team = guest.team.clone();
+    let pre = match (&program.0.code, &team) {
+        (Code::Linked(pre), _) => pre,
+        (Code::Sharing(_), Some(team)) => team.linked(),
+        (Code::Sharing(_), None) => unreachable!("it was made"),
+    };
     let mut store = Store::new(pre.module().engine(), guest);
     store.limiter(|guest| &mut guest.limits);
     store.set_fuel(fuel).expect("the engine counts fuel");
     let seat = Arc::clone(&store.data().kin.seat);
-    let (watched, live) = (switch.clone(), process.live.clone());
+    let (watched, live, over) = (switch.clone(), process.live.clone(), team.clone());
     store.epoch_deadline_callback(move |store| {
         live.look(fuel, store.as_context());
-        Ok(match (watched.is_thrown(), seat.is_shared()) {
+        let over = over.as_ref().is_some_and(|team| team.is_over());
+        Ok(match (watched.is_thrown() || over, seat.is_shared()) {
             (true, _) => UpdateDeadline::Interrupt,
             // Those beside it have their turn.
             (false, true) => UpdateDeadline::Yield(1),
@@ -225,10 +291,16 @@ async fn execute(
     });
     store.set_epoch_deadline(1);
     let live = process.live.clone();
-    store.call_hook(move |store, hook| {
-        live.pass(fuel, store, hook);
-        Ok(())
-    });
+    match &team {
+        None => store.call_hook(move |store, hook| {
+            live.pass(fuel, store, hook);
+            Ok(())
+        }),
+        Some(team) => store.call_hook_async(Hook {
+            wasi: Arc::clone(team.wasi()),
+            live: Some((live, fuel)),
+        }),
+    }
     let mut started = false;
     let work = async {
         let instance = pre.instantiate_async(&mut store).await?;
@@ -236,12 +308,31 @@ async fn execute(
         let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
         start.call_async(&mut store, ()).await
     };
-    let reason = match unless_killed(switch, work).await {
-        None => Reason::Killed,
-        Some(Ok(())) => Reason::Normal(0),
-        Some(Err(error)) => reason(&error, started),
+    // Nothing if another thread has ended the process.
+    let end = match &team {
+        None => unless_killed(switch, work).await.map(Some),
+        Some(team) => unless_killed(switch, team.unless_over(work)).await,
+    };
+    let reason = match end {
+        None => Some(Reason::Killed),
+        Some(None) => None,
+        Some(Some(Ok(()))) => Some(Reason::Normal(0)),
+        Some(Some(Err(error))) => Some(reason(&error, started, &program.0)),
     };
     let left = store.get_fuel().expect("the engine counts fuel");
-    // What it got back from children counts as not used.
-    (reason, fuel.saturating_sub(left), store.into_data().kin)
+    let kin = store.into_data().kin;
+    match (team, reason) {
+        (Some(team), reason) => {
+            if let Some(reason) = reason {
+                team.end(reason);
+            }
+            let (reason, used) = team.retire(fuel, left).await;
+            (reason, used, kin)
+        }
+        // What it got back from children counts as not used.
+        (None, reason) => {
+            let reason = reason.expect("nobody else ends it");
+            (reason, fuel.saturating_sub(left), kin)
+        }
+    }
 }

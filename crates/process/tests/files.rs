@@ -99,3 +99,34 @@ fn without_a_directory_there_are_no_files_and_a_missing_one_is_an_error() {
     let refused = host.spawn(&opening("x", 0, READ), given(&missing));
     assert!(matches!(refused, Err(SpawnError::Directory { path, .. }) if path == missing));
 }
+
+/// Slashes at the end say that it is a directory and no more; `.` is not a name that can be removed.
+#[test]
+fn a_directory_is_removed_with_and_without_slashes_behind_its_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sub = folder.path().join("sub");
+    std::fs::create_dir(&sub).expect("it is writable");
+    std::fs::write(folder.path().join("file"), "").expect("it is writable");
+    let remove = |path: &str, length: usize| {
+        let program = program(&format!(
+            r#"(memory (export "memory") 1) (data (i32.const 65532) "{path}")
+            (func (export "_start")
+              (call $proc_exit (call $path_remove_directory (i32.const 3) (i32.const 65532)
+                (i32.const {length}))))"#
+        ));
+        run(&program, given(folder.path())).reason
+    };
+    const INVAL: u32 = 28;
+    const NOTDIR: u32 = 54;
+    assert_eq!(remove("sub/", 4), Reason::Normal(0));
+    assert!(!sub.exists());
+    std::fs::create_dir(&sub).expect("it is writable");
+    assert_eq!(remove("sub", 3), Reason::Normal(0));
+    assert!(!sub.exists());
+    assert_eq!(remove("file", 4), Reason::Normal(NOTDIR));
+    assert_eq!(remove("./", 2), Reason::Normal(INVAL));
+    assert_eq!(remove("//", 2), Reason::Normal(NOTPERM));
+    // A path that lies partly outside of memory is no path.
+    let outside = remove("sub/", 5);
+    assert!(matches!(outside, Reason::Trap { .. }), "{outside}");
+}

@@ -7,7 +7,7 @@ use everwarp_contract::hostcall::HOSTCALL_ADOPT;
 
 use crate::config::Config;
 use crate::errno::{Errno, Result};
-use crate::process::{Process, Slot};
+use crate::process::{Given, Process, Slot};
 use crate::request::Request;
 use crate::service::Service;
 use crate::sink::lock;
@@ -29,7 +29,12 @@ impl Process {
             ..Config::default()
         };
         let name = format!("{slot}.{generation}");
-        let child = Self::new(slot, generation, &Arc::new(config), streams)?;
+        let given = Given {
+            config: Arc::new(config),
+            number: 0,
+            tag: 0,
+        };
+        let child = Self::new(slot, generation, &given, streams)?;
         Ok(Self {
             stdout: self.stdout.shared(&name),
             stderr: self.stderr.shared(&name),

@@ -65,6 +65,34 @@ pub struct Config {
     pub stderr: Output,
     /// How many descriptors it may have at a time, the three standard streams and the directories included.
     pub handles: u32,
+    /// What each of several processes has of its own, all else being the same. With one configuration for many there
+    /// is less to count when each begins and ends.
+    pub own: Vec<Own>,
+}
+
+/// What one of several processes has of its own; nothing stands for what all have.
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its standard input.
+    pub stdin: Option<Input>,
+}
+
+impl Config {
+    /// The name of the process of that number among them.
+    pub(crate) fn name_of(&self, number: u32) -> &str {
+        let own = self.own.get(number as usize);
+        own.and_then(|own| own.name.as_deref())
+            .unwrap_or(&self.name)
+    }
+
+    /// Its standard input.
+    pub(crate) fn stdin_of(&self, number: u32) -> &Input {
+        let own = self.own.get(number as usize);
+        own.and_then(|own| own.stdin.as_ref())
+            .unwrap_or(&self.stdin)
+    }
 }
 
 impl Default for Config {
@@ -77,6 +105,7 @@ impl Default for Config {
             stdout: Output::default(),
             stderr: Output::default(),
             handles: 1024,
+            own: Vec::new(),
         }
     }
 }

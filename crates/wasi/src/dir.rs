@@ -69,6 +69,15 @@ pub(crate) fn change(
     Ok(of(dir.changed()?, path)?)
 }
 
+/// Removes a directory, also one whose path has slashes at its end, as `rmdir` does: cap-std takes them for a `.` in
+/// the directory, which cannot be removed.
+pub(crate) fn remove(dir: &Dir, path: &str) -> std::io::Result<()> {
+    dir.remove_dir(match path.trim_end_matches('/') {
+        "" => path,
+        name => name,
+    })
+}
+
 pub(crate) fn filestat_get(process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {
     let follow = follows(request.args[1])?;
     let descriptor = process.descriptor(request.word(0)?)?;

@@ -3,6 +3,7 @@
 use std::io;
 
 use everwarp_contract::errno as wasi;
+use everwarp_contract::hostcall::HOSTCALL_LATER;
 use rustix::io::Errno as Host;
 
 /// A WASI error number other than success.
@@ -18,6 +19,8 @@ impl Errno {
 
 #[expect(missing_docs, reason = "the contract documents what each means")]
 impl Errno {
+    // Not one of WASI: the device asks again.
+    pub const LATER: Self = Self(HOSTCALL_LATER);
     pub const ACCES: Self = Self(wasi::ERRNO_ACCES);
     pub const AGAIN: Self = Self(wasi::ERRNO_AGAIN);
     pub const BADF: Self = Self(wasi::ERRNO_BADF);

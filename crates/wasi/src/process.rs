@@ -23,9 +23,28 @@ pub(crate) enum Slot {
     #[default]
     Free,
     /// A process of this generation that has asked for nothing yet. Many never do, but compute, print and end.
-    Given(u32, Arc<Config>),
+    Given(u32, Given),
     /// One that has.
     Open(Arc<Process>),
+}
+
+/// What a process is opened with: a configuration for several, and which of them it is.
+#[derive(Clone)]
+pub(crate) struct Given {
+    pub(crate) config: Arc<Config>,
+    pub(crate) number: u32,
+    /// What who hears of its end knows it by.
+    pub(crate) tag: u64,
+}
+
+impl Given {
+    /// What stands before its lines.
+    pub(crate) fn name(&self, slot: u32, generation: u32) -> Cow<'_, str> {
+        match self.config.name_of(self.number) {
+            "" => format!("{slot}.{generation}").into(),
+            name => name.into(),
+        }
+    }
 }
 
 impl Slot {
@@ -49,8 +68,8 @@ impl Slot {
             return Err(Errno::SRCH);
         }
         *self = match take(self) {
-            Self::Given(_, config) => {
-                let process = Process::new(slot, generation, &config, streams)?;
+            Self::Given(_, given) => {
+                let process = Process::new(slot, generation, &given, streams)?;
                 Self::Open(Arc::new(process))
             }
             other => other,
@@ -62,17 +81,11 @@ impl Slot {
     }
 }
 
-/// What stands before the lines of a process.
-pub(crate) fn name(slot: u32, generation: u32, given: &str) -> Cow<'_, str> {
-    match given.is_empty() {
-        true => format!("{slot}.{generation}").into(),
-        false => given.into(),
-    }
-}
-
 /// What the host keeps of a process.
 pub(crate) struct Process {
     pub(crate) generation: u32,
+    /// What who hears of its end knows it by.
+    pub(crate) tag: u64,
     pub(crate) stdin: ProcessInput,
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
@@ -93,10 +106,10 @@ impl Process {
     pub(crate) fn new(
         slot: u32,
         generation: u32,
-        config: &Arc<Config>,
+        given: &Given,
         streams: &Streams,
     ) -> Result<Self> {
-        let name = name(slot, generation, &config.name);
+        let (config, name) = (&given.config, given.name(slot, generation));
         let mut table = Table::new(config.handles);
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
@@ -113,7 +126,8 @@ impl Process {
         }
         Ok(Self {
             generation,
-            stdin: ProcessInput::new(config.stdin.clone(), &streams.stdin),
+            tag: given.tag,
+            stdin: ProcessInput::new(config.stdin_of(given.number).clone(), &streams.stdin),
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),

@@ -14,7 +14,7 @@ pub struct Request<'a> {
     pub process: u32,
     /// Which of the slot's processes.
     pub generation: u32,
-    /// `HOSTCALL_…`; [`HOSTCALL_WAKE`] does not matter here.
+    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`].
     pub call: u32,
     /// Arguments.
     pub args: [u64; 6],
@@ -28,6 +28,11 @@ impl<'a> Request<'a> {
     /// The call without what says how to answer.
     pub const fn kind(&self) -> u32 {
         self.call & !HOSTCALL_WAKE
+    }
+
+    /// Whether who asks waits to be woken, and holds up nobody meanwhile.
+    pub(crate) const fn wakes(&self) -> bool {
+        self.call & HOSTCALL_WAKE != 0
     }
 
     /// An argument of 32 bits.

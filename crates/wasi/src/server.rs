@@ -20,6 +20,7 @@ use everwarp_contract::hostcall::{
 };
 
 use crate::counters::Counters;
+use crate::endings::Endings;
 use crate::request::{DATA_BYTES, Reply, Request};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
 use crate::service::{Events, Served, Service, Woken};
@@ -86,6 +87,8 @@ struct Hands {
     reply: Reply,
     /// Who is to be woken, as soon as the thread has nothing else to do or there are many.
     woken: Vec<Woken>,
+    /// The same of who has ended.
+    endings: Endings,
 }
 
 type Job = (Ticket, Head);
@@ -93,6 +96,9 @@ type Job = (Ticket, Head);
 /// Requests that a thread serves before it wakes anybody or hands anything on. A wake is a task for the GPU, and
 /// many together cost less.
 const BATCH: usize = 128;
+/// Batches that a worker serves before others hear of the ends among them, and that the poller takes before every
+/// worker gets what it has taken for it.
+const BATCHES_MOST: usize = 8;
 
 impl Hands {
     fn new(service: &Arc<Service>, answers: &Arc<Answers>) -> Self {
@@ -102,6 +108,7 @@ impl Hands {
             payload: Vec::with_capacity(DATA_BYTES),
             reply: Reply::default(),
             woken: Vec::with_capacity(BATCH),
+            endings: Endings::default(),
         }
     }
 
@@ -119,21 +126,18 @@ impl Hands {
             payload: &self.payload,
             room,
         };
-        match self.service.serve(&request, &mut self.reply) {
+        let endings = &mut self.endings;
+        match self.service.serve(&request, &mut self.reply, endings) {
             Served::Answered => self.answer(ticket, &head),
-            Served::Ended(exit) => {
-                self.answer(ticket, &head);
-                self.service
-                    .tell_of_end(head.process, head.generation, exit);
-            }
             Served::Waits(wait) => {
                 let answers = Arc::clone(&self.answers);
+                let slot = ticket.slot();
                 let later = move |reply: &Reply| {
                     if let Some(woken) = answers.answer(ticket, &head, reply) {
                         answers.events.wake(&[woken]);
                     }
                 };
-                self.service.later(wait, Box::new(later));
+                self.service.later(wait.of_slot(slot), Box::new(later));
             }
         }
     }
@@ -163,7 +167,7 @@ impl Hands {
         self.woken.extend(woken);
     }
 
-    /// Serves them, and wakes who is to be woken.
+    /// Serves them, and wakes who is to be woken. Of ends others hear later.
     fn serve_all(&mut self, mut jobs: Vec<Job>) {
         let last = jobs.pop();
         if !jobs.is_empty() {
@@ -174,6 +178,21 @@ impl Hands {
         }
         last.into_iter().for_each(|job| self.serve(job));
         self.wake();
+    }
+
+    /// Serves what comes until nothing more does, or as long as those that have ended can wait for it.
+    fn serve_from(&mut self, jobs: &mpsc::Receiver<Vec<Job>>) {
+        while let Ok(first) = jobs.recv() {
+            self.serve_all(first);
+            for more in jobs.try_iter().take(BATCHES_MOST) {
+                self.serve_all(more);
+            }
+            self.tell_of_ends();
+        }
+    }
+
+    fn tell_of_ends(&mut self) {
+        self.service.tell_of_ends(&mut self.endings);
     }
 
     fn wake(&mut self) {
@@ -205,6 +224,21 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
+impl Worker {
+    /// Gives the worker what has been taken for it.
+    fn hand_on(&mut self, hands: &mut Hands) {
+        if self.next.is_empty() {
+            return;
+        }
+        let jobs = std::mem::replace(&mut self.next, Vec::with_capacity(BATCH));
+        if let Err(mpsc::SendError(jobs)) = self.jobs.send(jobs) {
+            // The worker is gone, which only a panic explains. Its processes are served here.
+            hands.serve_all(jobs);
+            hands.tell_of_ends();
+        }
+    }
+}
+
 struct Poller {
     submissions: Submissions,
     hands: Hands,
@@ -224,8 +258,12 @@ impl Poller {
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
                 taken += 1;
-                if taken.is_multiple_of(BATCH) {
+                if taken.is_multiple_of(BATCH * BATCHES_MOST) {
+                    // Nobody waits longer because the queue is never empty.
                     self.hand_on();
+                } else if taken.is_multiple_of(BATCH) {
+                    self.hands.wake();
+                    self.hands.tell_of_ends();
                 }
                 continue;
             }
@@ -266,21 +304,19 @@ impl Poller {
         if may_be_cached(head.call) && self.submissions.is_empty() {
             job = job.and_then(|job| self.hands.read_now(job));
         }
-        self.workers[worker].next.extend(job);
+        let worker = &mut self.workers[worker];
+        worker.next.extend(job);
+        if worker.next.len() >= BATCH {
+            worker.hand_on(&mut self.hands);
+        }
     }
 
     /// Gives everybody what has been taken for them.
     fn hand_on(&mut self) {
         self.hands.wake();
+        self.hands.tell_of_ends();
         for worker in &mut self.workers {
-            if worker.next.is_empty() {
-                continue;
-            }
-            let jobs = std::mem::take(&mut worker.next);
-            if let Err(mpsc::SendError(jobs)) = worker.jobs.send(jobs) {
-                // The worker is gone, which only a panic explains. Its processes are served here.
-                self.hands.serve_all(jobs);
-            }
+            worker.hand_on(&mut self.hands);
         }
     }
 }
@@ -301,7 +337,7 @@ impl Server {
             let mut hands = Hands::new(service, &answers);
             let (sender, jobs) = mpsc::channel::<Vec<Job>>();
             let thread = thread::Builder::new().name(format!("everwarp-wasi-{index}"));
-            let serve = move || jobs.into_iter().for_each(|jobs| hands.serve_all(jobs));
+            let serve = move || hands.serve_from(&jobs);
             workers.push(Worker {
                 jobs: sender,
                 next: Vec::new(),

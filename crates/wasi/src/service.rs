@@ -12,13 +12,14 @@ use everwarp_contract::hostcall as call;
 
 use crate::config::Config;
 use crate::counters::{CALLS, Counters, Counts};
+use crate::endings::Endings;
 use crate::errno::{Errno, Result};
 use crate::exit::{Exit, Reason};
 use crate::openings::{Openings, Waiting};
 use crate::poll::Poll;
-use crate::process::{Process, STREAMS, Slot, name};
+use crate::process::{Given, Process, STREAMS, Slot};
 use crate::request::{DATA_BYTES, Reply, Request};
-use crate::sink::{Deferred, Sink, lock};
+use crate::sink::{Deferred, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
 use crate::{dir, file, readdir};
@@ -42,14 +43,28 @@ pub struct Woken {
 pub trait Events: Send + Sync {
     /// Requests that asked for it have been answered.
     fn wake(&self, woken: &[Woken]);
-    /// A process has said how it ended. Its descriptors are closed and its slot may be opened again.
-    fn exited(&self, process: u32, generation: u32, exit: Exit);
+    /// Processes have said how they ended. Their descriptors are closed and their slots may be opened again. Whoever is
+    /// told takes them out of the list.
+    fn exited(&self, ended: &mut Vec<Ended>);
+}
+
+/// A process that has said how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The process's slot in the process table.
+    pub process: u32,
+    /// Which of the slot's processes.
+    pub generation: u32,
+    /// What it was opened with; 0 for one that another process has spawned.
+    pub tag: u64,
+    /// How it ended.
+    pub exit: Exit,
 }
 
 /// For whoever needs to be told nothing.
 impl Events for () {
     fn wake(&self, _: &[Woken]) {}
-    fn exited(&self, _: u32, _: u32, _: Exit) {}
+    fn exited(&self, _: &mut Vec<Ended>) {}
 }
 
 /// A process that could not be opened.
@@ -87,8 +102,6 @@ pub(crate) enum Served {
     Answered,
     /// There is no answer yet.
     Waits(Wait),
-    /// The reply is the answer, and whoever hears of ends is to be told.
-    Ended(Exit),
 }
 
 /// The host's side of processes that run elsewhere.
@@ -163,7 +176,22 @@ impl Service {
         generation: u32,
         config: impl Into<Arc<Config>>,
     ) -> std::result::Result<(), OpenError> {
-        let config = config.into();
+        self.open_as(process, generation, config.into(), 0, 0)
+    }
+
+    /// Opens process `generation` of slot `process` as number `number` of those that share a configuration
+    /// ([`Config::own`]). Who hears of its end is told the tag.
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub fn open_as(
+        &self,
+        process: u32,
+        generation: u32,
+        config: Arc<Config>,
+        number: u32,
+        tag: u64,
+    ) -> std::result::Result<(), OpenError> {
         let slots = self.slots.len();
         let slot = self.slots.get(process as usize);
         let slot = slot.ok_or(OpenError::NoSuchSlot {
@@ -184,7 +212,14 @@ impl Service {
                 generation,
             });
         }
-        *slot = Slot::Given(generation, config);
+        *slot = Slot::Given(
+            generation,
+            Given {
+                config,
+                number,
+                tag,
+            },
+        );
         Ok(())
     }
 
@@ -193,28 +228,36 @@ impl Service {
     /// Requests of its that wait are answered with `ECANCELED`, and those that have not been served yet with
     /// `ESRCH`: where output that is on its way matters, have the device send an `EXIT` behind it instead.
     pub fn close(&self, process: u32, generation: u32, reason: Reason) -> Option<Exit> {
-        let exit = self.end(process, generation, reason, b"");
+        let ended = self.end((process, generation), reason, b"", &mut Endings::default());
         self.serve_openings();
-        exit
+        ended.map(|ended| ended.exit)
     }
 
     /// Ends a process behind the last of its standard output. If that is not taken, nobody is left to be told.
-    fn end(&self, process: u32, generation: u32, reason: Reason, last: &[u8]) -> Option<Exit> {
+    fn end(
+        &self,
+        (process, generation): (u32, u32),
+        reason: Reason,
+        last: &[u8],
+        endings: &mut Endings,
+    ) -> Option<Ended> {
+        let ended = |tag, stdout, stderr| Ended {
+            process,
+            generation,
+            tag,
+            exit: Exit {
+                reason,
+                fuel_left: 0,
+                stdout,
+                stderr,
+            },
+        };
         let there = match self.take(process, generation)? {
             Slot::Free => return None,
-            Slot::Given(_, config) => {
-                let name = name(process, generation, &config.name);
-                let stdout = Sink::stdout(config.stdout, &name, &self.streams);
-                let stderr = Sink::stderr(config.stderr, &name, &self.streams);
-                if !last.is_empty() {
-                    let _ = stdout.write(last);
-                }
-                return Some(Exit {
-                    reason,
-                    fuel_left: 0,
-                    stdout: stdout.finish(),
-                    stderr: stderr.finish(),
-                });
+            Slot::Given(_, given) => {
+                let names = (process, generation);
+                let [stdout, stderr] = endings.last_words(names, &given, last, &self.streams);
+                return Some(ended(given.tag, stdout, stderr));
             }
             Slot::Open(there) => there,
         };
@@ -228,12 +271,7 @@ impl Service {
         let table = std::mem::replace(&mut *lock(&there.table), crate::table::Table::new(0));
         drop(table);
         self.call_off_openings_of(&there);
-        Some(Exit {
-            reason,
-            fuel_left: 0,
-            stdout,
-            stderr,
-        })
+        Some(ended(there.tag, stdout, stderr))
     }
 
     /// Answers what a process waits for with `ECANCELED`, now and from now on; it stays open. For one that is
@@ -310,23 +348,22 @@ impl Service {
     /// end others have heard when this returns.
     #[must_use = "a request that must wait has not been answered"]
     pub fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Wait> {
-        match self.serve(request, reply) {
+        let mut endings = Endings::default();
+        let served = self.serve(request, reply, &mut endings);
+        self.tell_of_ends(&mut endings);
+        match served {
             Served::Answered => None,
             Served::Waits(wait) => Some(wait),
-            Served::Ended(exit) => {
-                self.tell_of_end(request.process, request.generation, exit);
-                None
-            }
         }
     }
 
-    /// Says that a process has ended.
-    pub(crate) fn tell_of_end(&self, process: u32, generation: u32, exit: Exit) {
-        self.events.exited(process, generation, exit);
-    }
-
-    /// Serves a request and tells nobody of an end.
-    pub(crate) fn serve(&self, request: &Request<'_>, reply: &mut Reply) -> Served {
+    /// Serves a request; an end is noted there, and told to nobody.
+    pub(crate) fn serve(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+        endings: &mut Endings,
+    ) -> Served {
         reply.clear();
         if matches!(
             request.kind(),
@@ -344,7 +381,8 @@ impl Service {
             self.process(request.process, request.generation).map(Some)
         };
         let result = match known {
-            Ok(process) => self.serve_known(process, request, reply),
+            Ok(Some(process)) => self.serve_known(process, request, reply),
+            Ok(None) => self.serve_exit(request, endings),
             Err(errno) => {
                 Counters::add(&self.counters.refused, 1);
                 Err(errno)
@@ -407,7 +445,7 @@ impl Service {
 
     fn serve_known(
         &self,
-        process: Option<Arc<Process>>,
+        process: Arc<Process>,
         request: &Request<'_>,
         reply: &mut Reply,
     ) -> Result<Served> {
@@ -416,9 +454,6 @@ impl Service {
             Counters::add(counter, 1);
         }
         Counters::add(&self.counters.bytes_in, request.payload.len());
-        let Some(process) = process else {
-            return self.serve_exit(request);
-        };
         match kind {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
@@ -436,21 +471,26 @@ impl Service {
             }
             call::HOSTCALL_PATH_OPEN => match self.openings.take(&process.held)? {
                 Some(permit) => dir::open(&process, request, reply, permit)?,
-                None => return Ok(Served::Waits(Wait::open(process, request))),
+                None if request.wakes() => {
+                    return Ok(Served::Waits(Wait::open(process, request)));
+                }
+                None => return Err(Errno::LATER),
             },
+            call::HOSTCALL_CALL_OFF => self.waits.call_off(&process, request.word(0)?),
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
     }
 
-    fn serve_exit(&self, request: &Request<'_>) -> Result<Served> {
+    fn serve_exit(&self, request: &Request<'_>, endings: &mut Endings) -> Result<Served> {
+        endings.count(request.payload);
         let reason = Reason::of(request)?;
         let (process, generation) = (request.process, request.generation);
-        let exit = self.end(process, generation, reason, request.payload);
-        Ok(Served::Ended(Exit {
-            fuel_left: request.args[5],
-            ..exit.ok_or(Errno::SRCH)?
-        }))
+        let ended = self.end((process, generation), reason, request.payload, endings);
+        let mut ended = ended.ok_or(Errno::SRCH)?;
+        ended.exit.fuel_left = request.args[5];
+        endings.ended.push(ended);
+        Ok(Served::Answered)
     }
 
     fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {
@@ -497,9 +537,7 @@ impl Service {
             call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
             call::HOSTCALL_PATH_LINK => dir::link(process, request),
             call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
-            call::HOSTCALL_PATH_REMOVE_DIRECTORY => {
-                dir::change(process, request, |dir, path| dir.remove_dir(path))
-            }
+            call::HOSTCALL_PATH_REMOVE_DIRECTORY => dir::change(process, request, dir::remove),
             call::HOSTCALL_PATH_RENAME => dir::rename(process, request),
             call::HOSTCALL_PATH_SYMLINK => dir::symlink(process, request),
             call::HOSTCALL_PATH_UNLINK_FILE => {

@@ -79,7 +79,7 @@ impl HostOutput {
         Deferred(self)
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = lock(&self.state);
         if let Some(e) = state.failed.take() {
             return Err(e);
@@ -93,7 +93,7 @@ impl HostOutput {
     }
 
     /// Writes whole lines, perhaps a little later.
-    fn write_lines(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_lines(&self, bytes: &[u8]) -> io::Result<()> {
         if self.deferring.load(SeqCst) == 0 {
             return self.write(bytes);
         }

@@ -19,6 +19,8 @@ use crate::sink::lock;
 pub struct Wait {
     process: Arc<Process>,
     until: Until,
+    /// The slot of the request, where somebody may call it off by that.
+    slot: Option<u32>,
 }
 
 enum Until {
@@ -32,18 +34,31 @@ enum Until {
 
 impl Wait {
     pub(crate) fn input(process: Arc<Process>, limit: usize) -> Self {
-        let until = Until::Input { limit };
-        Self { process, until }
+        Self::until(process, Until::Input { limit })
     }
 
     pub(crate) fn poll(process: Arc<Process>, poll: Poll) -> Self {
-        let until = Until::Poll(poll);
-        Self { process, until }
+        Self::until(process, Until::Poll(poll))
     }
 
     pub(crate) fn open(process: Arc<Process>, request: &Request<'_>) -> Self {
-        let until = Until::Open(Saved::new(request));
-        Self { process, until }
+        Self::until(process, Until::Open(Saved::new(request)))
+    }
+
+    fn until(process: Arc<Process>, until: Until) -> Self {
+        Self {
+            process,
+            until,
+            slot: None,
+        }
+    }
+
+    /// The same, for a request that came with this slot.
+    pub(crate) fn of_slot(self, slot: u32) -> Self {
+        Self {
+            slot: Some(slot),
+            ..self
+        }
     }
 
     /// The request, if it waits for room to open something.
@@ -111,6 +126,8 @@ struct State {
     input: bool,
     /// A process with requests here has ended.
     ended: bool,
+    /// Requests that their process has called off.
+    called_off: Vec<u64>,
     /// How many ask for everything that waits to be called off.
     cancels: usize,
     /// The thread is answering requests that it has taken out.
@@ -156,6 +173,11 @@ impl State {
         if take(&mut self.input) {
             ids.extend(self.inputs.iter());
         }
+        for id in take(&mut self.called_off) {
+            let mut reply = Reply::default();
+            reply.set(Err(Errno::CANCELED));
+            due.extend(self.remove(id).map(|later| (later, reply)));
+        }
         for id in ids {
             let mut reply = Reply::default();
             let finished = self
@@ -200,6 +222,18 @@ impl Waits {
     pub(crate) fn ended(&self, process: &Process) {
         if process.waits.load(SeqCst) > 0 {
             lock(&self.state).ended = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Calls off what a process waits for with a slot, if it does.
+    pub(crate) fn call_off(&self, process: &Arc<Process>, slot: u32) {
+        let mut state = lock(&self.state);
+        let is_it = |wait: &Wait| Arc::ptr_eq(&wait.process, process) && wait.slot == Some(slot);
+        let mut entries = state.entries.iter();
+        let found = entries.find(|(_, entry)| is_it(&entry.0));
+        if let Some(id) = found.map(|(id, _)| *id) {
+            state.called_off.push(id);
             self.changed.notify_one();
         }
     }

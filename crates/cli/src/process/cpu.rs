@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everwarp_process::{Config, Directory, Host, Input, Program, Reason};
+use everwarp_process::{Config, Directory, Host, Input, Pid, Program, Reason};
 
-use super::{Ended, Plan, Ran};
+use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
 
 fn config(plan: &Plan<'_>, number: u32) -> Config {
@@ -28,29 +28,29 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
         stderr,
         fuel: options.fuel,
         memory_limit: options.memory,
+        threads: Some(options.threads),
         ends: Vec::new(),
         instance: number,
     }
 }
 
 fn ended(reason: &Reason, fuel_used: u64) -> Ended {
-    Ended {
-        key: match reason {
-            Reason::Normal(code) => format!("exit code {code}"),
-            Reason::Trap { kind, .. } => format!("trap: {kind}"),
-            other => other.word().to_owned(),
-        },
-        code: match reason {
-            Reason::Normal(code) => Some(*code),
-            _ => None,
-        },
+    let words = |key| How::Words {
+        key,
         reason: reason.to_string(),
+    };
+    Ended {
+        how: match reason {
+            Reason::Normal(code) => How::Code(*code),
+            Reason::Trap { kind, .. } => words(format!("trap: {kind}")),
+            other => words(other.word().to_owned()),
+        },
         fuel_used,
     }
 }
 
 /// Runs all of them; `each` hears of every end, in the order of beginning.
-pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
+pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<Ran, CliError> {
     let options = &plan.args.process;
     for (option, given) in [
         ("--stack", options.stack.is_some()),
@@ -87,7 +87,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
             break;
         }
         let pid = host.spawn(&program, config(plan, number))?;
-        plan.job.name(&[pid], number);
+        plan.job.name(&[pid]);
         pids.push(pid);
     }
     if plan.job.signal().is_some() {
@@ -96,7 +96,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     }
     for pid in pids {
         let exit = host.wait(pid).expect("nobody else waits for it");
-        each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
+        each(pid, ended(&exit.reason, exit.fuel_used));
     }
     plan.job.is_over();
     Ok(Ran {

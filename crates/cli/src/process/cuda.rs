@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::{Device, Select};
-use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings};
+use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Pid, Reason, Streams, Writer};
 
-use super::{Ended, Plan, Ran};
+use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
 
-/// More processes at once than an H200 has lanes gain nothing.
-const PLACES_MOST: u32 = 1 << 16;
-
-/// Processes that are spawned together.
-const PART: usize = 1 << 13;
+/// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
+/// before a lane is, and the host need not hear of an end before it can say what begins.
+const PLACES_MOST: u32 = 1 << 17;
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
@@ -36,21 +34,35 @@ fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
 
 fn ended(reason: &Reason, fuel_used: u64) -> Ended {
     Ended {
-        key: match reason {
-            Reason::Trap { trap, .. } => format!("trap: {trap}"),
-            other => other.to_string(),
+        how: match reason {
+            Reason::Normal(code) => How::Code(*code),
+            Reason::Trap { trap, .. } => How::Words {
+                key: format!("trap: {trap}"),
+                reason: reason.to_string(),
+            },
+            other => How::Words {
+                key: other.to_string(),
+                reason: other.to_string(),
+            },
         },
-        code: match reason {
-            Reason::Normal(code) => Some(*code),
-            _ => None,
-        },
-        reason: reason.to_string(),
         fuel_used,
     }
 }
 
+/// Writes what a process is given.
+fn give(plan: &Plan<'_>, number: u32, writer: &mut Writer<'_>) {
+    let options = &plan.args.process;
+    let number_text = number.to_string();
+    writer.arg(&[&plan.args.program]);
+    options.each_arg(&number_text, |parts| writer.arg(parts));
+    options.each_variable(&number_text, |name, parts| writer.variable(name, parts));
+    if let Some(line) = plan.line(number) {
+        writer.stdin(line);
+    }
+}
+
 /// Runs all of them; `each` hears of every end, in the order of beginning.
-pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<Ran, CliError> {
+pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<Ran, CliError> {
     if plan.args.size.is_some() {
         return Err(CliError::NotOnEngine {
             option: "--size",
@@ -67,6 +79,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     let host = HostConfig {
         memory: options.memory,
         interleaved: options.interleave,
+        threads: options.threads,
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
@@ -86,26 +99,16 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&str, Ended)) -> Result<
     plan.job.begins(host.clone());
     let load = begin.elapsed();
     let begin = Instant::now();
-    let strings = |number| Strings {
-        args: plan.arguments(number),
-        env: options.env(number),
-        stdin: plan.line(number),
-    };
-    // In parts: the first ones run while the arguments of the next are gathered.
-    let mut pids = Vec::with_capacity(plan.instances as usize);
-    for begin in (0..plan.instances).step_by(PART) {
-        let part = begin..plan.instances.min(begin.saturating_add(PART as u32));
-        pids.extend(host.spawn_each(0, &config, part.map(strings))?);
-    }
-    plan.job.name(&pids, 0);
+    let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
+    let pids = host.spawn_all(0, &config, plan.instances, write)?;
+    plan.job.name(&pids);
     if plan.job.signal().is_some() {
         // It may have come before they did.
         host.kill_all()?;
     }
-    for pid in pids {
-        let exit = host.wait(pid)?.expect("nobody else waits for it");
-        each(&pid.to_string(), ended(&exit.reason, exit.fuel_used));
-    }
+    host.wait_each(&pids, |pid, exit| {
+        each(pid, ended(&exit.reason, exit.fuel_used));
+    })?;
     plan.job.is_over();
     Ok(Ran {
         engine: "cuda",

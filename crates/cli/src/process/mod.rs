@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
-use everwarp_process::{Bytes, Input, Output};
+use everwarp_process::{Bytes, Input, Output, Pid};
 use serde::Serialize;
 
 use job::Job;
@@ -110,13 +110,36 @@ impl Plan<'_> {
 
 /// How a process ended.
 struct Ended {
-    /// The kind of end, for counting.
-    key: String,
-    /// Its code, if it ended by itself.
-    code: Option<u32>,
-    /// The end in words.
-    reason: String,
+    how: How,
     fuel_used: u64,
+}
+
+/// Why a process ended.
+enum How {
+    /// By itself, with this code. Most do, so that no words are made for each.
+    Code(u32),
+    /// Otherwise: the kind of end, for counting, and the end in words.
+    Words { key: String, reason: String },
+}
+
+impl How {
+    fn code(&self) -> Option<u32> {
+        match self {
+            Self::Code(code) => Some(*code),
+            Self::Words { .. } => None,
+        }
+    }
+
+    fn reason(self) -> String {
+        match self {
+            Self::Code(code) => exit_code(code),
+            Self::Words { reason, .. } => reason,
+        }
+    }
+}
+
+fn exit_code(code: u32) -> String {
+    format!("exit code {code}")
 }
 
 /// How all of them ran.
@@ -195,17 +218,21 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         ..Report::default()
     };
     let (mut first, mut code) = (None, Some(0));
-    let mut each = |pid: &str, ended: Ended| {
+    let mut codes = BTreeMap::<u32, u32>::new();
+    let mut each = |pid: Pid, ended: Ended| {
         report.fuel_used = report.fuel_used.saturating_add(ended.fuel_used);
-        *report.reasons.entry(ended.key).or_default() += 1;
-        if ended.code == Some(0) {
+        match &ended.how {
+            How::Code(code) => *codes.entry(*code).or_default() += 1,
+            How::Words { key, .. } => *report.reasons.entry(key.clone()).or_default() += 1,
+        }
+        if ended.how.code() == Some(0) {
             report.succeeded += 1;
             return;
         }
         report.failed += 1;
         if first.is_none() {
-            code = ended.code;
-            let (pid, reason) = (pid.to_owned(), ended.reason);
+            code = ended.how.code();
+            let (pid, reason) = (pid.to_string(), ended.how.reason());
             first = Some(CliError::Process { pid, reason });
         }
     };
@@ -214,6 +241,8 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         false => cpu::run(&plan, &mut each),
     }?;
     drop(server);
+    let codes = codes.into_iter().map(|(code, n)| (exit_code(code), n));
+    report.reasons.extend(codes);
     let signal = plan.job.signal();
     report.engine = ran.engine;
     report.not_begun = signal.map(|_| instances - report.succeeded - report.failed);

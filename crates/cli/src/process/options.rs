@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use everwarp_interface::threads::{THREADS, THREADS_MOST};
+
 use crate::error::CliError;
 
 /// The options that only modules take.
@@ -21,6 +23,11 @@ pub(crate) struct Options {
     /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) memory: Option<u64>,
+    /// How many threads each may have at a time beside its first, if the module begins any (at most 1,024). With none
+    /// left, the module is told so.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = THREADS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MOST)))]
+    pub(super) threads: u32,
     /// How much stack each thread of a GPU has, which decides how deep calls may nest. It is reserved for every
     /// thread that the GPU can hold.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
@@ -75,6 +82,34 @@ impl Options {
             .collect()
     }
 
+    /// Hands over each argument without the program's name, in parts, for a process whose number in digits is this.
+    /// For many processes that takes less than to make texts of their own for each.
+    pub(super) fn each_arg(&self, digits: &str, mut each: impl FnMut(&[&str])) {
+        self.args
+            .iter()
+            .for_each(|arg| each(&self.parts(arg, digits)));
+    }
+
+    /// The same with each variable's name and value.
+    pub(super) fn each_variable(&self, digits: &str, mut each: impl FnMut(&str, &[&str])) {
+        for (name, value) in &self.env {
+            each(name, &self.parts(value, digits));
+        }
+    }
+
+    fn parts<'t>(&self, text: &'t str, digits: &'t str) -> Vec<&'t str> {
+        let mut parts = Vec::with_capacity(3);
+        let mut rest = text;
+        while self.instances.is_some()
+            && let Some((before, behind)) = rest.split_once(NUMBER)
+        {
+            parts.extend([before, digits]);
+            rest = behind;
+        }
+        parts.push(rest);
+        parts
+    }
+
     /// Whether the options go together.
     pub(super) fn check(&self) -> Result<(), CliError> {
         let variables = self.env.iter().map(|(name, _)| name.as_str());
@@ -99,6 +134,7 @@ impl Options {
             ("--instances", self.instances.is_some()),
             ("--fuel", self.fuel.is_some()),
             ("--memory", self.memory.is_some()),
+            ("--threads", self.threads != THREADS),
             ("--stack", self.stack.is_some()),
             ("--interleave", self.interleave),
             ("--dir", !self.dir.is_empty()),

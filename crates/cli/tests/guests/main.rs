@@ -1,5 +1,6 @@
 //! The example guests, run and compiled by the command from end to end.
 
+mod c;
 mod channels;
 mod forth;
 mod given;
@@ -23,9 +24,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests")
 }
 
-/// The built module of a guest.
+/// The built module of a guest; `c/` stands before the names of those in C.
 fn module(guest: &str) -> PathBuf {
-    folder().join("built").join(format!("{guest}.wasm"))
+    let (folder, guest) = match guest.strip_prefix("c/") {
+        Some(guest) => (folder().join("c"), guest),
+        None => (folder(), guest),
+    };
+    folder.join("built").join(format!("{guest}.wasm"))
 }
 
 /// A page and a small table: what most guests need at most.

@@ -25,25 +25,31 @@ fn sources(top: &Path, inner: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn the_modules_are_built_from_the_sources_that_are_there() {
-    let top = folder();
+/// The sources that the modules of a folder were built from, which must not have changed since.
+pub(crate) fn listed(top: &Path) -> BTreeSet<String> {
     let list = std::fs::read_to_string(top.join("built/SOURCES")).expect("the list is there");
-    let mut listed = BTreeSet::new();
-    for line in list.lines() {
+    let check = |line: &str| {
         let (hash, name) = line.split_once("  ").expect("a hash and a name");
         let bytes = std::fs::read(top.join(name)).expect("a listed source is there");
         let now: String = Sha256::digest(bytes)
             .iter()
             .map(|b| format!("{b:02x}"))
             .collect();
-        assert_eq!(now, hash, "guests/{name} has changed: run guests/build");
-        listed.insert(name.to_owned());
-    }
+        let build = top.join("build");
+        assert_eq!(now, hash, "{name} has changed: run {}", build.display());
+        name.to_owned()
+    };
+    list.lines().map(check).collect()
+}
+
+#[test]
+fn the_modules_are_built_from_the_sources_that_are_there() {
+    let top = folder();
     let mut found = BTreeSet::new();
     sources(&top, Path::new(""), &mut found);
     assert_eq!(
-        listed, found,
+        listed(&top),
+        found,
         "a source was added or removed: run guests/build"
     );
 }

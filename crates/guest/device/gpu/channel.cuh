@@ -22,22 +22,9 @@ using process::kin;
 using process::wake;
 constexpr u32 NOBODY = 0;
 
-// One lane: runs `f` holding the lock. Lanes of one warp may want the same: so each tries and goes round, and the
-// one that has it does not wait for the others anywhere.
 template <class F>
 __device__ __forceinline__ void locked(DevChannel& c, F f) {
-  u32 wait = 32;
-  for (bool done = false; !done;) {
-    // Acquire, and release below: what is behind the lock moves between multiprocessors with it.
-    if (ew::compare_exchange(&c.lock, 0, 1, ew::acquire, ew::gpu) == 0) {
-      f();
-      ew::store(&c.lock, 0, ew::release, ew::gpu);
-      done = true;
-    } else {
-      __nanosleep(wait);
-      wait = min(2 * wait, 1024u);
-    }
-  }
+  process::locked(&c.lock, f);
 }
 
 // Under the lock: puts a process at the end of a side's list.

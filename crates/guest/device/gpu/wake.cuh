@@ -1,6 +1,24 @@
-// How a process goes on that another one has woken, on the GPU alone.
+// How a process goes on that another one has woken, on the GPU alone; and locks between processes.
 
 namespace process {
+
+// One lane: runs `f` holding a lock. Lanes of one warp may want the same: so each tries and goes round, and the
+// one that has it does not wait for the others anywhere.
+template <class F>
+__device__ __forceinline__ void locked(u32* lock, F f) {
+  u32 wait = 32;
+  for (bool done = false; !done;) {
+    // Acquire, and release below: what is behind the lock moves between multiprocessors with it.
+    if (ew::compare_exchange(lock, 0, 1, ew::acquire, ew::gpu) == 0) {
+      f();
+      ew::store(lock, 0, ew::release, ew::gpu);
+      done = true;
+    } else {
+      __nanosleep(wait);
+      wait = min(2 * wait, 1024u);
+    }
+  }
+}
 
 // One lane, from the middle of its task: gives the engine a task, which another warp may begin before this one's
 // ends. What a task spawns stays with its warp until the whole batch has ended, and some process of the batch may

@@ -29,7 +29,7 @@ __device__ __forceinline__ i64 unless_killed(DevInstance* i, i64 fuel, u32 kille
   return -1;
 }
 __device__ __noinline__ i64 unless_killed(DevInstance* i, i64 fuel) {
-  return unless_killed(i, fuel, ew::load(&i->kill, ew::relaxed, ew::sys));
+  return unless_killed(i, fuel, team::killed(i));
 }
 // After a call of the host: who waited for it on the spot has asked meanwhile.
 __device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {

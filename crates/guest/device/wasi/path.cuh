@@ -17,10 +17,13 @@ __device__ __noinline__ u32 check_paths(DevInstance* i, Path a, Path b) {
   return e;
 }
 
-__device__ __forceinline__ void post_paths(const Call& c, u32 call, Path a, Path b) {
+__device__ __forceinline__ void add_paths(const Call& c, Path a, Path b) {
   const Memory m(c.i);
   c.payload(m.from(a.at), a.length);
   c.payload(m.from(b.at), b.length);
+}
+__device__ __forceinline__ void post_paths(const Call& c, u32 call, Path a, Path b) {
+  add_paths(c, a, b);
   c.post(call);
 }
 
@@ -82,7 +85,22 @@ WASI(path_readlink, u32 fd, u32 at, u32 length, u32 to, u32 to_length, u32 used)
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(used, c.reply(to, to_length)));
 }
 WASI(path_open, u32 fd, u32 lookup, u32 at, u32 length, u32 oflags, u64 base, u64 inheriting, u32 fdflags, u32 to) {
-  PATHS(HOSTCALL_PATH_OPEN, ONE(at, length), NONE_MORE, fd, lookup, oflags, fdflags, base, inheriting);
+  const wasi::Call c(i);
+  if (const u32 e = wasi::check_paths(i, ONE(at, length), NONE_MORE); e != wasi::OK) return {fuel, e, 0};
+  while (true) {
+    if (c.fresh(length)) {
+      c.args(fd, lookup, oflags, fdflags, base, inheriting);
+      wasi::add_paths(c, ONE(at, length), NONE_MORE);
+      // Whoever has to wait until others close something must not keep a lane, which they may need for it.
+      if (c.p->progress == 0) c.post(HOSTCALL_PATH_OPEN);
+      else c.post_long(HOSTCALL_PATH_OPEN);
+    }
+    if (!c.answered()) PARK;
+    if (c.error() != HOSTCALL_LATER) break;
+    c.close();
+    c.p->progress = 1;
+  }
+  c.p->progress = 0;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(to, (u32)c.value(0)));
 }

@@ -59,7 +59,7 @@ struct Input {
   __device__ __forceinline__ explicit Input(const DevProcess* p) {
     u32* head = (u32*)p->strings;
     taken = &head[6];
-    bytes = p->strings + __ldcg(&head[4]) + __ldcg(taken);
+    bytes = p->strings + ((u64)__ldcg(&head[7]) << 32 | __ldcg(&head[4])) + __ldcg(taken);
     left = __ldcg(&head[5]) - __ldcg(taken);
   }
   __device__ __forceinline__ void take(u32 n) const { *taken = __ldcg(taken) + n; }

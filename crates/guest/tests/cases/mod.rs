@@ -5,6 +5,7 @@ mod ends;
 mod load;
 mod many;
 mod streams;
+mod threads;
 
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ modules!(
     "pieces",
     "echo",
     "family",
-    "forge"
+    "forge",
+    "threads"
 );
 
 /// Guests, which come behind them.
@@ -82,6 +84,17 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("children", channels::children),
     ("bombs", channels::bombs),
     ("guests", channels::guests),
+    ("threads_locks", threads::locks),
+    ("threads_notifications", threads::notifications),
+    ("threads_times", threads::times),
+    ("threads_growing", threads::growing),
+    ("threads_joins", threads::joins),
+    ("threads_output", threads::output),
+    ("threads_ends", threads::ends),
+    ("threads_fuel", threads::fuel),
+    ("threads_kills", threads::kills),
+    ("threads_bomb", threads::bomb),
+    ("threads_crowd", threads::crowd),
     ("a_hundred_thousand", many::a_hundred_thousand),
     ("refused_loads", load::refused_loads),
     ("load_while_running", load::load_while_running),

@@ -15,6 +15,8 @@ pub(crate) const IMPORTS: &str = r#"
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll_oneoff (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "path_open"
     (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_remove_directory"
+    (func $path_remove_directory (param i32 i32 i32) (result i32)))
   ;; Writes bytes to a descriptor, with the vector at 0; answers the error number.
   (func $write (param $fd i32) (param $at i32) (param $length i32) (result i32)
     (i32.store (i32.const 0) (local.get $at))

@@ -6,7 +6,7 @@ use everwarp_process::{LoadError, bare_engine, check_module};
 use wasmparser::{Validator, WasmFeatures};
 use wasmtime::{
     Extern, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Mutability, Ref,
-    RefType, Store, Table, TableType, Trap, Val, ValType,
+    RefType, SharedMemory, Store, Table, TableType, Trap, Val, ValType,
 };
 use wast::{QuoteWat, WastDirective, WastExecute, WastInvoke, WastRet, Wat};
 
@@ -70,6 +70,8 @@ fn spectest(store: &mut Store<()>, linker: &mut Linker<()>) -> wasmtime::Result<
     }
     let memory = Memory::new(&mut *store, MemoryType::new(1, Some(2)))?;
     linker.define(&mut *store, name, "memory", memory)?;
+    let shared = SharedMemory::new(store.engine(), MemoryType::shared(1, 2))?;
+    linker.define(&mut *store, name, "shared_memory", shared)?;
     let ty = TableType::new(RefType::FUNCREF, 10, Some(20));
     let table = Table::new(&mut *store, ty, Ref::Func(None))?;
     linker.define(&mut *store, name, "table", table)?;
@@ -256,10 +258,6 @@ impl Runner {
         match self.instantiate(&module.encode()?)? {
             Ok(_) => Err(Miss::Failed("it was linked".to_owned())),
             Err(e) if e.to_string().starts_with(message) => Ok(()),
-            Err(e) if e.to_string().contains("spectest::shared_memory") => {
-                let why = "a memory that is shared between threads";
-                Err(Miss::Unsupported(why.to_owned()))
-            }
             Err(e) => Err(Miss::Failed(format!("{e:#}, not {message}"))),
         }
     }

@@ -71,3 +71,25 @@ fn who_is_to_end_waits_for_nothing() {
     now[24..32].fill(0);
     assert_eq!(next.get(poll, &[1, 0, 0], now).values[0], 1);
 }
+
+#[test]
+fn a_thread_s_wait_is_called_off_by_its_slot_alone() {
+    let (world, process) = World::with_process();
+    let send = || {
+        let hour = an_hour();
+        let poll = process.request(call::HOSTCALL_POLL_ONEOFF, &[1, 0, 0], &hour);
+        world.device.send(&poll)
+    };
+    let (first, second) = (send(), send());
+    // Neither a slot that waits for nothing nor one of another process's.
+    process.get(call::HOSTCALL_CALL_OFF, &[0], "");
+    let stranger = world.open(2, 1, Config::default());
+    stranger.get(call::HOSTCALL_CALL_OFF, &[u64::from(second.slot)], "");
+    process.get(call::HOSTCALL_CALL_OFF, &[u64::from(second.slot)], "");
+    assert_eq!(world.device.receive(second).errno, e::ERRNO_CANCELED);
+    assert!(!world.device.is_answered(&first));
+    // The process lives on.
+    process.get(call::HOSTCALL_FD_WRITE, &[1], "");
+    process.get(call::HOSTCALL_CALL_OFF, &[u64::from(first.slot)], "");
+    assert_eq!(world.device.receive(first).errno, e::ERRNO_CANCELED);
+}

@@ -8,6 +8,8 @@ use everwarp_contract::hostcall as call;
 use crate::device::Sent;
 use crate::world::{CREATE, DIR, Process, READ_WRITE, World};
 
+/// Who opens waits to be woken, and so until there is room.
+const PATIENT: u32 = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE;
 const OPEN: [u64; 6] = [DIR, 1, CREATE, 0, READ_WRITE, 0];
 
 fn worlds(files: u64, count: u32) -> (World, Vec<Process>) {
@@ -20,7 +22,7 @@ fn worlds(files: u64, count: u32) -> (World, Vec<Process>) {
 }
 
 fn begin(world: &World, process: &Process) -> Sent {
-    let ask = process.request(call::HOSTCALL_PATH_OPEN, &OPEN, b"file");
+    let ask = process.request(PATIENT, &OPEN, b"file");
     world.device.send(&ask)
 }
 
@@ -58,6 +60,17 @@ fn who_has_nothing_open_waits_until_others_close() {
     assert_eq!(world.device.receive(third).errno, 0);
 }
 
+/// Who waits on the spot may hold up who would make room.
+#[test]
+fn who_waits_on_the_spot_is_sent_away() {
+    let (_world, processes) = worlds(2, 2);
+    let file = processes[0].create("file");
+    let open = |call| processes[1].ask(call, &OPEN, b"file").errno;
+    assert_eq!(open(call::HOSTCALL_PATH_OPEN), call::HOSTCALL_LATER);
+    processes[0].get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    assert_eq!(open(call::HOSTCALL_PATH_OPEN), 0);
+}
+
 #[test]
 fn what_fails_makes_room_again() {
     let (world, processes) = worlds(2, 4);
@@ -65,7 +78,7 @@ fn what_fails_makes_room_again() {
     let missing = [DIR, 1, 0, 0, READ_WRITE, 0];
     let sent: Vec<_> = processes[1..]
         .iter()
-        .map(|p| p.request(call::HOSTCALL_PATH_OPEN, &missing, b"missing"))
+        .map(|p| p.request(PATIENT, &missing, b"missing"))
         .map(|ask| world.device.send(&ask))
         .collect();
     until_waiting(&world, 3);
@@ -87,4 +100,37 @@ fn who_is_ended_waits_no_longer() {
     assert!(!world.device.is_answered(&third));
     world.service.cancel_waits();
     assert_eq!(world.device.receive(third).errno, e::ERRNO_CANCELED);
+}
+
+/// Many processes that open a file each, where few may be open together, and end: all get through, whatever is
+/// gathered on the way.
+#[test]
+fn many_that_open_and_end_get_through() {
+    const THREADS: u32 = 32;
+    const EACH: u32 = 40;
+    let world = World::new(64, 64, std::io::empty());
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    std::fs::write(world.root.path().join("beneath/file"), "content").expect("a file");
+    world.service.limit_files(6);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let world = &world;
+            scope.spawn(move || {
+                for generation in 1..=EACH {
+                    let process = world.open(thread, generation, world.config());
+                    let file = process.get(PATIENT, &[DIR, 1, 0, 0, 2, 0], b"file");
+                    let file = file.values[0];
+                    let read = process.get(call::HOSTCALL_FD_READ, &[file, 100], b"");
+                    assert_eq!(read.data, b"content");
+                    process.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+                    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+                    // The slot is free as soon as the end has been answered.
+                }
+            });
+        }
+    });
+    assert_eq!(
+        world.told.exits((THREADS * EACH) as usize).len(),
+        (THREADS * EACH) as usize
+    );
 }

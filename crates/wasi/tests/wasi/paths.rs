@@ -137,13 +137,16 @@ fn directories_are_created_and_removed() {
         &[outer],
         "../beside",
     );
+    // Slashes at the end say that it is a directory and no more; `.` is not a name that can be removed.
+    let remove = call::HOSTCALL_PATH_REMOVE_DIRECTORY;
+    process.get(call::HOSTCALL_PATH_CREATE_DIRECTORY, &[outer], "inner");
+    process.fails(e::ERRNO_INVAL, remove, &[outer], "inner/.");
+    process.fails(e::ERRNO_PERM, remove, &[outer], "//");
+    process.get(remove, &[outer], "inner//");
+    assert!(!inner.exists());
     process.create("file");
-    process.fails(
-        e::ERRNO_NOTDIR,
-        call::HOSTCALL_PATH_REMOVE_DIRECTORY,
-        &[DIR],
-        "file",
-    );
+    process.fails(e::ERRNO_NOTDIR, remove, &[DIR], "file");
+    process.fails(e::ERRNO_NOTDIR, remove, &[DIR], "file/");
     process.get(call::HOSTCALL_PATH_UNLINK_FILE, &[DIR], "file");
     process.fails(
         e::ERRNO_NOENT,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use everwarp_contract::hostcall as call;
 use everwarp_wasi::{
-    Config, Directory, Events, Exit, HostInput, HostOutput, Input, Reply, Server, ServerConfig,
-    Service, Streams, Woken,
+    Config, Directory, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, Server,
+    ServerConfig, Service, Streams, Woken,
 };
 use tempfile::TempDir;
 
@@ -73,11 +73,12 @@ impl Events for Told {
             .expect("no test panics there")
             .extend(woken);
     }
-    fn exited(&self, process: u32, generation: u32, exit: Exit) {
+    fn exited(&self, ended: &mut Vec<Ended>) {
+        let ended = ended.drain(..);
         self.exits
             .lock()
             .expect("no test panics there")
-            .push((process, generation, exit));
+            .extend(ended.map(|e| (e.process, e.generation, e.exit)));
     }
 }
 

@@ -105,15 +105,18 @@ fn run_gpu(
         stdout: gpu::Output::Capture { limit: LIMIT },
         ..gpu::Config::default()
     };
-    let wait = |pid: gpu::Pid| {
-        let exit = host.wait(pid)?.expect("nobody else waits for it");
-        match exit.reason {
-            gpu::Reason::Normal(0) => Ok(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
-            reason => Err(failed(&pid, &reason)),
-        }
-    };
     let pids = host.spawn_many(module, &config, count)?;
-    pids.into_iter().map(wait).collect()
+    let (mut written, mut first) = (Vec::with_capacity(count), None);
+    host.wait_each(&pids, |pid, exit| match exit.reason {
+        gpu::Reason::Normal(0) => written.push(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
+        reason => {
+            first.get_or_insert_with(|| failed(&pid, &reason));
+        }
+    })?;
+    match first {
+        None => Ok(written),
+        Some(failed) => Err(failed),
+    }
 }
 
 fn run_cpu(

@@ -1,6 +1,7 @@
 //! P: what processes cost: calls of the host, reads of files, beginning and ending.
 
 mod host;
+mod kin;
 mod pause;
 
 use std::time::Instant;
@@ -25,6 +26,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("reads", On::Both, reads),
         Part::many("life", On::Both, life),
         Part::many("begin", On::Both, begin),
+        Part::many("messages", On::Both, kin::messages),
+        Part::many("children", On::Both, kin::children),
         Part::many("pause", On::Cuda, pause::pause),
     ],
 };
@@ -160,10 +163,10 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
 }
 
 fn life(cx: &Context<'_>) -> Result<(), CliError> {
-    let host = Host::start(cx.device, &[("nothing", NOTHING)], 1 << 15)?;
+    let host = Host::start(cx.device, &[("nothing", NOTHING)], 100_000)?;
     let counts: &[usize] = match cx.is_cuda() {
-        true => &[1, 1000, 30_000],
-        false => &[1, 1000],
+        true => &[1, 1000, 30_000, 100_000],
+        false => &[1, 1000, 10_000],
     };
     for &count in counts {
         let (mut times, mut right) = (Vec::new(), true);

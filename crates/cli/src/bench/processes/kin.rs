@@ -1,0 +1,67 @@
+//! Processes and their children: spawning them, and messages between them.
+
+use std::time::Instant;
+
+use super::REPEATS;
+use super::host::{Given, Host};
+use crate::bench::experiment::Context;
+use crate::bench::stats::Row;
+use crate::error::CliError;
+
+const KIN: &[u8] = include_bytes!("kin.wasm");
+/// Messages of each pair, and children of each parent, one after the other.
+const EACH: usize = 1000;
+
+pub(super) fn messages(cx: &Context<'_>) -> Result<(), CliError> {
+    let what =
+        "messages of 4 bytes from processes to children of theirs, over channels that hold two";
+    measure(cx, "m", &[1, 32, 200], "message", what)
+}
+
+pub(super) fn children(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = "children spawned, run and waited for, one after the other by each process";
+    measure(cx, "s", &[1, 32, 500], "child", what)
+}
+
+/// Measures so many processes that do it at a time; each checks what it gets and traps if that is wrong.
+fn measure(
+    cx: &Context<'_>,
+    how: &str,
+    counts: &[usize],
+    unit: &'static str,
+    what: &'static str,
+) -> Result<(), CliError> {
+    // On a CPU the others take minutes.
+    let counts = if cx.is_cuda() { counts } else { &counts[..1] };
+    let host = Host::start(cx.device, &[("kin", KIN)], 1024)?;
+    let given = Given {
+        argument: Some(how),
+        ..Given::default()
+    };
+    for &count in counts {
+        let (mut times, mut right) = (Vec::new(), true);
+        for repetition in 0..=REPEATS {
+            let begin = Instant::now();
+            let written = host.run(0, given, count)?;
+            if repetition > 0 {
+                times.push(begin.elapsed().as_secs_f64());
+            }
+            // One that ends otherwise than well, as for a wrong message, is an error above.
+            right &= written.len() == count && written.iter().all(Vec::is_empty);
+        }
+        let row = Row::new(what, unit, (count * EACH) as f64, times).size(count as u64);
+        cx.emit(row.verified(right))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_is_that_of_its_text() {
+        let made = wat::parse_str(include_str!("kin.wat")).expect("it is a module");
+        assert!(made == KIN, "the text has changed: assemble it anew");
+    }
+}

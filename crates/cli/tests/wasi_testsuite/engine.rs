@@ -1,0 +1,141 @@
+//! Programs as processes of one engine or the other, in a process of the system that the runner may end.
+
+use std::error::Error;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Duration;
+
+use everwarp::{Device, Select};
+use everwarp_interface::{Captured, Input, Output};
+
+use crate::program::{Ended, Program};
+
+/// More than any of them prints.
+const OUTPUT: Output = Output::Capture { limit: 1 << 20 };
+/// A program waits for a fifth of a second at most, so what takes this long does not end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The stack of each thread of a GPU, for calls as deep as those of formatted output in Rust.
+const STACK: u32 = 48 << 10;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Says how a program ended, to the runner.
+fn tell(ended: &Ended) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, ended)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+fn bytes(captured: Option<Captured>) -> Vec<u8> {
+    captured.map_or_else(Vec::new, |captured| captured.bytes)
+}
+
+/// The arguments, of which the first is the program's name.
+fn args(program: &Program) -> Vec<String> {
+    let name = std::iter::once(program.name().to_owned());
+    name.chain(program.specification.args.iter().cloned())
+        .collect()
+}
+
+fn env(program: &Program) -> Vec<(String, String)> {
+    program.specification.env.clone().into_iter().collect()
+}
+
+/// Runs programs on the CPU engine, one after the other.
+pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
+    use everwarp_process::{Config, Directory, Host, Reason};
+    let host = Host::start(NonZeroUsize::new(1))?;
+    for program in programs {
+        let folders = program.folders(under)?.into_iter();
+        let loaded = everwarp_process::Program::load(&std::fs::read(&program.path)?)?;
+        let config = Config {
+            args: args(program),
+            env: env(program),
+            directories: folders
+                .map(|(host, guest)| Directory { host, guest })
+                .collect(),
+            stdin: Input::Empty,
+            stdout: OUTPUT,
+            stderr: OUTPUT,
+            fuel: None,
+            memory_limit: None,
+            threads: None,
+            ends: Vec::new(),
+            instance: 0,
+        };
+        let exit = host.wait(host.spawn(&loaded, config)?)?;
+        tell(&Ended {
+            code: match exit.reason {
+                Reason::Normal(code) => Some(code),
+                _ => None,
+            },
+            reason: exit.reason.to_string(),
+            stdout: bytes(exit.stdout),
+            stderr: bytes(exit.stderr),
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs programs on the CUDA engine, all of them in one image. With `prepare` they are only compiled, so that who does
+/// the same again finds the image in the cache.
+pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<()> {
+    use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings};
+    let device = Device::open(Select::Cuda)?;
+    let modules = programs.iter().map(|program| {
+        let bytes = std::fs::read(&program.path)?;
+        Ok(Module::new(program.name(), bytes))
+    });
+    let modules: Vec<_> = modules.collect::<Result<_>>()?;
+    let config = HostConfig {
+        stack_bytes: STACK,
+        ..HostConfig::new(1, 4 << 30)
+    };
+    let host = Host::start(&device, &modules, &config, Streams::inherit())?;
+    eprintln!(
+        "{} modules: started in {:?}, frames of up to {} bytes, calls {} deep",
+        modules.len(),
+        host.engine().start_time(),
+        host.engine().largest_frame(),
+        host.depth()
+    );
+    if prepare {
+        return Ok(());
+    }
+    for (number, program) in programs.iter().enumerate() {
+        let folders = program.folders(under)?.into_iter();
+        let folders = folders.map(|(host, guest)| Directory::open(&host, guest));
+        let config = Config {
+            strings: Strings {
+                args: args(program),
+                env: env(program),
+                stdin: None,
+            },
+            directories: folders.collect::<std::io::Result<_>>()?,
+            stdin: Input::Empty,
+            stdout: OUTPUT,
+            stderr: OUTPUT,
+            ..Config::default()
+        };
+        let pid = host.spawn(number, &config)?;
+        let exit = match host.wait_timeout(pid, PATIENCE)? {
+            Some(exit) => exit,
+            None => {
+                host.kill(pid)?;
+                host.wait(pid)?.ok_or("it has been waited for")?
+            }
+        };
+        tell(&Ended {
+            code: match exit.reason {
+                Reason::Normal(code) => Some(code),
+                _ => None,
+            },
+            reason: exit.reason.to_string(),
+            stdout: bytes(exit.stdout),
+            stderr: bytes(exit.stderr),
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! The official test suite of WASI, preview 1, on one of the engines.
+//!
+//! The suite is not part of this repository: `WASI_TESTSUITE` names a folder in which its programs lie as modules, such
+//! as `tests` in a checkout of it whose programs have been built. Without it nothing is run, and that is said.
+//! `WASI_TESTSUITE_ENGINE` is `cpu` (the default) or `cuda`, `WASI_TESTSUITE_TABLE` a file for the table of results, and
+//! `WASI_TESTSUITE_GROUPS` into how many groups the programs are divided, by default as many as the machine runs at once.
+//!
+//! Each program gets copies of the folders that it uses. Programs run in processes of the system beside this one, which
+//! end when they take too long: on the CPU engine in one each; on a GPU in one for each group, because an engine takes
+//! longer to start than programs to run. Before that another process compiles the group's image, which takes longest,
+//! and leaves it in the cache; so all groups are compiled at once, and one engine runs at a time.
+
+mod engine;
+mod program;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use program::{Ended, Program, find};
+
+/// Names a file with what such a process is to do, which it is told by nothing else.
+const CHILD: &str = "EVERWARP_WASI_TESTSUITE_CHILD";
+/// Assembling a module for a GPU takes up to four seconds; ending takes none.
+const PER_PROGRAM: Duration = Duration::from_secs(30);
+
+/// How programs ended, by their numbers.
+type Ends = Vec<(usize, Option<Ended>)>;
+
+/// What a child is to do.
+#[derive(serde::Deserialize, serde::Serialize)]
+struct Work {
+    engine: String,
+    prepare: bool,
+    programs: Vec<Program>,
+}
+
+fn child(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let work: Work = serde_json::from_slice(&std::fs::read(file)?)?;
+    let under = file.parent().ok_or("a file without a folder")?;
+    match work.engine.as_str() {
+        "cpu" => engine::cpu(&work.programs, under),
+        _ => engine::cuda(&work.programs, under, work.prepare),
+    }
+}
+
+/// Runs programs in a child and answers the end of each, as far as it came.
+fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec<Ended>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("work.json");
+    let work = Work {
+        engine: engine.to_owned(),
+        prepare,
+        programs: programs.to_vec(),
+    };
+    std::fs::write(&file, serde_json::to_vec(&work)?)?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .env(CHILD, &file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let (send, ends) = channel();
+    let reader = std::thread::spawn(move || {
+        // Who no longer listens has given up on the child.
+        lines
+            .map_while(Result::ok)
+            .all(|line| send.send(line).is_ok());
+    });
+    let deadline = Instant::now() + PER_PROGRAM * programs.len() as u32;
+    let mut ended = Vec::new();
+    while let Ok(line) = ends.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        ended.push(serde_json::from_str(&line)?);
+    }
+    let late = Instant::now() >= deadline;
+    if late {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    reader.join().expect("reading does not panic");
+    if late || !status.success() {
+        let why = if late { "took too long" } else { "failed" };
+        eprintln!("a child with {} programs {why}: {status}", programs.len());
+    }
+    Ok(ended)
+}
+
+/// The ends of some of the programs, each behind its number; none for what a child did not come to. The engine of one
+/// group runs at a time.
+fn run_group(engine: &str, group: &[(usize, &Program)], turn: &Mutex<()>) -> std::io::Result<Ends> {
+    if engine == "cpu" {
+        let one = |(number, program): &(usize, &Program)| {
+            let mut ended = run(engine, &[(*program).clone()], false)?;
+            Ok((*number, ended.pop()))
+        };
+        return group.iter().map(one).collect();
+    }
+    let programs: Vec<_> = group
+        .iter()
+        .map(|(_, program)| (*program).clone())
+        .collect();
+    run(engine, &programs, true)?;
+    let turn = turn.lock().expect("nothing panics in its turn");
+    let ended = run(engine, &programs, false)?;
+    drop(turn);
+    let ended = ended
+        .into_iter()
+        .map(Some)
+        .chain(std::iter::repeat_with(|| None));
+    let numbers = group.iter().map(|(number, _)| *number);
+    Ok(numbers.zip(ended).collect())
+}
+
+/// The ends of all programs, in their order.
+fn run_all(engine: &str, programs: &[Program]) -> std::io::Result<Vec<Option<Ended>>> {
+    let groups = match std::env::var("WASI_TESTSUITE_GROUPS") {
+        Ok(groups) => groups.parse().expect("WASI_TESTSUITE_GROUPS is a number"),
+        Err(_) => available_parallelism()?,
+    };
+    let turn = Mutex::new(());
+    // Programs of one language are about as large, so every group gets some of each.
+    let group = |first| {
+        programs
+            .iter()
+            .enumerate()
+            .skip(first)
+            .step_by(groups.get())
+    };
+    let ends: std::io::Result<Vec<Ends>> = std::thread::scope(|scope| {
+        let start = |first| {
+            let (group, turn) = (group(first).collect::<Vec<_>>(), &turn);
+            scope.spawn(move || run_group(engine, &group, turn))
+        };
+        let threads: Vec<_> = (0..groups.get()).map(start).collect();
+        let threads = threads.into_iter();
+        threads
+            .map(|t| t.join().expect("it does not panic"))
+            .collect()
+    });
+    let mut ends: Ends = ends?.into_iter().flatten().collect();
+    ends.sort_by_key(|(number, _)| *number);
+    Ok(ends.into_iter().map(|(_, ended)| ended).collect())
+}
+
+fn main() -> ExitCode {
+    if let Some(file) = std::env::var_os(CHILD) {
+        return match child(Path::new(&file)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let Some(folder) = std::env::var_os("WASI_TESTSUITE") else {
+        eprintln!("skipped: WASI_TESTSUITE names no folder with the programs of the WASI suite");
+        return ExitCode::SUCCESS;
+    };
+    let engine = std::env::var("WASI_TESTSUITE_ENGINE").unwrap_or_else(|_| "cpu".to_owned());
+    assert!(
+        ["cpu", "cuda"].contains(&engine.as_str()),
+        "WASI_TESTSUITE_ENGINE is cpu or cuda"
+    );
+    let programs = find(Path::new(&folder)).unwrap_or_else(|e| panic!("the suite: {e}"));
+    assert!(!programs.is_empty(), "there are no programs in {folder:?}");
+    let ends = run_all(&engine, &programs).unwrap_or_else(|e| panic!("the children: {e}"));
+
+    let mut table = format!("WASI test suite, preview 1, on the {engine} engine\n\n");
+    let mut counts = BTreeMap::<&str, (usize, usize)>::new();
+    for (program, ended) in programs.iter().zip(&ends) {
+        let complaint = match ended {
+            None => Some("its child did not come to it".to_owned()),
+            Some(ended) => program.complaint(ended),
+        };
+        let count = counts.entry(program.language()).or_default();
+        count.1 += 1;
+        let word = match complaint {
+            None => {
+                count.0 += 1;
+                "pass"
+            }
+            Some(why) => {
+                eprintln!("{} in {}: {why}\n", program.name(), program.language());
+                "FAIL"
+            }
+        };
+        let (language, name) = (program.language(), program.name());
+        writeln!(table, "{language:15} {name:40} {word}").expect("a string takes it");
+    }
+    table.push('\n');
+    for (language, (passed, all)) in &counts {
+        writeln!(table, "{language:15} {passed} of {all} pass").expect("a string takes it");
+    }
+    println!("{table}");
+    if let Some(file) = std::env::var_os("WASI_TESTSUITE_TABLE") {
+        std::fs::write(file, &table).expect("the table's file can be written");
+    }
+    match counts.values().all(|(passed, all)| passed == all) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
