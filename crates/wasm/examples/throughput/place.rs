@@ -157,10 +157,21 @@ impl Place {
                 INTERLEAVED as usize
             }
         };
-        let once = device(&bytes, bytes.len())?;
-        for i in (0..u64::from(self.threads)).step_by(step) {
-            // SAFETY: nothing runs; an instance has a page, and a warp has 32.
-            unsafe { result::memcpy_dtod_sync(self.instance(i, layout), once, bytes.len())? };
+        // Twice as many with each copy.
+        let stride = PAGE as usize * step;
+        let (first, all) = (
+            self.instance(0, layout),
+            PAGE as usize * self.threads as usize,
+        );
+        // SAFETY: nothing runs; an instance has a page, and a warp has 32.
+        unsafe {
+            result::memcpy_htod_sync(first, &bytes)?;
+            let mut done = stride;
+            while done < all {
+                let more = done.min(all - done);
+                result::memcpy_dtod_sync(first + done as u64, first, more)?;
+                done += more;
+            }
         }
         Ok(())
     }
