@@ -62,7 +62,6 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             fuel: None,
             threads: None,
             memory_limit: None,
-            threads: None,
             ends: Vec::new(),
             instance: 0,
         };
