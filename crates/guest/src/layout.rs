@@ -54,6 +54,8 @@ dev_consts! {
     pub(crate) const CALL_COUNTED = 2;
     /// The host was asked to wake the process, which has found no area for what it wants to send.
     pub(crate) const CALL_FOR_ROOM = 3;
+    /// A call is that is answered soon, and it does not count.
+    pub(crate) const CALL_SOON = 4;
     /// The lane stays until the answer is there.
     pub(crate) const WAITS_HERE = 0;
     /// The process is to be woken, and has not left its lane.
@@ -249,8 +251,8 @@ dev_struct! {
         pub(crate) thread_entry: u32,
         /// Offset of the record of the shared memory in the block.
         pub(crate) sharing_at: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: [u32; 2],
+        /// For each group of places who may go on, and whom they wait for: see `gather.cuh`.
+        pub(crate) gathering: DevPtr<u64>,
     }
 }
 
