@@ -28,7 +28,7 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   const bool mine = which >> lane & 1;
   const u32 slot = first + lane;
   u64 dirty = 0;
-  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? t.fresh_dirty : at(t, slot)->dirty;
+  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? 0 : at(t, slot)->dirty;
   const u32 initial = t.initial_bytes / UNIT_BYTES;
   const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
   const u32 most = __reduce_max_sync(~0u, units);
@@ -49,7 +49,8 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
   if (!woven && !thread) {
-    const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+    // What no process has used was cleared when the host started.
+    const u64 dirty = flags & PROCESS_FRESH ? 0 : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
   }
@@ -206,13 +207,12 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
 enum class Next { NOTHING, AGAIN, GATHERS };
 
 // Answers what another task is to do with the process.
-__device__ __noinline__ Next run(const DevProcessTable& t, u32 slot, u32 how) {
+__device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
   DevProcess* p = at(t, slot);
   const bool alone = __popc(__activemask()) == 1;
   // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
   // the process have been parked there.
-  if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
-  else if (!resume(p)) return Next::NOTHING;
+  ew::fence(ew::acq_rel, ew::gpu);
   while (true) {
     const Then then = advance(t, p);
     if (then == Then::GOES_ON) return Next::AGAIN;
@@ -250,14 +250,14 @@ static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProce
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
-// arg: the place; tag: `RUN_…`.
+// arg: the place.
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
-  process::go_on(t, process::run(table, t.lo(), t.tag()));
+  process::go_on(t, process::run(table, t.lo()));
 }
 
 // arg: the place of a process that was preempted.
 static __device__ __forceinline__ void process_again(ew::Lane& t, const DevProcessTable& table) {
-  process::go_on(t, process::parking() ? process::Next::AGAIN : process::run(table, t.lo(), RUN_GOES_ON));
+  process::go_on(t, process::parking() ? process::Next::AGAIN : process::run(table, t.lo()));
 }
 
 // arg: a group of 32 places | which of them << 32; tag: `RUN_…`, whether they are parked and have been answered, or
@@ -271,6 +271,11 @@ static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProces
   process::take_answers(table, first, woken, t.lane);
   const u32 together = process::gather(table, group, woken, waited, t.lane);
   if (together >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
+}
+
+// arg: where in the memories, in pieces of `CLEAR_PIECE` | bytes << 32. Clears what nothing has used yet.
+static __device__ __forceinline__ void process_clear(ew::Warp& t, const DevProcessTable& table) {
+  process::clear((u8*)table.memories + (u64)t.lo() * CLEAR_PIECE, t.hi(), t.lane);
 }
 
 // Reports the device's clock.

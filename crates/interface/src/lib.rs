@@ -18,7 +18,7 @@ pub mod threads;
 pub use bytes::Bytes;
 pub use channel::ChannelError;
 pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
-pub use module::{Invalid, validate};
+pub use module::{Invalid, validate, validate_language};
 pub use pid::{NoPid, Pid};
 pub use status::{Listing, Stage, Status};
 pub use streams::{Captured, Input, Output};

@@ -1,5 +1,6 @@
 //! Which modules are programs: the same on every engine.
 
+use wasmparser::types::Types;
 use wasmparser::{BinaryReaderError, Validator, WasmFeatures};
 
 use crate::threads::{self, Threads};
@@ -39,6 +40,20 @@ impl From<BinaryReaderError> for Invalid {
 ///
 /// What is wrong with them, and where.
 pub fn validate(bytes: &[u8]) -> Result<Option<Threads>, Invalid> {
-    let types = Validator::new_with_features(FEATURES).validate_all(bytes)?;
-    Threads::find(bytes, &types)
+    Threads::find(bytes, &types(bytes)?)
+}
+
+fn types(bytes: &[u8]) -> Result<Types, Invalid> {
+    let mut validator = Validator::new_with_features(FEATURES);
+    Ok(validator.validate_all(bytes)?)
+}
+
+/// Whether bytes are a module of the language that every engine takes, also one that no process could be.
+///
+/// # Errors
+///
+/// What is wrong with them, and where.
+#[doc(hidden)]
+pub fn validate_language(bytes: &[u8]) -> Result<(), Invalid> {
+    types(bytes).map(drop)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everwarp_interface::threads::Threads;
-use everwarp_interface::{gpu, validate};
+use everwarp_interface::{Invalid, gpu, validate, validate_language};
 use wasmparser::{Parser, Payload, TypeRef};
 use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker, Module};
 
@@ -105,10 +105,7 @@ struct Found {
 
 /// Validates a module, and finds what is asked of the engine.
 fn examine(bytes: &[u8]) -> Result<Found, LoadError> {
-    let threads = validate(bytes).map_err(|e| LoadError::Invalid {
-        offset: e.offset,
-        message: e.message,
-    })?;
+    let threads = validate(bytes).map_err(refused)?;
     let found = find(bytes).map_err(invalid)?;
     let shared = threads.as_ref().map_or(0, |threads| threads.initial << 16);
     Ok(Found {
@@ -157,14 +154,21 @@ fn invalid(e: wasmparser::BinaryReaderError) -> LoadError {
     }
 }
 
-/// Whether a module is one that programs may be, for tests that run modules by other means.
+/// Whether a module is in the language of programs, for tests that run modules by other means.
 ///
 /// # Errors
 ///
 /// [`LoadError::Invalid`].
 #[doc(hidden)]
 pub fn check_module(bytes: &[u8]) -> Result<(), LoadError> {
-    examine(bytes).map(drop)
+    validate_language(bytes).map_err(refused)
+}
+
+fn refused(e: Invalid) -> LoadError {
+    LoadError::Invalid {
+        offset: e.offset,
+        message: e.message,
+    }
 }
 
 /// The engine that programs run on, for the same tests.

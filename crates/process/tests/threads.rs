@@ -128,3 +128,21 @@ fn processes_with_threads_run_beside_each_other() {
         }
     }
 }
+
+#[test]
+fn a_process_with_threads_is_nobody_s_child() {
+    let parent = r#"(module
+      (import "everwarp:gpu" "spawn" (func $spawn (param i32 i32 i32 i32 i32 i32) (result i64)))
+      (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (memory (export "memory") 1) (data (i32.const 0) "threads")
+      (func (export "_start")
+        (call $exit (i32.wrap_i64 (i64.sub (i64.const 0)
+          (call $spawn (i32.const 0) (i32.const 7) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))))))"#;
+    let parent = Program::load(&wat::parse_str(parent).expect("the text is right"));
+    let parent = parent.expect("the module is right");
+    let host = Host::start(NonZeroUsize::new(1)).expect("a host starts");
+    host.name("threads", &program());
+    let pid = host.spawn(&parent, captured()).expect("it begins");
+    let exit = host.wait(pid).expect("the pid is fresh");
+    assert_eq!(exit.reason, Reason::Normal(6));
+}

@@ -7,6 +7,7 @@ mod given;
 mod hashes;
 mod json;
 mod modules;
+mod threads;
 mod words;
 
 use std::io::Write;
@@ -18,6 +19,9 @@ use std::sync::OnceLock;
 const GUESTS: [&str; 8] = [
     "forth", "hashes", "hello", "json", "kv", "pi", "pipeline", "words",
 ];
+
+/// Those that bring the standard library, which takes more than a page.
+const WITH_STD: [&str; 1] = ["threads"];
 
 /// The folder with their sources.
 fn folder() -> PathBuf {

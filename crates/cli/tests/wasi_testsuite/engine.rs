@@ -60,8 +60,8 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             stdout: OUTPUT,
             stderr: OUTPUT,
             fuel: None,
-            memory_limit: None,
             threads: None,
+            memory_limit: None,
             ends: Vec::new(),
             instance: 0,
         };

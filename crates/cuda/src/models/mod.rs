@@ -15,6 +15,8 @@ mod finish;
 mod idle;
 mod ingress;
 mod stack;
+mod team;
+mod wait;
 
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};
 
