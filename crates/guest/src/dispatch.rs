@@ -375,7 +375,7 @@ impl Shared {
             let of_these = |w: &Woken| {
                 // A thread calls by its process's name, with a slot of its own.
                 let place = w.slot.wrapping_sub(places.first);
-                (place < places.total()).then_some((place, w.reply_bytes))
+                (place < places.total()).then_some(place)
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
             here.sort_unstable();
@@ -459,7 +459,7 @@ impl Shared {
                 self.service.interrupt(number, generation);
                 if self.places[module].table.world.address() != 0 {
                     // It may wait for another process.
-                    self.places[module].wake(&self.engine, &[(place, 0)])?;
+                    self.places[module].wake(&self.engine, &[place])?;
                 }
                 Ok(())
             }

@@ -57,6 +57,8 @@ dev_consts! {
     pub(crate) const CALL_COUNTED = 2;
     /// The host was asked to wake the process, which has found no area for what it wants to send.
     pub(crate) const CALL_FOR_ROOM = 3;
+    /// A call is that is answered soon, and it does not count.
+    pub(crate) const CALL_SOON = 4;
     /// The lane stays until the answer is there.
     pub(crate) const WAITS_HERE = 0;
     /// The process is to be woken, and has not left its lane.
@@ -67,9 +69,9 @@ dev_consts! {
     pub(crate) const WAITS_READY = 3;
     /// And the reply is where it is expected.
     pub(crate) const WAITS_DELIVERED = 4;
-    /// In the tag of a task that runs a process: the process waits, and is to be woken.
+    /// In the tag of a task that goes on with processes: they wait, and are to be woken.
     pub(crate) const RUN_WAKES = 0;
-    /// It begins, or somebody has woken it.
+    /// They begin, or have been woken.
     pub(crate) const RUN_GOES_ON = 1;
     /// Replies of this many bytes are brought by a warp.
     pub(crate) const DELIVERED_BYTES = 512;
@@ -252,8 +254,8 @@ dev_struct! {
         pub(crate) thread_entry: u32,
         /// Offset of the record of the shared memory in the block.
         pub(crate) sharing_at: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: [u32; 2],
+        /// For each group of places who may go on, and whom they wait for: see `gather.cuh`.
+        pub(crate) gathering: DevPtr<u64>,
     }
 }
 

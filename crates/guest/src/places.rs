@@ -10,8 +10,8 @@ use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::kin::DevWorld;
 use crate::layout::{
-    CLEAR_PIECE, DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
-    PROCESS_FRESH, PROCESS_INTERLEAVED, START_PROCESSES,
+    CLEAR_PIECE, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH,
+    PROCESS_INTERLEAVED, START_PROCESSES,
 };
 use crate::list::Seen;
 use crate::module::Loaded;
@@ -198,6 +198,8 @@ impl Places {
             None => None,
         };
         let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
+        let gathered = records_of.div_ceil(START_PROCESSES.into()) as usize;
+        let gathering = engine.buffer(gathered * size_of::<u64>())?;
         let initial_memory = padded(initial.memory.clone());
         let initial_bytes = initial_memory.len().min(memory_stride as usize);
         let blocks = engine.buffer_from(&block)?;
@@ -235,7 +237,7 @@ impl Places {
             first_thread: count + children,
             thread_entry: loaded.thread_entry().unwrap_or(ENTRY_NONE),
             sharing_at: layout.sharing.unwrap_or(0) as u32,
-            reserved: [0; 2],
+            gathering: DevPtr::new(gathering.ptr().address()),
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
@@ -269,7 +271,7 @@ impl Places {
                 spawns: vec![nothing; count as usize],
                 killed: vec![0; count as usize],
             }),
-            _kept: [memories, blocks, template, data]
+            _kept: [memories, blocks, template, data, gathering]
                 .into_iter()
                 .chain(teams)
                 .collect(),
@@ -346,23 +348,11 @@ impl Places {
         Ok(Seen::of(&bytes))
     }
 
-    /// Goes on with processes that were answered, ordered by place, of which the places are given and the bytes of
-    /// the reply. A warp takes up to 32 answers and brings long replies to where they belong; a process that comes
-    /// alone and has no such reply is spared the warp.
-    pub(crate) fn wake(
-        &self,
-        engine: &Engine,
-        woken: &[(u32, u32)],
-    ) -> Result<(), everwarp::Error> {
-        for (group, mask) in masks(woken.iter().map(|(place, _)| *place), START_PROCESSES) {
-            let place = group * START_PROCESSES + mask.trailing_zeros();
-            let found = woken.binary_search_by_key(&place, |(place, _)| *place);
-            let is_short = found.is_ok_and(|at| woken[at].1 < DELIVERED_BYTES);
-            let task = if mask.is_power_of_two() && is_short {
-                self.instance.task(program::RUN).arg(place.into())
-            } else {
-                self.instance.task(program::WAKE).args(group, mask)
-            };
+    /// Goes on with processes that were answered, ordered by place. A warp takes up to 32 answers, brings long replies
+    /// to where they belong and waits for others of the group that are about to be answered.
+    pub(crate) fn wake(&self, engine: &Engine, woken: &[u32]) -> Result<(), everwarp::Error> {
+        for (group, mask) in masks(woken.iter().copied(), START_PROCESSES) {
+            let task = self.instance.task(program::WAKE).args(group, mask);
             drop(engine.submit(task)?);
         }
         Ok(())
