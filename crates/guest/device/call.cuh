@@ -80,6 +80,7 @@ constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spo
 constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
 constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
 constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
+constexpr u32 SEND_SOON = 4;   // it is answered soon, but not waited for on the spot
 
 __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
   constexpr u64 REST = ~0ull >> 1;
@@ -92,9 +93,9 @@ __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 
   // Pairs with the host's acquire of the entry; and for the last one, with who makes the place ready again.
   if (bytes != 0 || how == SEND_LAST) ew::fence(ew::acq_rel, ew::sys);
   const u64 before = ew::fetch_add(ring().tail, (1ull << 32) + (how == SEND_SHORT), ew::relaxed, ew::gpu);
-  const bool wake = how == SEND_LONG || (how == SEND_SHORT && (u32)before >= SPINNING_CALLS);
+  const bool wake = how == SEND_LONG || how == SEND_SOON || (how == SEND_SHORT && (u32)before >= SPINNING_CALLS);
   if (how != SEND_LAST) {
-    p->call = how == SEND_SHORT ? CALL_COUNTED : CALL_SENT;
+    p->call = how == SEND_SHORT ? CALL_COUNTED : how == SEND_SOON ? CALL_SOON : CALL_SENT;
     p->waits = wake ? WAITS_POSTED : WAITS_HERE;
   }
   head |= (u64)(wake ? call | HOSTCALL_WAKE : call) << HOSTCALL_CALL_SHIFT;
@@ -105,6 +106,10 @@ __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 
   store_wide(to + 2, a0, (a1 & REST) | lap);
   store_wide(to + 4, a2, (a3 & REST) | lap);
   store_wide(to + 6, a4, (a5 & REST) | lap);
+}
+
+__device__ __forceinline__ bool on_its_way(const DevProcess* p) {
+  return p->call == CALL_SENT || p->call == CALL_COUNTED || p->call == CALL_SOON;
 }
 
 struct Call {
@@ -127,7 +132,7 @@ struct Call {
   // who need not, and a hundred thousand that read do not keep the host busy with asking to be called again.
   __device__ __forceinline__ bool fresh_part(u32 bytes) const { return fresh_or(bytes, 0); }
   __device__ __forceinline__ bool fresh_or(u32 bytes, u32 least) const {
-    if (p->call == CALL_SENT || p->call == CALL_COUNTED) return false;
+    if (on_its_way(p)) return false;
     if (p->flags & PROCESS_UNKNOWN) introduce(i);
     return bytes <= HOSTCALL_INLINE_BYTES && p->call == CALL_NONE ? begin(p, 0) : make_room(p, bytes, least);
   }
@@ -173,6 +178,10 @@ struct Call {
   // A call that may take as long as it likes.
   __device__ __forceinline__ void post_long(u32 call) const {
     send(p, SEND_LONG, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  // A call that is answered soon, and whose answer a warp takes.
+  __device__ __forceinline__ void post_soon(u32 call) const {
+    send(p, SEND_SOON, call, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
   // A call whose answer is waited for by `await`, whoever else calls.
   __device__ __forceinline__ void post_here(u32 call) const {
@@ -257,7 +266,7 @@ __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u
   u8* memory = nullptr;
   const u8* from = nullptr;
   bool woven = false;
-  if ((which >> lane & 1) != 0 && (p->call == CALL_SENT || p->call == CALL_COUNTED)) {
+  if ((which >> lane & 1) != 0 && on_its_way(p)) {
     const Answer a(p);
     if (a.status == p->call_sequence) {
       take(p, a);

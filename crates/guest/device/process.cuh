@@ -28,7 +28,7 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   const bool mine = which >> lane & 1;
   const u32 slot = first + lane;
   u64 dirty = 0;
-  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? t.fresh_dirty : at(t, slot)->dirty;
+  if (mine) dirty = __ldcg(&t.spawns[slot].flags) & PROCESS_FRESH ? 0 : at(t, slot)->dirty;
   const u32 initial = t.initial_bytes / UNIT_BYTES;
   const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
   const u32 most = __reduce_max_sync(~0u, units);
@@ -49,7 +49,8 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
   if (!woven && !thread) {
-    const u64 dirty = flags & PROCESS_FRESH ? t.fresh_dirty : p->dirty;
+    // What no process has used was cleared when the host started.
+    const u64 dirty = flags & PROCESS_FRESH ? 0 : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
   }
@@ -202,27 +203,42 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
   return flush(i, error) ? Then::ENDS : Then::WAITS;
 }
 
-// Answers whether the process is to be gone on with by another task.
-__device__ __noinline__ bool run(const DevProcessTable& t, u32 slot, u32 how) {
+// What is to be done for a process when its lane has left it.
+enum class Next { NOTHING, AGAIN, GATHERS };
+
+// Answers what another task is to do with the process.
+__device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
   DevProcess* p = at(t, slot);
+  const bool alone = __popc(__activemask()) == 1;
   // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
   // the process have been parked there.
-  if (how != RUN_WAKES) ew::fence(ew::acq_rel, ew::gpu);
-  else if (!resume(p)) return false;
+  ew::fence(ew::acq_rel, ew::gpu);
   while (true) {
     const Then then = advance(t, p);
-    if (then == Then::GOES_ON) return true;
+    if (then == Then::GOES_ON) return Next::AGAIN;
     if (then == Then::ENDS) break;
-    if (park(p)) return false;
+    expect_wake(t, p, slot);
+    if (park(p)) return Next::NOTHING;
+    // It was answered before it could leave; those beside it have left, or will.
+    if (expect_none(t, p, slot) || !alone) return Next::GATHERS;
   }
   if (p->flags & PROCESS_THREAD) {
     team::leave(p);
-    return false;
+    return Next::NOTHING;
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
   if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
   if (child) tell_parent(p);
-  return false;
+  return Next::NOTHING;
+}
+
+// Spawns what is to go on with the process.
+__device__ __forceinline__ void go_on(ew::Lane& t, Next next) {
+  const u32 slot = t.lo();
+  if (next == Next::AGAIN) t.spawn(FN_process_again, RUN_GOES_ON, slot);
+  if (next == Next::GATHERS) {
+    t.spawn(FN_process_wake, RUN_GOES_ON, ew::Lane::pack(slot / START_PROCESSES, 1u << slot % START_PROCESSES));
+  }
 }
 
 }  // namespace process
@@ -234,22 +250,32 @@ static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProce
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
-// arg: the place; tag: `RUN_…`.
+// arg: the place.
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
-  if (process::run(table, t.lo(), t.tag())) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
+  process::go_on(t, process::run(table, t.lo()));
 }
 
 // arg: the place of a process that was preempted.
 static __device__ __forceinline__ void process_again(ew::Lane& t, const DevProcessTable& table) {
-  if (process::parking() || process::run(table, t.lo(), RUN_GOES_ON)) t.spawn(FN_process_again, RUN_GOES_ON, t.lo());
+  process::go_on(t, process::parking() ? process::Next::AGAIN : process::run(table, t.lo()));
 }
 
-// arg: a group of 32 places | which of them have been answered << 32.
+// arg: a group of 32 places | which of them << 32; tag: `RUN_…`, whether they are parked and have been answered, or
+// were answered before they could be.
 static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProcessTable& table) {
-  const u32 first = t.lo() * START_PROCESSES, which = t.hi();
-  const bool goes_on = which >> t.lane & 1 && process::resume(process::at(table, first + t.lane));
-  process::take_answers(table, first, __ballot_sync(~0u, goes_on), t.lane);
-  if (goes_on) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
+  const u32 group = t.lo(), first = group * START_PROCESSES, which = t.hi();
+  const bool owned = t.tag() == RUN_GOES_ON;
+  const bool goes_on = which >> t.lane & 1 && (owned || process::resume(process::at(table, first + t.lane)));
+  const u32 woken = __ballot_sync(~0u, goes_on);
+  const u32 waited = __ballot_sync(~0u, goes_on && !owned && process::answered_soon(process::at(table, first + t.lane)));
+  process::take_answers(table, first, woken, t.lane);
+  const u32 together = process::gather(table, group, woken, waited, t.lane);
+  if (together >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
+}
+
+// arg: where in the memories, in pieces of `CLEAR_PIECE` | bytes << 32. Clears what nothing has used yet.
+static __device__ __forceinline__ void process_clear(ew::Warp& t, const DevProcessTable& table) {
+  process::clear((u8*)table.memories + (u64)t.lo() * CLEAR_PIECE, t.hi(), t.lane);
 }
 
 // Reports the device's clock.

@@ -88,7 +88,8 @@ impl HostConfig {
             stack_bytes: 32 << 10,
             interleaved: false,
             spare_places: 0,
-            workers: 4,
+            workers: std::thread::available_parallelism()
+                .map_or(4, |cores| (cores.get() / 2).clamp(4, 8)),
             children: 1024,
             threads: THREADS,
             channels: 1024,

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// Where a module asks for it.
     pub(crate) world: Option<Mutex<World>>,
     pub(crate) table: Table,
+    /// What was submitted last, by which a failure of the engine is noticed.
+    last: Mutex<Option<Pending>>,
     state: Mutex<State>,
     /// Something has ended, or the host has failed.
     ended: Condvar,
@@ -93,6 +95,7 @@ impl Shared {
             service,
             world: world.map(Mutex::new),
             table: Table::new(),
+            last: Mutex::default(),
             state: Mutex::new(state),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -183,8 +186,6 @@ impl Shared {
 
     /// The dispatcher's thread.
     pub(crate) fn dispatch(&self) {
-        // What was submitted last, by which a failure of the engine is noticed.
-        let mut last: Option<Pending> = None;
         let ready = |state: &State| {
             let mut lines = state.lines.iter();
             state.stop || lines.any(|l| !l.waiting.is_empty() && !l.free.is_empty())
@@ -199,9 +200,9 @@ impl Shared {
                     .unwrap_or_else(PoisonError::into_inner);
                 state = guard;
                 state.dispatcher_waits = false;
-                if timeout.timed_out() && last.is_some() {
+                if timeout.timed_out() {
                     drop(state);
-                    self.look_at(&mut last);
+                    self.look_at_last();
                     state = self.state();
                 }
             }
@@ -218,28 +219,55 @@ impl Shared {
             let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
             drop(state);
             for ((module, batch), more) in batches.into_iter().enumerate().zip(more) {
-                let batch = self.settle(module, &batch);
-                if batch.is_empty() {
-                    continue;
-                }
-                match self.start(&self.places[module], batch, more) {
-                    Ok(started) => last = started.or(last),
-                    Err(e) => self.fail(&e),
-                }
+                self.begin(module, &batch, more);
             }
         }
     }
 
+    /// Begins what was just put into a module's line, on the caller's thread: where many spawn, each begins some.
+    pub(crate) fn begin_some(&self, mut state: MutexGuard<'_, State>, module: usize) {
+        let line = &state.lines[module];
+        if line.soon_more() {
+            drop(state);
+            return self.call_dispatcher();
+        }
+        let batch = self.place(&mut state, module);
+        let line = &state.lines[module];
+        let (more, rest) = (line.to_start(), line.startable());
+        drop(state);
+        if rest > 0 {
+            self.call_dispatcher();
+        }
+        self.begin(module, &batch, more);
+    }
+
+    fn begin(&self, module: usize, batch: &[Place], more: usize) {
+        let batch = self.settle(module, batch);
+        if batch.is_empty() {
+            return;
+        }
+        match self.start(&self.places[module], batch, more) {
+            Ok(None) => {}
+            Ok(last) => *self.last() = last,
+            Err(e) => self.fail(&e),
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Pending>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets a submission that is done, and notices when the engine has ended.
-    fn look_at(&self, last: &mut Option<Pending>) {
-        let Some(pending) = last else { return };
+    fn look_at_last(&self) {
+        let Some(mut pending) = self.last().take() else {
+            return;
+        };
         match pending.wait_timeout(GLANCE) {
-            Err(everwarp::Error::Timeout { .. }) => {}
-            Ok(_) => *last = None,
-            Err(e) => {
-                *last = None;
-                self.fail(&e);
+            Err(everwarp::Error::Timeout { .. }) => {
+                self.last().get_or_insert(pending);
             }
+            Ok(_) => {}
+            Err(e) => self.fail(&e),
         }
     }
 
@@ -347,7 +375,7 @@ impl Shared {
             let of_these = |w: &Woken| {
                 // A thread calls by its process's name, with a slot of its own.
                 let place = w.slot.wrapping_sub(places.first);
-                (place < places.total()).then_some((place, w.reply_bytes))
+                (place < places.total()).then_some(place)
             };
             let mut here: Vec<_> = woken.iter().filter_map(of_these).collect();
             here.sort_unstable();
@@ -431,7 +459,7 @@ impl Shared {
                 self.service.interrupt(number, generation);
                 if self.places[module].table.world.address() != 0 {
                     // It may wait for another process.
-                    self.places[module].wake(&self.engine, &[(place, 0)])?;
+                    self.places[module].wake(&self.engine, &[place])?;
                 }
                 Ok(())
             }

@@ -28,10 +28,13 @@ dev_consts! {
     pub(crate) const PROCESS_INPUT = 4;
     /// In a process's flags: somebody may be waiting for its output before there is more to read.
     pub(crate) const PROCESS_TALKS = 8;
+    /// In a process's flags: its descriptors from 3 on are the directories whose names lie beside its arguments, and
+    /// no other directory that it has was given to it.
+    pub(crate) const PROCESS_GIVEN = 128;
     /// In what a process is started with: another one has spawned it, and the host has not heard of it yet.
     pub(crate) const PROCESS_UNKNOWN = 16;
     /// Bytes in front of a process's arguments: see `strings.rs`.
-    pub(crate) const STRINGS_HEAD = 32;
+    pub(crate) const STRINGS_HEAD = 48;
     /// In a process's flags: its memory is interleaved with those of its group.
     pub(crate) const PROCESS_INTERLEAVED = 32;
     /// In a process's flags: it is a thread of another one.
@@ -54,6 +57,8 @@ dev_consts! {
     pub(crate) const CALL_COUNTED = 2;
     /// The host was asked to wake the process, which has found no area for what it wants to send.
     pub(crate) const CALL_FOR_ROOM = 3;
+    /// A call is that is answered soon, and it does not count.
+    pub(crate) const CALL_SOON = 4;
     /// The lane stays until the answer is there.
     pub(crate) const WAITS_HERE = 0;
     /// The process is to be woken, and has not left its lane.
@@ -64,9 +69,9 @@ dev_consts! {
     pub(crate) const WAITS_READY = 3;
     /// And the reply is where it is expected.
     pub(crate) const WAITS_DELIVERED = 4;
-    /// In the tag of a task that runs a process: the process waits, and is to be woken.
+    /// In the tag of a task that goes on with processes: they wait, and are to be woken.
     pub(crate) const RUN_WAKES = 0;
-    /// It begins, or somebody has woken it.
+    /// They begin, or have been woken.
     pub(crate) const RUN_GOES_ON = 1;
     /// Replies of this many bytes are brought by a warp.
     pub(crate) const DELIVERED_BYTES = 512;
@@ -93,6 +98,8 @@ dev_consts! {
     pub(crate) const ENTRY_NONE = 0xffff_ffff;
     /// Bytes of standard output that a process collects before they go to the host.
     pub(crate) const OUTPUT_BYTES = 4096;
+    /// Bytes that one task clears at most.
+    pub(crate) const CLEAR_PIECE = 1 << 20;
     /// Processes that one task starts at most.
     pub(crate) const START_PROCESSES = 32;
 }
@@ -194,7 +201,7 @@ dev_struct! {
 
 dev_struct! {
     /// The process table of one module: the program's parameters.
-    pub(crate) struct DevProcessTable: align 8, size 192 {
+    pub(crate) struct DevProcessTable: align 8, size 184 {
         /// Records, `record_stride` bytes apart.
         pub(crate) records: DevPtr<u8>,
         /// Linear memories, `memory_stride` bytes apart.
@@ -219,8 +226,6 @@ dev_struct! {
         pub(crate) block_bytes: u32,
         /// Bytes of linear memory that are not zero at first, rounded up to 16.
         pub(crate) initial_bytes: u32,
-        /// Bytes of linear memory that may not be zero in a place that has not been used.
-        pub(crate) fresh_dirty: u64,
         /// Offset of the tables' records in the block, and how many there are.
         pub(crate) tables_at: u32,
         /// See there.
@@ -249,8 +254,8 @@ dev_struct! {
         pub(crate) thread_entry: u32,
         /// Offset of the record of the shared memory in the block.
         pub(crate) sharing_at: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: [u32; 2],
+        /// For each group of places who may go on, and whom they wait for: see `gather.cuh`.
+        pub(crate) gathering: DevPtr<u64>,
     }
 }
 

@@ -10,8 +10,8 @@ use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::kin::DevWorld;
 use crate::layout::{
-    DELIVERED_BYTES, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES,
-    PROCESS_FRESH, PROCESS_INTERLEAVED, START_PROCESSES,
+    CLEAR_PIECE, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH,
+    PROCESS_INTERLEAVED, START_PROCESSES,
 };
 use crate::list::Seen;
 use crate::module::Loaded;
@@ -25,8 +25,8 @@ const GROWTH_OF_FAMILIES: u64 = 4 << 20;
 /// Bytes in which the frames of a suspended process are saved, at most. One that is suspended deeper ends with
 /// an exhausted stack.
 const SAVE_MOST: u64 = 64 << 10;
-/// Memories are cleared by the host while they are no larger than this together; above, by the GPU when they
-/// are first used, because the bus is slower.
+/// Memories are cleared by the host while they are no larger than this together; above, by the GPU, because the bus is
+/// slower. Either way at the start: later each process leaves as much to clear as it could have written.
 const CLEARED_MOST: u64 = 256 << 20;
 
 /// What all modules of a host share. It must live as long as their places.
@@ -82,6 +82,18 @@ pub(crate) struct Places {
     written: Mutex<Written>,
     /// Memory that the device reads as long as the instance lives.
     _kept: Vec<Buffer<u8>>,
+}
+
+/// Has the GPU clear memories that nothing uses yet, whose bytes are a multiple of 16.
+fn clear(engine: &Engine, instance: &Instance, bytes: u64) -> Result<(), everwarp::Error> {
+    let piece = u64::from(CLEAR_PIECE);
+    let task = |number: u64| {
+        let bytes = piece.min(bytes - number * piece);
+        let task = instance.task(program::CLEAR);
+        task.args(number as u32, bytes as u32).build()
+    };
+    let tasks: Vec<_> = (0..bytes.div_ceil(piece)).map(task).collect();
+    engine.submit_all(&tasks)
 }
 
 fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -186,6 +198,8 @@ impl Places {
             None => None,
         };
         let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
+        let gathered = records_of.div_ceil(START_PROCESSES.into()) as usize;
+        let gathering = engine.buffer(gathered * size_of::<u64>())?;
         let initial_memory = padded(initial.memory.clone());
         let initial_bytes = initial_memory.len().min(memory_stride as usize);
         let blocks = engine.buffer_from(&block)?;
@@ -206,7 +220,6 @@ impl Places {
             random_key: common.random_key,
             block_bytes: block.len() as u32,
             initial_bytes: initial_bytes as u32,
-            fresh_dirty: if cleared { 0 } else { memory_stride },
             tables_at: layout.tables as u32,
             tables: tables as u32,
             module: module as u32,
@@ -224,11 +237,14 @@ impl Places {
             first_thread: count + children,
             thread_entry: loaded.thread_entry().unwrap_or(ENTRY_NONE),
             sharing_at: layout.sharing.unwrap_or(0) as u32,
-            reserved: [0; 2],
+            gathering: DevPtr::new(gathering.ptr().address()),
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
         let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
+        if !cleared {
+            clear(engine, &instance, memory_bytes as u64)?;
+        }
         let nothing = DevSpawn {
             pid: 0,
             strings: DevPtr::NULL,
@@ -255,7 +271,7 @@ impl Places {
                 spawns: vec![nothing; count as usize],
                 killed: vec![0; count as usize],
             }),
-            _kept: [memories, blocks, template, data]
+            _kept: [memories, blocks, template, data, gathering]
                 .into_iter()
                 .chain(teams)
                 .collect(),
@@ -332,23 +348,11 @@ impl Places {
         Ok(Seen::of(&bytes))
     }
 
-    /// Goes on with processes that were answered, ordered by place, of which the places are given and the bytes of
-    /// the reply. A warp takes up to 32 answers and brings long replies to where they belong; a process that comes
-    /// alone and has no such reply is spared the warp.
-    pub(crate) fn wake(
-        &self,
-        engine: &Engine,
-        woken: &[(u32, u32)],
-    ) -> Result<(), everwarp::Error> {
-        for (group, mask) in masks(woken.iter().map(|(place, _)| *place), START_PROCESSES) {
-            let place = group * START_PROCESSES + mask.trailing_zeros();
-            let found = woken.binary_search_by_key(&place, |(place, _)| *place);
-            let is_short = found.is_ok_and(|at| woken[at].1 < DELIVERED_BYTES);
-            let task = if mask.is_power_of_two() && is_short {
-                self.instance.task(program::RUN).arg(place.into())
-            } else {
-                self.instance.task(program::WAKE).args(group, mask)
-            };
+    /// Goes on with processes that were answered, ordered by place. A warp takes up to 32 answers, brings long replies
+    /// to where they belong and waits for others of the group that are about to be answered.
+    pub(crate) fn wake(&self, engine: &Engine, woken: &[u32]) -> Result<(), everwarp::Error> {
+        for (group, mask) in masks(woken.iter().copied(), START_PROCESSES) {
+            let task = self.instance.task(program::WAKE).args(group, mask);
             drop(engine.submit(task)?);
         }
         Ok(())

@@ -18,6 +18,8 @@ pub(crate) const WAKE: u32 = 3;
 pub(crate) const CHANNEL: u32 = 4;
 /// Opens the group of the tasks that processes submit.
 pub(crate) const ANCHOR: u32 = 5;
+/// Clears a piece of the memories that nothing has used yet. Behind `again`, which only device code submits.
+pub(crate) const CLEAR: u32 = 7;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -59,10 +61,15 @@ pub(crate) static PROGRAM: Program = Program {
             spawns: true,
             ..Function::lane("again", twin)
         },
+        Function {
+            shape: Shape::Warp,
+            ..Function::lane("clear", twin)
+        },
     ],
     device_source: concat!(
         include_str!("../device/memory.cuh"),
         include_str!("../device/call.cuh"),
+        include_str!("../device/gather.cuh"),
         include_str!("../device/gpu/wake.cuh"),
         include_str!("../device/gpu/adopt.cuh"),
         include_str!("../device/gpu/channel.cuh"),

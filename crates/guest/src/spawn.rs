@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use everwarp::Buffer;
 use everwarp_interface::Pid;
-use everwarp_wasi::{Input, Output};
+use everwarp_wasi::{Directory, Input, Output};
 
 use crate::channel::End;
 use crate::config::{Config, Strings};
 use crate::error::SpawnError;
 use crate::host::Host;
 use crate::kin::HANDLES;
-use crate::layout::{PROCESS_COLLECTS, PROCESS_INPUT, PROCESS_TALKS};
+use crate::layout::{PROCESS_COLLECTS, PROCESS_GIVEN, PROCESS_INPUT, PROCESS_TALKS};
 use crate::state::{Group, Held, Job, Phase};
 use crate::strings::{All, Own, Writer};
 
@@ -70,9 +70,16 @@ impl Host {
         count: usize,
     ) -> Result<Vec<Pid>, SpawnError> {
         let count = u32::try_from(count).map_err(|_| SpawnError::TooMany)?;
-        self.spawn_numbers(module, config, 0..count, 0, |_, writer| {
-            writer.strings(&config.strings);
-        })
+        self.spawn_numbers(
+            module,
+            config,
+            0..count,
+            0,
+            &mut All::default(),
+            |_, writer| {
+                writer.strings(&config.strings);
+            },
+        )
     }
 
     /// Starts a process for each of these arguments and environments, which stand in the place of the
@@ -91,9 +98,16 @@ impl Host {
     ) -> Result<Vec<Pid>, SpawnError> {
         let each: Vec<Strings> = each.collect();
         let count = u32::try_from(each.len()).map_err(|_| SpawnError::TooMany)?;
-        self.spawn_numbers(module, config, 0..count, 0, |number, writer| {
-            writer.strings(&each[number as usize]);
-        })
+        self.spawn_numbers(
+            module,
+            config,
+            0..count,
+            0,
+            &mut All::default(),
+            |number, writer| {
+                writer.strings(&each[number as usize]);
+            },
+        )
     }
 
     /// Starts `count` processes, each with the arguments and the environment that are written for its number, which
@@ -115,7 +129,7 @@ impl Host {
         let parts = count.div_ceil(PART);
         let next = AtomicU32::new(0);
         let begin = || {
-            let mut begun = Vec::new();
+            let (mut begun, mut all) = (Vec::new(), All::default());
             loop {
                 let part = next.fetch_add(1, Relaxed);
                 if part >= parts {
@@ -123,7 +137,7 @@ impl Host {
                 }
                 let numbers = part * PART..count.min((part + 1).saturating_mul(PART));
                 let more = numbers.len();
-                match self.spawn_numbers(module, config, numbers, more, &write) {
+                match self.spawn_numbers(module, config, numbers, more, &mut all, &write) {
                     Ok(pids) => begun.push((part, pids)),
                     Err(e) => {
                         next.store(parts, Relaxed);
@@ -162,6 +176,7 @@ impl Host {
         config: &Config,
         numbers: Range<u32>,
         announced: usize,
+        all: &mut All,
         mut write: impl FnMut(u32, &mut Writer<'_>),
     ) -> Result<Vec<Pid>, SpawnError> {
         assert!(
@@ -185,12 +200,13 @@ impl Host {
             .map(End::entry)
             .flat_map(u32::to_le_bytes)
             .collect();
-        let mut all = All::default();
-        let each = numbers
-            .clone()
-            .map(|number| all.add(&front, |writer| write(number, writer)));
-        let each: Vec<Own> = each.collect::<Result<_, _>>()?;
-        let strings = Arc::new(self.give(&mut all)?);
+        all.clear();
+        all.directories(config.directories.iter().map(Directory::guest));
+        let mut each = Vec::with_capacity(numbers.len());
+        for number in numbers.clone() {
+            each.push(all.add(&front, |writer| write(number, writer))?);
+        }
+        let strings = Arc::new(self.give(all)?);
         // What several threads write and read passes through the host, in their order.
         let threads = self.shared().modules[module].threads.is_some();
         // What somebody reads while it is written goes out at once.
@@ -245,7 +261,7 @@ impl Host {
                 strings_at: own.begin,
                 flags: match threads {
                     true => 0,
-                    false => collects | reads(&config.stdin, own.stdin.is_some()),
+                    false => PROCESS_GIVEN | collects | reads(&config.stdin, own.stdin.is_some()),
                 },
                 instance,
                 module: module as u32,
@@ -256,8 +272,7 @@ impl Host {
         let line = &mut state.lines[module];
         line.waiting.extend(&pids);
         line.coming = line.coming.saturating_sub(announced);
-        drop(state);
-        self.shared().call_dispatcher();
+        self.shared().begin_some(state, module);
         Ok(pids)
     }
 }

@@ -77,11 +77,14 @@ impl Writer<'_> {
     }
 }
 
-/// What processes are given that are spawned together: for each eight words (how many arguments, their bytes, how many
+/// What processes are given that are spawned together: for each twelve words (how many arguments, their bytes, how many
 /// variables, their bytes, where standard input begins, its bytes, how many of them have been read, the upper half of
-/// where it begins), then the strings, each with a zero behind it. Behind those of all lie the inputs.
+/// where it begins, how many directories, where their names begin, nothing twice), then the strings, each with a zero
+/// behind it, and the names, each behind its length and padded to four bytes. Behind those of all lie the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct All {
+    /// The directories, and their names as they lie there.
+    pub(crate) directories: (u32, Vec<u8>),
     pub(crate) bytes: Vec<u8>,
     /// The inputs, one behind the other.
     pub(crate) inputs: Vec<Bytes>,
@@ -99,6 +102,27 @@ pub(crate) struct Own {
 }
 
 impl All {
+    /// Directories that all have, by their names.
+    pub(crate) fn directories<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        let (count, bytes) = &mut self.directories;
+        *count = 0;
+        bytes.clear();
+        for name in names {
+            *count += 1;
+            bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+    }
+
+    /// Forgets what is in it, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.inputs.clear();
+        self.of.clear();
+        self.last = 0..0;
+    }
+
     /// Adds what a process is given, behind `front`, unless the one before has got the same.
     pub(crate) fn add(
         &mut self,
@@ -122,6 +146,10 @@ impl All {
             head, stdin, wrong, ..
         } = writer;
         let texts = self.bytes.len() - begin - HEAD;
+        let names_at = self.bytes.len().next_multiple_of(4);
+        self.bytes.resize(names_at, 0);
+        let (directories, names) = &self.directories;
+        self.bytes.extend_from_slice(names);
         let input = stdin.as_ref().map_or(0, Bytes::len);
         if let Some(bytes) = [texts, input].into_iter().find(|&bytes| bytes >= MOST) {
             return Err(SpawnError::TooLong { bytes });
@@ -129,8 +157,13 @@ impl All {
         if let Some(wrong) = wrong {
             return Err(wrong);
         }
+        let [args, args_bytes, env, env_bytes] = head.map(|number| number as u32);
+        let head = [args, args_bytes, env, env_bytes, 0, 0, 0, 0];
+        let head = head
+            .into_iter()
+            .chain([*directories, (names_at - begin) as u32]);
         for (at, number) in (begin..).step_by(4).zip(head) {
-            self.bytes[at..at + 4].copy_from_slice(&(number as u32).to_le_bytes());
+            self.bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
         let here = begin..self.bytes.len();
         // What is read counts up in there, so who reads has its own.
@@ -184,16 +217,25 @@ mod tests {
             stdin: Some("typed".into()),
         };
         let mut all = All::default();
+        all.directories(["/p", "four"].into_iter());
         let first = add(&mut all, &strings).expect("there are no zeros");
         let second = add(&mut all, &strings).expect("there are no zeros");
-        assert_eq!((first.begin, second.begin), (16, 64));
+        assert_eq!((first.begin, second.begin), (16, 96));
         let total = all.finish();
         let end = all.bytes.len();
-        assert_eq!((end, total), (105, 115));
-        assert_eq!(words(&all.bytes[16..]), [2, 3, 1, 6, 89, 5, 0, 0]);
-        assert_eq!(words(&all.bytes[64..]), [2, 3, 1, 6, 46, 5, 0, 0]);
+        assert_eq!((end, total), (172, 182));
+        assert_eq!(
+            words(&all.bytes[16..]),
+            [2, 3, 1, 6, 156, 5, 0, 0, 2, 60, 0, 0]
+        );
+        assert_eq!(
+            words(&all.bytes[96..]),
+            [2, 3, 1, 6, 81, 5, 0, 0, 2, 60, 0, 0]
+        );
         assert_eq!(&all.bytes[12..16], [7; 4], "what stands in front");
-        assert_eq!(&all.bytes[16 + HEAD..57], b"a\0\0K=v w\0");
+        assert_eq!(&all.bytes[16 + HEAD..73], b"a\0\0K=v w\0");
+        let names = b"\x02\0\0\0/p\0\0\x04\0\0\0four";
+        assert_eq!(&all.bytes[76..92], names);
         assert_eq!(all.inputs, ["typed", "typed"]);
     }
 

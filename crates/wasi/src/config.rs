@@ -42,6 +42,11 @@ impl Directory {
         })
     }
 
+    /// What processes call it.
+    pub fn guest(&self) -> &str {
+        &self.guest
+    }
+
     /// Whether a process that changes anything beneath it is answered `EPERM`.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {

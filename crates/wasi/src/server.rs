@@ -72,7 +72,6 @@ impl Answers {
             generation: head.generation,
             slot: ticket.slot(),
             sequence: ticket.sequence(),
-            reply_bytes: reply.data.len() as u32,
         };
         self.ring.answer(ticket, reply);
         (head.call & HOSTCALL_WAKE != 0).then_some(woken)

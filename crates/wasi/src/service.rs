@@ -35,8 +35,6 @@ pub struct Woken {
     pub slot: u32,
     /// The sequence of the request, which the slot's status shows by now.
     pub sequence: u32,
-    /// Bytes of the reply.
-    pub reply_bytes: u32,
 }
 
 /// What whoever embeds the service is told, on the service's threads, which must not panic there.

@@ -61,7 +61,6 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             stderr: OUTPUT,
             fuel: None,
             memory_limit: None,
-            threads: None,
             ends: Vec::new(),
             instance: 0,
         };

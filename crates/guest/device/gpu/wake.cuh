@@ -70,6 +70,8 @@ __device__ __noinline__ void wake(const DevWorld* world, u32 place) {
   while (true) {
     // Pairs with the release of `park`; and whoever goes on with it sees why.
     if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) {
+      // Should it wait for the host, that wakes it too, and looks after who waits for it.
+      expect_none(*m.table, p, slot);
       return post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
     }
     if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return;

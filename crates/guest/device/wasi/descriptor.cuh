@@ -11,6 +11,47 @@ __device__ __noinline__ bool leave_output(const Call& c, u32 fd) {
   return true;
 }
 
+// The directories that a process was given: their names lie beside its arguments, each behind its length.
+struct Given {
+  const u8* strings;
+  u32 count;
+  __device__ __forceinline__ explicit Given(const DevProcess* p)
+      : strings(p->strings), count(__ldcg((const u32*)p->strings + 8)) {}
+  // Whether a descriptor is one of them, as long as they are where they were.
+  __device__ __forceinline__ bool holds(u32 fd) const { return fd - 3 < count; }
+  // The length of the name of one of them; behind it lies the name.
+  __device__ __forceinline__ const u32* name(u32 fd) const {
+    const u32* at = (const u32*)(strings + __ldcg((const u32*)strings + 9));
+    for (u32 k = 3; k < fd; k++) at += 1 + (__ldcg(at) + 3) / 4;
+    return at;
+  }
+};
+
+// A descriptor is closed or replaced. What was given may be elsewhere then, which the host knows.
+__device__ __forceinline__ void leave_given(DevProcess* p, u32 fd) {
+  if (fd < 3 || Given(p).holds(fd)) p->flags &= ~PROCESS_GIVEN;
+}
+
+// Answers `fd_prestat_get` without the host: whatever was not given is no answer to it.
+__device__ __noinline__ u32 prestat(DevInstance* i, u32 fd, u32 at) {
+  const Given given(process::of(i));
+  if (!given.holds(fd)) return ERRNO_BADF;
+  const Memory m(i);
+  const u32 e = m.check(at, 8, 4);
+  if (e == OK) m.word(at) = 0, m.word(at + 4) = __ldcg(given.name(fd));
+  return e;
+}
+
+// The same with a name, for which there is room.
+__device__ __noinline__ u32 prestat_name(DevInstance* i, u32 fd, u32 at, u32 room) {
+  const u32* name = Given(process::of(i)).name(fd);
+  const u32 length = __ldcg(name);
+  if (length > room) return ERRNO_NAMETOOLONG;
+  const Bytes to = Memory(i).from(at);
+  for (u32 k = 0; k < length; k++) *to.at(k) = __ldcg((const u8*)(name + 1) + k);
+  return OK;
+}
+
 }  // namespace wasi
 
 WASI(fd_advise, u32 fd, u64 offset, u64 length, u32 advice) { PLAIN(HOSTCALL_FD_ADVISE, fd, offset, length, advice); }
@@ -33,11 +74,13 @@ WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_SEND, fd, 0); 
 WASI(fd_close, u32 fd) {
   if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
   if (fd == 0) process::of(i)->flags &= ~PROCESS_INPUT;
+  wasi::leave_given(process::of(i), fd);
   PLAIN(HOSTCALL_FD_CLOSE, fd, 0);
 }
 WASI(fd_renumber, u32 from, u32 to) {
   if (!wasi::leave_output(wasi::Call(i), from) || !wasi::leave_output(wasi::Call(i), to)) PARK;
   if ((from == 0 || to == 0) && !wasi::leave_input(wasi::Call(i))) PARK;
+  process::of(i)->flags &= ~PROCESS_GIVEN;
   PLAIN(HOSTCALL_FD_RENUMBER, from, to);
 }
 
@@ -70,6 +113,7 @@ WASI(fd_filestat_get, u32 fd, u32 at) {
 
 WASI(fd_prestat_get, u32 fd, u32 at) {
   const wasi::Call c(i);
+  if (c.p->flags & PROCESS_GIVEN) return {fuel, wasi::prestat(i, fd, at), 0};
   if (c.fresh()) {
     c.arg(0, fd);
     c.post(HOSTCALL_FD_PRESTAT_GET);
@@ -85,6 +129,8 @@ WASI(fd_prestat_get, u32 fd, u32 at) {
 WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
   const wasi::Call c(i);
   if (const u32 e = wasi::Memory(i).check(at, length, 1); e != wasi::OK) return {fuel, e, 0};
+  const bool given = (c.p->flags & PROCESS_GIVEN) && wasi::Given(c.p).holds(fd);
+  if (given) return {fuel, wasi::prestat_name(i, fd, at, length), 0};
   if (c.fresh(min(length, HOSTCALL_DATA_BYTES))) {
     c.args(fd, length);
     c.post(HOSTCALL_FD_PRESTAT_DIR_NAME);

@@ -5,6 +5,7 @@
 namespace wasi {
 
 using process::Call;
+using process::Bytes;
 using process::Memory;
 constexpr u32 OK = ERRNO_SUCCESS;
 // The fuel that suspends the caller.

@@ -161,7 +161,9 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
   }
   if (c.fresh_part(b.first_length())) {
     c.args(fd, wasi::expect_read(c, b));
-    c.post_long(HOSTCALL_FD_READ);
+    // What stands behind standard streams may never be answered.
+    if (fd > 2) c.post_soon(HOSTCALL_FD_READ);
+    else c.post_long(HOSTCALL_FD_READ);
   }
   if (!c.answered()) PARK;
   DONE(wasi::take_read(c, b, read));
@@ -175,7 +177,7 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
     const u32 bytes = wasi::expect_read(c, b);
     c.args(fd, bytes, offset);
     // A long reply comes by a warp, which takes less time than to wait for it and copy it here.
-    if (bytes >= DELIVERED_BYTES) c.post_long(HOSTCALL_FD_PREAD);
+    if (bytes >= DELIVERED_BYTES) c.post_soon(HOSTCALL_FD_PREAD);
     else c.post(HOSTCALL_FD_PREAD);
   }
   if (!c.answered()) PARK;

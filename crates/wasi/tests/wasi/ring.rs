@@ -61,7 +61,6 @@ fn a_parked_process_is_woken_behind_its_answer() {
             generation: 1,
             slot: sent.slot,
             sequence: sent.sequence,
-            reply_bytes: 0,
         };
         while world
             .told

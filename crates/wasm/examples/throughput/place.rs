@@ -16,6 +16,10 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 pub(crate) const THREADS_PER_BLOCK: u32 = 128;
 
+/// Registers that a thread may have: three blocks have room on a multiprocessor then. What needs more gains less by
+/// them than by the third block.
+const MOST_REGISTERS: usize = 168;
+
 /// A kernel with its parameters, each a number of 4 or 8 bytes.
 pub(crate) struct Launch {
     kernel: sys::CUfunction,
@@ -25,9 +29,21 @@ pub(crate) struct Launch {
 
 impl Launch {
     fn new(image: &[u8], name: &str, params: Vec<u64>, grid: u32) -> Result<Self> {
-        // SAFETY: a complete image, or text that ends with a zero; the module is never unloaded.
+        let mut options = [sys::CUjit_option::CU_JIT_MAX_REGISTERS];
+        // A number is passed in the place of a pointer.
+        let mut values: [*mut c_void; 1] = [std::ptr::without_provenance_mut(MOST_REGISTERS)];
+        let mut module = std::ptr::null_mut();
+        // SAFETY: a complete image, or text that ends with a zero; one option with its number; the module is never
+        // unloaded.
         let kernel = unsafe {
-            let module = result::module::load_data(image.as_ptr().cast())?;
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                image.as_ptr().cast(),
+                1,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+            .result()?;
             result::module::get_function(module, CString::new(name)?)?
         };
         Ok(Self {
@@ -141,10 +157,21 @@ impl Place {
                 INTERLEAVED as usize
             }
         };
-        let once = device(&bytes, bytes.len())?;
-        for i in (0..u64::from(self.threads)).step_by(step) {
-            // SAFETY: nothing runs; an instance has a page, and a warp has 32.
-            unsafe { result::memcpy_dtod_sync(self.instance(i, layout), once, bytes.len())? };
+        // Twice as many with each copy.
+        let stride = PAGE as usize * step;
+        let (first, all) = (
+            self.instance(0, layout),
+            PAGE as usize * self.threads as usize,
+        );
+        // SAFETY: nothing runs; an instance has a page, and a warp has 32.
+        unsafe {
+            result::memcpy_htod_sync(first, &bytes)?;
+            let mut done = stride;
+            while done < all {
+                let more = done.min(all - done);
+                result::memcpy_dtod_sync(first + done as u64, first, more)?;
+                done += more;
+            }
         }
         Ok(())
     }
