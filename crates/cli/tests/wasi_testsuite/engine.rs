@@ -60,6 +60,7 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             stdout: OUTPUT,
             stderr: OUTPUT,
             fuel: None,
+            threads: None,
             memory_limit: None,
             ends: Vec::new(),
             instance: 0,
