@@ -243,9 +243,9 @@ __device__ __forceinline__ void go_on(ew::Lane& t, Next next) {
 
 }  // namespace process
 
-// arg: a group of 32 places | which of them << 32.
+// arg: the first of up to 32 places | which of them << 32. Where memories are interleaved it is the first of a group.
 static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
-  const u32 first = t.lo() * START_PROCESSES, which = t.hi();
+  const u32 first = t.lo(), which = t.hi();
   process::prepare_all(table, first, which, t.lane);
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }

@@ -282,13 +282,13 @@ impl Places {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts processes in places that are free, ordered by place, of which `more` are about to follow. Answers the
-    /// last task that was submitted.
+    /// Starts processes in places that are free, ordered by place; so many are started at about the same time. Answers
+    /// the last task that was submitted.
     pub(crate) fn start(
         &self,
         engine: &Engine,
         starts: &[Start],
-        more: usize,
+        together: usize,
     ) -> Result<Option<Pending>, everwarp::Error> {
         let mut written = self.written();
         for start in starts {
@@ -320,21 +320,25 @@ impl Places {
                 .write_pieces(from * size_of::<DevSpawn>(), records)?;
         }
         drop(written);
-        // As many warps as there are share the work, each with a part of a group of 32 places; a group whose memories
-        // are interleaved stays together.
-        let width = match self.interleaved {
-            true => START_PROCESSES,
-            false => ((starts.len() + more) as u32).div_ceil(engine.worker_count().max(1)),
+        let places = starts.iter().map(|s| s.place);
+        let tasks = match self.interleaved {
+            // A group whose memories are interleaved stays together.
+            true => {
+                let groups = masks(places, START_PROCESSES).into_iter();
+                groups
+                    .map(|(group, mask)| (group * START_PROCESSES, mask))
+                    .collect()
+            }
+            false => runs(
+                places,
+                width(together.max(starts.len()), engine.worker_count()),
+            ),
         };
-        let tasks = masks(
-            starts.iter().map(|s| s.place),
-            width.clamp(1, START_PROCESSES),
-        );
         // One by one rather than as a batch: a batch's descriptors are kept until all of it has ended, and the
         // memory for them is given back in order, so one process that runs for hours would hold up all starts.
         let mut last = None;
-        for (group, mask) in tasks {
-            let task = self.instance.task(program::START).args(group, mask);
+        for (first, mask) in tasks {
+            let task = self.instance.task(program::START).args(first, mask);
             last = Some(engine.submit(task)?);
         }
         Ok(last)
@@ -381,6 +385,31 @@ impl Places {
     }
 }
 
+/// How many processes of so many a warp begins side by side. As many warps as there are share them in as few rounds as
+/// it takes, and each round has the same share: where lanes go ways of their own, a warp takes as long as all its lanes
+/// one after the other.
+fn width(together: usize, workers: u32) -> u32 {
+    let (together, workers) = (together.max(1) as u64, u64::from(workers.max(1)));
+    let rounds = together.div_ceil(workers * u64::from(START_PROCESSES));
+    together.div_ceil(workers * rounds) as u32
+}
+
+/// Groups places, which ascend, into tasks of up to `width` from the first of each on.
+fn runs(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
+    let mut tasks: Vec<(u32, u32)> = Vec::new();
+    for place in places {
+        match tasks.last_mut() {
+            Some((first, mask))
+                if place - *first < START_PROCESSES && mask.count_ones() < width =>
+            {
+                *mask |= 1 << (place - *first);
+            }
+            _ => tasks.push((place, 1)),
+        }
+    }
+    tasks
+}
+
 /// Groups places, which ascend, into tasks of up to `width` within one group of 32.
 fn masks(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
     let mut tasks: Vec<(u32, u32)> = Vec::new();
@@ -415,5 +444,26 @@ mod tests {
             assert_eq!(seen, places);
         }
         assert_eq!(masks(0..64, 32), [(0, u32::MAX), (1, u32::MAX)]);
+    }
+
+    #[test]
+    fn runs_cover_each_place_once_wherever_they_begin() {
+        let places = [3, 4, 5, 34, 35, 36, 67, 68, 100];
+        assert_eq!(
+            runs(places.into_iter(), 32),
+            [(3, 1 << 31 | 7), (35, 3), (67, 3), (100, 1)]
+        );
+        assert_eq!(runs(0..5, 2), [(0, 3), (2, 3), (4, 1)]);
+        assert_eq!(runs(7..39, 32), [(7, u32::MAX)]);
+    }
+
+    #[test]
+    fn every_round_has_the_same_share() {
+        assert_eq!(width(1, 2112), 1);
+        assert_eq!(width(8192, 2112), 4);
+        assert_eq!(width(67_584, 2112), 32);
+        assert_eq!(width(67_585, 2112), 17);
+        assert_eq!(width(100_000, 2112), 24);
+        assert_eq!(width(5, 0), 5);
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
             break;
         }
         let pid = host.spawn(&program, config(plan, number))?;
-        plan.job.name(&[pid]);
+        plan.job.name(&[pid], number);
         pids.push(pid);
     }
     if plan.job.signal().is_some() {

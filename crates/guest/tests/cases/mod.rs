@@ -96,6 +96,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("threads_bomb", threads::bomb),
     ("threads_crowd", threads::crowd),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("each_its_own", many::each_its_own),
     ("refused_loads", load::refused_loads),
     ("load_while_running", load::load_while_running),
 ];
