@@ -63,7 +63,7 @@ fn what_cannot_be_compiled_is_one_error_with_the_offset() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("none.ptx");
     for (name, bytes, says) in [
-        ("shared.wasm", SHARED, "threads must be enabled"),
+        ("shared.wasm", SHARED, "a shared memory must be imported"),
         (
             "short.wasm",
             &ADD[..ADD.len() - 3],
@@ -119,10 +119,10 @@ fn both_engines_take_the_same_features() {
             true,
             "(table 1 funcref) (table 2 funcref)",
         ),
-        ("a shared memory", false, "(memory 1 1 shared)"),
+        ("a shared memory of its own", false, "(memory 1 1 shared)"),
         (
             "atomic instructions",
-            false,
+            true,
             "(memory 1) (func (drop (i32.atomic.load (i32.const 0))))",
         ),
         ("external references", false, "(func (param externref))"),
