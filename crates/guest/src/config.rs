@@ -63,11 +63,12 @@ impl HostConfig {
                 (None, true) => self.children,
                 _ => 0,
             };
-            let threads = match self.threads_of(module) {
-                0 => 0,
-                threads => (self.places.saturating_mul(threads)).min(PLACES_MOST.max(threads)),
-            };
-            u64::from(self.places) + u64::from(children) + u64::from(threads)
+            let threads = self.threads_of(module);
+            let processes = self.places.min((PLACES_MOST / threads.max(1)).max(1));
+            match threads {
+                0 => u64::from(self.places) + u64::from(children),
+                _ => u64::from(processes) * u64::from(1 + threads),
+            }
         };
         modules.iter().map(of).sum()
     }

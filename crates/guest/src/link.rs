@@ -9,6 +9,8 @@ use crate::program;
 
 /// The least depth of calls with which ordinary programs run.
 const DEPTH_LEAST: u32 = 24;
+/// The depth with which programs run that bring a standard library.
+const DEPTH_WANTED: u32 = 40;
 /// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
 const OTHER_FRAMES: u32 = 12;
 /// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
@@ -92,6 +94,19 @@ pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
     Ok(depth)
 }
 
+impl StartError {
+    /// Bytes of stack with which calls would nest as deep as most programs want, if there was too little.
+    pub fn stack_wanted(&self) -> Option<u32> {
+        match self {
+            Self::Stack { frame, .. } => {
+                let bytes = frame.checked_mul(OTHER_FRAMES + 2 * DEPTH_WANTED)?;
+                bytes.checked_next_multiple_of(1024)
+            }
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +116,10 @@ mod tests {
         let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
         assert_eq!(depth_of(32 << 10, 128), 122);
         assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
-        let error = depth(1024, 200).expect_err("too little").to_string();
+        let error = depth(1024, 200).expect_err("too little");
+        let wanted = error.stack_wanted().expect("it says how much is enough");
+        assert_eq!(depth_of(wanted, 200), DEPTH_WANTED);
+        let error = error.to_string();
         assert!(error.contains("1024") && error.contains("200"), "{error}");
     }
 }

@@ -1,10 +1,13 @@
 //! Processes on the CUDA engine.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::{Device, Select};
-use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Pid, Reason, Streams, Writer};
+use everwarp_guest::{
+    Config, Directory, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
+};
 
 use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
@@ -94,7 +97,19 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
         },
     };
     let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
-    let host = Host::start(&device, &[module], &host, Streams::inherit())?;
+    let start = |host: &HostConfig| {
+        Host::start(&device, slice::from_ref(&module), host, Streams::inherit())
+    };
+    let started = start(&host);
+    // Nobody has said how much stack there is to be, and how much it takes is known only now.
+    let wanted = started.as_ref().err().and_then(StartError::stack_wanted);
+    let host = match wanted.filter(|_| options.stack.is_none()) {
+        Some(stack_bytes) => start(&HostConfig {
+            stack_bytes,
+            ..host
+        })?,
+        None => started?,
+    };
     let host = Arc::new(host);
     plan.job.begins(host.clone());
     let load = begin.elapsed();
