@@ -39,6 +39,16 @@ impl Host {
         modules: &[(&str, &[u8])],
         places: u32,
     ) -> Result<Self, CliError> {
+        Self::reading(device, modules, places, gpu::Reads::default())
+    }
+
+    /// The same with workers that read files in this way; they are a GPU's.
+    pub(super) fn reading(
+        device: &Device,
+        modules: &[(&str, &[u8])],
+        places: u32,
+        reads: gpu::Reads,
+    ) -> Result<Self, CliError> {
         let Some(of) = device.cuda() else {
             let load = |&(name, bytes): &(&str, &[u8])| {
                 cpu::Program::load(bytes).map_err(|source| CliError::Program {
@@ -53,6 +63,7 @@ impl Host {
         let (free, _) = of.memory()?;
         let config = gpu::HostConfig {
             memory: Some(1 << 16),
+            reads,
             ..gpu::HostConfig::new(places, free)
         };
         let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
