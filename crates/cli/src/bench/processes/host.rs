@@ -13,7 +13,7 @@ const LIMIT: usize = 8192;
 
 /// A host with its modules loaded.
 pub(super) enum Host {
-    Gpu(gpu::Host),
+    Gpu(Box<gpu::Host>),
     Cpu(cpu::Host, Vec<cpu::Program>),
 }
 
@@ -69,9 +69,8 @@ impl Host {
         let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
         let modules: Vec<_> = modules.iter().map(module).collect();
         let streams = gpu::Streams::inherit();
-        Ok(Self::Gpu(gpu::Host::start(
-            device, &modules, &config, streams,
-        )?))
+        let host = gpu::Host::start(device, &modules, &config, streams)?;
+        Ok(Self::Gpu(Box::new(host)))
     }
 
     /// Runs `count` processes of a module, waits for their ends, which must be good ones, and answers what each wrote.
