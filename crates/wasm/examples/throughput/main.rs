@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, u64); 9] = [
     ("bfs", 4),
     ("vm", 8),
 ];
-const RUNS: usize = 5;
+const RUNS: usize = 3;
 /// Builds of the other side. What follows them is the guest.
 const NATIVES: usize = 3;
 /// The last of the guest's builds: interleaved, as processes have it, and both.
