@@ -52,6 +52,11 @@ fn a_module_becomes_ptx_and_is_described() {
     assert_eq!(json["exports"][0]["name"], "add");
     assert_eq!(json["exports"][0]["kind"], "function (i32, i32) -> (i32)");
     assert_eq!(json["ptx_bytes"], read.len());
+    assert_eq!(json["threads"], false);
+    let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built/threads.wasm");
+    let threads = compile(&threads, &[]);
+    assert!(text(&threads.stdout).contains("threads: the module begins some"));
+    assert!(text(&threads.stdout).contains("env.memory  shared memory"));
     let plain = compile(&module, &[]);
     assert!(
         text(&plain.stdout).contains("imports: 0\nexports: 1\n  add  function (i32, i32) -> (i32)")

@@ -153,7 +153,9 @@ impl Engine {
         })
     }
     fn submit_checked(&self, tasks: &[DevTask]) -> Result<Pending, Error> {
-        let token = self.reaping(|| lock(&self.core.producer).batch(&self.core, tasks))?;
+        let reserved = self.reaping(|| lock(&self.core.producer).reserve(&self.core, tasks))?;
+        let filled = reserved.fill();
+        let token = lock(&self.core.producer).announce(filled);
         self.core.backend.doorbell();
         Ok(Pending::new(self.core.clone(), token))
     }

@@ -22,6 +22,8 @@ pub(crate) struct Producer {
     shared: SharedMemory,
     ring: Slots,
     tail: u32,
+    /// Slots behind `tail` that batches will need which are being written.
+    reserved: u32,
     /// The engine's `taken` as last seen: read again only when the ring looks full.
     taken: u32,
     free: Vec<u32>,
@@ -40,6 +42,7 @@ impl Producer {
             shared,
             ring: Slots::new(pools.submission_slots),
             tail: 0,
+            reserved: 0,
             taken: 0,
             free: (0..pools.tokens).rev().collect(),
             arena: Slots::new(pools.arena_tasks),
@@ -51,14 +54,15 @@ impl Producer {
     }
 
     fn has_room(&mut self) -> bool {
-        if !self.ring.has_room(self.tail, self.taken) {
+        let next = self.tail.wrapping_add(self.reserved);
+        if !self.ring.has_room(next, self.taken) {
             // SAFETY: the words outlive the producer; `taken` is aligned and only accessed atomically.
             // Acquire pairs with the engine's release store after it has read the slots.
             self.taken =
                 unsafe { AtomicU32::from_ptr((&raw const (*self.shared.words).taken).cast_mut()) }
                     .load(Ordering::Acquire);
         }
-        self.ring.has_room(self.tail, self.taken)
+        self.ring.has_room(next, self.taken)
     }
 
     /// Writes one slot; there is room.
@@ -109,8 +113,12 @@ impl Producer {
         Ok(token)
     }
 
-    /// Submits tasks of one instance as a batch; answers its token. There are 1 to `arena_tasks` tasks.
-    pub(crate) fn batch(&mut self, core: &Core, tasks: &[DevTask]) -> Result<u32, Error> {
+    /// Makes room for tasks of one instance as a batch, of which there are 1 to `arena_tasks`.
+    pub(crate) fn reserve<'t>(
+        &mut self,
+        core: &Core,
+        tasks: &'t [DevTask],
+    ) -> Result<Reserved<'t>, Error> {
         let count = tasks.len() as u32;
         if self.arena.capacity() - self.arena_tail.wrapping_sub(self.arena_head) < count {
             return Err(Error::Full { what: "the arena" });
@@ -118,23 +126,32 @@ impl Producer {
         let instance = tasks[0].instance();
         let sequence = self.oldest.wrapping_add(self.batches.len() as u32) & SEQUENCE;
         let token = self.token(core, instance, Some(sequence))?;
-        let start = self.arena.slot(self.arena_tail);
-        let first = tasks.len().min(self.arena.capacity() as usize - start);
-        // SAFETY: the range is free: the batches that used it have completed. It may wrap once, and the
-        // two pieces together are `tasks`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(tasks.as_ptr(), self.shared.arena.add(start), first);
-            std::ptr::copy_nonoverlapping(
-                tasks.as_ptr().add(first),
-                self.shared.arena,
-                tasks.len() - first,
-            );
-        }
+        let start = self.arena.slot(self.arena_tail) as u32;
         self.arena_tail = self.arena_tail.wrapping_add(count);
         self.batches.push_back((self.arena_tail, false));
-        let head = TASK_BATCH | DevTask::new(0, instance, 0, tasks[0].priority(), 0).head;
-        self.publish(head, token, u64::from(count) << 32 | start as u64);
-        Ok(token)
+        self.reserved += 1;
+        Ok(Reserved {
+            tasks,
+            token,
+            start,
+            arena: self.shared.arena,
+            capacity: self.arena.capacity(),
+        })
+    }
+
+    /// Publishes what [`Reserved::fill`] has written; answers its token.
+    pub(crate) fn announce(&mut self, filled: Filled<'_>) -> u32 {
+        let Reserved {
+            tasks,
+            token,
+            start,
+            ..
+        } = filled.0;
+        self.reserved -= 1;
+        let (instance, priority) = (tasks[0].instance(), tasks[0].priority());
+        let head = TASK_BATCH | DevTask::new(0, instance, 0, priority, 0).head;
+        self.publish(head, token, (tasks.len() as u64) << 32 | u64::from(start));
+        token
     }
 
     /// A batch completed: its range of the arena is free once all before it are.
@@ -150,5 +167,39 @@ impl Producer {
             self.oldest = self.oldest.wrapping_add(1) & SEQUENCE;
             self.batches.pop_front();
         }
+    }
+}
+
+/// A batch that has its place and is not written yet. Writing needs no lock, so several threads do it at a time. It
+/// cannot be given up: its place would never come free.
+#[derive(Debug)]
+#[must_use = "what is reserved has to be announced"]
+pub(crate) struct Reserved<'t> {
+    tasks: &'t [DevTask],
+    token: u32,
+    /// The first of its slots in the arena.
+    start: u32,
+    arena: *mut DevTask,
+    capacity: u32,
+}
+
+/// A batch that is written.
+#[derive(Debug)]
+#[must_use = "what is written has to be announced"]
+pub(crate) struct Filled<'t>(Reserved<'t>);
+
+impl<'t> Reserved<'t> {
+    /// Writes the tasks.
+    pub(crate) fn fill(self) -> Filled<'t> {
+        let first = self.tasks.len().min((self.capacity - self.start) as usize);
+        let (before, behind) = self.tasks.split_at(first);
+        // SAFETY: the range is this batch's alone: those that used it have completed. It may wrap once, and the two
+        // pieces together are `tasks`.
+        unsafe {
+            let start = self.arena.add(self.start as usize);
+            std::ptr::copy_nonoverlapping(before.as_ptr(), start, before.len());
+            std::ptr::copy_nonoverlapping(behind.as_ptr(), self.arena, behind.len());
+        }
+        Filled(self)
     }
 }

@@ -3,7 +3,7 @@
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::Bytes;
 use everwarp_interface::threads::{THREADS, THREADS_MOST};
-use everwarp_wasi::{Directory, Input, Output};
+use everwarp_wasi::{Directory, Input, Output, Reads};
 
 use crate::channel::End;
 use crate::module::Loaded;
@@ -34,6 +34,8 @@ pub struct HostConfig {
     pub spare_places: u32,
     /// Threads that serve host calls, beside the one that reads the ring.
     pub workers: usize,
+    /// How they read files.
+    pub reads: Reads,
     /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
     pub children: u32,
     /// Threads that each process may have at a time beside its first, where its module begins any; at most
@@ -90,6 +92,7 @@ impl HostConfig {
             spare_places: 0,
             workers: std::thread::available_parallelism()
                 .map_or(4, |cores| (cores.get() / 2).clamp(4, 8)),
+            reads: Reads::default(),
             children: 1024,
             threads: THREADS,
             channels: 1024,

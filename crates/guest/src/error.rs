@@ -107,9 +107,9 @@ pub enum StartError {
         /// How many are left.
         spare: u32,
     },
-    /// Relations and channels are laid out when the host starts.
+    /// Relations, channels and what threads share are laid out when the host starts.
     #[error(
-        "{module} imports `everwarp:gpu`, so it cannot be loaded while processes run: give it to the host at its start"
+        "{module} imports `everwarp:gpu` or shares its memory with threads, so it cannot be loaded while processes run: give it to the host at its start"
     )]
     LateGpu {
         /// The module.

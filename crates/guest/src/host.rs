@@ -119,7 +119,7 @@ impl Host {
         let shared = Shared::new(engine, loaded, places, service, world, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
-        let server = serve(&shared, config.workers)?;
+        let server = serve(&shared, config)?;
         let of_thread = Arc::clone(&shared);
         let dispatcher = std::thread::Builder::new()
             .name("everwarp-dispatch".into())
@@ -297,7 +297,7 @@ impl Drop for Host {
     }
 }
 
-fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
+fn serve(shared: &Arc<Shared>, config: &HostConfig) -> Result<Server, StartError> {
     let memory = shared.engine.host_calls().ok_or(StartError::NoRing)?;
     let address = "the engine's memory is nowhere at 0";
     let memory = RingMemory {
@@ -313,7 +313,8 @@ fn serve(shared: &Arc<Shared>, workers: usize) -> Result<Server, StartError> {
     let ring = unsafe { Ring::new(memory) };
     let ring = ring.expect("the engine makes rings of powers of two");
     let config = ServerConfig {
-        workers,
+        workers: config.workers,
+        reads: config.reads,
         ..ServerConfig::default()
     };
     Server::start(ring, &shared.service, config).map_err(|source| StartError::System {

@@ -54,7 +54,7 @@ pub use channel::{End, Receiver, Sender};
 pub use config::{Config, HostConfig, Strings};
 pub use error::{LoadError, SpawnError, StartError};
 pub use everwarp_interface::{Bytes, ChannelError, Listing, Pid, Stage, Status};
-pub use everwarp_wasi::{Captured, Directory, Input, Output, Streams, descriptor_limit};
+pub use everwarp_wasi::{Captured, Directory, Input, Output, Reads, Streams, descriptor_limit};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]

@@ -187,7 +187,8 @@ pub(crate) fn open(
     // Before anything is created: without room for a descriptor nothing shall have happened.
     lock(&process.table).has_room()?;
     let file = dir.dir.open_with(path, &options)?;
-    let opened = if file.metadata()?.is_dir() {
+    let kind = file.metadata()?.file_type();
+    let opened = if kind.is_dir() {
         Descriptor::Directory(OpenDir {
             dir: Arc::new(Dir::from_std_file(file.into_std())),
             given: None,
@@ -206,6 +207,7 @@ pub(crate) fn open(
             nonblock: AtomicBool::new(fdflags & wasi::NONBLOCK != 0),
             readable,
             writable,
+            regular: kind.is_file(),
             read_only: dir.read_only,
             _permit: permit,
         })

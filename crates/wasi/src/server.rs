@@ -20,14 +20,33 @@ use everwarp_contract::hostcall::{
 };
 
 use crate::counters::Counters;
+use crate::disk::Disk;
 use crate::endings::Endings;
 use crate::request::{DATA_BYTES, Reply, Request};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
 use crate::service::{Events, Served, Service, Woken};
 
+/// How workers read files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// One after the other, by plain calls.
+    Plain,
+    /// Those that a worker has got at a time through an io_uring, if there are at least so many.
+    Together(usize),
+}
+
+impl Default for Reads {
+    /// Through an io_uring from two on.
+    fn default() -> Self {
+        Self::Together(2)
+    }
+}
+
 /// How a ring is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
+    /// How workers read files; by plain calls where the system gives no io_uring.
+    pub reads: Reads,
     /// Threads beside the poller that serve requests; with none the poller serves them all, one after the other.
     pub workers: usize,
     /// How long the poller goes on without a pause after the last request.
@@ -40,6 +59,7 @@ impl Default for ServerConfig {
     /// Four workers, 200 microseconds without a pause, naps up to one millisecond.
     fn default() -> Self {
         Self {
+            reads: Reads::default(),
             workers: 4,
             spin: Duration::from_micros(200),
             nap: Duration::from_millis(1),
@@ -54,13 +74,14 @@ const LOOKS: u32 = 32;
 /// A ring that is being served, until it is dropped.
 #[derive(Debug)]
 pub struct Server {
+    reads: Reads,
     stop: Arc<AtomicBool>,
     poller: Option<JoinHandle<()>>,
 }
 
 /// Where answers go.
-struct Answers {
-    ring: Arc<Ring>,
+pub(crate) struct Answers {
+    pub(crate) ring: Arc<Ring>,
     events: Arc<dyn Events>,
 }
 
@@ -79,18 +100,21 @@ impl Answers {
 }
 
 /// One thread's means of serving.
-struct Hands {
-    service: Arc<Service>,
-    answers: Arc<Answers>,
+pub(crate) struct Hands {
+    pub(crate) service: Arc<Service>,
+    pub(crate) answers: Arc<Answers>,
     payload: Vec<u8>,
-    reply: Reply,
+    pub(crate) reply: Reply,
+    /// What files are read with, if there are so many reads.
+    pub(crate) disk: Option<Disk>,
+    pub(crate) together: usize,
     /// Who is to be woken, as soon as the thread has nothing else to do or there are many.
     woken: Vec<Woken>,
     /// The same of who has ended.
     endings: Endings,
 }
 
-type Job = (Ticket, Head);
+pub(crate) type Job = (Ticket, Head);
 
 /// Requests that a thread serves before it wakes anybody or hands anything on. A wake is a task for the GPU, and
 /// many together cost less.
@@ -106,6 +130,8 @@ impl Hands {
             answers: Arc::clone(answers),
             payload: Vec::with_capacity(DATA_BYTES),
             reply: Reply::default(),
+            disk: None,
+            together: usize::MAX,
             woken: Vec::with_capacity(BATCH),
             endings: Endings::default(),
         }
@@ -142,7 +168,7 @@ impl Hands {
     }
 
     /// Serves a read of what is in the page cache; gives back what is not one.
-    fn read_now(&mut self, (ticket, head): Job) -> Option<Job> {
+    pub(crate) fn read_now(&mut self, (ticket, head): Job) -> Option<Job> {
         if head.data_bytes != 0 {
             return Some((ticket, head));
         }
@@ -161,13 +187,14 @@ impl Hands {
         None
     }
 
-    fn answer(&mut self, ticket: Ticket, head: &Head) {
+    pub(crate) fn answer(&mut self, ticket: Ticket, head: &Head) {
         let woken = self.answers.answer(ticket, head, &self.reply);
         self.woken.extend(woken);
     }
 
     /// Serves them, and wakes who is to be woken. Of ends others hear later.
-    fn serve_all(&mut self, mut jobs: Vec<Job>) {
+    fn serve_all(&mut self, jobs: Vec<Job>) {
+        let mut jobs = self.read_together(jobs);
         let last = jobs.pop();
         if !jobs.is_empty() {
             // What all of them print is passed on together.
@@ -194,7 +221,7 @@ impl Hands {
         self.service.tell_of_ends(&mut self.endings);
     }
 
-    fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         if !self.woken.is_empty() {
             self.answers.events.wake(&self.woken);
             self.woken.clear();
@@ -212,7 +239,7 @@ fn is_quick(call: u32) -> bool {
 }
 
 /// Whether a call may be a read of what is in the page cache.
-fn may_be_cached(call: u32) -> bool {
+pub(crate) fn may_be_cached(call: u32) -> bool {
     matches!(call & !HOSTCALL_WAKE, HOSTCALL_FD_READ | HOSTCALL_FD_PREAD)
 }
 
@@ -331,9 +358,18 @@ impl Server {
             ring: Arc::clone(&ring),
             events: Arc::clone(service.events()),
         });
+        let disks = (0..config.workers).map(|_| Disk::new());
+        let (reads, together, mut disks) = match config.reads {
+            Reads::Plain => (Reads::Plain, usize::MAX, Vec::new()),
+            Reads::Together(least) => match disks.collect() {
+                Ok(disks) => (config.reads, least, disks),
+                Err(_) => (Reads::Plain, usize::MAX, Vec::new()),
+            },
+        };
         let mut workers = Vec::with_capacity(config.workers);
         for index in 0..config.workers {
             let mut hands = Hands::new(service, &answers);
+            (hands.disk, hands.together) = (disks.pop(), together);
             let (sender, jobs) = mpsc::channel::<Vec<Job>>();
             let thread = thread::Builder::new().name(format!("everwarp-wasi-{index}"));
             let serve = move || hands.serve_from(&jobs);
@@ -354,9 +390,15 @@ impl Server {
         let thread = thread::Builder::new().name("everwarp-wasi".into());
         let poller = thread.spawn(move || poller.run())?;
         Ok(Self {
+            reads,
             stop,
             poller: Some(poller),
         })
+    }
+
+    /// How workers read files; by plain calls, whatever was asked for, if the system gives no io_uring.
+    pub fn reads(&self) -> Reads {
+        self.reads
     }
 }
 

@@ -404,8 +404,7 @@ impl Service {
         let known = self.process(request.process, request.generation).ok();
         let read = known.and_then(|process| file::read_now(&process, request, reply));
         if read.is_some() {
-            Counters::add(&self.counters.calls[request.kind() as usize], 1);
-            self.counters.answered(reply);
+            self.counters.served(request.call, reply);
         }
         read.is_some()
     }
@@ -553,6 +552,12 @@ impl Service {
 }
 
 impl Counters {
+    /// Counts a request without a payload and its answer.
+    pub(crate) fn served(&self, call: u32, reply: &Reply) {
+        Self::add(&self.calls[(call & !call::HOSTCALL_WAKE) as usize], 1);
+        self.answered(reply);
+    }
+
     fn answered(&self, reply: &Reply) {
         if reply.errno != 0 {
             Self::add(&self.failed, 1);

@@ -36,6 +36,8 @@ pub(crate) struct OpenFile {
     pub(crate) nonblock: AtomicBool,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// Whether it is none of pipes, devices and sockets.
+    pub(crate) regular: bool,
     /// Whether the directory that it comes from may not be changed.
     pub(crate) read_only: bool,
     /// That it may be open. Given back behind the file, whose field stands before it.

@@ -14,4 +14,8 @@ mod output;
 mod paths;
 mod poll;
 mod ring;
+mod together;
 mod world;
+
+/// As a server does by default.
+const READS: everwarp_wasi::Reads = everwarp_wasi::Reads::Together(2);

@@ -95,6 +95,7 @@ pub(crate) struct World {
 
 /// Two workers and short naps: the machine that runs the tests may have two cores.
 pub(crate) const SERVER: ServerConfig = ServerConfig {
+    reads: crate::READS,
     workers: 2,
     spin: Duration::from_micros(100),
     nap: Duration::from_micros(100),

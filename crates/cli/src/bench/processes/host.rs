@@ -13,7 +13,7 @@ const LIMIT: usize = 8192;
 
 /// A host with its modules loaded.
 pub(super) enum Host {
-    Gpu(gpu::Host),
+    Gpu(Box<gpu::Host>),
     Cpu(cpu::Host, Vec<cpu::Program>),
 }
 
@@ -39,6 +39,16 @@ impl Host {
         modules: &[(&str, &[u8])],
         places: u32,
     ) -> Result<Self, CliError> {
+        Self::reading(device, modules, places, gpu::Reads::default())
+    }
+
+    /// The same with workers that read files in this way; they are a GPU's.
+    pub(super) fn reading(
+        device: &Device,
+        modules: &[(&str, &[u8])],
+        places: u32,
+        reads: gpu::Reads,
+    ) -> Result<Self, CliError> {
         let Some(of) = device.cuda() else {
             let load = |&(name, bytes): &(&str, &[u8])| {
                 cpu::Program::load(bytes).map_err(|source| CliError::Program {
@@ -53,14 +63,14 @@ impl Host {
         let (free, _) = of.memory()?;
         let config = gpu::HostConfig {
             memory: Some(1 << 16),
+            reads,
             ..gpu::HostConfig::new(places, free)
         };
         let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
         let modules: Vec<_> = modules.iter().map(module).collect();
         let streams = gpu::Streams::inherit();
-        Ok(Self::Gpu(gpu::Host::start(
-            device, &modules, &config, streams,
-        )?))
+        let host = gpu::Host::start(device, &modules, &config, streams)?;
+        Ok(Self::Gpu(Box::new(host)))
     }
 
     /// Runs `count` processes of a module, waits for their ends, which must be good ones, and answers what each wrote.

@@ -7,6 +7,7 @@ mod pause;
 use std::time::Instant;
 
 use everwarp::cuda::raw::Raw;
+use everwarp_guest::Reads;
 
 use self::host::{Given, Host};
 use super::experiment::{Context, Experiment, On, Part};
@@ -152,12 +153,22 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
         true => &[(64, 20), (400, 10)],
         false => &[(64, 20)],
     };
-    for &(processes, each) in many {
-        let (times, right) = together(&host, given, processes, each)?;
-        let units = (processes * each * READS_ROUND) as f64;
-        let what = "reads of 4 KiB from a file in the host's memory, many processes";
-        let row = Row::new(what, "read", units, times).size(processes as u64);
-        cx.emit_as("reads", row.verified(right))?;
+    let several = |host: &Host, how: &str| -> Result<(), CliError> {
+        for &(processes, each) in many {
+            let (times, right) = together(host, given, processes, each)?;
+            let units = (processes * each * READS_ROUND) as f64;
+            let what =
+                format!("reads of 4 KiB from a file in the host's memory, many processes{how}");
+            let row = Row::new(&what, "read", units, times).size(processes as u64);
+            cx.emit_as("reads", row.verified(right))?;
+        }
+        Ok(())
+    };
+    several(&host, "")?;
+    drop(host);
+    if cx.is_cuda() {
+        let host = Host::reading(cx.device, &[("reads", READS)], 4096, Reads::Plain)?;
+        several(&host, ", all of them by plain calls")?;
     }
     Ok(())
 }

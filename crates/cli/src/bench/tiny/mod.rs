@@ -46,6 +46,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("pool_ranges", On::Cpu, host::pool_ranges),
         Part::many("loop", On::Cpu, host::plain_loop),
         Part::many("from_host", On::Both, from_host),
+        Part::many("from_threads", On::Both, from_threads),
         Part::many("on_device", On::Both, on_device),
         Part::many("range_split", On::Both, range_split),
         Part::many("range_fan", On::Both, range_fan),
@@ -54,9 +55,22 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// How the engine runs its tasks.
 enum Way {
-    Batch(Vec<DevTask>),
+    /// So many threads submit them.
+    Batch(Vec<DevTask>, usize),
     Root(u32),
 }
+
+/// What tasks grow from.
+#[derive(Clone, Copy)]
+enum From {
+    /// So many threads of the host submit all of them.
+    Host(usize),
+    /// A task of this function.
+    Root(u32),
+}
+
+/// Threads of `from_threads`.
+const THREADS: usize = 4;
 
 struct Ours {
     engine: Engine,
@@ -67,7 +81,15 @@ struct Ours {
 impl Work for Ours {
     fn run(&mut self) -> Result<(), CliError> {
         let done = match &self.way {
-            Way::Batch(tasks) => self.engine.submit_all(tasks),
+            Way::Batch(tasks, 1) => self.engine.submit_all(tasks),
+            Way::Batch(tasks, threads) => std::thread::scope(|scope| {
+                let engine = &self.engine;
+                let parts = tasks.chunks(tasks.len().div_ceil(*threads));
+                let begin = |part| scope.spawn(move || engine.submit_all(part));
+                let begun: Vec<_> = parts.map(begin).collect();
+                let mut ended = begun.into_iter().map(|t| t.join().expect("no panic"));
+                ended.try_for_each(|ended| ended)
+            }),
             Way::Root(function) => self.range.run(&self.engine, *function),
         };
         Ok(done?)
@@ -77,18 +99,17 @@ impl Work for Ours {
     }
 }
 
-/// `root` is the function that the tasks grow from; without one the host submits them all.
-fn ours(cx: &Context<'_>, what: &str, root: Option<u32>) -> Result<(), CliError> {
+fn ours(cx: &Context<'_>, what: &str, from: From) -> Result<(), CliError> {
     let engine = cx.device.engine().program(&range::PROGRAM).start()?;
-    let unit = match root {
-        Some(range::SPLIT | range::FAN) => "cell",
+    let unit = match from {
+        From::Root(range::SPLIT | range::FAN) => "cell",
         _ => "task",
     };
     sweep(cx, Label::new(what, unit, Role::Ours), &SIZES, |n| {
         let range = Range::new(&engine, n as u32, grain(cx, &engine, n))?;
-        let way = match root {
-            Some(function) => Way::Root(function),
-            None => Way::Batch(range.batch()),
+        let way = match from {
+            From::Root(function) => Way::Root(function),
+            From::Host(threads) => Way::Batch(range.batch(), threads),
         };
         Ok(Ours {
             engine: engine.clone(),
@@ -99,17 +120,22 @@ fn ours(cx: &Context<'_>, what: &str, root: Option<u32>) -> Result<(), CliError>
 }
 
 fn from_host(cx: &Context<'_>) -> Result<(), CliError> {
-    ours(cx, "a task a cell, all submitted by one host thread", None)
+    let what = "a task a cell, all submitted by one host thread";
+    ours(cx, what, From::Host(1))
+}
+fn from_threads(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = "a task a cell, submitted by four host threads";
+    ours(cx, what, From::Host(THREADS))
 }
 fn on_device(cx: &Context<'_>) -> Result<(), CliError> {
     let what = "a task a cell, spawned by a binary tree of tasks";
-    ours(cx, what, Some(range::SPREAD))
+    ours(cx, what, From::Root(range::SPREAD))
 }
 fn range_split(cx: &Context<'_>) -> Result<(), CliError> {
     let what = "one task over all cells, halved down to a grain a warp";
-    ours(cx, what, Some(range::SPLIT))
+    ours(cx, what, From::Root(range::SPLIT))
 }
 fn range_fan(cx: &Context<'_>) -> Result<(), CliError> {
     let what = "one task over all cells, divided among 64 at a time down to a grain a warp";
-    ours(cx, what, Some(range::FAN))
+    ours(cx, what, From::Root(range::FAN))
 }
