@@ -1,5 +1,5 @@
 //! Twin of `locked`, `join`, `leave`, `first`, `send`, `receive` and `close` of
-//! `crates/guest/device/gpu/channel.cuh`, of `wake` of `gpu/wake.cuh` and of `park` of `process.cuh` there, for a
+//! `crates/guest/device/gpu/channel.cuh`, of `wake` of `gpu/wake.cuh` and of `park` and `resume` of `turn.cuh` there, for a
 //! channel of one message. A process is a thread; where it parks, it goes on when its task has been posted, whose way
 //! to another warp `idle.rs` has. One that is never woken is a deadlock, which loom finds.
 
@@ -178,7 +178,14 @@ impl Channel {
                 place.bell.notify();
                 return;
             }
-            if !self.rules.remembers || change(TURN_RUNS, TURN_WOKEN) != TURN_PARKED {
+            if !self.rules.remembers {
+                return;
+            }
+            let found = change(TURN_RUNS, TURN_WOKEN);
+            if found == TURN_RUNS {
+                return;
+            }
+            if found == TURN_WOKEN && change(TURN_WOKEN, TURN_WOKEN) == TURN_WOKEN {
                 return;
             }
         }
@@ -188,7 +195,7 @@ impl Channel {
         let turn = &self.places[me].turn;
         let parked = turn.compare_exchange(TURN_RUNS, TURN_PARKED, self.rules.park, Acquire);
         if parked.is_err() {
-            turn.store(TURN_RUNS, Relaxed);
+            turn.swap(TURN_RUNS, AcqRel);
         }
         parked.is_ok()
     }

@@ -12,6 +12,7 @@
 mod channel;
 mod deque;
 mod finish;
+mod gather;
 mod idle;
 mod ingress;
 mod stack;

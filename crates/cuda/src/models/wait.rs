@@ -1,5 +1,5 @@
 //! Twin of `begin_wait`, `end_wait` and `notify` of `crates/guest/device/threads/wait.cuh`, with `locked` and `wake` of
-//! `gpu/wake.cuh` and `park` of `process.cuh` there, for one address. A thread of a process is a thread; where it
+//! `gpu/wake.cuh` and `park` and `resume` of `turn.cuh` there, for one address. A thread of a process is a thread; where it
 //! parks, it goes on when its task has been posted. The host's clock is a thread that answers and wakes.
 
 use std::sync::Arc;
@@ -141,7 +141,11 @@ impl Team {
                 place.bell.notify();
                 return;
             }
-            if change(TURN_RUNS, TURN_WOKEN) != TURN_PARKED {
+            let found = change(TURN_RUNS, TURN_WOKEN);
+            if found == TURN_RUNS {
+                return;
+            }
+            if found == TURN_WOKEN && change(TURN_WOKEN, TURN_WOKEN) == TURN_WOKEN {
                 return;
             }
         }
@@ -152,7 +156,7 @@ impl Team {
         let place = &self.places[me];
         let parked = (place.turn).compare_exchange(TURN_RUNS, TURN_PARKED, AcqRel, Acquire);
         if parked.is_err() {
-            place.turn.store(TURN_RUNS, Relaxed);
+            place.turn.swap(TURN_RUNS, AcqRel);
             return;
         }
         while place.posted.load(Acquire) == 0 {
