@@ -1,6 +1,6 @@
-//! Twin of `expect_wake`, `expect_none` and `gather` of `crates/guest/device/gather.cuh`, of `park` and `resume` of
-//! `turn.cuh` there, of `run` and `process_wake` of `process.cuh` and of `wake` of `gpu/wake.cuh`: two processes of a group that wait for
-//! the host, and perhaps somebody else who wakes one of them. What is to go on by a task of its own goes on at once
+//! Twin of `expect_wake`, `expect_none` and `gather` of `crates/guest/device/gather.cuh`, of `run` and `process_wake` of
+//! `process.cuh` there and of `wake` of `gpu/wake.cuh` (`turn.rs` has `turn.cuh`): two processes of a group that wait
+//! for the host, and perhaps somebody else who wakes one of them. What is to go on by a task of its own goes on at once
 //! in the thread that would submit it.
 
 use std::sync::Arc;
@@ -12,19 +12,15 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 
+use super::turn::{self, Turn};
 use super::{Tally, explore};
-
-const TURN_RUNS: u32 = 0;
-const TURN_WOKEN: u32 = 1;
-const TURN_PARKED: u32 = 2;
 
 /// What a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order in which the word is changed by who has woken processes.
     gather: Ordering,
-    /// Whether a wake that finds another writes the word once more, and who takes them reads what was written last.
-    chains_wakes: bool,
+    turn: turn::Rules,
     /// Whether a process says that it is about to park before it does.
     says_first: bool,
     /// Whether one that could not park looks after those who wait for it.
@@ -35,15 +31,14 @@ struct Rules {
 
 const AS_WRITTEN: Rules = Rules {
     gather: AcqRel,
-    chains_wakes: true,
+    turn: turn::AS_WRITTEN,
     says_first: true,
     looks_after: true,
     others_look_after: true,
 };
 
-#[derive(Default)]
 struct Process {
-    turn: AtomicU32,
+    turn: Turn,
     /// The host has answered.
     answered: AtomicU32,
     /// What it had saved when it last waited. Whoever goes on with it must see that.
@@ -70,7 +65,12 @@ impl Group {
     fn new(alone: bool, rules: Rules) -> Arc<Self> {
         Arc::new(Self {
             word: AtomicU64::new(0),
-            processes: Default::default(),
+            processes: std::array::from_fn(|_| Process {
+                turn: Turn::new(rules.turn),
+                answered: AtomicU32::new(0),
+                saved: AtomicU32::new(0),
+                truth: StdU32::new(0),
+            }),
             done: Tally::new(2),
             alone,
             rules,
@@ -86,41 +86,6 @@ impl Group {
         self.word.fetch_and(!waiting_bit(who), AcqRel) as u32 != 0
     }
 
-    fn park(&self, who: usize) -> bool {
-        let turn = &self.processes[who].turn;
-        let parked = turn.compare_exchange(TURN_RUNS, TURN_PARKED, AcqRel, Acquire);
-        if parked.is_err() {
-            if self.rules.chains_wakes {
-                turn.swap(TURN_RUNS, AcqRel);
-            } else {
-                turn.store(TURN_RUNS, Relaxed);
-            }
-        }
-        parked.is_ok()
-    }
-
-    fn resume(&self, who: usize) -> bool {
-        let turn = &self.processes[who].turn;
-        loop {
-            let mine = turn.compare_exchange(TURN_PARKED, TURN_RUNS, AcqRel, Acquire);
-            if mine.is_ok() {
-                return true;
-            }
-            match turn.compare_exchange(TURN_RUNS, TURN_WOKEN, AcqRel, Acquire) {
-                Ok(_) => return false,
-                Err(TURN_PARKED) => {}
-                // Written once more, so that whoever takes it sees what came with this wake too.
-                Err(_) if !self.rules.chains_wakes => return false,
-                Err(_) => {
-                    let again = turn.compare_exchange(TURN_WOKEN, TURN_WOKEN, AcqRel, Acquire);
-                    if again.is_ok() {
-                        return false;
-                    }
-                }
-            }
-        }
-    }
-
     /// Goes on with a process.
     fn run(&self, who: usize) {
         let process = &self.processes[who];
@@ -134,7 +99,7 @@ impl Group {
         if self.rules.says_first {
             self.expect_wake(who);
         }
-        if self.park(who) {
+        if process.turn.park() {
             if !self.rules.says_first {
                 self.expect_wake(who);
             }
@@ -168,13 +133,13 @@ impl Group {
     /// The host answers, and the task that it sends wakes the process.
     fn answer(&self, who: usize) {
         self.processes[who].answered.store(1, Release);
-        let woken = u64::from(self.resume(who)) << who;
+        let woken = u64::from(self.processes[who].turn.resume()) << who;
         self.gather(woken, woken);
     }
 
     /// Somebody else wakes it, who knows of no answer.
     fn wake(&self, who: usize) {
-        if self.resume(who) {
+        if self.processes[who].turn.resume() {
             if self.expect_none(who) && self.rules.others_look_after {
                 self.gather(0, 0);
             }
@@ -238,7 +203,10 @@ fn who_is_woken_by_others_keeps_nobody_waiting() {
 #[should_panic(expected = "lost")]
 fn mutant_a_second_wake_that_writes_nothing_is_missed() {
     another_wakes_the_first(Rules {
-        chains_wakes: false,
+        turn: turn::Rules {
+            chains: false,
+            ..turn::AS_WRITTEN
+        },
         ..AS_WRITTEN
     });
 }

@@ -17,6 +17,7 @@ mod idle;
 mod ingress;
 mod stack;
 mod team;
+mod turn;
 mod wait;
 
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};
