@@ -34,7 +34,9 @@
 //!    the device polls the first 16 bytes.
 //!    A call without it may be waited for by a lane that holds up others, so it must not depend on what others do:
 //!    [`HOSTCALL_PATH_OPEN`] that has to wait until they close something is answered with [`HOSTCALL_LATER`] for its
-//!    error number, and is to be sent again with [`HOSTCALL_WAKE`].
+//!    error number, and is to be sent again with [`HOSTCALL_WAKE`]. So is a [`HOSTCALL_FD_READ`] that finds nothing to
+//!    read in standard input under a number beyond 2, unless it says that it is patient: others may wait for whoever
+//!    reads a file.
 //! 7. Between rule 3's stores and rule 5's, slot and area belong to the host. A second entry for the slot in that
 //!    time is counted as bad and dropped, and changes no sequence.
 //! 8. The host does not ask who else has an area: a device that gives one to two calls harms those two.
@@ -69,7 +71,7 @@
 //! | `FD_PRESTAT_GET` | fd | | the 8 bytes of `prestat` in 0 | |
 //! | `FD_PRESTAT_DIR_NAME` | fd, length of the guest's buffer | | bytes | the name |
 //! | `FD_PWRITE` | fd, offset | the bytes | bytes written | |
-//! | `FD_READ` | fd, length | | bytes | the bytes |
+//! | `FD_READ` | fd, length, whether it is patient | | bytes | the bytes |
 //! | `FD_READDIR` | fd, length, cookie, skip | | bytes | entries |
 //! | `FD_RENUMBER` | from, to | | | |
 //! | `FD_SEEK` | fd, delta, whence | | the new offset | |

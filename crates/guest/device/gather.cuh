@@ -12,8 +12,9 @@
 // Whoever finds no bit of the high half and some of the low half takes those, and they go on together. A short call is
 // answered soon, so that nobody waits long; nobody waits for one who sleeps or waits for other processes.
 //
-// Why is nobody forgotten? Each wake by the host looks at the word, be there anybody to wake or not; and a bit of the
-// high half says that one is still to come, or that its process is about to look itself.
+// Why is nobody forgotten? Whoever takes a bit of the high half back looks at the word, or has a task do so. To leave
+// that to the host's wake, which comes as well, is not enough: it may have come already, and have found the bit.
+// `crates/cuda/src/models/gather.rs` is a model of it.
 
 namespace process {
 

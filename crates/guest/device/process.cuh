@@ -99,23 +99,6 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   }
 }
 
-// Gives up the lane until the host wakes the process; false if it has done so already. The host's wake comes
-// as a task of its own, perhaps before this lane is done with the process: who comes second of the two goes on.
-__device__ __forceinline__ bool park(DevProcess* p) {
-  // Release: who wakes it sees what was saved.
-  if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_PARKED, ew::acq_rel, ew::gpu) == TURN_RUNS) return true;
-  ew::store(&p->turn, TURN_RUNS, ew::relaxed, ew::gpu);
-  return false;
-}
-// A task that is to go on with the process: whether it may. A wake that nobody waits for is remembered, so that
-// the next park is none; that costs a look too many and no more.
-__device__ __forceinline__ bool resume(DevProcess* p) {
-  while (true) {
-    if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) return true;
-    if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return false;
-  }
-}
-
 // The warp: makes ready the places that the bits of `which` name, from `first` on.
 __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   // What the last processes of these places wrote, perhaps on another multiprocessor, came here by way of the

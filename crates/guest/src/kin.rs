@@ -179,8 +179,10 @@ dev_struct! {
         pub(crate) free: DevPtr<u64>,
         /// How many bytes the linear memory of a child may grow to.
         pub(crate) memory_limit: u64,
+        /// The head of a task that looks after a group of places.
+        pub(crate) wake_head: u32,
         /// Spelled-out hole.
-        pub(crate) reserved: u64,
+        pub(crate) reserved: u32,
     }
 }
 

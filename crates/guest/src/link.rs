@@ -23,14 +23,14 @@ const POOLS: Pools = Pools {
     heap: HeapConfig::of(0),
 };
 
-/// A task that a process submits takes a chunk of 32 tasks alone, and there may be one for each place and one more
-/// for each start.
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
+/// and to look after its neighbours, and one more for each start.
 pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
     if !modules.iter().any(Loaded::needs_world) {
         return POOLS;
     }
     let places = config.places_of(modules);
-    let tasks = u64::from(POOLS.tasks) + 2 * 32 * places;
+    let tasks = u64::from(POOLS.tasks) + 3 * 32 * places;
     Pools {
         tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
         ..POOLS

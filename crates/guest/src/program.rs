@@ -69,6 +69,7 @@ pub(crate) static PROGRAM: Program = Program {
     device_source: concat!(
         include_str!("../device/memory.cuh"),
         include_str!("../device/call.cuh"),
+        include_str!("../device/turn.cuh"),
         include_str!("../device/gather.cuh"),
         include_str!("../device/gpu/wake.cuh"),
         include_str!("../device/gpu/adopt.cuh"),

@@ -108,6 +108,7 @@ impl World {
                 table: DevPtr::new(table.ptr().address()),
                 free: free.ptr(),
                 memory_limit: of.memory_limit,
+                wake_head: of.instance.task(program::WAKE).build().head,
                 reserved: 0,
             });
             tables.push(table);

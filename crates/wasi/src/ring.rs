@@ -14,7 +14,7 @@ use everwarp_contract::hostcall::{
 use everwarp_contract::ring::Slots;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
 
-use crate::request::{DATA_BYTES, Reply};
+use crate::request::{DATA_BYTES, Reply, Request};
 
 /// Memory that a ring cannot be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +115,20 @@ pub(crate) struct Head {
     /// More than there is room for if the payload is nowhere.
     pub(crate) data_bytes: u32,
     pub(crate) args: [u64; 6],
+}
+
+impl Head {
+    /// The request, with what it sends along and room for as much.
+    pub(crate) const fn request<'p>(&self, payload: &'p [u8], room: usize) -> Request<'p> {
+        Request {
+            process: self.process,
+            generation: self.generation,
+            call: self.call,
+            args: self.args,
+            payload,
+            room,
+        }
+    }
 }
 
 /// What the next entry of the queue said.

@@ -22,7 +22,7 @@ use everwarp_contract::hostcall::{
 use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::endings::Endings;
-use crate::request::{DATA_BYTES, Reply, Request};
+use crate::request::{DATA_BYTES, Reply};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
 use crate::service::{Events, Served, Service, Woken};
 
@@ -143,14 +143,7 @@ impl Hands {
         let bytes = (head.data_bytes as usize).min(room + 1);
         self.answers.ring.payload(&ticket, bytes, &mut self.payload);
         self.payload.resize(bytes, 0);
-        let request = Request {
-            process: head.process,
-            generation: head.generation,
-            call: head.call,
-            args: head.args,
-            payload: &self.payload,
-            room,
-        };
+        let request = head.request(&self.payload, room);
         let endings = &mut self.endings;
         match self.service.serve(&request, &mut self.reply, endings) {
             Served::Answered => self.answer(ticket, &head),
@@ -172,14 +165,7 @@ impl Hands {
         if head.data_bytes != 0 {
             return Some((ticket, head));
         }
-        let request = Request {
-            process: head.process,
-            generation: head.generation,
-            call: head.call,
-            args: head.args,
-            payload: &[],
-            room: ticket.room(),
-        };
+        let request = head.request(&[], ticket.room());
         if !self.service.read_now(&request, &mut self.reply) {
             return Some((ticket, head));
         }

@@ -454,6 +454,10 @@ impl Service {
         match kind {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
+                    // Neighbours would wait for whoever asks so.
+                    if request.word(0)? > 2 && request.args[2] == 0 {
+                        return Err(Errno::LATER);
+                    }
                     let limit = request.length(1)?;
                     return Ok(Served::Waits(Wait::input(process, limit)));
                 }

@@ -94,15 +94,7 @@ impl Hands {
             return None;
         }
         let process = self.service.process(head.process, head.generation).ok()?;
-        let request = Request {
-            process: head.process,
-            generation: head.generation,
-            call: head.call,
-            args: head.args,
-            payload: &[],
-            room: ticket.room(),
-        };
-        Read::new(&process, &request)
+        Read::new(&process, &head.request(&[], ticket.room()))
     }
 
     /// Does reads, each in the place of its number. What cannot be done so goes to the rest.

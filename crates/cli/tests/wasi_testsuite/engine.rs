@@ -20,16 +20,24 @@ const STACK: u32 = 48 << 10;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Says how a program ended, to the runner.
-fn tell(ended: &Ended) -> Result<()> {
+/// Says how a program ended, to the runner: with which code if by itself.
+fn tell(
+    code: Option<u32>,
+    reason: &impl ToString,
+    stdout: Option<Captured>,
+    stderr: Option<Captured>,
+) -> Result<()> {
+    let bytes = |of: Option<Captured>| of.map_or_else(Vec::new, |captured| captured.bytes);
+    let ended = Ended {
+        code,
+        reason: reason.to_string(),
+        stdout: bytes(stdout),
+        stderr: bytes(stderr),
+    };
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, ended)?;
+    serde_json::to_writer(&mut out, &ended)?;
     writeln!(out)?;
     Ok(out.flush()?)
-}
-
-fn bytes(captured: Option<Captured>) -> Vec<u8> {
-    captured.map_or_else(Vec::new, |captured| captured.bytes)
 }
 
 /// The arguments, of which the first is the program's name.
@@ -66,15 +74,11 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
             instance: 0,
         };
         let exit = host.wait(host.spawn(&loaded, config)?)?;
-        tell(&Ended {
-            code: match exit.reason {
-                Reason::Normal(code) => Some(code),
-                _ => None,
-            },
-            reason: exit.reason.to_string(),
-            stdout: bytes(exit.stdout),
-            stderr: bytes(exit.stderr),
-        })?;
+        let code = match exit.reason {
+            Reason::Normal(code) => Some(code),
+            _ => None,
+        };
+        tell(code, &exit.reason, exit.stdout, exit.stderr)?;
     }
     Ok(())
 }
@@ -127,15 +131,11 @@ pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<
                 host.wait(pid)?.ok_or("it has been waited for")?
             }
         };
-        tell(&Ended {
-            code: match exit.reason {
-                Reason::Normal(code) => Some(code),
-                _ => None,
-            },
-            reason: exit.reason.to_string(),
-            stdout: bytes(exit.stdout),
-            stderr: bytes(exit.stderr),
-        })?;
+        let code = match exit.reason {
+            Reason::Normal(code) => Some(code),
+            _ => None,
+        };
+        tell(code, &exit.reason, exit.stdout, exit.stderr)?;
     }
     Ok(())
 }

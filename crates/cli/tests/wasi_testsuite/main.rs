@@ -16,6 +16,7 @@ mod program;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -118,11 +119,11 @@ fn run_group(engine: &str, group: &[(usize, &Program)], turn: &Mutex<()>) -> std
 }
 
 /// The ends of all programs, in their order.
-fn run_all(engine: &str, programs: &[Program]) -> std::io::Result<Vec<Option<Ended>>> {
-    let groups = match std::env::var("WASI_TESTSUITE_GROUPS") {
-        Ok(groups) => groups.parse().expect("WASI_TESTSUITE_GROUPS is a number"),
-        Err(_) => available_parallelism()?,
-    };
+fn run_all(
+    engine: &str,
+    programs: &[Program],
+    groups: NonZeroUsize,
+) -> std::io::Result<Vec<Option<Ended>>> {
     let turn = Mutex::new(());
     // Programs of one language are about as large, so every group gets some of each.
     let group = |first| {
@@ -162,14 +163,38 @@ fn main() -> ExitCode {
         eprintln!("skipped: WASI_TESTSUITE names no folder with the programs of the WASI suite");
         return ExitCode::SUCCESS;
     };
+    match suite(Path::new(&folder)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a suite as the environment says; answers whether all passed.
+fn suite(folder: &Path) -> Result<bool, String> {
     let engine = std::env::var("WASI_TESTSUITE_ENGINE").unwrap_or_else(|_| "cpu".to_owned());
-    assert!(
-        ["cpu", "cuda"].contains(&engine.as_str()),
-        "WASI_TESTSUITE_ENGINE is cpu or cuda"
-    );
-    let programs = find(Path::new(&folder)).unwrap_or_else(|e| panic!("the suite: {e}"));
-    assert!(!programs.is_empty(), "there are no programs in {folder:?}");
-    let ends = run_all(&engine, &programs).unwrap_or_else(|e| panic!("the children: {e}"));
+    if !["cpu", "cuda"].contains(&engine.as_str()) {
+        return Err(format!(
+            "WASI_TESTSUITE_ENGINE is cpu or cuda, not {engine}"
+        ));
+    }
+    let groups = match std::env::var("WASI_TESTSUITE_GROUPS") {
+        Ok(groups) => groups
+            .parse()
+            .map_err(|_| format!("WASI_TESTSUITE_GROUPS is a number above 0, not {groups}"))?,
+        Err(_) => available_parallelism().map_err(|e| format!("the machine's cores: {e}"))?,
+    };
+    let shown = folder.display();
+    let programs = find(folder).map_err(|e| format!("WASI_TESTSUITE={shown}: {e}"))?;
+    if programs.is_empty() {
+        return Err(format!(
+            "WASI_TESTSUITE={shown}: there are no programs in it; guests/README.md says how they are built"
+        ));
+    }
+    let ends = run_all(&engine, &programs, groups).map_err(|e| format!("the children: {e}"))?;
 
     let mut table = format!("WASI test suite, preview 1, on the {engine} engine\n\n");
     let mut counts = BTreeMap::<&str, (usize, usize)>::new();
@@ -199,10 +224,7 @@ fn main() -> ExitCode {
     }
     println!("{table}");
     if let Some(file) = std::env::var_os("WASI_TESTSUITE_TABLE") {
-        std::fs::write(file, &table).expect("the table's file can be written");
+        std::fs::write(file, &table).map_err(|e| format!("WASI_TESTSUITE_TABLE: {e}"))?;
     }
-    match counts.values().all(|(passed, all)| passed == all) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    Ok(counts.values().all(|(passed, all)| passed == all))
 }

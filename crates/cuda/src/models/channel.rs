@@ -1,5 +1,5 @@
 //! Twin of `locked`, `join`, `leave`, `first`, `send`, `receive` and `close` of
-//! `crates/guest/device/gpu/channel.cuh`, of `wake` of `gpu/wake.cuh` and of `park` of `process.cuh` there, for a
+//! `crates/guest/device/gpu/channel.cuh`, and of `wake` of `gpu/wake.cuh` there (`turn.rs` has `turn.cuh`), for a
 //! channel of one message. A process is a thread; where it parks, it goes on when its task has been posted, whose way
 //! to another warp `idle.rs` has. One that is never woken is a deadlock, which loom finds.
 
@@ -8,28 +8,23 @@ use std::sync::Arc;
 use loom::sync::Notify;
 use loom::sync::atomic::{
     AtomicU32,
-    Ordering::{self, AcqRel, Acquire, Relaxed, Release},
+    Ordering::{self, Acquire, Relaxed, Release},
 };
 use loom::thread;
 
 use super::explore;
+use super::turn::{self, Turn};
 
 const NOBODY: u32 = 0;
 const SEND: usize = 0;
 const RECEIVE: usize = 1;
-const TURN_RUNS: u32 = 0;
-const TURN_WOKEN: u32 = 1;
-const TURN_PARKED: u32 = 2;
 
 /// What a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order in which the lock is given back.
     unlock: Ordering,
-    /// Order in which a process parks.
-    park: Ordering,
-    /// Whether a wake of one that has not parked is remembered.
-    remembers: bool,
+    turn: turn::Rules,
     /// Whether one joins the list under the lock under which it has found nothing.
     joins_at_once: bool,
     /// Whether the last end of a side wakes the other side.
@@ -40,8 +35,7 @@ struct Rules {
 
 const AS_WRITTEN: Rules = Rules {
     unlock: Release,
-    park: AcqRel,
-    remembers: true,
+    turn: turn::AS_WRITTEN,
     joins_at_once: true,
     closes: true,
     passes_on: true,
@@ -56,7 +50,7 @@ enum Answer {
 
 /// A process: what others see of it.
 struct Place {
-    turn: AtomicU32,
+    turn: Turn,
     /// Its task has been submitted.
     posted: AtomicU32,
     /// Rings with it. It may also ring for nothing.
@@ -87,7 +81,7 @@ fn word(v: u32) -> AtomicU32 {
 impl Channel {
     fn new(places: usize, senders: u32, receivers: u32, rules: Rules) -> Arc<Self> {
         let place = |_| Place {
-            turn: word(TURN_RUNS),
+            turn: Turn::new(rules.turn),
             posted: word(0),
             bell: Notify::new(),
             saved: word(0),
@@ -166,31 +160,12 @@ impl Channel {
             return;
         }
         let place = &self.places[who as usize - 1];
-        let change = |from, to| {
-            let changed = place.turn.compare_exchange(from, to, AcqRel, Acquire);
-            changed.unwrap_or_else(|found| found)
-        };
-        loop {
-            if change(TURN_PARKED, TURN_RUNS) == TURN_PARKED {
-                // Whoever goes on with it needs what it has saved.
-                assert_eq!(place.saved.load(Relaxed), 1, "stale frames");
-                place.posted.store(1, Release);
-                place.bell.notify();
-                return;
-            }
-            if !self.rules.remembers || change(TURN_RUNS, TURN_WOKEN) != TURN_PARKED {
-                return;
-            }
+        if place.turn.resume() {
+            // Whoever goes on with it needs what it has saved.
+            assert_eq!(place.saved.load(Relaxed), 1, "stale frames");
+            place.posted.store(1, Release);
+            place.bell.notify();
         }
-    }
-
-    fn park(&self, me: usize) -> bool {
-        let turn = &self.places[me].turn;
-        let parked = turn.compare_exchange(TURN_RUNS, TURN_PARKED, self.rules.park, Acquire);
-        if parked.is_err() {
-            turn.store(TURN_RUNS, Relaxed);
-        }
-        parked.is_ok()
     }
 
     /// The import: sends or receives, or joins the list.
@@ -237,7 +212,7 @@ impl Channel {
                 return answer;
             }
             place.saved.store(1, Relaxed);
-            if self.park(me) {
+            if self.places[me].turn.park() {
                 while place.posted.load(Acquire) == 0 {
                     place.bell.wait();
                 }
@@ -306,7 +281,7 @@ fn woken_and_killed(rules: Rules) {
         // It waits, and has parked.
         assert_eq!(channel.attempt(2, RECEIVE, 0), Answer::Again);
         channel.places[2].saved.store(1, Relaxed);
-        assert!(channel.park(2));
+        assert!(channel.places[2].turn.park());
         let others = {
             let channel = channel.clone();
             thread::spawn(move || {
@@ -347,7 +322,10 @@ fn mutant_a_wake_that_is_not_remembered_is_lost() {
     in_order(
         1,
         Rules {
-            remembers: false,
+            turn: turn::Rules {
+                remembers: false,
+                ..turn::AS_WRITTEN
+            },
             ..AS_WRITTEN
         },
     );
@@ -383,7 +361,10 @@ fn mutant_a_relaxed_park_hides_what_was_saved() {
     in_order(
         1,
         Rules {
-            park: Relaxed,
+            turn: turn::Rules {
+                park: Relaxed,
+                ..turn::AS_WRITTEN
+            },
             ..AS_WRITTEN
         },
     );

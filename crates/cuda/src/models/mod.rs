@@ -12,10 +12,12 @@
 mod channel;
 mod deque;
 mod finish;
+mod gather;
 mod idle;
 mod ingress;
 mod stack;
 mod team;
+mod turn;
 mod wait;
 
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};

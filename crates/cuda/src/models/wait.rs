@@ -1,5 +1,5 @@
 //! Twin of `begin_wait`, `end_wait` and `notify` of `crates/guest/device/threads/wait.cuh`, with `locked` and `wake` of
-//! `gpu/wake.cuh` and `park` of `process.cuh` there, for one address. A thread of a process is a thread; where it
+//! `gpu/wake.cuh` there (`turn.rs` has `turn.cuh`), for one address. A thread of a process is a thread; where it
 //! parks, it goes on when its task has been posted. The host's clock is a thread that answers and wakes.
 
 use std::sync::Arc;
@@ -7,15 +7,13 @@ use std::sync::Arc;
 use loom::sync::Notify;
 use loom::sync::atomic::{
     AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use loom::thread;
 
 use super::explore;
+use super::turn::{self, Turn};
 
-const TURN_RUNS: u32 = 0;
-const TURN_WOKEN: u32 = 1;
-const TURN_PARKED: u32 = 2;
 const WAIT_NONE: u32 = 0;
 const WAIT_LISTED: u32 = 1;
 const WAIT_NOTIFIED: u32 = 2;
@@ -48,7 +46,7 @@ enum Waited {
 }
 
 struct Place {
-    turn: AtomicU32,
+    turn: Turn,
     posted: AtomicU32,
     bell: Notify,
     wait: AtomicU32,
@@ -74,7 +72,7 @@ fn word(v: u32) -> AtomicU32 {
 impl Team {
     fn new(places: usize, rules: Rules) -> Arc<Self> {
         let place = |_| Place {
-            turn: word(TURN_RUNS),
+            turn: Turn::new(turn::AS_WRITTEN),
             posted: word(0),
             bell: Notify::new(),
             wait: word(WAIT_NONE),
@@ -131,28 +129,16 @@ impl Team {
 
     fn wake(&self, who: usize) {
         let place = &self.places[who];
-        let change = |from, to| {
-            let changed = place.turn.compare_exchange(from, to, AcqRel, Acquire);
-            changed.unwrap_or_else(|found| found)
-        };
-        loop {
-            if change(TURN_PARKED, TURN_RUNS) == TURN_PARKED {
-                place.posted.store(1, Release);
-                place.bell.notify();
-                return;
-            }
-            if change(TURN_RUNS, TURN_WOKEN) != TURN_PARKED {
-                return;
-            }
+        if place.turn.resume() {
+            place.posted.store(1, Release);
+            place.bell.notify();
         }
     }
 
     /// Gives up the lane, and goes on when it has been woken.
     fn park(&self, me: usize) {
         let place = &self.places[me];
-        let parked = (place.turn).compare_exchange(TURN_RUNS, TURN_PARKED, AcqRel, Acquire);
-        if parked.is_err() {
-            place.turn.store(TURN_RUNS, Relaxed);
+        if !place.turn.park() {
             return;
         }
         while place.posted.load(Acquire) == 0 {

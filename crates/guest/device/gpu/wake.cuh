@@ -44,7 +44,7 @@ __device__ __noinline__ void post(const DevWorld* world, u32 head, u64 arg) {
       return;
     }
   }
-  // A chunk for one task. There are more chunks than such tasks can be under way: one for each place and a start.
+  // A chunk for one task. There are more chunks than such tasks can be under way: two for each place and a start.
   u32 id;
   while ((id = ew::shard_pop(e, SHARDS_CHUNKS, e.chunk_next, &e.grid->fresh_chunks, e.chunk_limit)) == ew::NONE) {
     __nanosleep(1000);
@@ -67,15 +67,11 @@ __device__ __noinline__ void wake(const DevWorld* world, u32 place) {
   const DevModule& m = world->modules[__ldcg(&k->module)];
   const u32 slot = __ldcg(&k->slot);
   DevProcess* p = at(*m.table, slot);
-  while (true) {
-    // Pairs with the release of `park`; and whoever goes on with it sees why.
-    if (ew::compare_exchange(&p->turn, TURN_PARKED, TURN_RUNS, ew::acq_rel, ew::gpu) == TURN_PARKED) {
-      // Should it wait for the host, that wakes it too, and looks after who waits for it.
-      expect_none(*m.table, p, slot);
-      return post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
-    }
-    if (ew::compare_exchange(&p->turn, TURN_RUNS, TURN_WOKEN, ew::acq_rel, ew::gpu) != TURN_PARKED) return;
-  }
+  // Pairs with the release of `park`; and whoever goes on with it sees why.
+  if (!resume(p)) return;
+  // Should it wait for the host, that may have looked already after who waits for it, and have found that it does.
+  if (expect_none(*m.table, p, slot)) post(world, m.wake_head | RUN_WAKES << TASK_TAG_SHIFT, slot / START_PROCESSES);
+  post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
 }
 
 }  // namespace process

@@ -159,13 +159,19 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh_part(b.first_length())) {
-    c.args(fd, wasi::expect_read(c, b));
-    // What stands behind standard streams may never be answered.
-    if (fd > 2) c.post_soon(HOSTCALL_FD_READ);
-    else c.post_long(HOSTCALL_FD_READ);
+  while (true) {
+    if (c.fresh_part(b.first_length())) {
+      c.args(fd, wasi::expect_read(c, b), c.p->progress);
+      // What stands behind standard streams may never be answered; and standard input may have another number.
+      if (fd > 2 && c.p->progress == 0) c.post_soon(HOSTCALL_FD_READ);
+      else c.post_long(HOSTCALL_FD_READ);
+    }
+    if (!c.answered()) PARK;
+    if (c.error() != HOSTCALL_LATER) break;
+    c.close();
+    c.p->progress = 1;
   }
-  if (!c.answered()) PARK;
+  c.p->progress = 0;
   DONE(wasi::take_read(c, b, read));
 }
 

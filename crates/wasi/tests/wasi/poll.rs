@@ -359,3 +359,27 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
         (0, 5, &b"typed"[..])
     );
 }
+
+/// Neighbours may wait for whoever reads a file; so who reads standard input in the place of one is told to say that it
+/// is patient.
+#[test]
+fn input_under_another_number_is_waited_for_by_who_says_so() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let world = World::new(4, 4, reader);
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    let inherit = Config {
+        stdin: Input::Inherit,
+        ..world.config()
+    };
+    let process = world.open(0, 1, inherit);
+    let file = process.create("file");
+    process.get(call::HOSTCALL_FD_RENUMBER, &[0, file], "");
+    process.fails(call::HOSTCALL_LATER, call::HOSTCALL_FD_READ, &[file, 9], "");
+    let patient = call::HOSTCALL_FD_READ | call::HOSTCALL_WAKE;
+    let ask = process.request(patient, &[file, 9, 1], b"");
+    let sent = world.device.send(&ask);
+    assert!(!world.device.is_answered(&sent));
+    writer.write_all(b"typed").expect("somebody reads");
+    let reply = world.device.receive(sent);
+    assert_eq!((reply.errno, reply.data), (0, b"typed".to_vec()));
+}

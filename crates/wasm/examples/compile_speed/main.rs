@@ -1,4 +1,4 @@
-//! How many megabytes of WebAssembly the compiler turns into PTX a second, on one thread and before anything is
+//! How many megabytes of WebAssembly the compiler turns into PTX a second, on all cores and before anything is
 //! assembled: as processes have it (`preempt`), and without a way to suspend. `run` beside this file makes a module
 //! of a megabyte to compile: this compiler, built for WebAssembly. `compile_speed MODULE...` measures any others.
 

@@ -1,14 +1,12 @@
 //! Processes and their children: spawning them, and messages between them.
 
-use std::time::Instant;
-
-use super::REPEATS;
 use super::host::{Given, Host};
+use super::repeated;
 use crate::bench::experiment::Context;
 use crate::bench::stats::Row;
 use crate::error::CliError;
 
-const KIN: &[u8] = include_bytes!("kin.wasm");
+pub(super) const KIN: &[u8] = include_bytes!("kin.wasm");
 /// Messages of each pair, and children of each parent, one after the other.
 const EACH: usize = 1000;
 
@@ -39,29 +37,10 @@ fn measure(
         ..Given::default()
     };
     for &count in counts {
-        let (mut times, mut right) = (Vec::new(), true);
-        for repetition in 0..=REPEATS {
-            let begin = Instant::now();
-            let written = host.run(0, given, count)?;
-            if repetition > 0 {
-                times.push(begin.elapsed().as_secs_f64());
-            }
-            // One that ends otherwise than well, as for a wrong message, is an error above.
-            right &= written.len() == count && written.iter().all(Vec::is_empty);
-        }
+        // One that ends otherwise than well, as for a wrong message, is an error.
+        let (times, right) = repeated(&host, given, count, 0)?;
         let row = Row::new(what, unit, (count * EACH) as f64, times).size(count as u64);
         cx.emit(row.verified(right))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_module_is_that_of_its_text() {
-        let made = wat::parse_str(include_str!("kin.wat")).expect("it is a module");
-        assert!(made == KIN, "the text has changed: assemble it anew");
-    }
 }

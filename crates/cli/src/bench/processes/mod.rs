@@ -64,7 +64,28 @@ fn alone(host: &Host, given: Given<'_>, count: usize) -> Result<(Vec<f64>, bool)
     Ok((times, right))
 }
 
-/// Measures many processes by the host's clock, from the beginning of the first to the end of the last.
+/// Measures many processes by the host's clock, from the beginning of the first to the end of the last; each is to
+/// write so many bytes.
+fn repeated(
+    host: &Host,
+    given: Given<'_>,
+    processes: usize,
+    bytes: usize,
+) -> Result<(Vec<f64>, bool), CliError> {
+    let (mut times, mut right) = (Vec::new(), true);
+    for repetition in 0..=REPEATS {
+        let begin = Instant::now();
+        let written = host.run(0, given, processes)?;
+        // The first warms everything up.
+        if repetition > 0 {
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        right &= written.len() == processes && written.iter().all(|w| w.len() == bytes);
+    }
+    Ok((times, right))
+}
+
+/// The same for processes that are told how many rounds to do and write a number for each.
 fn together(
     host: &Host,
     given: Given<'_>,
@@ -76,17 +97,7 @@ fn together(
         argument: Some(&argument),
         ..given
     };
-    let (mut times, mut right) = (Vec::new(), true);
-    for repetition in 0..=REPEATS {
-        let begin = Instant::now();
-        let written = host.run(0, given, processes)?;
-        // The first warms everything up.
-        if repetition > 0 {
-            times.push(begin.elapsed().as_secs_f64());
-        }
-        right &= written.len() == processes && written.iter().all(|w| w.len() == each * 8);
-    }
-    Ok((times, right))
+    repeated(host, given, processes, each * 8)
 }
 
 fn calls(cx: &Context<'_>) -> Result<(), CliError> {
@@ -180,15 +191,7 @@ fn life(cx: &Context<'_>) -> Result<(), CliError> {
         false => &[1, 1000, 10_000],
     };
     for &count in counts {
-        let (mut times, mut right) = (Vec::new(), true);
-        for repetition in 0..=REPEATS {
-            let begin = Instant::now();
-            let written = host.run(0, Given::default(), count)?;
-            if repetition > 0 {
-                times.push(begin.elapsed().as_secs_f64());
-            }
-            right &= written.len() == count && written.iter().all(Vec::is_empty);
-        }
+        let (times, right) = repeated(&host, Given::default(), count, 0)?;
         let what =
             "processes that begin and end, from asking for them to knowing of the last one's end";
         let row = Row::new(what, "process", count as f64, times).size(count as u64);
@@ -230,6 +233,9 @@ mod tests {
             (READS, include_str!("reads.wat")),
             (NOTHING, include_str!("nothing.wat")),
             (BEGIN, include_str!("begin.wat")),
+            (kin::KIN, include_str!("kin.wat")),
+            (pause::SPIN, include_str!("spin.wat")),
+            (pause::SLEEP, include_str!("sleep.wat")),
         ] {
             let made = wat::parse_str(text).expect("it is a module");
             assert!(made == bytes, "the text has changed: assemble it anew");

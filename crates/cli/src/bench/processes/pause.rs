@@ -1,6 +1,6 @@
 //! How long an engine pauses for a module that is loaded beside processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp_guest as gpu;
 
@@ -9,8 +9,8 @@ use crate::bench::experiment::Context;
 use crate::bench::stats::Row;
 use crate::error::CliError;
 
-const SPIN: &[u8] = include_bytes!("spin.wasm");
-const SLEEP: &[u8] = include_bytes!("sleep.wasm");
+pub(super) const SPIN: &[u8] = include_bytes!("spin.wasm");
+pub(super) const SLEEP: &[u8] = include_bytes!("sleep.wasm");
 /// Processes that are there meanwhile.
 const PROCESSES: usize = 1000;
 /// Modules that are loaded, each of which is compiled with the whole image, which takes seconds.
@@ -33,34 +33,36 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
         ..gpu::HostConfig::new(4096, free)
     };
     let modules = [("spin", SPIN), ("sleep", SLEEP)];
+    const LOOPING: usize = 0;
+    const SLEEPING: usize = 1;
     let modules = modules.map(|(name, bytes)| gpu::Module::new(name, bytes.to_vec()));
     let host = gpu::Host::start(cx.device, &modules, &config, gpu::Streams::inherit())?;
-    for (module, what) in [
-        (1, "parking and going on beside processes that sleep"),
+    for (name, module, what) in [
         (
-            0,
+            "park_sleeping",
+            SLEEPING,
+            "parking and going on beside processes that sleep",
+        ),
+        (
+            "park_looping",
+            LOOPING,
             "parking and going on beside processes that loop for ever",
         ),
     ] {
         let pids = host.spawn_many(module, &gpu::Config::default(), PROCESSES)?;
         let mut times = Vec::new();
         for _ in 0..PAUSES {
-            let begin = std::time::Instant::now();
+            let begin = Instant::now();
             host.engine().park()?;
             host.engine().resume()?;
             times.push(begin.elapsed().as_secs_f64());
         }
-        let right = pids.iter().all(|&pid| host.knows(pid));
-        let row = Row::new(what, "pause", 1.0, times).size(PROCESSES as u64);
-        let name = if module == 0 {
-            "park_looping"
-        } else {
-            "park_sleeping"
-        };
-        if module == 0 {
+        let mut right = pids.iter().all(|&pid| host.knows(pid));
+        if module == LOOPING {
             load(cx, &host, &pids)?;
         }
-        let right = right && end(&host, pids)?;
+        right &= end(&host, pids)?;
+        let row = Row::new(what, "pause", 1.0, times).size(PROCESSES as u64);
         cx.emit_as(name, row.verified(right))?;
     }
     Ok(())
@@ -99,20 +101,4 @@ fn end(host: &gpu::Host, pids: Vec<gpu::Pid>) -> Result<bool, CliError> {
         all &= exit.reason == gpu::Reason::Killed;
     }
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_modules_are_those_of_their_texts() {
-        for (bytes, text) in [
-            (SPIN, include_str!("spin.wat")),
-            (SLEEP, include_str!("sleep.wat")),
-        ] {
-            let made = wat::parse_str(text).expect("it is a module");
-            assert!(made == bytes, "the text has changed: assemble it anew");
-        }
-    }
 }
