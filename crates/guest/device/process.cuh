@@ -110,8 +110,9 @@ __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u3
 }
 
 // Tells the host of the end. As soon as it knows, the place is the host's again, so nothing of the record may be
-// touched afterwards.
-__device__ __noinline__ void tell(DevProcess* p) {
+// touched afterwards. A child's place is its parent's, which may begin another child there at once: the host takes no
+// call of that one before it has answered this one, so the answer is waited for.
+__device__ __noinline__ void tell(DevProcess* p, bool child) {
   DevInstance* i = instance(p);
   const Call c(i);
   p->dirty = i->memory_bytes;
@@ -122,7 +123,10 @@ __device__ __noinline__ void tell(DevProcess* p) {
   c.fresh();
   c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
   c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
-  c.post_last(HOSTCALL_EXIT);
+  if (!child) return c.post_last(HOSTCALL_EXIT);
+  c.post_here(HOSTCALL_EXIT);
+  await(p);
+  c.close();
 }
 
 // Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so it looks
@@ -210,7 +214,7 @@ __device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
     return Next::NOTHING;
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
-  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
+  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p, child);
   if (child) tell_parent(p);
   return Next::NOTHING;
 }

@@ -81,6 +81,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("closing_races", channels::closing_races),
     ("killed_children", channels::killed_children),
     ("output_of_children", channels::output_of_children),
+    ("places_of_children", channels::places_of_children),
     ("children", channels::children),
     ("bombs", channels::bombs),
     ("guests", channels::guests),
