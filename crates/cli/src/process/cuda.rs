@@ -11,12 +11,15 @@ use everwarp_guest::{
     Config, Directory, Exit, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
 };
 
+use super::lines::StdinLines;
 use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
 /// before a lane is, and the host need not hear of an end before it can say what begins.
 const PLACES_MOST: u32 = 1 << 17;
+/// Bytes of arguments and of what stands before them, as a guess.
+const BESIDE_A_LINE: u64 = 128;
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
@@ -52,6 +55,14 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
         },
         fuel_used,
     }
+}
+
+/// What all of them are given together, where that is much.
+fn given_bytes(plan: &Plan<'_>) -> u64 {
+    let lines = plan.lines.as_ref().map(StdinLines::bytes);
+    lines.map_or(0, |bytes| {
+        bytes as u64 + u64::from(plan.instances) * BESIDE_A_LINE
+    })
 }
 
 /// Writes what a process is given.
@@ -120,6 +131,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
         memory: options.memory,
         interleaved: options.interleave,
         threads: options.threads,
+        given_bytes: given_bytes(plan),
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
