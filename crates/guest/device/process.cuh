@@ -237,6 +237,17 @@ static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProce
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
+// arg: the first of many places | how many << 32; tag: how many a warp begins. Where they lie apart each of these tasks
+// is the host's; here each goes to a warp of its own or to where warps look that run out of work. The engine would hand
+// one warp as many as came at once, and with nobody idle that keeps them until what it runs has ended.
+static __device__ __forceinline__ void process_spread(ew::Warp& t, const DevProcessTable& table) {
+  const u32 first = t.lo(), count = t.hi(), width = min(max(t.tag(), 1u), (u32)START_PROCESSES);
+  for (u32 at = t.lane * width; at < count; at += 32 * width) {
+    const u32 here = min(width, count - at);
+    process::post(DevTask{t.head(FN_process_start, 0, ew::priority_of(t.task.head)), t.task.group, ew::Lane::pack(first + at, ~0u >> (32 - here))});
+  }
+}
+
 // arg: the place.
 static __device__ __forceinline__ void process_run(ew::Lane& t, const DevProcessTable& table) {
   process::go_on(t, process::run(table, t.lo()));

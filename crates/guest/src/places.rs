@@ -59,6 +59,8 @@ struct Written {
     spawns: Vec<DevSpawn>,
     /// The generation of each place whose end was asked for last.
     killed: Vec<u32>,
+    /// How often an end was asked for.
+    kills: u64,
 }
 
 /// The places of one module.
@@ -270,6 +272,7 @@ impl Places {
             written: Mutex::new(Written {
                 spawns: vec![nothing; count as usize],
                 killed: vec![0; count as usize],
+                kills: 0,
             }),
             _kept: [memories, blocks, template, data, gathering]
                 .into_iter()
@@ -290,6 +293,46 @@ impl Places {
         starts: &[Start],
         together: usize,
     ) -> Result<Option<Pending>, everwarp::Error> {
+        self.write(starts)?;
+        let places = starts.iter().map(|s| s.place);
+        let tasks: Vec<_> = match self.interleaved {
+            // A group whose memories are interleaved stays together.
+            true => {
+                let groups = masks(places, START_PROCESSES).into_iter();
+                groups
+                    .map(|(group, mask)| (group * START_PROCESSES, mask))
+                    .collect()
+            }
+            false => runs(
+                places,
+                width(together.max(starts.len()), engine.worker_count()),
+            ),
+        };
+        // One by one rather than as a batch: a batch's descriptors are kept until all of it has ended, and the
+        // memory for them is given back in order, so one process that runs for hours would hold up all starts.
+        let mut last = None;
+        for Spread {
+            first,
+            count,
+            width,
+            mask,
+        } in spreads(&tasks)
+        {
+            let task = match count > width {
+                true => self.instance.task(program::SPREAD).tag(width as u8),
+                false => self.instance.task(program::START),
+            };
+            let rest = if count > width { count } else { mask };
+            last = Some(engine.submit(task.args(first, rest))?);
+        }
+        Ok(last)
+    }
+
+    /// Writes what processes are started with.
+    fn write(&self, starts: &[Start]) -> Result<(), everwarp::Error> {
+        let ([first, ..], [.., last]) = (starts, starts) else {
+            return Ok(());
+        };
         let mut written = self.written();
         for start in starts {
             let place = start.place as usize;
@@ -312,36 +355,42 @@ impl Places {
                 instance: start.instance,
             };
         }
-        for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
-            let (from, to) = (run[0].place as usize, run[run.len() - 1].place as usize);
-            let records = &written.spawns[from..=to];
-            let records = records.iter().map(Layout::bytes);
-            self.spawns
-                .write_pieces(from * size_of::<DevSpawn>(), records)?;
-        }
-        drop(written);
-        let places = starts.iter().map(|s| s.place);
-        let tasks = match self.interleaved {
-            // A group whose memories are interleaved stays together.
-            true => {
-                let groups = masks(places, START_PROCESSES).into_iter();
-                groups
-                    .map(|(group, mask)| (group * START_PROCESSES, mask))
-                    .collect()
+        if (last.place - first.place) as usize + 1 != starts.len() {
+            // Others' places lie between them.
+            for run in starts.chunk_by(|a, b| b.place - a.place < 64) {
+                let (from, to) = (run[0].place as usize, run[run.len() - 1].place as usize);
+                let records = &written.spawns[from..=to];
+                let records = records.iter().map(Layout::bytes);
+                self.spawns
+                    .write_pieces(from * size_of::<DevSpawn>(), records)?;
             }
-            false => runs(
-                places,
-                width(together.max(starts.len()), engine.worker_count()),
-            ),
-        };
-        // One by one rather than as a batch: a batch's descriptors are kept until all of it has ended, and the
-        // memory for them is given back in order, so one process that runs for hours would hold up all starts.
-        let mut last = None;
-        for (first, mask) in tasks {
-            let task = self.instance.task(program::START).args(first, mask);
-            last = Some(engine.submit(task)?);
+            return Ok(());
         }
-        Ok(last)
+        let from = first.place as usize;
+        let mut bytes = Vec::with_capacity(size_of_val(starts));
+        for record in &written.spawns[from..from + starts.len()] {
+            bytes.extend_from_slice(record.bytes());
+        }
+        let kills = written.kills;
+        // Copied without the lock, which others need who start processes of their own meanwhile.
+        drop(written);
+        self.spawns.write_at(from * size_of::<DevSpawn>(), &bytes)?;
+        let written = self.written();
+        if written.kills != kills {
+            // The copy may have come behind the word of a kill.
+            for start in starts {
+                if written.killed[start.place as usize] == start.generation {
+                    self.write_kill(start.place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the end of what has yet to be made ready in a place.
+    fn write_kill(&self, place: u32) -> Result<(), everwarp::Error> {
+        let at = place as usize * size_of::<DevSpawn>() + offset_of!(DevSpawn, kill);
+        self.spawns.write_at(at, &1u32.to_le_bytes())
     }
 
     /// What the device's record says of the process in a place.
@@ -373,15 +422,12 @@ impl Places {
         let at = place as usize;
         written.killed[at] = generation;
         written.spawns[at].kill = 1;
-        let word = 1u32.to_le_bytes();
+        written.kills += 1;
         // The order matters: who makes the place ready reads this word after it has written the other.
-        self.spawns.write_at(
-            at * size_of::<DevSpawn>() + offset_of!(DevSpawn, kill),
-            &word,
-        )?;
+        self.write_kill(place)?;
         let header = at * self.record_stride as usize + size_of::<DevProcess>();
         self.records
-            .write_at(header + offset_of!(DevInstance, kill), &word)
+            .write_at(header + offset_of!(DevInstance, kill), &1u32.to_le_bytes())
     }
 }
 
@@ -408,6 +454,42 @@ fn runs(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
         }
     }
     tasks
+}
+
+/// Places side by side whose processes begin at once, so many in each warp. Where one warp suffices the mask says which.
+#[derive(Debug, PartialEq, Eq)]
+struct Spread {
+    first: u32,
+    count: u32,
+    width: u32,
+    mask: u32,
+}
+
+/// Puts tasks together that are as wide as the one before, or end a row, and lie behind it without a gap.
+fn spreads(tasks: &[(u32, u32)]) -> Vec<Spread> {
+    let mut all: Vec<Spread> = Vec::new();
+    for &(first, mask) in tasks {
+        let width = mask.count_ones();
+        let gapless = mask.trailing_ones() == width;
+        match all.last_mut() {
+            Some(row)
+                if gapless
+                    && row.mask.trailing_ones() == row.width
+                    && row.first + row.count == first
+                    && row.count % row.width == 0
+                    && width <= row.width =>
+            {
+                row.count += width;
+            }
+            _ => all.push(Spread {
+                first,
+                count: width,
+                width,
+                mask,
+            }),
+        }
+    }
+    all
 }
 
 /// Groups places, which ascend, into tasks of up to `width` within one group of 32.
@@ -455,6 +537,35 @@ mod tests {
         );
         assert_eq!(runs(0..5, 2), [(0, 3), (2, 3), (4, 1)]);
         assert_eq!(runs(7..39, 32), [(7, u32::MAX)]);
+    }
+
+    #[test]
+    fn rows_without_a_gap_are_spread() {
+        let row = |first, count, width, mask| Spread {
+            first,
+            count,
+            width,
+            mask,
+        };
+        let tasks = runs(3..103, 24);
+        assert_eq!(spreads(&tasks), [row(3, 100, 24, 0xff_ffff)]);
+        // Nothing follows one that is narrower, and a gap within one or between two ends a row.
+        let tasks = [(0, 7), (3, 7), (6, 1), (7, 7), (11, 7), (14, 5), (17, 7)];
+        assert_eq!(
+            spreads(&tasks),
+            [
+                row(0, 7, 3, 7),
+                row(7, 3, 3, 7),
+                row(11, 3, 3, 7),
+                row(14, 2, 2, 5),
+                row(17, 3, 3, 7),
+            ]
+        );
+        let groups = [(0, u32::MAX), (32, u32::MAX), (64, 0xff), (96, u32::MAX)];
+        assert_eq!(
+            spreads(&groups),
+            [row(0, 72, 32, u32::MAX), row(96, 32, 32, u32::MAX)]
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Starting processes: what each is given, on the device and on the host.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -22,8 +23,15 @@ use crate::strings::{All, Own, Writer};
 const SHARING: usize = 128;
 /// Of many processes, those that one thread writes for at a time.
 const PART: u32 = 1 << 12;
-/// Threads that write for many processes.
-const SPAWNERS: usize = 4;
+/// Threads that write for many processes, at most; otherwise half of what the machine has, because others serve those
+/// that run.
+const SPAWNERS: usize = 8;
+
+/// How many threads write for many processes.
+fn spawners() -> usize {
+    let cores = std::thread::available_parallelism().map_or(SPAWNERS, NonZeroUsize::get);
+    (cores / 2).clamp(1, SPAWNERS)
+}
 
 impl Host {
     /// Copies what processes are given to the device, all at once; equal neighbours share.
@@ -147,7 +155,7 @@ impl Host {
             }
         };
         self.announce(module, count as usize);
-        let threads = (parts as usize).clamp(1, SPAWNERS);
+        let threads = (parts as usize).clamp(1, spawners());
         let all = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(begin)).collect();
             let own = begin();
