@@ -431,13 +431,12 @@ impl Places {
     }
 }
 
-/// How many processes of so many a warp begins side by side. As many warps as there are share them in as few rounds as
-/// it takes, and each round has the same share: where lanes go ways of their own, a warp takes as long as all its lanes
-/// one after the other.
+/// How many processes of so many a warp begins side by side: as few as leave none waiting, and no fewer than it has lanes
+/// where some wait in any case. Lanes that go ways of their own take their turns, but many of them meet again and again:
+/// 32 that validate documents took a warp 16 ms where 24 took 14, 16 took 12 and 8 took 10.
 fn width(together: usize, workers: u32) -> u32 {
-    let (together, workers) = (together.max(1) as u64, u64::from(workers.max(1)));
-    let rounds = together.div_ceil(workers * u64::from(START_PROCESSES));
-    together.div_ceil(workers * rounds) as u32
+    let each = together.max(1).div_ceil(workers.max(1) as usize);
+    each.min(START_PROCESSES as usize) as u32
 }
 
 /// Groups places, which ascend, into tasks of up to `width` from the first of each on.
@@ -569,12 +568,12 @@ mod tests {
     }
 
     #[test]
-    fn every_round_has_the_same_share() {
-        assert_eq!(width(1, 2112), 1);
+    fn warps_are_filled_when_there_are_more_than_lanes() {
+        assert_eq!(width(0, 2112), 1);
+        assert_eq!(width(2112, 2112), 1);
         assert_eq!(width(8192, 2112), 4);
         assert_eq!(width(67_584, 2112), 32);
-        assert_eq!(width(67_585, 2112), 17);
-        assert_eq!(width(100_000, 2112), 24);
+        assert_eq!(width(100_000, 2112), 32);
         assert_eq!(width(5, 0), 5);
     }
 }
