@@ -5,17 +5,19 @@
 //! that a second file never has to wait. Whoever has two and asks for more gets a place if there is one, and
 //! `ENFILE` otherwise. As nobody waits who holds something, those that wait cannot hold up each other.
 //!
-//! Who waits is served by whichever thread serves the request that made room, and not by a thread of its own: opening
-//! takes several microseconds, and all that room for more comes from is closing, which many threads do.
+//! Who waits is served by whichever thread serves the requests that made room, and not by a thread of its own: opening
+//! takes several microseconds, and all that room for more comes from is closing, which many threads do. Neighbours
+//! follow each other, those first of whom one has waited longest, and are woken together: on a GPU they go on together
+//! then, as they began, and one by one they would not.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::descriptors::descriptor_limit;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
-use crate::request::Request;
+use crate::request::{NEIGHBOURS, Request};
 use crate::sink::lock;
 use crate::wait::Later;
 
@@ -75,14 +77,52 @@ pub(crate) struct Openings {
 
 struct State {
     left: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: Line,
+}
+
+/// Who waits, by neighbours.
+#[derive(Default)]
+struct Line {
+    /// The first of them that waits is the one that came first of all.
+    order: VecDeque<u32>,
+    by_neighbours: HashMap<u32, VecDeque<Waiting>>,
+}
+
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        let neighbours = waiting.request.process / NEIGHBOURS;
+        let of_them = self.by_neighbours.entry(neighbours).or_default();
+        if of_them.is_empty() {
+            self.order.push_back(neighbours);
+        }
+        of_them.push_back(waiting);
+    }
+
+    fn first(&self) -> Option<&Waiting> {
+        self.by_neighbours.get(self.order.front()?)?.front()
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let neighbours = *self.order.front()?;
+        let of_them = self.by_neighbours.get_mut(&neighbours)?;
+        let first = of_them.pop_front();
+        if of_them.is_empty() {
+            self.by_neighbours.remove(&neighbours);
+            self.order.pop_front();
+        }
+        first
+    }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
             .field("left", &self.left)
-            .field("waiting", &self.waiting.len())
+            .field("waiting", &self.waiting.order.len())
             .finish()
     }
 }
@@ -113,7 +153,7 @@ impl Openings {
         Arc::new(Self {
             state: Mutex::new(State {
                 left: descriptor_limit().saturating_sub(OWN).max(FIRST),
-                waiting: VecDeque::new(),
+                waiting: Line::default(),
             }),
             ready: AtomicBool::new(false),
         })
@@ -167,7 +207,7 @@ impl Openings {
     pub(crate) fn wait(&self, waiting: Waiting) {
         let mut state = lock(&self.state);
         waiting.process.waits.fetch_add(1, SeqCst);
-        state.waiting.push_back(waiting);
+        state.waiting.push(waiting);
         self.look(&state);
     }
 
@@ -177,29 +217,33 @@ impl Openings {
             return None;
         }
         let mut state = lock(&self.state);
-        let first = state.waiting.front()?;
+        let first = state.waiting.first()?;
         let held = Arc::clone(&first.process.held);
         let permit = match first.process.ended.load(SeqCst) {
             true => None,
             // It held nothing when it began to wait, and a process makes one call at a time.
             false => Some(self.take_from(&mut state, &held).ok().flatten()?),
         };
-        let waiting = state.waiting.pop_front()?;
+        let waiting = state.waiting.pop()?;
         waiting.process.waits.fetch_sub(1, SeqCst);
         self.look(&state);
         Some((waiting, permit))
     }
 
     /// Takes out those whose processes have been ended, or all of them.
-    pub(crate) fn called_off(&self, all: bool) -> VecDeque<Waiting> {
+    pub(crate) fn called_off(&self, all: bool) -> Vec<Waiting> {
         let mut state = lock(&self.state);
-        let waiting = std::mem::take(&mut state.waiting).into_iter();
-        let (off, on): (VecDeque<_>, _) =
-            waiting.partition(|w| all || w.process.ended.load(SeqCst));
+        let mut off = Vec::new();
+        let mut waiting = std::mem::take(&mut state.waiting);
+        while let Some(waiting) = waiting.pop() {
+            match all || waiting.process.ended.load(SeqCst) {
+                true => off.push(waiting),
+                false => state.waiting.push(waiting),
+            }
+        }
         for waiting in &off {
             waiting.process.waits.fetch_sub(1, SeqCst);
         }
-        state.waiting = on;
         self.look(&state);
         off
     }

@@ -7,6 +7,9 @@ use crate::errno::{Errno, Result};
 /// The most that one request sends or brings back.
 pub const DATA_BYTES: usize = HOSTCALL_DATA_BYTES as usize;
 
+/// Processes side by side are mostly begun together and do the same at about the same time: so many.
+pub(crate) const NEIGHBOURS: u32 = 32;
+
 /// A call without what says how it is waited for.
 pub(crate) const fn kind(call: u32) -> u32 {
     call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT)

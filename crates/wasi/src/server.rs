@@ -22,7 +22,7 @@ use everwarp_contract::hostcall::{
 use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::endings::Endings;
-use crate::request::{DATA_BYTES, Reply, kind};
+use crate::request::{DATA_BYTES, NEIGHBOURS, Reply, kind};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
 use crate::service::{Events, Served, Service, Woken};
 
@@ -68,8 +68,6 @@ impl Default for ServerConfig {
 }
 
 const FIRST_NAP: Duration = Duration::from_micros(20);
-/// Processes side by side that one worker serves: mostly they were begun together and share what is counted.
-const NEIGHBOURS: u32 = 32;
 /// Looks at an empty queue from one question for the time to the next.
 const LOOKS: u32 = 32;
 
@@ -152,12 +150,8 @@ impl Hands {
             Served::Waits(wait) => {
                 let answers = Arc::clone(&self.answers);
                 let slot = ticket.slot();
-                let later = move |reply: &Reply| {
-                    if let Some(woken) = answers.answer(ticket, &head, reply) {
-                        answers.events.wake(&[woken]);
-                    }
-                };
-                self.service.later(wait.of_slot(slot), Box::new(later));
+                let later = move |reply: &Reply| answers.answer(ticket, &head, reply);
+                self.service.wait(wait.of_slot(slot), Box::new(later));
             }
         }
     }
@@ -191,6 +185,7 @@ impl Hands {
             jobs.into_iter().for_each(|job| self.serve(job));
         }
         last.into_iter().for_each(|job| self.serve(job));
+        self.service.serve_openings();
         self.wake();
     }
 
@@ -276,6 +271,7 @@ impl Poller {
                     // Nobody waits longer because the queue is never empty.
                     self.hand_on();
                 } else if taken.is_multiple_of(BATCH) {
+                    self.hands.service.serve_openings();
                     self.hands.wake();
                     self.hands.tell_of_ends();
                 }
@@ -313,6 +309,7 @@ impl Poller {
         if self.workers.is_empty() || is_quick(head.call) {
             return self.hands.serve((ticket, head));
         }
+        // They share what is counted.
         let worker = (head.process / NEIGHBOURS) as usize % self.workers.len();
         let mut job = Some((ticket, head));
         if may_be_cached(head.call) && self.submissions.is_empty() {
@@ -327,6 +324,7 @@ impl Poller {
 
     /// Gives everybody what has been taken for them.
     fn hand_on(&mut self) {
+        self.hands.service.serve_openings();
         self.hands.wake();
         self.hands.tell_of_ends();
         for worker in &mut self.workers {

@@ -283,7 +283,8 @@ impl Service {
     }
 
     /// Serves those for whom there is room now to open something.
-    fn serve_openings(&self) {
+    pub(crate) fn serve_openings(&self) {
+        let mut woken = Vec::new();
         while let Some((waiting, permit)) = self.openings.next() {
             let mut reply = Reply::default();
             let opened = permit.ok_or(Errno::CANCELED).and_then(|permit| {
@@ -295,7 +296,14 @@ impl Service {
                 )
             });
             reply.set(opened);
-            (waiting.later)(&reply);
+            woken.extend((waiting.later)(&reply));
+        }
+        self.wake(&woken);
+    }
+
+    fn wake(&self, woken: &[Woken]) {
+        if !woken.is_empty() {
+            self.events().wake(woken);
         }
     }
 
@@ -307,11 +315,11 @@ impl Service {
     }
 
     fn call_off_openings(&self, all: bool) {
-        for waiting in self.openings.called_off(all) {
-            let mut reply = Reply::default();
-            reply.set(Err(Errno::CANCELED));
-            (waiting.later)(&reply);
-        }
+        let mut reply = Reply::default();
+        reply.set(Err(Errno::CANCELED));
+        let off = self.openings.called_off(all).into_iter();
+        let woken: Vec<_> = off.filter_map(|waiting| (waiting.later)(&reply)).collect();
+        self.wake(&woken);
     }
 
     pub(crate) fn slot(&self, slot: u32) -> Option<&Mutex<Slot>> {
@@ -349,6 +357,7 @@ impl Service {
         let mut endings = Endings::default();
         let served = self.serve(request, reply, &mut endings);
         self.tell_of_ends(&mut endings);
+        self.serve_openings();
         match served {
             Served::Answered => None,
             Served::Waits(wait) => Some(wait),
@@ -394,7 +403,6 @@ impl Service {
             Served::Waits(_) => Counters::add(&self.counters.waited, 1),
             _ => self.counters.answered(reply),
         }
-        self.serve_openings();
         served
     }
 
@@ -409,14 +417,19 @@ impl Service {
         read.is_some()
     }
 
-    /// Waits on a thread of the service's own, and does `later` there.
+    /// Waits on a thread of the service's own or with others for room, and does `later` when there is an answer.
     pub fn later(&self, wait: Wait, later: Later) {
+        self.wait(wait, later);
+        self.serve_openings();
+    }
+
+    /// The same, but that the caller sees to it that openings are served before long.
+    pub(crate) fn wait(&self, wait: Wait, later: Later) {
         let counters = Arc::clone(&self.counters);
-        let counted = move |reply: &Reply| {
+        let later: Later = Box::new(move |reply| {
             counters.answered(reply);
-            later(reply);
-        };
-        let later = Box::new(counted);
+            later(reply)
+        });
         match wait.into_open() {
             Ok((process, request)) => {
                 let there = Arc::clone(&process);
@@ -428,9 +441,16 @@ impl Service {
                 if there.ended.load(SeqCst) {
                     self.call_off_openings(false);
                 }
-                self.serve_openings();
             }
-            Err(wait) => self.waits.add(wait, later),
+            Err(wait) => {
+                let events = Arc::clone(self.events());
+                let done = move |reply: &Reply| {
+                    if let Some(woken) = later(reply) {
+                        events.wake(&[woken]);
+                    }
+                };
+                self.waits.add(wait, Box::new(done));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use crate::openings::Saved;
 use crate::poll::Poll;
 use crate::process::Process;
 use crate::request::{Reply, Request};
+use crate::service::Woken;
 use crate::sink::lock;
 
 /// A request that waits for time, for standard input, or for room to open something.
@@ -103,8 +104,10 @@ impl Wait {
     }
 }
 
-/// What is to be done with the answer of a request that had to wait.
-pub type Later = Box<dyn FnOnce(&Reply) + Send>;
+/// What is to be done with the answer of a request that had to wait. Answers who is to be woken then.
+pub type Later = Box<dyn FnOnce(&Reply) -> Option<Woken> + Send>;
+/// The same with the waking.
+type Done = Box<dyn FnOnce(&Reply) + Send>;
 
 /// All the requests that wait.
 #[derive(Default)]
@@ -119,7 +122,7 @@ pub(crate) struct Waits {
 #[derive(Default)]
 struct State {
     next: u64,
-    entries: BTreeMap<u64, (Wait, Later)>,
+    entries: BTreeMap<u64, (Wait, Done)>,
     deadlines: BTreeSet<(Instant, u64)>,
     inputs: BTreeSet<u64>,
     /// There may be input that nobody has been offered.
@@ -136,7 +139,7 @@ struct State {
 }
 
 impl State {
-    fn remove(&mut self, id: u64) -> Option<Later> {
+    fn remove(&mut self, id: u64) -> Option<Done> {
         let (wait, later) = self.entries.remove(&id)?;
         self.inputs.remove(&id);
         if let Some(at) = wait.deadline() {
@@ -147,7 +150,7 @@ impl State {
     }
 
     /// Takes out what can be answered, with the answers.
-    fn due(&mut self, now: Instant) -> Vec<(Later, Reply)> {
+    fn due(&mut self, now: Instant) -> Vec<(Done, Reply)> {
         let mut due = Vec::new();
         let cancel = self.cancels > 0 || self.stop;
         if cancel || take(&mut self.ended) {
@@ -194,7 +197,7 @@ impl State {
 
 impl Waits {
     /// Waits for `wait` and then does `later`.
-    pub(crate) fn add(&self, wait: Wait, later: Later) {
+    pub(crate) fn add(&self, wait: Wait, later: Done) {
         let mut state = lock(&self.state);
         let id = state.next;
         state.next += 1;

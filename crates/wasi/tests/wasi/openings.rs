@@ -60,6 +60,30 @@ fn who_has_nothing_open_waits_until_others_close() {
     assert_eq!(world.device.receive(third).errno, 0);
 }
 
+#[test]
+fn neighbours_follow_each_other() {
+    let world = World::new(64, 64, std::io::empty());
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    world.service.limit_files(2);
+    let [first, far, near, beside_far] =
+        [0, 40, 2, 41].map(|slot| world.open(slot, 1, world.config()));
+    let file = first.create("file");
+    let sent = [&far, &near, &beside_far];
+    let [far_sent, near_sent, beside_far_sent] = std::array::from_fn(|n| {
+        let sent = begin(&world, sent[n]);
+        until_waiting(&world, n as u64 + 1);
+        sent
+    });
+    first.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    let file = world.device.receive(far_sent).values[0];
+    assert!(!world.device.is_answered(&beside_far_sent));
+    far.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    let file = world.device.receive(beside_far_sent).values[0];
+    assert!(!world.device.is_answered(&near_sent));
+    beside_far.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    assert_eq!(world.device.receive(near_sent).errno, 0);
+}
+
 /// Others may be held up by who is not patient, and be those who would make room: on the spot, or, where it is to be
 /// woken, since its neighbours go on together with it.
 #[test]

@@ -301,6 +301,7 @@ fn a_panic_of_one_who_is_told_is_nobody_elses() {
         let later = move |reply: &Reply| {
             sender.send(reply.values[0]).expect("the test waits");
             assert!(!panics, "this panic is meant");
+            None
         };
         world.service.later(wait, Box::new(later));
         assert_eq!(answers.recv_timeout(Duration::from_secs(60)), Ok(1));
@@ -341,7 +342,10 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
     let (sender, answers) = mpsc::channel();
     let later = || {
         let sender = sender.clone();
-        Box::new(move |reply: &Reply| drop(sender.send(reply.clone())))
+        Box::new(move |reply: &Reply| {
+            drop(sender.send(reply.clone()));
+            None
+        })
     };
     // That this one is answered says that the news of the input has been used up.
     world.service.later(poll, later());
