@@ -32,11 +32,11 @@
 //!    (acquire, system scope) before it reads the rest.
 //! 6. If `call` carries [`HOSTCALL_WAKE`], the host afterwards asks the engine to wake the process; otherwise
 //!    the device polls the first 16 bytes.
-//!    A call without it may be waited for by a lane that holds up others, so it must not depend on what others do:
-//!    [`HOSTCALL_PATH_OPEN`] that has to wait until they close something is answered with [`HOSTCALL_LATER`] for its
-//!    error number, and is to be sent again with [`HOSTCALL_WAKE`]. So is a [`HOSTCALL_FD_READ`] that finds nothing to
-//!    read in standard input under a number beyond 2, unless it says that it is patient: others may wait for whoever
-//!    reads a file.
+//!    Others may be held up until a call is answered, by a lane that waits on the spot or because they go on together
+//!    with who called, unless it carries [`HOSTCALL_PATIENT`]. So without that its answer must not depend on what they
+//!    do: a [`HOSTCALL_PATH_OPEN`] that has to wait until others close something is answered with [`HOSTCALL_LATER`]
+//!    for its error number, and is to be sent again with [`HOSTCALL_WAKE`] and [`HOSTCALL_PATIENT`]. So is a
+//!    [`HOSTCALL_FD_READ`] that finds nothing to read in standard input under a number beyond 2.
 //! 7. Between rule 3's stores and rule 5's, slot and area belong to the host. A second entry for the slot in that
 //!    time is counted as bad and dropped, and changes no sequence.
 //! 8. The host does not ask who else has an area: a device that gives one to two calls harms those two.
@@ -71,7 +71,7 @@
 //! | `FD_PRESTAT_GET` | fd | | the 8 bytes of `prestat` in 0 | |
 //! | `FD_PRESTAT_DIR_NAME` | fd, length of the guest's buffer | | bytes | the name |
 //! | `FD_PWRITE` | fd, offset | the bytes | bytes written | |
-//! | `FD_READ` | fd, length, whether it is patient | | bytes | the bytes |
+//! | `FD_READ` | fd, length | | bytes | the bytes |
 //! | `FD_READDIR` | fd, length, cookie, skip | | bytes | entries |
 //! | `FD_RENUMBER` | from, to | | | |
 //! | `FD_SEEK` | fd, delta, whence | | the new offset | |
@@ -139,7 +139,9 @@ crate::dev_consts! {
     pub const HOSTCALL_HIGH_SHIFT = 59;
     /// In a call: the process is parked and wants to be woken when the answer is there.
     pub const HOSTCALL_WAKE = 1 << 7;
-    /// An error number that no guest sees: the call has to wait, and is to be sent again by who waits to be woken.
+    /// In a call: nobody else is held up until it is answered, so it may wait for what others do.
+    pub const HOSTCALL_PATIENT = 1 << 6;
+    /// An error number that no guest sees: the call has to wait, and is to be sent again by who is patient.
     pub const HOSTCALL_LATER = 0xffff;
     /// The most subscriptions of one `POLL_ONEOFF`: as many as an area holds.
     pub const HOSTCALL_POLL_MAX = HOSTCALL_DATA_BYTES / 48;
@@ -295,7 +297,7 @@ pub struct Request {
     pub generation: u32,
     /// The slot that is used; 20 bits.
     pub slot: u32,
-    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`]; 8 bits.
+    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`] and [`HOSTCALL_PATIENT`]; 8 bits.
     pub call: u32,
     /// Bytes of payload; 14 bits.
     pub data_bytes: u32,

@@ -15,6 +15,8 @@ const REGISTERS: u32 = 65_536;
 /// linker gives the kernel as many registers as the neediest of its callees.
 pub(crate) const MAX_REGISTERS: u32 = REGISTERS / (BLOCK_THREADS * BLOCKS_PER_SM);
 const LOG_BYTES: usize = 64 << 10;
+/// `CU_JIT_SPLIT_COMPILE`: how many threads assemble. It is younger than the interface that the bindings are of.
+const JIT_SPLIT_COMPILE: u32 = 34;
 
 /// What the driver writes its complaints to.
 struct Log(Vec<u8>);
@@ -35,26 +37,36 @@ struct Link {
 }
 
 impl Link {
+    /// A link that assembles on all cores, or on one where the driver is too old to know of the option.
     fn new() -> Result<Self, BackendError> {
+        Self::create(true).or_else(|_| Self::create(false))
+    }
+
+    fn create(on_all_cores: bool) -> Result<Self, BackendError> {
         use sys::CUjit_option as O;
         let mut log = Log(vec![0; LOG_BYTES]);
         let mut options = [
-            O::CU_JIT_MAX_REGISTERS,
-            O::CU_JIT_ERROR_LOG_BUFFER,
-            O::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            O::CU_JIT_MAX_REGISTERS as u32,
+            O::CU_JIT_ERROR_LOG_BUFFER as u32,
+            O::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES as u32,
+            JIT_SPLIT_COMPILE,
         ];
         // The driver takes numbers in the place of pointers.
         let mut values = [
             MAX_REGISTERS as usize as *mut c_void,
             log.0.as_mut_ptr().cast(),
             LOG_BYTES as *mut c_void,
+            // As many threads as there are cores.
+            std::ptr::null_mut(),
         ];
+        let count = options.len() - usize::from(!on_all_cores);
         let mut state = std::ptr::null_mut();
-        // SAFETY: the arrays have the stated length; the log lives as long as the link.
+        // SAFETY: the arrays have the stated length or more, and an option is a number of this size; the log lives as
+        // long as the link.
         let created = unsafe {
             sys::cuLinkCreate_v2(
-                options.len() as u32,
-                options.as_mut_ptr(),
+                count as u32,
+                options.as_mut_ptr().cast(),
                 values.as_mut_ptr(),
                 &raw mut state,
             )

@@ -77,7 +77,7 @@ constexpr u32 FEW_LOOKS = 8;
 
 // How a request is sent.
 constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
-constexpr u32 SEND_LONG = 1;   // it may take as long as it likes
+constexpr u32 SEND_LONG = 1;   // it may take as long as it likes, since nobody waits for it
 constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
 constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
 constexpr u32 SEND_SOON = 4;   // it is answered soon, but not waited for on the spot
@@ -98,7 +98,8 @@ __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 
     p->call = how == SEND_SHORT ? CALL_COUNTED : how == SEND_SOON ? CALL_SOON : CALL_SENT;
     p->waits = wake ? WAITS_POSTED : WAITS_HERE;
   }
-  head |= (u64)(wake ? call | HOSTCALL_WAKE : call) << HOSTCALL_CALL_SHIFT;
+  const u32 waits = (wake ? HOSTCALL_WAKE : 0) | (how == SEND_LONG ? HOSTCALL_PATIENT : 0);
+  head |= (u64)(call | waits) << HOSTCALL_CALL_SHIFT;
   const u32 index = (u32)(before >> 32), entries = ring().entry_count;
   const u64 lap = (index & entries) == 0 ? 1ull << 63 : 0;
   u64* to = ring().entries[index & (entries - 1)].words;

@@ -10,7 +10,8 @@
 //    taken back by whoever has made it run again, or by itself if it could not park.
 //  - low: it may go on, and waits for those of the high half. Set by who has woken it, who must not run it.
 // Whoever finds no bit of the high half and some of the low half takes those, and they go on together. A short call is
-// answered soon, so that nobody waits long; nobody waits for one who sleeps or waits for other processes.
+// answered soon, whatever its neighbours do, so that nobody waits long (the contract's HOSTCALL_PATIENT says how);
+// nobody waits for one who sleeps or waits for other processes.
 //
 // Why is nobody forgotten? Whoever takes a bit of the high half back looks at the word, or has a task do so. To leave
 // that to the host's wake, which comes as well, is not enough: it may have come already, and have found the bit.

@@ -171,6 +171,13 @@ impl Host {
         self.shared.channel(capacity, bytes)
     }
 
+    /// Lets processes have so many files and directories open together, rather than as many as the system grants; two
+    /// at least. Who has none open and wants one waits until others have closed theirs. To be called while no
+    /// process has anything open.
+    pub fn limit_files(&self, files: u64) {
+        self.shared.service.limit_files(files);
+    }
+
     /// Waits for the end of a process; its pid means nothing afterwards. Nothing if it has been waited for.
     ///
     /// # Errors

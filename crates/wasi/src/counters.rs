@@ -3,8 +3,10 @@
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use everwarp_contract::hostcall::HOSTCALL_PATIENT;
+
 /// The numbers of calls lie below this.
-pub const CALLS: usize = 64;
+pub const CALLS: usize = HOSTCALL_PATIENT as usize;
 
 /// Counters that many threads add to.
 pub(crate) struct Counters {

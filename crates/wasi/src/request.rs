@@ -1,11 +1,16 @@
 //! A request and its answer, away from the ring's memory.
 
-use everwarp_contract::hostcall::{HOSTCALL_DATA_BYTES, HOSTCALL_WAKE};
+use everwarp_contract::hostcall::{HOSTCALL_DATA_BYTES, HOSTCALL_PATIENT, HOSTCALL_WAKE};
 
 use crate::errno::{Errno, Result};
 
 /// The most that one request sends or brings back.
 pub const DATA_BYTES: usize = HOSTCALL_DATA_BYTES as usize;
+
+/// A call without what says how it is waited for.
+pub(crate) const fn kind(call: u32) -> u32 {
+    call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT)
+}
 
 /// A request that has been copied out of the ring. What it says is an allegation.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +19,7 @@ pub struct Request<'a> {
     pub process: u32,
     /// Which of the slot's processes.
     pub generation: u32,
-    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`].
+    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`] and [`HOSTCALL_PATIENT`].
     pub call: u32,
     /// Arguments.
     pub args: [u64; 6],
@@ -25,14 +30,14 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The call without what says how to answer.
+    /// The call without what says how it is waited for.
     pub const fn kind(&self) -> u32 {
-        self.call & !HOSTCALL_WAKE
+        kind(self.call)
     }
 
-    /// Whether who asks waits to be woken, and holds up nobody meanwhile.
-    pub(crate) const fn wakes(&self) -> bool {
-        self.call & HOSTCALL_WAKE != 0
+    /// Whether who asks holds up nobody until it is answered.
+    pub(crate) const fn patient(&self) -> bool {
+        self.call & HOSTCALL_PATIENT != 0
     }
 
     /// An argument of 32 bits.

@@ -22,7 +22,7 @@ use everwarp_contract::hostcall::{
 use crate::counters::Counters;
 use crate::disk::Disk;
 use crate::endings::Endings;
-use crate::request::{DATA_BYTES, Reply};
+use crate::request::{DATA_BYTES, Reply, kind};
 use crate::ring::{Entry, Head, Ring, Submissions, Ticket};
 use crate::service::{Events, Served, Service, Woken};
 
@@ -218,7 +218,7 @@ impl Hands {
 /// Whether a call is answered faster than handed on.
 fn is_quick(call: u32) -> bool {
     matches!(
-        call & !HOSTCALL_WAKE,
+        kind(call),
         HOSTCALL_NOP | HOSTCALL_FD_PRESTAT_GET | HOSTCALL_FD_PRESTAT_DIR_NAME | HOSTCALL_SOCK_ACCEPT
             ..=HOSTCALL_SOCK_SHUTDOWN
     )
@@ -226,7 +226,7 @@ fn is_quick(call: u32) -> bool {
 
 /// Whether a call may be a read of what is in the page cache.
 pub(crate) fn may_be_cached(call: u32) -> bool {
-    matches!(call & !HOSTCALL_WAKE, HOSTCALL_FD_READ | HOSTCALL_FD_PREAD)
+    matches!(kind(call), HOSTCALL_FD_READ | HOSTCALL_FD_PREAD)
 }
 
 /// A worker's thread and what it is to be given.

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Reason};
 use crate::openings::{Openings, Waiting};
 use crate::poll::Poll;
 use crate::process::{Given, Process, STREAMS, Slot};
-use crate::request::{DATA_BYTES, Reply, Request};
+use crate::request::{DATA_BYTES, Reply, Request, kind};
 use crate::sink::{Deferred, lock};
 use crate::streams::Streams;
 use crate::wait::{Later, Wait, Waits};
@@ -454,8 +454,7 @@ impl Service {
         match kind {
             call::HOSTCALL_FD_READ => {
                 if !file::read(&process, request, reply)? {
-                    // Neighbours would wait for whoever asks so.
-                    if request.word(0)? > 2 && request.args[2] == 0 {
+                    if request.word(0)? > 2 && !request.patient() {
                         return Err(Errno::LATER);
                     }
                     let limit = request.length(1)?;
@@ -472,7 +471,7 @@ impl Service {
             }
             call::HOSTCALL_PATH_OPEN => match self.openings.take(&process.held)? {
                 Some(permit) => dir::open(&process, request, reply, permit)?,
-                None if request.wakes() => {
+                None if request.patient() => {
                     return Ok(Served::Waits(Wait::open(process, request)));
                 }
                 None => return Err(Errno::LATER),
@@ -558,7 +557,7 @@ impl Service {
 impl Counters {
     /// Counts a request without a payload and its answer.
     pub(crate) fn served(&self, call: u32, reply: &Reply) {
-        Self::add(&self.calls[(call & !call::HOSTCALL_WAKE) as usize], 1);
+        Self::add(&self.calls[kind(call) as usize], 1);
         self.answered(reply);
     }
 

@@ -91,7 +91,7 @@ WASI(path_open, u32 fd, u32 lookup, u32 at, u32 length, u32 oflags, u64 base, u6
     if (c.fresh(length)) {
       c.args(fd, lookup, oflags, fdflags, base, inheriting);
       wasi::add_paths(c, ONE(at, length), NONE_MORE);
-      // Whoever has to wait until others close something must not keep a lane, which they may need for it.
+      // Whoever has to wait until others close something must not hold them up.
       if (c.p->progress == 0) c.post(HOSTCALL_PATH_OPEN);
       else c.post_long(HOSTCALL_PATH_OPEN);
     }

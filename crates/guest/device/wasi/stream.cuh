@@ -161,7 +161,7 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
   }
   while (true) {
     if (c.fresh_part(b.first_length())) {
-      c.args(fd, wasi::expect_read(c, b), c.p->progress);
+      c.args(fd, wasi::expect_read(c, b));
       // What stands behind standard streams may never be answered; and standard input may have another number.
       if (fd > 2 && c.p->progress == 0) c.post_soon(HOSTCALL_FD_READ);
       else c.post_long(HOSTCALL_FD_READ);

@@ -188,3 +188,22 @@ pub(super) fn readers_without_room(host: &Host) -> Result<(), Failed> {
     eprintln!("{count} readers of {BYTES} bytes in {pieces} pieces");
     Ok(())
 }
+
+/// Far more than may have a file open together, so that of neighbours some have one and others wait for theirs to be
+/// closed: all get through, because nobody who has one waits for them.
+pub(super) fn readers_in_turn(host: &Host) -> Result<(), Failed> {
+    const BYTES: u64 = 1 << 10;
+    let (_folder, config) = with_numbers(BYTES)?;
+    let pieces = number("pieces");
+    for (files, count) in [(2, 100), (50, 1000), (1000, host.places(pieces) as usize)] {
+        host.limit_files(files);
+        for pid in host.spawn_many(pieces, &config, count)? {
+            let exit = wait(host, pid)?;
+            normal(&exit, 0)?;
+            let written = exit.stdout.expect("it was captured").bytes;
+            same(written.get(..8), Some(&BYTES.to_le_bytes()[..]))?;
+        }
+    }
+    host.limit_files(descriptor_limit() / 2);
+    Ok(())
+}

@@ -72,6 +72,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("many_callers", many::many_callers),
     ("many_readers", many::many_readers),
     ("readers_without_room", many::readers_without_room),
+    ("readers_in_turn", many::readers_in_turn),
     ("neighbours", many::neighbours),
     ("echo", channels::echo),
     ("kill_a_receiver", channels::kill_a_receiver),

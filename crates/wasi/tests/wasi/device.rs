@@ -247,7 +247,7 @@ fn request(ask: &Ask<'_>, sent: &Sent) -> Request {
 /// Whether what it sends or what it may be brought back is more than a slot has room for.
 fn needs_area(ask: &Ask<'_>) -> bool {
     let reads = matches!(
-        ask.call & !call::HOSTCALL_WAKE,
+        ask.call & !(call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT),
         call::HOSTCALL_FD_READ
             | call::HOSTCALL_FD_PREAD
             | call::HOSTCALL_FD_READDIR

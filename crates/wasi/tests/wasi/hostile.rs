@@ -44,7 +44,7 @@ fn request() -> impl Strategy<Value = (u32, u32, u32, u32, Vec<u64>, Vec<u8>, bo
     // `POLL_ONEOFF` has a place of its own below, because its times may never come.
     let kind = prop_oneof![20 => 0..47_u32, 2 => 48..70_u32, 1 => any::<u32>()];
     let kind = kind.prop_filter("it may wait", |kind| {
-        kind % call::HOSTCALL_WAKE != call::HOSTCALL_POLL_ONEOFF
+        kind % call::HOSTCALL_PATIENT != call::HOSTCALL_POLL_ONEOFF
     });
     (
         prop_oneof![9 => 0..2_u32, 1 => any::<u32>()],

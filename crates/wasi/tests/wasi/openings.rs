@@ -8,8 +8,8 @@ use everwarp_contract::hostcall as call;
 use crate::device::Sent;
 use crate::world::{CREATE, DIR, Process, READ_WRITE, World};
 
-/// Who opens waits to be woken, and so until there is room.
-const PATIENT: u32 = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE;
+/// Who opens waits until there is room.
+const PATIENT: u32 = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
 const OPEN: [u64; 6] = [DIR, 1, CREATE, 0, READ_WRITE, 0];
 
 fn worlds(files: u64, count: u32) -> (World, Vec<Process>) {
@@ -60,13 +60,16 @@ fn who_has_nothing_open_waits_until_others_close() {
     assert_eq!(world.device.receive(third).errno, 0);
 }
 
-/// Who waits on the spot may hold up who would make room.
+/// Others may be held up by who is not patient, and be those who would make room: on the spot, or, where it is to be
+/// woken, since its neighbours go on together with it.
 #[test]
-fn who_waits_on_the_spot_is_sent_away() {
+fn who_holds_up_others_is_sent_away() {
     let (_world, processes) = worlds(2, 2);
     let file = processes[0].create("file");
     let open = |call| processes[1].ask(call, &OPEN, b"file").errno;
     assert_eq!(open(call::HOSTCALL_PATH_OPEN), call::HOSTCALL_LATER);
+    let woken = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE;
+    assert_eq!(open(woken), call::HOSTCALL_LATER);
     processes[0].get(call::HOSTCALL_FD_CLOSE, &[file], "");
     assert_eq!(open(call::HOSTCALL_PATH_OPEN), 0);
 }

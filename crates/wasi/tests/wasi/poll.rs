@@ -375,8 +375,8 @@ fn input_under_another_number_is_waited_for_by_who_says_so() {
     let file = process.create("file");
     process.get(call::HOSTCALL_FD_RENUMBER, &[0, file], "");
     process.fails(call::HOSTCALL_LATER, call::HOSTCALL_FD_READ, &[file, 9], "");
-    let patient = call::HOSTCALL_FD_READ | call::HOSTCALL_WAKE;
-    let ask = process.request(patient, &[file, 9, 1], b"");
+    let patient = call::HOSTCALL_FD_READ | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
+    let ask = process.request(patient, &[file, 9], b"");
     let sent = world.device.send(&ask);
     assert!(!world.device.is_answered(&sent));
     writer.write_all(b"typed").expect("somebody reads");
