@@ -21,7 +21,8 @@ pub enum Output {
     #[default]
     Inherit,
     /// To a stream of the host in whole lines, so that those of several processes do not mix. The last line
-    /// gets its line feed if it has none; a line longer than 64 KiB arrives as several.
+    /// gets its line feed if it has none; a line longer than 64 KiB arrives as several. Lines are on their way when the
+    /// process has ended, and written when all that write at the time have.
     Lines {
         /// Whether the process's name in brackets stands before each line: `[pid] `.
         tag: bool,

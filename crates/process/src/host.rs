@@ -17,7 +17,6 @@ use crate::crowd::work;
 use crate::engines::{Engines, POOL};
 use crate::epoch::Kills;
 use crate::exit::{Exit, Reason};
-use crate::kin::Birth;
 use crate::pid::StalePid;
 use crate::process::{Killed, Process, State, Work};
 use crate::program::{LoadError, Program};
@@ -146,20 +145,39 @@ impl Shared {
 
     /// Begins a process.
     pub(crate) fn spawn(&self, work: Work) -> Result<Arc<Process>, SpawnError> {
-        let needs = work.program.start_bytes();
-        if let Some(limit) = work.config.memory_limit.filter(|l| *l < needs) {
-            return Err(SpawnError::Memory { needs, limit });
-        }
+        fits(&work.program, &work.config)?;
+        let process = self.enter(work).ok_or(SpawnError::Full)?;
+        self.queue().ready.push_back(Arc::clone(&process));
+        self.work.notify_one();
+        self.more.notify_one();
+        Ok(process)
+    }
+
+    /// Puts a process into the table; nothing if that is full.
+    fn enter(&self, work: Work) -> Option<Arc<Process>> {
         let mut made = None;
         self.table().insert(|pid| {
             let process = Arc::new(Process::new(pid, work));
             made.insert(process).clone()
         });
-        let process = made.ok_or(SpawnError::Full)?;
-        self.queue().ready.push_back(Arc::clone(&process));
-        self.work.notify_one();
+        made
+    }
+
+    /// Begins processes together, which takes the locks of the threads that run them once.
+    fn spawn_all(&self, works: impl Iterator<Item = Work>) -> Result<Vec<Pid>, SpawnError> {
+        let mut processes = Vec::<Arc<Process>>::new();
+        for work in works {
+            let Some(process) = self.enter(work) else {
+                processes.iter().for_each(|process| self.forget(process));
+                return Err(SpawnError::Full);
+            };
+            processes.push(process);
+        }
+        let pids = processes.iter().map(|process| process.pid).collect();
+        self.queue().ready.extend(processes);
+        self.work.notify_all();
         self.more.notify_one();
-        Ok(process)
+        Ok(pids)
     }
 
     /// Takes a process out of the table.
@@ -173,6 +191,38 @@ impl Shared {
             Killed::Ended | Killed::Told | Killed::Nothing => {}
         }
     }
+}
+
+/// Whether a process may have what its module starts with.
+fn fits(program: &Program, config: &Config) -> Result<(), SpawnError> {
+    let needs = program.start_bytes();
+    match config.memory_limit.filter(|limit| *limit < needs) {
+        Some(limit) => Err(SpawnError::Memory { needs, limit }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a process can be given what it is to be given. Directories that the one `before` has are not looked at again.
+fn check(program: &Program, config: &Config, before: Option<&Config>) -> Result<(), SpawnError> {
+    fits(program, config)?;
+    if before.is_none_or(|before| before.directories != config.directories) {
+        for directory in &config.directories {
+            std::fs::read_dir(&directory.host).map_err(|source| SpawnError::Directory {
+                path: directory.host.clone(),
+                source,
+            })?;
+        }
+    }
+    let variables = config.env.iter().flat_map(|(k, v)| [k, v]);
+    if let Some(what) = (config.args.iter().chain(variables)).find(|s| s.contains('\0')) {
+        return Err(SpawnError::ZeroByte { what: what.clone() });
+    }
+    let most = gpu::HANDLES as usize;
+    if config.ends.len() > most {
+        let ends = config.ends.len();
+        return Err(SpawnError::Ends { ends, most });
+    }
+    Ok(())
 }
 
 /// The exit of a process that did not run.
@@ -292,27 +342,27 @@ impl Host {
     ///
     /// What it is to be given does not exist, or is less than it starts with ([`SpawnError`]).
     pub fn spawn(&self, program: &Program, config: Config) -> Result<Pid, SpawnError> {
-        for directory in &config.directories {
-            std::fs::read_dir(&directory.host).map_err(|source| SpawnError::Directory {
-                path: directory.host.clone(),
-                source,
-            })?;
+        check(program, &config, None)?;
+        Ok(self.shared.spawn(Work::new(program, config))?.pid)
+    }
+
+    /// Begins processes, in this order, all of them or none; many at a time cost less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::spawn`].
+    pub fn spawn_all(
+        &self,
+        program: &Program,
+        configs: Vec<Config>,
+    ) -> Result<Vec<Pid>, SpawnError> {
+        let mut before = None;
+        for config in &configs {
+            check(program, config, before)?;
+            before = Some(config);
         }
-        let variables = config.env.iter().flat_map(|(k, v)| [k, v]);
-        if let Some(what) = (config.args.iter().chain(variables)).find(|s| s.contains('\0')) {
-            return Err(SpawnError::ZeroByte { what: what.clone() });
-        }
-        let most = gpu::HANDLES as usize;
-        if config.ends.len() > most {
-            let ends = config.ends.len();
-            return Err(SpawnError::Ends { ends, most });
-        }
-        let work = Work {
-            program: program.clone(),
-            config,
-            birth: Birth::default(),
-        };
-        Ok(self.shared.spawn(work)?.pid)
+        let works = configs.into_iter().map(|config| Work::new(program, config));
+        self.shared.spawn_all(works)
     }
 
     /// Lets processes spawn a program under a name; one that had it loses it.

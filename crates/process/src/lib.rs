@@ -40,6 +40,7 @@ mod kin;
 mod limits;
 mod list;
 mod live;
+mod outlet;
 mod paths;
 mod pid;
 mod process;

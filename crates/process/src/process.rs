@@ -1,6 +1,6 @@
 //! The record of one process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -43,6 +43,17 @@ pub(crate) struct Work {
     pub(crate) birth: Birth,
 }
 
+impl Work {
+    /// What the host begins.
+    pub(crate) fn new(program: &Program, config: Config) -> Self {
+        Self {
+            program: program.clone(),
+            config,
+            birth: Birth::default(),
+        }
+    }
+}
+
 /// Where a process is in its life. It moves down this list only, under the record's lock.
 pub(crate) enum State {
     /// In the queue.
@@ -71,6 +82,8 @@ pub(crate) struct Process {
     pub(crate) switch: Arc<KillSwitch>,
     pub(crate) live: Arc<Live>,
     state: Mutex<State>,
+    /// Threads that wait for the end, changed and read under the lock: to tell nobody is a call of the system too.
+    waiting: AtomicUsize,
     ended: Condvar,
     /// The same for processes.
     over: Notify,
@@ -83,13 +96,23 @@ impl Process {
             switch: Arc::default(),
             live: Arc::default(),
             state: Mutex::new(State::Queued(Box::new(work))),
+            waiting: AtomicUsize::new(0),
             ended: Condvar::new(),
             over: Notify::new(),
         }
     }
 
-    fn tell(&self) {
-        self.ended.notify_all();
+    /// Tells threads that the state has changed.
+    fn tell_threads(&self, state: MutexGuard<'_, State>) {
+        let somebody = self.waiting.load(Ordering::Relaxed) > 0;
+        drop(state);
+        if somebody {
+            self.ended.notify_all();
+        }
+    }
+
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        self.tell_threads(state);
         self.over.notify_waiters();
     }
 
@@ -130,8 +153,9 @@ impl Process {
     /// Records the end; answers whether a kill was pending.
     #[must_use]
     pub(crate) fn finish(&self, exit: Exit) -> bool {
-        *self.state() = State::Exited(Box::new(exit));
-        self.tell();
+        let mut state = self.state();
+        *state = State::Exited(Box::new(exit));
+        self.tell(state);
         self.switch.is_thrown()
     }
 
@@ -141,8 +165,7 @@ impl Process {
         match *state {
             State::Queued(_) => {
                 let work = std::mem::replace(&mut *state, State::Exited(Box::new(exit)));
-                drop(state);
-                self.tell();
+                self.tell(state);
                 // What it was to have closes, and not under the lock.
                 drop(work);
                 Killed::Ended
@@ -162,16 +185,15 @@ impl Process {
         loop {
             match std::mem::replace(&mut *state, State::Reaped) {
                 State::Exited(exit) => {
-                    self.ended.notify_all();
+                    self.tell_threads(state);
                     return Some(*exit);
                 }
                 State::Reaped => return None,
                 other => *state = other,
             }
-            state = self
-                .ended
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            state = (self.ended.wait(state)).unwrap_or_else(PoisonError::into_inner);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

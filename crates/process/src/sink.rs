@@ -1,6 +1,6 @@
 //! Standard output that is kept, or that is passed on in whole lines.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem::take;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,8 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+use crate::outlet::{STDERR, STDOUT};
 
 /// "No space left on device", which the guest gets as `ENOSPC`.
 const NO_SPACE: i32 = if cfg!(windows) { 112 } else { 28 };
@@ -108,17 +110,10 @@ impl Sink {
     }
 }
 
-/// Writes lines under one lock, each behind the tag and before a line feed.
+/// Writes lines in one piece, each behind the tag and before a line feed.
 fn pass_on(tag: &str, to_stderr: bool, lines: &[u8]) -> io::Result<()> {
-    let text = tagged(tag, lines);
-    match to_stderr {
-        true => io::stderr().lock().write_all(&text),
-        false => {
-            let mut out = io::stdout().lock();
-            out.write_all(&text)?;
-            out.flush()
-        }
-    }
+    let outlet = if to_stderr { &STDERR } else { &STDOUT };
+    outlet.add(&tagged(tag, lines))
 }
 
 fn failed(error: io::Error) -> StreamError {

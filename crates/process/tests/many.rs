@@ -38,6 +38,35 @@ fn a_thousand_processes_keep_their_arguments_apart() {
 }
 
 #[test]
+fn processes_are_begun_together_in_order_or_not_at_all() {
+    let echo = program(ECHO);
+    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
+    let config = |argument: &str| Config {
+        args: vec!["echo".to_owned(), argument.to_owned()],
+        ..captured()
+    };
+    let configs = (0..300).map(|n| config(&n.to_string())).collect();
+    let pids = host.spawn_all(&echo, configs).expect("they begin");
+    for (n, pid) in pids.into_iter().enumerate() {
+        let exit = host.wait(pid).expect("the pid is fresh");
+        assert_eq!(stdout(&exit), format!("echo\0{n}\0"));
+    }
+    let wrong = vec![config("a"), config("zero\0byte"), config("b")];
+    let error = host.spawn_all(&echo, wrong).expect_err("one is wrong");
+    assert!(error.to_string().contains("zero byte"), "{error}");
+    let limit = |memory_limit| Config {
+        memory_limit,
+        ..captured()
+    };
+    let small = vec![limit(None), limit(Some(100))];
+    let error = host.spawn_all(&echo, small).expect_err("one is small");
+    assert!(error.to_string().contains("the limit is 100"), "{error}");
+    assert!(host.list().is_empty());
+    let none = host.spawn_all(&echo, Vec::new()).expect("nothing is wrong");
+    assert!(none.is_empty());
+}
+
+#[test]
 fn a_trap_touches_nobody_else() {
     let echo = program(ECHO);
     let trapping = program(r#"(memory (export "memory") 1) (func (export "_start") unreachable)"#);

@@ -1,6 +1,8 @@
 //! Processes on the CPU engine.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +10,14 @@ use everwarp_process::{Config, Directory, Host, Input, Pid, Program, Reason};
 
 use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
+
+/// Processes that are begun before the next signal is looked for.
+const TOGETHER: u32 = 1 << 13;
+/// Threads that run processes for each that begins them: to begin one takes a tenth of what a short one takes.
+const WORKERS_PER_SPAWNER: usize = 4;
+const SPAWNERS_MOST: usize = 8;
+/// No thread is made for fewer.
+const SHARE_LEAST: usize = 256;
 
 fn config(plan: &Plan<'_>, number: u32) -> Config {
     let options = &plan.args.process;
@@ -32,6 +42,42 @@ fn config(plan: &Plan<'_>, number: u32) -> Config {
         ends: Vec::new(),
         instance: number,
     }
+}
+
+/// Begins the processes of these numbers, on several threads where they are many; answers their pids by number.
+fn begin_some(
+    plan: &Plan<'_>,
+    host: &Host,
+    program: &Program,
+    numbers: Range<u32>,
+) -> Result<Vec<Pid>, CliError> {
+    let spawners = (host.threads() / WORKERS_PER_SPAWNER).clamp(1, SPAWNERS_MOST);
+    let share = numbers.len().div_ceil(spawners).max(SHARE_LEAST) as u32;
+    let end = numbers.end;
+    let spawn = &|from: u32| {
+        let share = from..end.min(from + share);
+        host.spawn_all(program, share.map(|number| config(plan, number)).collect())
+    };
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let mut starts = numbers.step_by(share as usize);
+        let first = starts.next();
+        let others: Vec<_> = starts
+            .map(|from| scope.spawn(move || spawn(from)))
+            .collect();
+        let first = first.map(spawn);
+        let join = |part: std::thread::ScopedJoinHandle<'_, _>| {
+            part.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        first
+            .into_iter()
+            .chain(others.into_iter().map(join))
+            .collect()
+    });
+    let mut pids = Vec::new();
+    for part in parts {
+        pids.extend(part?);
+    }
+    Ok(pids)
 }
 
 fn ended(reason: &Reason, fuel_used: u64) -> Ended {
@@ -82,13 +128,13 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
     plan.job.begins(host.clone());
     let begin = Instant::now();
     let mut pids = Vec::with_capacity(plan.instances as usize);
-    for number in 0..plan.instances {
-        if plan.job.signal().is_some() {
-            break;
-        }
-        let pid = host.spawn(&program, config(plan, number))?;
-        plan.job.name(&[pid]);
-        pids.push(pid);
+    let mut next = 0;
+    while next < plan.instances && plan.job.signal().is_none() {
+        let end = plan.instances.min(next + TOGETHER);
+        let begun = begin_some(plan, &host, &program, next..end)?;
+        plan.job.name(&begun);
+        pids.extend(begun);
+        next = end;
     }
     if plan.job.signal().is_some() {
         // The last one may have come after the others were ended.
