@@ -12,7 +12,7 @@ use crate::driver::{Context, Pinned, Stream, call};
 /// Bytes of the staging area of each lane.
 const STAGING: usize = 4 << 20;
 /// Copies that may be on their way at once, each filled by a thread of its own.
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Copier {
@@ -25,7 +25,16 @@ impl Copier {
         let lane = || Ok(Mutex::new((Stream::new()?, Pinned::new(STAGING)?)));
         Ok(Self {
             context,
-            lanes: [lane()?, lane()?, lane()?, lane()?],
+            lanes: [
+                lane()?,
+                lane()?,
+                lane()?,
+                lane()?,
+                lane()?,
+                lane()?,
+                lane()?,
+                lane()?,
+            ],
         })
     }
     pub(crate) fn host_bytes(&self) -> u64 {

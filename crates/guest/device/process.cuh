@@ -110,8 +110,9 @@ __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u3
 }
 
 // Tells the host of the end. As soon as it knows, the place is the host's again, so nothing of the record may be
-// touched afterwards.
-__device__ __noinline__ void tell(DevProcess* p) {
+// touched afterwards. A child's place is its parent's, which may begin another child there at once: the host takes no
+// call of that one before it has answered this one, so the answer is waited for.
+__device__ __noinline__ void tell(DevProcess* p, bool child) {
   DevInstance* i = instance(p);
   const Call c(i);
   p->dirty = i->memory_bytes;
@@ -122,7 +123,10 @@ __device__ __noinline__ void tell(DevProcess* p) {
   c.fresh();
   c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
   c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
-  c.post_last(HOSTCALL_EXIT);
+  if (!child) return c.post_last(HOSTCALL_EXIT);
+  c.post_here(HOSTCALL_EXIT);
+  await(p);
+  c.close();
 }
 
 // Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so it looks
@@ -210,7 +214,7 @@ __device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
     return Next::NOTHING;
   }
   const bool child = t.world != 0 && kin(p)->parent != 0;
-  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p);
+  if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p, child);
   if (child) tell_parent(p);
   return Next::NOTHING;
 }
@@ -226,11 +230,22 @@ __device__ __forceinline__ void go_on(ew::Lane& t, Next next) {
 
 }  // namespace process
 
-// arg: a group of 32 places | which of them << 32.
+// arg: the first of up to 32 places | which of them << 32. Where memories are interleaved it is the first of a group.
 static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
-  const u32 first = t.lo() * START_PROCESSES, which = t.hi();
+  const u32 first = t.lo(), which = t.hi();
   process::prepare_all(table, first, which, t.lane);
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
+}
+
+// arg: the first of many places | how many << 32; tag: how many a warp begins. Where they lie apart each of these tasks
+// is the host's; here each goes to a warp of its own or to where warps look that run out of work. The engine would hand
+// one warp as many as came at once, and with nobody idle that keeps them until what it runs has ended.
+static __device__ __forceinline__ void process_spread(ew::Warp& t, const DevProcessTable& table) {
+  const u32 first = t.lo(), count = t.hi(), width = min(max(t.tag(), 1u), (u32)START_PROCESSES);
+  for (u32 at = t.lane * width; at < count; at += 32 * width) {
+    const u32 here = min(width, count - at);
+    process::post(DevTask{t.head(FN_process_start, 0, ew::priority_of(t.task.head)), t.task.group, ew::Lane::pack(first + at, ~0u >> (32 - here))});
+  }
 }
 
 // arg: the place.

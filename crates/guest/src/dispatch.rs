@@ -13,7 +13,7 @@ use crate::exit::{Exit, Reason};
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
-use crate::state::{Group, Line, Outcome, Phase, Running, State};
+use crate::state::{Group, Line, Outcome, Phase, Running, State, With};
 use crate::table::{Cursor, Table};
 use crate::world::World;
 
@@ -216,10 +216,10 @@ impl Shared {
             }
             let modules = 0..self.places.len();
             let batches: Vec<_> = modules.map(|m| self.place(&mut state, m)).collect();
-            let more: Vec<_> = state.lines.iter().map(Line::to_start).collect();
+            let with: Vec<_> = state.lines.iter().map(Line::with).collect();
             drop(state);
-            for ((module, batch), more) in batches.into_iter().enumerate().zip(more) {
-                self.begin(module, &batch, more);
+            for ((module, batch), with) in batches.into_iter().enumerate().zip(with) {
+                self.begin(module, &batch, with);
             }
         }
     }
@@ -233,20 +233,20 @@ impl Shared {
         }
         let batch = self.place(&mut state, module);
         let line = &state.lines[module];
-        let (more, rest) = (line.to_start(), line.startable());
+        let (with, rest) = (line.with(), line.startable());
         drop(state);
         if rest > 0 {
             self.call_dispatcher();
         }
-        self.begin(module, &batch, more);
+        self.begin(module, &batch, with);
     }
 
-    fn begin(&self, module: usize, batch: &[Place], more: usize) {
+    fn begin(&self, module: usize, batch: &[Place], with: With) {
         let batch = self.settle(module, batch);
         if batch.is_empty() {
             return;
         }
-        match self.start(&self.places[module], batch, more) {
+        match self.start(&self.places[module], batch, with) {
             Ok(None) => {}
             Ok(last) => *self.last() = last,
             Err(e) => self.fail(&e),
@@ -339,7 +339,7 @@ impl Shared {
         &self,
         places: &Places,
         mut batch: Vec<Placed>,
-        more: usize,
+        with: With,
     ) -> Result<Option<Pending>, everwarp::Error> {
         // Without the lock, because others have much to do with it. Who kills one of them meanwhile has asked for its
         // end before it starts, so that it makes no call that would have to be called off.
@@ -367,7 +367,8 @@ impl Shared {
             }
         }
         let starts: Vec<Start> = batch.iter().map(|placed| placed.start).collect();
-        places.start(&self.engine, &starts, more)
+        let together = with.more + starts.len();
+        places.start(&self.engine, &starts, together.max(with.together))
     }
 
     fn wake(&self, woken: &[Woken]) {

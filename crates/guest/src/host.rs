@@ -71,6 +71,10 @@ impl Host {
             .pools(pools(config, &loaded))
             .watchdog(WATCHDOG)
             .start()?;
+        if let Ok(bytes @ 1..) = usize::try_from(config.given_bytes) {
+            // What is freed stays mapped.
+            drop(engine.buffer_uncleared::<u8>(bytes)?);
+        }
         let depth = depth(config.stack_bytes, engine.largest_frame())?;
         let shares = loaded.iter().any(Loaded::uses_gpu);
         let meets = loaded.iter().any(Loaded::needs_world);

@@ -20,6 +20,8 @@ pub(crate) const CHANNEL: u32 = 4;
 pub(crate) const ANCHOR: u32 = 5;
 /// Clears a piece of the memories that nothing has used yet. Behind `again`, which only device code submits.
 pub(crate) const CLEAR: u32 = 7;
+/// Has many places side by side made ready and their processes started, by as many warps as it takes.
+pub(crate) const SPREAD: u32 = 8;
 
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
@@ -64,6 +66,12 @@ pub(crate) static PROGRAM: Program = Program {
         Function {
             shape: Shape::Warp,
             ..Function::lane("clear", twin)
+        },
+        // What it submits belongs to its group.
+        Function {
+            shape: Shape::Warp,
+            spawns: true,
+            ..Function::lane("spread", twin)
         },
     ],
     device_source: concat!(

@@ -1,5 +1,6 @@
 //! Starting processes: what each is given, on the device and on the host.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -22,8 +23,15 @@ use crate::strings::{All, Own, Writer};
 const SHARING: usize = 128;
 /// Of many processes, those that one thread writes for at a time.
 const PART: u32 = 1 << 12;
-/// Threads that write for many processes.
-const SPAWNERS: usize = 4;
+/// Threads that write for many processes, at most; otherwise half of what the machine has, because others serve those
+/// that run.
+const SPAWNERS: usize = 8;
+
+/// How many threads write for many processes.
+fn spawners() -> usize {
+    let cores = std::thread::available_parallelism().map_or(SPAWNERS, NonZeroUsize::get);
+    (cores / 2).clamp(1, SPAWNERS)
+}
 
 impl Host {
     /// Copies what processes are given to the device, all at once; equal neighbours share.
@@ -74,7 +82,6 @@ impl Host {
             module,
             config,
             0..count,
-            0,
             &mut All::default(),
             |_, writer| {
                 writer.strings(&config.strings);
@@ -102,7 +109,6 @@ impl Host {
             module,
             config,
             0..count,
-            0,
             &mut All::default(),
             |number, writer| {
                 writer.strings(&each[number as usize]);
@@ -112,7 +118,8 @@ impl Host {
 
     /// Starts `count` processes, each with the arguments and the environment that are written for its number, which
     /// stand in the place of the configuration's own. Several threads write at once, and the first processes run
-    /// while the last are written for.
+    /// while the last are written for. Parts of them are handed over as soon as they are begun, in any order: the
+    /// number of the first of a part, and their names.
     ///
     /// # Panics
     /// There is no module of that number.
@@ -125,20 +132,21 @@ impl Host {
         config: &Config,
         count: u32,
         write: impl Fn(u32, &mut Writer<'_>) + Sync,
-    ) -> Result<Vec<Pid>, SpawnError> {
+        begun: impl Fn(u32, Vec<Pid>) + Sync,
+    ) -> Result<(), SpawnError> {
         let parts = count.div_ceil(PART);
         let next = AtomicU32::new(0);
         let begin = || {
-            let (mut begun, mut all) = (Vec::new(), All::default());
+            let mut all = All::default();
             loop {
                 let part = next.fetch_add(1, Relaxed);
                 if part >= parts {
-                    return Ok(begun);
+                    return Ok(());
                 }
                 let numbers = part * PART..count.min((part + 1).saturating_mul(PART));
-                let more = numbers.len();
-                match self.spawn_numbers(module, config, numbers, more, &mut all, &write) {
-                    Ok(pids) => begun.push((part, pids)),
+                let first = numbers.start;
+                match self.spawn_numbers(module, config, numbers, &mut all, &write) {
+                    Ok(pids) => begun(first, pids),
                     Err(e) => {
                         next.store(parts, Relaxed);
                         return Err(e);
@@ -147,35 +155,31 @@ impl Host {
             }
         };
         self.announce(module, count as usize);
-        let threads = (parts as usize).clamp(1, SPAWNERS);
-        let begun: Result<Vec<_>, SpawnError> = std::thread::scope(|scope| {
+        let threads = (parts as usize).clamp(1, spawners());
+        let all = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(begin)).collect();
-            let mut all = vec![begin()];
+            let own = begin();
             let joined = others.into_iter().map(|other| other.join());
-            all.extend(joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e))));
-            all.into_iter().collect()
+            let joined = joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e)));
+            joined.fold(own, Result::and)
         });
-        let begun = begun.inspect_err(|_| self.announce(module, 0))?;
-        let mut begun: Vec<_> = begun.into_iter().flatten().collect();
-        begun.sort_unstable_by_key(|(part, _)| *part);
-        Ok(begun.into_iter().flat_map(|(_, pids)| pids).collect())
+        self.announce(module, 0);
+        all
     }
 
-    /// Says how many are about to wait. It is no promise, but how many there are together decides how many a warp
-    /// begins side by side.
+    /// Says how many are spawned together, or 0 when all have been. It decides how many a warp begins side by side.
     fn announce(&self, module: usize, count: usize) {
         if let Some(line) = self.shared().state().lines.get_mut(module) {
-            line.coming = count;
+            line.together = count;
         }
     }
 
-    /// Starts those that have these numbers, of which so many were announced.
+    /// Starts those that have these numbers.
     fn spawn_numbers(
         &self,
         module: usize,
         config: &Config,
         numbers: Range<u32>,
-        announced: usize,
         all: &mut All,
         mut write: impl FnMut(u32, &mut Writer<'_>),
     ) -> Result<Vec<Pid>, SpawnError> {
@@ -271,7 +275,6 @@ impl Host {
         let mut state = self.shared().state();
         let line = &mut state.lines[module];
         line.waiting.extend(&pids);
-        line.coming = line.coming.saturating_sub(announced);
         self.shared().begin_some(state, module);
         Ok(pids)
     }

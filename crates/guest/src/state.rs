@@ -97,8 +97,17 @@ pub(crate) struct Line {
     /// Free ones; the last is taken first.
     pub(crate) free: Vec<u32>,
     pub(crate) waiting: VecDeque<Pid>,
-    /// How many more are about to wait.
-    pub(crate) coming: usize,
+    /// How many are spawned together, as long as some of them are still to come.
+    pub(crate) together: usize,
+}
+
+/// What begins at about the same time as something else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct With {
+    /// Others that can begin.
+    pub(crate) more: usize,
+    /// How many there are together, if they are known to come.
+    pub(crate) together: usize,
 }
 
 /// Places that are started together are mostly of one group, whose processes a warp runs side by side.
@@ -110,9 +119,12 @@ impl Line {
         self.free.len().min(self.waiting.len())
     }
 
-    /// The same with those that are about to wait.
-    pub(crate) fn to_start(&self) -> usize {
-        self.free.len().min(self.waiting.len() + self.coming)
+    /// What begins beside those that begin now.
+    pub(crate) fn with(&self) -> With {
+        With {
+            more: self.startable(),
+            together: self.together.min(self.generations.len()),
+        }
     }
 
     /// Whether so few places are free, for more that wait, that others are better waited for: there is nothing to

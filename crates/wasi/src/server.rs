@@ -68,6 +68,8 @@ impl Default for ServerConfig {
 }
 
 const FIRST_NAP: Duration = Duration::from_micros(20);
+/// Processes side by side that one worker serves: mostly they were begun together and share what is counted.
+const NEIGHBOURS: u32 = 32;
 /// Looks at an empty queue from one question for the time to the next.
 const LOOKS: u32 = 32;
 
@@ -311,7 +313,7 @@ impl Poller {
         if self.workers.is_empty() || is_quick(head.call) {
             return self.hands.serve((ticket, head));
         }
-        let worker = head.process as usize % self.workers.len();
+        let worker = (head.process / NEIGHBOURS) as usize % self.workers.len();
         let mut job = Some((ticket, head));
         if may_be_cached(head.call) && self.submissions.is_empty() {
             job = job.and_then(|job| self.hands.read_now(job));

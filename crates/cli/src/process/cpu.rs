@@ -132,7 +132,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
     while next < plan.instances && plan.job.signal().is_none() {
         let end = plan.instances.min(next + TOGETHER);
         let begun = begin_some(plan, &host, &program, next..end)?;
-        plan.job.name(&begun);
+        plan.job.name(&begun, next);
         pids.extend(begun);
         next = end;
     }

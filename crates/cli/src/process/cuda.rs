@@ -1,20 +1,25 @@
 //! Processes on the CUDA engine.
 
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use everwarp::{Device, Select};
 use everwarp_guest::{
-    Config, Directory, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
+    Config, Directory, Exit, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
 };
 
+use super::lines::StdinLines;
 use super::{Ended, How, Plan, Ran};
 use crate::error::CliError;
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
 /// before a lane is, and the host need not hear of an end before it can say what begins.
 const PLACES_MOST: u32 = 1 << 17;
+/// Bytes of arguments and of what stands before them, as a guess.
+const BESIDE_A_LINE: u64 = 128;
 
 fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
     let options = &plan.args.process;
@@ -52,6 +57,14 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
     }
 }
 
+/// What all of them are given together, where that is much.
+fn given_bytes(plan: &Plan<'_>) -> u64 {
+    let lines = plan.lines.as_ref().map(StdinLines::bytes);
+    lines.map_or(0, |bytes| {
+        bytes as u64 + u64::from(plan.instances) * BESIDE_A_LINE
+    })
+}
+
 /// Writes what a process is given.
 fn give(plan: &Plan<'_>, number: u32, writer: &mut Writer<'_>) {
     let options = &plan.args.process;
@@ -62,6 +75,41 @@ fn give(plan: &Plan<'_>, number: u32, writer: &mut Writer<'_>) {
     if let Some(line) = plan.line(number) {
         writer.stdin(line);
     }
+}
+
+/// Begins all of them, and waits for them in their order, as soon as the first have begun.
+fn run_all(
+    host: &Host,
+    config: &Config,
+    plan: &Plan<'_>,
+    mut each: impl FnMut(Pid, Exit),
+) -> Result<(), CliError> {
+    let (sender, parts) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let spawner = scope.spawn(move || {
+            let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
+            let begun = |first, pids: Vec<Pid>| {
+                plan.job.name(&pids, first);
+                // Nobody waits any more who has failed.
+                drop(sender.send((first, pids)));
+            };
+            let spawned = host.spawn_all(0, config, plan.instances, write, begun);
+            if spawned.is_err() || plan.job.signal().is_some() {
+                // A signal may have come before they did; and nobody waits for what will not be whole.
+                host.kill_all()?;
+            }
+            Ok::<(), CliError>(spawned?)
+        });
+        let (mut next, mut early) = (0, BTreeMap::new());
+        for (first, pids) in parts {
+            early.insert(first, pids);
+            while let Some(pids) = early.remove(&next) {
+                next += pids.len() as u32;
+                host.wait_each(&pids, &mut each)?;
+            }
+        }
+        spawner.join().unwrap_or_else(|e| resume_unwind(e))
+    })
 }
 
 /// Runs all of them; `each` hears of every end, in the order of beginning.
@@ -83,6 +131,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
         memory: options.memory,
         interleaved: options.interleave,
         threads: options.threads,
+        given_bytes: given_bytes(plan),
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
     };
     let host = match options.stack {
@@ -114,14 +163,7 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
     plan.job.begins(host.clone());
     let load = begin.elapsed();
     let begin = Instant::now();
-    let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
-    let pids = host.spawn_all(0, &config, plan.instances, write)?;
-    plan.job.name(&pids);
-    if plan.job.signal().is_some() {
-        // It may have come before they did.
-        host.kill_all()?;
-    }
-    host.wait_each(&pids, |pid, exit| {
+    run_all(&host, &config, plan, |pid, exit| {
         each(pid, ended(&exit.reason, exit.fuel_used));
     })?;
     plan.job.is_over();

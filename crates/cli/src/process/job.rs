@@ -17,8 +17,8 @@ pub(super) struct Job {
     /// The signal that came, or 0.
     signal: AtomicI32,
     processes: RwLock<Option<Arc<dyn Processes>>>,
-    /// Those that the command was asked for, by number.
-    instances: Mutex<Vec<Pid>>,
+    /// Those that the command was asked for, with their numbers.
+    instances: Mutex<Vec<(Pid, u32)>>,
 }
 
 impl Job {
@@ -57,15 +57,15 @@ impl Job {
         processes.as_deref().map(act)
     }
 
-    fn instances(&self) -> MutexGuard<'_, Vec<Pid>> {
+    fn instances(&self) -> MutexGuard<'_, Vec<(Pid, u32)>> {
         self.instances
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are the next of the processes that were asked for.
-    pub(super) fn name(&self, pids: &[Pid]) {
-        self.instances().extend(pids);
+    /// These are the processes that were asked for, from this number on.
+    pub(super) fn name(&self, pids: &[Pid], from: u32) {
+        self.instances().extend(pids.iter().copied().zip(from..));
     }
 
     /// Notes a signal; whether it is the first.
@@ -119,7 +119,7 @@ impl Job {
 
     fn list(&self, processes: &dyn Processes, most: u32) -> Result<control::Engine, String> {
         let listing = processes.list(most as usize)?;
-        let instances: HashMap<Pid, u32> = self.instances().iter().copied().zip(0..).collect();
+        let instances: HashMap<Pid, u32> = self.instances().iter().copied().collect();
         let row = |status: &everwarp_interface::Status| control::Process {
             pid: status.pid.to_string(),
             instance: instances.get(&status.pid).copied(),

@@ -85,29 +85,34 @@ impl Options {
     /// Hands over each argument without the program's name, in parts, for a process whose number in digits is this.
     /// For many processes that takes less than to make texts of their own for each.
     pub(super) fn each_arg(&self, digits: &str, mut each: impl FnMut(&[&str])) {
-        self.args
-            .iter()
-            .for_each(|arg| each(&self.parts(arg, digits)));
+        for arg in &self.args {
+            self.in_parts(arg, digits, &mut each);
+        }
     }
 
     /// The same with each variable's name and value.
     pub(super) fn each_variable(&self, digits: &str, mut each: impl FnMut(&str, &[&str])) {
         for (name, value) in &self.env {
-            each(name, &self.parts(value, digits));
+            self.in_parts(value, digits, |parts| each(name, parts));
         }
     }
 
-    fn parts<'t>(&self, text: &'t str, digits: &'t str) -> Vec<&'t str> {
-        let mut parts = Vec::with_capacity(3);
-        let mut rest = text;
-        while self.instances.is_some()
-            && let Some((before, behind)) = rest.split_once(NUMBER)
-        {
-            parts.extend([before, digits]);
-            rest = behind;
+    /// Mostly there are so few parts that nothing has to be allocated for them.
+    fn in_parts(&self, text: &str, digits: &str, each: impl FnOnce(&[&str])) {
+        if self.instances.is_none() || !text.contains('{') {
+            return each(&[text]);
         }
-        parts.push(rest);
-        parts
+        let mut pieces = text.split(NUMBER);
+        let first = pieces.next().unwrap_or_default();
+        match (pieces.next(), pieces.next()) {
+            (None, _) => each(&[first]),
+            (Some(second), None) => each(&[first, digits, second]),
+            (Some(second), Some(third)) => {
+                let mut parts = vec![first, digits, second, digits, third];
+                pieces.for_each(|piece| parts.extend([digits, piece]));
+                each(&parts);
+            }
+        }
     }
 
     /// Whether the options go together.

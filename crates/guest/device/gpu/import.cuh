@@ -65,7 +65,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;
-  process::post(world, of_child.start_head, (u64)(1u << slot % START_PROCESSES) << 32 | slot / START_PROCESSES);
+  process::post(world, of_child.start_head, 1ull << 32 | slot);
   return OK;
 }
 

@@ -25,9 +25,9 @@ __device__ __forceinline__ void locked(u32* lock, F f) {
 // run for hours; so this one goes to a warp that is idle, or to where warps look that run out of work.
 //
 // The count of the group is raised before anybody can see the task: both ways of handing it on release.
-__device__ __noinline__ void post(const DevWorld* world, u32 head, u64 arg) {
+__device__ __noinline__ void post(const DevTask& task) {
   const DevEngine& e = everwarp_tables;
-  const DevTask task{head, world->group, arg};
+  const u32 head = task.head;
   ew::add(&e.groups[task.group].pending, 1, ew::relaxed, ew::gpu);
   if (ew::load(&e.grid->idle_warps, ew::relaxed, ew::gpu) != 0) {
     const u32 words = e.bit_words, random = ew::Worker::here().random(), turn = random >> 12 & 31;
@@ -56,6 +56,9 @@ __device__ __noinline__ void post(const DevWorld* world, u32 head, u64 arg) {
   ew::stack_push(&c.overflow[priority], e.chunk_next, id);
   c.counted(priority, 1);
 }
+
+// The same for a process, whose own task may end before this one.
+__device__ __forceinline__ void post(const DevWorld* world, u32 head, u64 arg) { post(DevTask{head, world->group, arg}); }
 
 __device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { return world->kin + place; }
 __device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }

@@ -198,7 +198,7 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
   }
   if (!free) fuel = all - given;
   const DevModule& m = t.world->modules[k->module];
-  process::post(t.world, m.start_head, (u64)(1u << slot % START_PROCESSES) << 32 | slot / START_PROCESSES);
+  process::post(t.world, m.start_head, 1ull << 32 | slot);
   return number;
 }
 

@@ -162,6 +162,17 @@ pub(super) fn output_of_children(host: &Host) -> Result<(), Failed> {
     )
 }
 
+/// Children print one after the other, and each begins where the one before has just ended: none of them calls a host
+/// that has yet to hear of the end before.
+pub(super) fn places_of_children(host: &Host) -> Result<(), Failed> {
+    for pid in host.spawn_many(number("family"), &config(&["r"]), 8)? {
+        let exit = wait(host, pid)?;
+        normal(&exit, 0)?;
+        same(text(&exit.stdout), "child\n".repeat(200) + "parent\n")?;
+    }
+    Ok(())
+}
+
 /// Processes that share both channels are killed while messages are on their way: each comes back once or was taken
 /// by one that died, and the last one's death closes both.
 pub(super) fn closing_races(host: &Host) -> Result<(), Failed> {

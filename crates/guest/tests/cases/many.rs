@@ -1,5 +1,6 @@
 //! Many processes at once.
 
+use std::sync::Mutex;
 use std::time::Instant;
 
 use everwarp_guest::{Config, Directory, Host, Output, Reason, descriptor_limit};
@@ -110,6 +111,43 @@ pub(super) fn a_hundred_thousand(host: &Host) -> Result<(), Failed> {
         normal(&wait(host, pid)?, 0)?;
     }
     Ok(())
+}
+
+/// Many that several threads spawn, each with an input of its own: each answers with that one.
+pub(super) fn each_its_own(host: &Host) -> Result<(), Failed> {
+    const COUNT: u32 = 20_000;
+    let text = |number: u32| format!("{number} ").repeat(number as usize % 40);
+    let pids = Mutex::new(vec![None; COUNT as usize]);
+    host.spawn_all(
+        number("cat"),
+        &config(&[]),
+        COUNT,
+        |number, writer| {
+            writer.arg(&["program"]);
+            writer.stdin(text(number).into_bytes().into());
+        },
+        |first, begun| {
+            let mut pids = pids.lock().expect("no other holder panics");
+            for (number, pid) in (first as usize..).zip(begun) {
+                pids[number] = Some(pid);
+            }
+        },
+    )?;
+    let pids: Option<Vec<_>> = pids.into_inner()?.into_iter().collect();
+    let pids = pids.ok_or("a number was left out")?;
+    let (mut number, mut wrong) = (0, Vec::new());
+    host.wait_each(&pids, |pid, exit| {
+        let right = exit.reason == Reason::Normal(0)
+            && pid == pids[number as usize]
+            && exit
+                .stdout
+                .is_some_and(|out| out.bytes == text(number).as_bytes());
+        if !right {
+            wrong.push(number);
+        }
+        number += 1;
+    })?;
+    same((number, wrong), (COUNT, Vec::new()))
 }
 
 /// Runs so many processes, each of which writes how long its thousand calls took; says how long they took.

@@ -82,6 +82,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("closing_races", channels::closing_races),
     ("killed_children", channels::killed_children),
     ("output_of_children", channels::output_of_children),
+    ("places_of_children", channels::places_of_children),
     ("children", channels::children),
     ("bombs", channels::bombs),
     ("guests", channels::guests),
@@ -97,6 +98,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("threads_bomb", threads::bomb),
     ("threads_crowd", threads::crowd),
     ("a_hundred_thousand", many::a_hundred_thousand),
+    ("each_its_own", many::each_its_own),
     ("refused_loads", load::refused_loads),
     ("load_while_running", load::load_while_running),
 ];

@@ -94,11 +94,11 @@
     unreachable)
   (func $hang (loop $more (br $more)))
 
-  ;; Three children print, and nobody waits for them but the end.
-  (func $printer (local $n i32)
+  ;; Children print, one after the other, each perhaps in the place of the one before.
+  (func $printer (param $count i32) (local $n i32)
     (loop $more
       (call $must (i32.eqz (call $wait (call $child (i32.const 84)) (i32.const 8))))
-      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 3))))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (local.get $count))))
     (call $print (i32.const 144) (i32.const 7)))
 
   ;; Leaves children behind that would live for ever.
@@ -120,6 +120,7 @@
     (if (i32.eq (local.get $mode) (i32.const 104 (; h ;))) (then (call $hang)))
     (if (i32.eq (local.get $mode) (i32.const 119 (; w ;))) (then (call $forever)))
     (if (i32.eq (local.get $mode) (i32.const 122 (; z ;))) (then (call $sleep)))
-    (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer)))
+    (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer (i32.const 3))))
+    (if (i32.eq (local.get $mode) (i32.const 114 (; r ;))) (then (call $printer (i32.const 200))))
     (if (i32.eq (local.get $mode) (i32.const 113 (; q ;))) (then (call $print (i32.const 128) (i32.const 6))))
     (if (i32.eq (local.get $mode) (i32.const 120 (; x ;))) (then (call $orphans)))))
