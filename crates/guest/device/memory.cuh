@@ -30,7 +30,18 @@ struct Bytes {
     const u64 n = from + k;
     return woven ? base + n / UNIT_BYTES * UNIT_STRIDE_BYTES + n % UNIT_BYTES : base + n;
   }
-  __device__ __forceinline__ bool aligned(u64 k) const { return ((woven ? from + k : (u64)base + from + k) & 7) == 0; }
+  // Whether `put` may store 8 bytes at byte k.
+  __device__ __forceinline__ bool aligned(u64 k) const {
+    return woven ? (from + k) % UNIT_BYTES == 0 : ((u64)base + from + k) % 8 == 0;
+  }
+  __device__ __forceinline__ void put(u64 k, u64 v) const {
+    if (woven) {
+      *(u32*)at(k) = (u32)v;
+      *(u32*)at(k + 4) = (u32)(v >> 32);
+    } else {
+      *(u64*)at(k) = v;
+    }
+  }
 };
 
 // 4 bytes from any address. Reads the aligned words that hold them, and no others.
@@ -61,9 +72,7 @@ __device__ __noinline__ void copy_out(Bytes to, Bytes from, u32 bytes) {
   if (!to.woven) return copy_out(to.at(0), from, bytes);
   u32 k = 0;
   while (k < bytes && !to.aligned(k)) *to.at(k) = *from.at(k), k++;
-  for (; k + UNIT_BYTES <= bytes; k += UNIT_BYTES) {
-    *(u64*)to.at(k) = (u64)word_at(from, k + 4) << 32 | word_at(from, k);
-  }
+  for (; k + UNIT_BYTES <= bytes; k += UNIT_BYTES) *(u32*)to.at(k) = word_at(from, k);
   for (; k < bytes; k++) *to.at(k) = *from.at(k);
 }
 
@@ -81,8 +90,8 @@ __device__ __forceinline__ void put_bytes(const Bytes& to, u32 at, u64 v, u32 co
 __device__ __forceinline__ void put_piece(const Bytes& to, u32 at, u32 bytes, u64 a, u64 b) {
   const u32 left = bytes - at;
   if (left >= 16 && to.aligned(at)) {
-    *(u64*)to.at(at) = a;
-    *(u64*)to.at(at + 8) = b;
+    to.put(at, a);
+    to.put(at + 8, b);
   } else {
     put_bytes(to, at, a, min(left, 8u));
     if (left > 8) put_bytes(to, at + 8, b, min(left - 8, 8u));
@@ -142,7 +151,7 @@ struct Memory {
   }
   __device__ __forceinline__ u32 put(u32 at, u64 v) const {
     const u32 e = check(at, 8, 8);
-    if (e == ERRNO_SUCCESS) *(u64*)from(at).at(0) = v;
+    if (e == ERRNO_SUCCESS) from(at).put(0, v);
     return e;
   }
 };

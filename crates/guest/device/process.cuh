@@ -32,10 +32,10 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   const u32 initial = t.initial_bytes / UNIT_BYTES;
   const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
   const u32 most = __reduce_max_sync(~0u, units);
-  u64* to = (u64*)woven_memory(t, slot);
+  u32* to = (u32*)woven_memory(t, slot);
 #pragma unroll 4
   for (u32 k = 0; k < most; k++) {
-    const u64 unit = k < initial ? __ldcg((const u64*)t.memory + k) : 0;
+    const u32 unit = k < initial ? __ldcg((const u32*)t.memory + k) : 0;
     if (k < units) to[(u64)k * (UNIT_STRIDE_BYTES / UNIT_BYTES)] = unit;
   }
 }

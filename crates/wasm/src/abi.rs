@@ -115,7 +115,7 @@ pub const PAGE: u64 = 65_536;
 
 /// Where memories are interleaved ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)), the bytes of
 /// one that lie together.
-pub const UNIT: u64 = 8;
+pub const UNIT: u64 = 4;
 /// How many memories are interleaved.
 pub const INTERLEAVED: u64 = 32;
 /// From one unit of a memory to its next.

@@ -126,6 +126,7 @@ fn translate_one(
         out.declare_locals(count, ValueType::new(ty, offset)?);
     }
     out.tighten(tight);
+    out.find_constants(body);
     let mut operators = body.get_operators_reader()?;
     let mut ended = false;
     while !operators.eof() {

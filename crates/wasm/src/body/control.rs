@@ -2,6 +2,7 @@
 
 use wasmparser::{BlockType, BrTable};
 
+use super::known::Known;
 use super::nan::Nan;
 use super::{Body, Entry, Label, Operand, Place, Reg, Value, line};
 use crate::types::{parts, placed};
@@ -31,6 +32,10 @@ pub(super) struct Frame {
     branched: bool,
     /// Of an `if`: its parameters, and the label of its other half.
     other: Option<(Vec<Entry>, Label)>,
+    /// Of an `if`: what is known of addresses where its other half begins.
+    other_known: Option<Known>,
+    /// What is known wherever control comes to the target from, unless that is a loop's beginning.
+    incoming: Option<Known>,
 }
 
 /// Branch tables up to this size become a chain of comparisons.
@@ -59,6 +64,8 @@ impl Body<'_> {
             height,
             branched: false,
             other: None,
+            other_known: None,
+            incoming: None,
         });
     }
 
@@ -109,7 +116,9 @@ impl Body<'_> {
         let other = self.fresh_label();
         line!(self.text, "  @!{pred} bra {other};");
         let params = self.stack[height..].to_vec();
-        self.frames.last_mut().expect("the if was opened").other = Some((params, other));
+        let frame = self.frames.last_mut().expect("the if was opened");
+        frame.other = Some((params, other));
+        frame.other_known = Some(self.known.clone());
         Ok(())
     }
 
@@ -118,12 +127,13 @@ impl Body<'_> {
         if !self.dead {
             self.move_results(&frame);
             frame.branched = true;
+            Self::leave_known(&self.known, &mut frame.incoming);
             line!(self.text, "  bra {};", frame.target);
         }
         let (params, other) = frame.other.take().expect("else has its if");
         self.stack.truncate(frame.height);
         self.stack.extend(params);
-        self.join(other);
+        self.join(other, frame.other_known.take());
         frame.kind = Kind::Else;
         self.frames.push(frame);
         self.dead = false;
@@ -136,15 +146,22 @@ impl Body<'_> {
         if !self.dead {
             reached = true;
             self.move_results(&frame);
+            if frame.kind != Kind::Loop {
+                Self::leave_known(&self.known, &mut frame.incoming);
+            }
         }
         if let Some((params, other)) = frame.other.take() {
             // An `if` without `else`: what it takes is what it gives.
             reached = true;
+            let known = frame.other_known.take();
+            if let Some(known) = &known {
+                Self::leave_known(known, &mut frame.incoming);
+            }
             if params.is_empty() {
-                self.join(other);
+                self.join(other, known);
             } else {
                 line!(self.text, "  bra {};", frame.target);
-                self.join(other);
+                self.join(other, known);
                 self.stack.truncate(frame.height);
                 self.stack.extend(params);
                 self.move_results(&frame);
@@ -154,7 +171,7 @@ impl Body<'_> {
         if frame.kind == Kind::Loop {
             self.close_loop();
         } else {
-            self.join(frame.target);
+            self.join(frame.target, frame.incoming.take());
         }
         self.stack.truncate(frame.height);
         self.dead = !reached;
@@ -201,7 +218,10 @@ impl Body<'_> {
         let index = self.frames.len() - 1 - depth as usize;
         let frame = &mut self.frames[index];
         // A branch to a loop goes to its beginning, so its end is not reached by it.
-        frame.branched |= frame.kind != Kind::Loop;
+        if frame.kind != Kind::Loop {
+            frame.branched = true;
+            Self::leave_known(&self.known, &mut frame.incoming);
+        }
         (frame.target, frame.target_regs.clone())
     }
 
@@ -256,7 +276,7 @@ impl Body<'_> {
         }
         self.jump(index, &labels);
         for (edge, target, regs) in edge_text {
-            self.join(edge);
+            line!(self.text, "{edge}:");
             self.move_top(&regs);
             line!(self.text, "  bra {target};");
         }
@@ -315,7 +335,7 @@ impl Body<'_> {
     }
 
     /// The parts of a local.
-    fn parts_of(&self, local: u32) -> std::ops::Range<u32> {
+    pub(super) fn parts_of(&self, local: u32) -> std::ops::Range<u32> {
         let (first, ty) = self.local_parts[local as usize];
         first..first + ty.parts() as u32
     }

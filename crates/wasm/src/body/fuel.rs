@@ -84,7 +84,8 @@ impl Body<'_> {
         line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
         line!(self.text, "{preheader}:");
         line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
-        self.join(header);
+        line!(self.text, "{header}:");
+        self.forget_for_loop();
         line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
         line!(self.text, "  setp.eq.s32 %sp, %fl, %lim;");
         line!(self.text, "  @%sp bra {slow};");

@@ -2,12 +2,10 @@
 //! cannot wrap. PTX wants aligned addresses: a load takes the two aligned words that its bytes may lie in,
 //! the second only if they do; a store that is not aligned stores bytes.
 //!
-//! What has been found out about an address is kept until control joins: memory never shrinks, so a check
-//! that has passed stays passed. That is for ptxas, which takes 600 bytes of memory for each byte of PTX.
+//! What has been found out about an address is kept (`known.rs`): memory never shrinks, so a check
+//! that has passed stays passed. That is for ptxas too, which takes 600 bytes of memory for each byte of PTX.
 //!
 //! Why no helper for what is not aligned? A call, however rare, costs its function a stack frame.
-
-use std::collections::HashMap;
 
 use wasmparser::MemArg;
 
@@ -27,21 +25,27 @@ pub(super) const fn access(ty: ValueType, bytes: u64, signed: bool) -> Access {
 }
 
 /// What is known of an address in a register.
-#[derive(Clone)]
-pub(super) struct Known {
+#[derive(Clone, Copy)]
+pub(super) struct Base {
     /// It, in memory.
     base: Reg,
-    /// So many bytes from it on are in bounds.
-    checked: u64,
     /// How it is aligned to 2, 4 and 8 bytes.
     alignments: [Option<Alignment>; 3],
 }
 
-/// Addresses that have been looked at since control last joined.
-pub(super) type KnownAddresses = HashMap<Reg, Known>;
+impl Base {
+    /// What of it holds if one of the two does.
+    pub(super) fn met(self, other: Self) -> Option<Self> {
+        let mut alignments = self.alignments;
+        for (own, other) in alignments.iter_mut().zip(other.alignments) {
+            *own = own.filter(|own| Some(*own) == other);
+        }
+        (self.base == other.base).then_some(Self { alignments, ..self })
+    }
+}
 
 /// How an address is aligned to some size.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Alignment {
     /// Holds if it is not.
     unaligned: Pred,
@@ -67,9 +71,9 @@ impl Body<'_> {
         self.uses_memory = true;
         let mut known = self.known_address(address);
         let end = offset + bytes;
-        if known.checked < end {
+        if !self.known.is_checked(address, end) {
             self.check_bounds(address, end);
-            known.checked = end;
+            self.known.set_checked(address, end);
         }
         let checked = if bytes == 1 && offset <= MAX_OFFSET {
             Checked {
@@ -106,7 +110,7 @@ impl Body<'_> {
                 alignment,
             }
         };
-        self.addresses.insert(address, known);
+        self.known.bases.set(address, known);
         checked
     }
 
@@ -130,16 +134,15 @@ impl Body<'_> {
         self.trap_beyond(beyond, sum);
     }
 
-    fn known_address(&mut self, address: Reg) -> Known {
-        if let Some(known) = self.addresses.get(&address) {
-            return known.clone();
+    fn known_address(&mut self, address: Reg) -> Base {
+        if let Some(known) = self.known.bases.get(address) {
+            return known;
         }
         let (wide, base) = (self.fresh(true), self.fresh(true));
         line!(self.text, "  cvt.u64.u32 {wide}, {address};");
         line!(self.text, "  add.s64 {base}, %mem, {wide};");
-        Known {
+        Base {
             base,
-            checked: 0,
             alignments: [None; 3],
         }
     }
@@ -162,24 +165,12 @@ impl Body<'_> {
         (below, shift)
     }
 
-    /// Forgets what is known of all addresses, where control joins.
-    pub(super) fn forget_addresses(&mut self) {
-        self.addresses.clear();
-        self.woven.clear();
-    }
-
-    /// Forgets a register that is assigned.
-    pub(super) fn forget_address(&mut self, register: Reg) {
-        self.addresses.remove(&register);
-        self.woven.remove(register);
-    }
-
     pub(super) fn load(&mut self, to: Access, memarg: &MemArg) {
         let address = self.pop();
         if self.module.interleaved {
-            let words = self.woven_words(address, memarg, to.bytes);
+            let value = self.woven_value(address, memarg, to.bytes);
             let reg = self.push(to.ty);
-            self.put_loaded(to, reg, words);
+            self.put_value(to, reg, value);
             return;
         }
         let at = self.check(address, memarg.offset, to.bytes, true);
@@ -208,18 +199,12 @@ impl Body<'_> {
             self.text,
             "  @{unaligned} ld.global.u{bits} {second}, [{below}+{next}];"
         );
-        self.put_loaded(to, reg, (first, Some((second, shift))));
+        self.put_loaded(to, reg, (first, second, shift));
     }
 
-    /// What is loaded, of the aligned word at or below the address; and, unless that is one byte, of the word behind
-    /// and by how many bits the two are to be shifted.
-    fn put_loaded(&mut self, to: Access, reg: Reg, (first, behind): (Reg, Option<(Reg, Reg)>)) {
-        let (bits, letter) = (to.bytes * 8, if to.signed { 's' } else { 'u' });
-        let size = if to.ty.is_wide() { 64 } else { 32 };
-        let Some((second, shift)) = behind else {
-            line!(self.text, "  cvt.{letter}{size}.{letter}8 {reg}, {first};");
-            return;
-        };
+    /// What is loaded, of the aligned word at or below the address and the one behind it, shifted by this many bits.
+    fn put_loaded(&mut self, to: Access, reg: Reg, (first, second, shift): (Reg, Reg, Reg)) {
+        let bits = to.bytes * 8;
         if bits == 64 {
             let rest = self.fresh(false);
             line!(self.text, "  shr.u64 {first}, {first}, {shift};");
@@ -239,12 +224,19 @@ impl Body<'_> {
                 "  shf.r.wrap.b32 {first}, {first}, {second}, {shift};"
             );
         }
+        self.put_value(to, reg, first);
+    }
+
+    /// What is loaded, of a register with its bits.
+    fn put_value(&mut self, to: Access, reg: Reg, value: Reg) {
+        let (bits, letter) = (to.bytes * 8, if to.signed { 's' } else { 'u' });
+        let size = if to.ty.is_wide() { 64 } else { 32 };
         if bits == size {
-            line!(self.text, "  mov.b32 {reg}, {first};");
+            line!(self.text, "  mov.b{size} {reg}, {value};");
         } else {
             line!(
                 self.text,
-                "  cvt.{letter}{size}.{letter}{bits} {reg}, {first};"
+                "  cvt.{letter}{size}.{letter}{bits} {reg}, {value};"
             );
         }
     }

@@ -16,6 +16,7 @@ mod finish;
 mod float;
 mod fuel;
 mod integer;
+mod known;
 mod memory;
 mod nan;
 mod simd;
@@ -40,11 +41,10 @@ use crate::tail::Tails;
 use crate::types::parts;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
-use memory::KnownAddresses;
+use known::Known;
 use nan::Nan;
 use suspend::Site;
 use ways::{Loop, LoopId};
-use woven::WovenAddresses;
 
 /// The decimal digits of a number behind two characters. Names are half of all text, and the formatter of numbers
 /// takes as long for each as for the rest of its line.
@@ -190,6 +190,8 @@ pub(crate) struct Body<'m> {
     local_parts: Vec<(u32, ValueType)>,
     /// For each of those parts whether anything reads it; only those get their first value.
     read: Vec<bool>,
+    /// For each of them whether nothing assigns it.
+    constant: Vec<bool>,
     /// For each local whether it may hold a NaN as the device made it: see `nan.rs`.
     loose: Vec<bool>,
     /// Locals that may not, which was found out too late.
@@ -201,9 +203,7 @@ pub(crate) struct Body<'m> {
     dead: bool,
     /// Frames that were opened since then.
     dead_frames: u32,
-    /// What is known of addresses; forgotten where control joins.
-    addresses: KnownAddresses,
-    woven: WovenAddresses,
+    known: Known,
     /// Kinds of traps that the function has.
     kinds: BTreeSet<u32>,
     uses_memory: bool,
@@ -288,14 +288,14 @@ impl<'m> Body<'m> {
             locals: Vec::new(),
             local_parts: Vec::new(),
             read: Vec::new(),
+            constant: Vec::new(),
             loose: Vec::new(),
             tightened: Vec::new(),
             local_regs: (0, 0),
             frames: Vec::new(),
             dead: false,
             dead_frames: 0,
-            addresses: KnownAddresses::new(),
-            woven: WovenAddresses::default(),
+            known: Known::default(),
             kinds: BTreeSet::new(),
             uses_memory: false,
             calls: false,
@@ -328,6 +328,7 @@ impl<'m> Body<'m> {
             }
         }
         self.read.resize(self.locals.len(), false);
+        self.constant.resize(self.locals.len(), false);
         let loose = matches!(ty, ValueType::F32 | ValueType::F64);
         self.loose.resize(self.locals.len(), loose);
         self.local_regs = (self.narrow_regs, self.wide_regs);
@@ -448,10 +449,10 @@ impl<'m> Body<'m> {
         }
     }
 
-    /// Writes a label where control joins.
-    fn join(&mut self, label: Label) {
+    /// Writes a label that control comes to with what is known then.
+    fn join(&mut self, label: Label, incoming: Option<Known>) {
         line!(self.text, "{label}:");
-        self.forget_addresses();
+        self.known = incoming.unwrap_or_default();
     }
 
     /// A label that leads to a trap at the operator at hand.

@@ -135,7 +135,7 @@ impl Body<'_> {
         preds.sort_unstable_by_key(|p| p.0);
         preds.dedup();
         // What is known of addresses is in registers that nobody saves.
-        self.forget_addresses();
+        self.forget_places();
         self.sites.push(Site {
             resume,
             within: self.open_loops.last().copied(),

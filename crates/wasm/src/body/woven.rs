@@ -1,137 +1,98 @@
-//! Loads and stores where the memories of 32 instances are interleaved in units of 8 bytes: unit `n` of an instance
-//! lies `256 * n` bytes behind its first one, and the first ones of the 32 beside each other. Lanes that access the
-//! same address then access neighbours.
+//! Loads and stores where the memories of 32 instances are interleaved in units of 4 bytes: unit `n` of an instance
+//! lies `128 * n` bytes behind its first one, and the first ones of the 32 beside each other. Lanes that access the
+//! same word then access one line of the cache.
 //!
-//! An aligned access lies within one unit and is one access, as elsewhere. One that is not takes two aligned words, of
-//! which the second may be in the next unit; a store then goes byte by byte.
-
-use std::collections::HashMap;
+//! Accesses of 4 and 8 bytes are made of words. A load takes the words at and below its address, and the one behind
+//! them only if it is not aligned to a word, whatever its size; a store that is not goes byte by byte.
+//!
+//! Why not units of 8 bytes, for which an access of 8 would be one? Addresses and most of what is computed with have 4
+//! in this WebAssembly, and of units of 8 bytes a warp that accesses a word each asks for two lines and uses half.
 
 use wasmparser::MemArg;
 
 use super::memory::Access;
-use super::{Body, Operand, Pred, Reg, line};
+use super::{Body, Label, Operand, Pred, Reg, line};
 use crate::abi::{UNIT, UNIT_STRIDE};
 
-/// What is known of addresses that lie a multiple of a unit apart: what is added to the register, below a unit.
-type Key = (Reg, u64);
-
-/// Addresses that have been looked at since control last joined.
-#[derive(Default)]
-pub(super) struct WovenAddresses {
-    /// How many bytes from a register on are in bounds.
-    checked: HashMap<Reg, u64>,
-    /// The number itself and the place of its unit.
-    units: HashMap<Key, (Reg, Reg)>,
-    /// Places of aligned words, by their size.
-    words: HashMap<(Key, u64), Word>,
-}
-
-impl WovenAddresses {
-    pub(super) fn clear(&mut self) {
-        self.checked.clear();
-        self.units.clear();
-        self.words.clear();
-    }
-
-    /// Forgets a register that is assigned.
-    pub(super) fn remove(&mut self, register: Reg) {
-        self.checked.remove(&register);
-        self.units.retain(|key, _| key.0 != register);
-        self.words.retain(|(key, _), _| key.0 != register);
-    }
-}
-
-/// An aligned word at or below an address.
-#[derive(Clone, Copy)]
-struct Word {
+/// An address that is looked at as one of words.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Words {
     /// The address.
     number: Reg,
-    /// Where the word is.
+    /// Where the word at or below it is.
     place: Reg,
-    /// Where its unit is.
-    unit: Reg,
-    /// Where the word is in its unit.
-    within: Reg,
-    /// How far the address is behind it, and whether it is at all.
-    rest: Reg,
+    /// By how many bits it is behind that word, in the lowest five.
+    shift: Reg,
+    /// Holds if that is not zero.
     unaligned: Pred,
+}
+
+/// An address of bytes: itself, and where its byte is.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Bytes {
+    number: Reg,
+    place: Reg,
 }
 
 /// What an address in PTX may be behind a register.
 const MAX_OFFSET: u64 = 0x7fff_0000;
+/// An offset as what is added to the address before it is looked at, and how far the place is behind what is found.
+const fn split(offset: u64) -> (u64, u64) {
+    let behind = offset / UNIT * UNIT_STRIDE;
+    if behind <= MAX_OFFSET {
+        (offset % UNIT, behind)
+    } else {
+        (offset, 0)
+    }
+}
 
 impl Body<'_> {
-    /// Checks an access. Gives the aligned word below, and what that is behind its register.
-    fn woven(&mut self, address: Reg, offset: u64, bytes: u64) -> (Word, u64) {
+    /// Looks at an access of 4 or 8 bytes: gives its words, and how far behind their place it is.
+    fn reach_words(&mut self, address: Reg, offset: u64, bytes: u64) -> (Words, u64) {
         self.uses_memory = true;
-        let end = offset + bytes;
-        if self.woven.checked.get(&address).is_none_or(|c| *c < end) {
-            self.check_bounds(address, end);
-            self.woven.checked.insert(address, end);
+        self.check_woven(address, offset + bytes);
+        let (add, behind) = split(offset);
+        if let Some(known) = self.known.words.get((address, add)) {
+            return (known, behind);
         }
-        let behind = (offset - offset % UNIT) / UNIT * UNIT_STRIDE;
-        let (add, behind) = match behind <= MAX_OFFSET {
-            true => (offset % UNIT, behind),
-            false => (offset, 0),
-        };
-        (self.aligned_word((address, add), bytes), behind)
-    }
-
-    /// The aligned word at or below an address that is in bounds.
-    fn aligned_word(&mut self, key: Key, bytes: u64) -> Word {
-        if let Some(word) = self.woven.words.get(&(key, bytes)) {
-            return *word;
-        }
-        let (number, unit) = match self.woven.units.get(&key) {
-            Some(known) => *known,
-            None => {
-                let known = self.unit(key);
-                self.woven.units.insert(key, known);
-                known
-            }
-        };
-        let (within, rest) = (self.fresh(false), self.fresh(false));
-        let (wide, place) = (self.fresh(true), self.fresh(true));
-        let unaligned = self.fresh_pred();
+        let number = self.sum(address, add);
+        let place = self.unit_place(number);
+        let (rest, shift, unaligned) = (self.fresh(false), self.fresh(false), self.fresh_pred());
         let text = &mut self.text;
-        line!(text, "  and.b32 {within}, {number}, {};", UNIT - bytes);
-        line!(text, "  cvt.u64.u32 {wide}, {within};");
-        line!(text, "  or.b64 {place}, {unit}, {wide};");
-        line!(text, "  and.b32 {rest}, {number}, {};", bytes - 1);
+        line!(text, "  and.b32 {rest}, {number}, {};", UNIT - 1);
         line!(text, "  setp.ne.s32 {unaligned}, {rest}, 0;");
-        let word = Word {
+        line!(text, "  shl.b32 {shift}, {number}, 3;");
+        let words = Words {
             number,
             place,
-            unit,
-            within,
-            rest,
+            shift,
             unaligned,
         };
-        self.woven.words.insert((key, bytes), word);
-        word
+        self.known.words.set((address, add), words);
+        (words, behind)
     }
 
-    /// An address with what is added to it, and the place of its unit.
-    fn unit(&mut self, (address, add): Key) -> (Reg, Reg) {
-        let number = match add {
-            0 => address,
-            _ => {
-                // In bounds, so within 32 bits.
-                let sum = self.fresh(false);
-                line!(
-                    self.text,
-                    "  add.s32 {sum}, {address}, {};",
-                    add as u32 as i32
-                );
-                sum
-            }
-        };
-        let place = self.unit_of(number);
-        (number, place)
+    /// Traps unless so many bytes from an address on are in bounds, which may be known.
+    fn check_woven(&mut self, address: Reg, end: u64) {
+        if !self.known.is_checked(address, end) {
+            self.check_bounds(address, end);
+            self.known.set_checked(address, end);
+        }
     }
 
-    fn unit_of(&mut self, number: Reg) -> Reg {
+    /// An address that is in bounds with what is added to it, so the sum has 32 bits.
+    fn sum(&mut self, address: Reg, add: u64) -> Reg {
+        if add == 0 {
+            return address;
+        }
+        let sum = self.fresh(false);
+        let add = add as u32 as i32;
+        line!(self.text, "  add.s32 {sum}, {address}, {add};");
+        sum
+    }
+
+    /// Where the unit is that an address is in.
+    fn unit_place(&mut self, number: Reg) -> Reg {
         let (index, place) = (self.fresh(false), self.fresh(true));
         let text = &mut self.text;
         line!(text, "  shr.u32 {index}, {number}, {};", UNIT.ilog2());
@@ -140,57 +101,112 @@ impl Body<'_> {
         place
     }
 
-    /// The bits at an address, and what follows them in the word behind where it is not aligned: in a register each.
-    /// The third says by how many bits they are to be shifted.
-    pub(super) fn woven_words(
-        &mut self,
-        address: Reg,
-        memarg: &MemArg,
-        bytes: u64,
-    ) -> (Reg, Option<(Reg, Reg)>) {
-        let (word, behind) = self.woven(address, memarg.offset, bytes);
-        let bits = 8 * bytes;
-        let first = self.fresh(bits == 64);
-        let place = word.place;
-        line!(
-            self.text,
-            "  ld.global.u{bits} {first}, [{place}+{behind}];"
-        );
-        if bytes == 1 {
-            return (first, None);
+    /// Looks at an access of 1 or 2 bytes: the address, where its byte is, and how far behind.
+    fn reach_bytes(&mut self, address: Reg, offset: u64, bytes: u64) -> (Bytes, u64) {
+        self.uses_memory = true;
+        self.check_woven(address, offset + bytes);
+        let (add, behind) = split(offset);
+        if let Some(known) = self.known.bytes.get((address, add)) {
+            return (known, behind);
         }
-        let (second, shift) = (self.fresh(bits == 64), self.fresh(false));
-        line!(self.text, "  shl.b32 {shift}, {}, 3;", word.rest);
-        line!(self.text, "  mov.{} {second}, 0;", second.bits());
-        let (next, more) = self.next_word(&word, bytes);
-        let at = behind + more;
-        let unaligned = word.unaligned;
-        line!(
-            self.text,
-            "  @{unaligned} ld.global.u{bits} {second}, [{next}+{at}];"
-        );
-        (first, Some((second, shift)))
+        let number = self.sum(address, add);
+        let unit = self.unit_place(number);
+        let (within, wide, place) = (self.fresh(false), self.fresh(true), self.fresh(true));
+        let text = &mut self.text;
+        line!(text, "  and.b32 {within}, {number}, {};", UNIT - 1);
+        line!(text, "  cvt.u64.u32 {wide}, {within};");
+        line!(text, "  or.b64 {place}, {unit}, {wide};");
+        let known = Bytes { number, place };
+        self.known.bytes.set((address, add), known);
+        (known, behind)
     }
 
-    /// Where the word behind one is: a register, and what it is behind that.
-    fn next_word(&mut self, word: &Word, bytes: u64) -> (Reg, u64) {
-        // From the last word of a unit it is that much further than from another.
-        let gap = UNIT_STRIDE - UNIT;
-        let (skip, next) = (self.fresh(false), self.fresh(true));
-        let text = &mut self.text;
-        match bytes {
-            8 => return (word.unit, UNIT_STRIDE),
-            4 => {
-                line!(text, "  mul.wide.u32 {next}, {}, {};", word.within, gap / 4);
-            }
-            _ => {
-                line!(text, "  add.s32 {skip}, {}, {bytes};", word.within);
-                line!(text, "  and.b32 {skip}, {skip}, {UNIT};");
-                line!(text, "  mul.wide.u32 {next}, {skip}, {};", gap / UNIT);
-            }
+    /// Goes to cold text if a predicate holds, which begins here: gives the label to come back to.
+    fn begin_slow(&mut self, slow: Pred) -> Label {
+        let (label, back) = (self.fresh_label(), self.fresh_label());
+        line!(self.text, "  @{slow} bra {label};");
+        line!(self.cold, "{label}:");
+        back
+    }
+
+    /// What is at an address, in a register of that size, or of 32 bits if it is smaller.
+    pub(super) fn woven_value(&mut self, address: Reg, memarg: &MemArg, bytes: u64) -> Reg {
+        if bytes < UNIT {
+            return self.woven_bytes(address, memarg.offset, bytes);
         }
-        line!(text, "  add.s64 {next}, {}, {next};", word.place);
-        (next, bytes)
+        let (words, behind) = self.reach_words(address, memarg.offset, bytes);
+        let Words {
+            place,
+            shift,
+            unaligned,
+            ..
+        } = words;
+        let count = bytes / UNIT;
+        let parts: Vec<_> = (0..=count).map(|_| self.fresh(false)).collect();
+        let last = parts[count as usize];
+        for (i, part) in (0..).zip(&parts[..count as usize]) {
+            let at = behind + UNIT_STRIDE * i;
+            line!(self.text, "  ld.global.u32 {part}, [{place}+{at}];");
+        }
+        // With nothing to shift it does not matter what is in it; if there is, bytes of it were asked for.
+        let at = behind + UNIT_STRIDE * count;
+        line!(self.text, "  mov.b32 {last}, 0;");
+        line!(
+            self.text,
+            "  @{unaligned} ld.global.u32 {last}, [{place}+{at}];"
+        );
+        let shifted = parts.windows(2).map(|pair| {
+            let (reg, low, high) = (self.fresh(false), pair[0], pair[1]);
+            line!(self.text, "  shf.r.wrap.b32 {reg}, {low}, {high}, {shift};");
+            reg
+        });
+        let shifted: Vec<_> = shifted.collect();
+        let [low, high] = shifted[..] else {
+            return shifted[0];
+        };
+        let both = self.fresh(true);
+        line!(self.text, "  mov.b64 {both}, {{{low}, {high}}};");
+        both
+    }
+
+    /// One or two bytes.
+    fn woven_bytes(&mut self, address: Reg, offset: u64, bytes: u64) -> Reg {
+        let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
+        let value = self.fresh(false);
+        if bytes == 1 {
+            line!(self.text, "  ld.global.u8 {value}, [{place}+{behind}];");
+            return value;
+        }
+        let odd = self.odd(number);
+        let back = self.begin_slow(odd);
+        line!(self.text, "  ld.global.u16 {value}, [{place}+{behind}];");
+        line!(self.text, "{back}:");
+        let second = self.second_byte(number);
+        let high = self.fresh(false);
+        let cold = &mut self.cold;
+        line!(cold, "  ld.global.u8 {value}, [{place}+{behind}];");
+        line!(cold, "  ld.global.u8 {high}, [{second}+{behind}];");
+        line!(cold, "  shl.b32 {high}, {high}, 8;");
+        line!(cold, "  or.b32 {value}, {value}, {high};");
+        line!(cold, "  bra {back};");
+        value
+    }
+
+    fn odd(&mut self, number: Reg) -> Pred {
+        let (bit, odd) = (self.fresh(false), self.fresh_pred());
+        line!(self.text, "  and.b32 {bit}, {number}, 1;");
+        line!(self.text, "  setp.ne.s32 {odd}, {bit}, 0;");
+        odd
+    }
+
+    /// In cold text: where the byte behind an address is.
+    fn second_byte(&mut self, number: Reg) -> Reg {
+        let (next, index) = (self.fresh(false), self.fresh(false));
+        let (place, within) = (self.fresh(true), self.fresh(true));
+        let cold = &mut self.cold;
+        line!(cold, "  add.s32 {next}, {number}, 1;");
+        write_byte_place(cold, next, index, within, place);
+        place
     }
 
     pub(super) fn woven_store(
@@ -200,35 +216,30 @@ impl Body<'_> {
         address: Reg,
         memarg: &MemArg,
     ) {
-        let (word, behind) = self.woven(address, memarg.offset, from.bytes);
-        let (place, bits, unaligned) = (word.place, 8 * from.bytes, word.unaligned);
-        if from.bytes == 1 {
-            line!(self.text, "  st.global.b8 [{place}+{behind}], {value};");
+        if from.bytes < UNIT {
+            self.store_woven_bytes(from.bytes, value, address, memarg.offset);
             return;
         }
-        let (slow, back) = (self.fresh_label(), self.fresh_label());
-        line!(self.text, "  @{unaligned} bra {slow};");
-        line!(
-            self.text,
-            "  st.global.b{bits} [{place}+{behind}], {value};"
-        );
+        let (words, behind) = self.reach_words(address, memarg.offset, from.bytes);
+        let stored = self.split_stored(value, from.bytes);
+        let back = self.begin_slow(words.unaligned);
+        for (i, word) in (0..).zip(&stored) {
+            let (place, at) = (words.place, behind + UNIT_STRIDE * i);
+            line!(self.text, "  st.global.b32 [{place}+{at}], {word};");
+        }
         line!(self.text, "{back}:");
         let again = self.fresh_label();
         let (at, left, index) = (self.fresh(false), self.fresh(false), self.fresh(false));
         let (to, within) = (self.fresh(true), self.fresh(true));
         let (rest, more) = (self.fresh(from.ty.is_wide()), self.fresh_pred());
         let cold = &mut self.cold;
-        line!(cold, "{slow}:");
-        line!(cold, "  mov.b32 {at}, {};", word.number);
+        line!(cold, "  mov.b32 {at}, {};", words.number);
         line!(cold, "  mov.b32 {left}, {};", from.bytes);
         line!(cold, "  mov.{} {rest}, {value};", rest.bits());
         line!(cold, "{again}:");
-        line!(cold, "  shr.u32 {index}, {at}, {};", UNIT.ilog2());
-        line!(cold, "  mul.wide.u32 {to}, {index}, {UNIT_STRIDE};");
-        line!(cold, "  add.s64 {to}, %mem, {to};");
-        line!(cold, "  and.b32 {index}, {at}, {};", UNIT - 1);
-        line!(cold, "  cvt.u64.u32 {within}, {index};");
-        line!(cold, "  or.b64 {to}, {to}, {within};");
+        // ptxas would make four times as much of it, and for all to step over.
+        line!(cold, "  .pragma \"nounroll\";");
+        write_byte_place(cold, at, index, within, to);
         line!(cold, "  st.global.b8 [{to}+{behind}], {rest};");
         let shr = if rest.wide { "shr.u64" } else { "shr.u32" };
         line!(cold, "  {shr} {rest}, {rest}, 8;");
@@ -238,4 +249,60 @@ impl Body<'_> {
         line!(cold, "  @{more} bra {again};");
         line!(cold, "  bra {back};");
     }
+
+    /// The words of what is stored.
+    fn split_stored(&mut self, value: Operand, bytes: u64) -> Vec<Operand> {
+        if bytes == UNIT {
+            return vec![value];
+        }
+        match value {
+            Operand::Number(number) => [number as i32, (number >> 32) as i32]
+                .map(|half| Operand::Number(half.into()))
+                .to_vec(),
+            Operand::Reg(reg) => {
+                let halves = [self.fresh(false), self.fresh(false)];
+                let [low, high] = halves;
+                line!(self.text, "  mov.b64 {{{low}, {high}}}, {reg};");
+                halves.map(Operand::Reg).to_vec()
+            }
+        }
+    }
+
+    fn store_woven_bytes(&mut self, bytes: u64, value: Operand, address: Reg, offset: u64) {
+        let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
+        if bytes == 1 {
+            line!(self.text, "  st.global.b8 [{place}+{behind}], {value};");
+            return;
+        }
+        let odd = self.odd(number);
+        let back = self.begin_slow(odd);
+        line!(self.text, "  st.global.b16 [{place}+{behind}], {value};");
+        line!(self.text, "{back}:");
+        let second = self.second_byte(number);
+        let wide = matches!(value, Operand::Reg(reg) if reg.wide);
+        let high = self.fresh(wide);
+        let cold = &mut self.cold;
+        line!(cold, "  st.global.b8 [{place}+{behind}], {value};");
+        match value {
+            Operand::Number(number) => {
+                line!(cold, "  mov.b32 {high}, {};", number >> 8 & 0xff);
+            }
+            Operand::Reg(reg) => {
+                let shr = if wide { "shr.u64" } else { "shr.u32" };
+                line!(cold, "  {shr} {high}, {reg}, 8;");
+            }
+        }
+        line!(cold, "  st.global.b8 [{second}+{behind}], {high};");
+        line!(cold, "  bra {back};");
+    }
+}
+
+/// Where a byte is: the last register, with the help of the two before.
+fn write_byte_place(text: &mut String, number: Reg, index: Reg, within: Reg, place: Reg) {
+    line!(text, "  shr.u32 {index}, {number}, {};", UNIT.ilog2());
+    line!(text, "  mul.wide.u32 {place}, {index}, {UNIT_STRIDE};");
+    line!(text, "  add.s64 {place}, %mem, {place};");
+    line!(text, "  and.b32 {index}, {number}, {};", UNIT - 1);
+    line!(text, "  cvt.u64.u32 {within}, {index};");
+    line!(text, "  or.b64 {place}, {place}, {within};");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp_wasm::{
     CallState, CompileError, CompileOptions, Compiled, DevInstance, DevSuspension, Export,
-    InstanceLimits, InstantiateError, NoImports, PAGE, Trap, ValueType, compile,
+    InstanceLimits, InstantiateError, NoImports, PAGE, Trap, UNIT, UNIT_STRIDE, ValueType, compile,
 };
 
 use crate::generate::{number, order};
@@ -151,7 +151,13 @@ fn look(process: &mut Process, seen: &mut Seen) -> Result<(), String> {
                 let mut machine = process.machine.borrow_mut();
                 let at = machine.number(at, 8)?;
                 seen.memory = vec![0; bytes as usize];
-                machine.read(at, &mut seen.memory)?;
+                if compiled.interleaved() {
+                    for (unit, bytes) in (0..).zip(seen.memory.chunks_mut(UNIT as usize)) {
+                        machine.read(at + unit * UNIT_STRIDE, bytes)?;
+                    }
+                } else {
+                    machine.read(at, &mut seen.memory)?;
+                }
             }
             Export::Global(global) => {
                 let (ty, _) = compiled.global_type(global);
@@ -199,6 +205,8 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     let way = Way::of(seed);
     let options = CompileOptions {
         preempt: !matches!(way, Way::Plain),
+        // Half of all, whatever way they go.
+        interleaved: seed / 4 % 2 == 1,
         ..CompileOptions::default()
     };
     let compiled = compile(bytes, &options).map_err(|e| match e {
