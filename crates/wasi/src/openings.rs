@@ -7,12 +7,13 @@
 //!
 //! Who waits is served by whichever thread serves the requests that made room, and not by a thread of its own: opening
 //! takes several microseconds, and all that room for more comes from is closing, which many threads do. Neighbours
-//! follow each other, those first of whom one has waited longest, and are woken together: on a GPU they go on together
-//! then, as they began, and one by one they would not.
+//! are served together, those first of whom one has waited longest: on a GPU they go on together then, as they began, and
+//! one by one they would not. So room for some of them is kept for a moment, until there is room for all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::descriptors::descriptor_limit;
 use crate::errno::{Errno, Result};
@@ -25,6 +26,8 @@ use crate::wait::Later;
 const OWN: u64 = 256;
 /// What a process gets with the first that it opens.
 const FIRST: u64 = 2;
+/// How long room for some of them is kept for all of the neighbours who are next.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A request that outlives its slot's buffer.
 pub(crate) struct Saved {
@@ -78,6 +81,8 @@ pub(crate) struct Openings {
 struct State {
     left: u64,
     waiting: Line,
+    /// Since when there is room for some of those who are next, and not for all.
+    short: Option<Instant>,
 }
 
 /// Who waits, by neighbours.
@@ -102,8 +107,9 @@ impl Line {
         of_them.push_back(waiting);
     }
 
-    fn first(&self) -> Option<&Waiting> {
-        self.by_neighbours.get(self.order.front()?)?.front()
+    /// The neighbours who are next.
+    fn first(&self) -> Option<&VecDeque<Waiting>> {
+        self.by_neighbours.get(self.order.front()?)
     }
 
     fn pop(&mut self) -> Option<Waiting> {
@@ -154,6 +160,7 @@ impl Openings {
             state: Mutex::new(State {
                 left: descriptor_limit().saturating_sub(OWN).max(FIRST),
                 waiting: Line::default(),
+                short: None,
             }),
             ready: AtomicBool::new(false),
         })
@@ -211,23 +218,47 @@ impl Openings {
         self.look(&state);
     }
 
-    /// The next that can be served, with its room; without room if it has been ended.
-    pub(crate) fn next(self: &Arc<Self>) -> Option<(Waiting, Option<Permit>)> {
+    /// The next that can be served, each with its room; without room if it has been ended. Neighbours all at once, or
+    /// after a moment those for whom there is room.
+    pub(crate) fn next(self: &Arc<Self>) -> Vec<(Waiting, Option<Permit>)> {
+        let mut next = Vec::new();
         if !self.ready.load(SeqCst) {
-            return None;
+            return next;
         }
         let mut state = lock(&self.state);
-        let first = state.waiting.first()?;
-        let held = Arc::clone(&first.process.held);
-        let permit = match first.process.ended.load(SeqCst) {
-            true => None,
-            // It held nothing when it began to wait, and a process makes one call at a time.
-            false => Some(self.take_from(&mut state, &held).ok().flatten()?),
+        let Some(first) = state.waiting.first() else {
+            return next;
         };
-        let waiting = state.waiting.pop()?;
-        waiting.process.waits.fetch_sub(1, SeqCst);
+        let ended = |waiting: &Waiting| waiting.process.ended.load(SeqCst);
+        // They held nothing when they began to wait, and a process makes one call at a time.
+        let count = first.len();
+        let places = FIRST * first.iter().filter(|waiting| !ended(waiting)).count() as u64;
+        if state.left < places {
+            let since = *state.short.get_or_insert_with(Instant::now);
+            if since.elapsed() < MOMENT {
+                return next;
+            }
+        }
+        state.short = None;
+        for _ in 0..count {
+            let Some(waiting) = state.waiting.first().and_then(VecDeque::front) else {
+                break;
+            };
+            let held = Arc::clone(&waiting.process.held);
+            let permit = match ended(waiting) {
+                true => None,
+                false => match self.take_from(&mut state, &held).ok().flatten() {
+                    None => break,
+                    permit => permit,
+                },
+            };
+            next.extend(state.waiting.pop().map(|waiting| (waiting, permit)));
+        }
+        for (waiting, _) in &next {
+            waiting.process.waits.fetch_sub(1, SeqCst);
+        }
         self.look(&state);
-        Some((waiting, permit))
+        next
     }
 
     /// Takes out those whose processes have been ended, or all of them.

@@ -285,7 +285,11 @@ impl Poller {
             looks += 1;
             if !looks.is_multiple_of(LOOKS) {
                 std::hint::spin_loop();
-            } else if last.elapsed() >= self.config.spin {
+                continue;
+            }
+            // Room that was kept for more than there came is given to fewer.
+            self.hands.service.serve_openings();
+            if last.elapsed() >= self.config.spin {
                 thread::sleep(nap.min(self.config.nap));
                 nap = (nap * 2).min(self.config.nap);
                 // After a nap one look decides.

@@ -285,20 +285,27 @@ impl Service {
     /// Serves those for whom there is room now to open something.
     pub(crate) fn serve_openings(&self) {
         let mut woken = Vec::new();
-        while let Some((waiting, permit)) = self.openings.next() {
-            let mut reply = Reply::default();
-            let opened = permit.ok_or(Errno::CANCELED).and_then(|permit| {
-                dir::open(
-                    &waiting.process,
-                    &waiting.request.request(),
-                    &mut reply,
-                    permit,
-                )
-            });
-            reply.set(opened);
-            woken.extend((waiting.later)(&reply));
+        loop {
+            let next = self.openings.next();
+            if next.is_empty() {
+                return;
+            }
+            for (waiting, permit) in next {
+                let mut reply = Reply::default();
+                let opened = permit.ok_or(Errno::CANCELED).and_then(|permit| {
+                    dir::open(
+                        &waiting.process,
+                        &waiting.request.request(),
+                        &mut reply,
+                        permit,
+                    )
+                });
+                reply.set(opened);
+                woken.extend((waiting.later)(&reply));
+            }
+            self.wake(&woken);
+            woken.clear();
         }
-        self.wake(&woken);
     }
 
     fn wake(&self, woken: &[Woken]) {
