@@ -17,7 +17,8 @@ const LANES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Copier {
     context: Context,
-    lanes: [Mutex<(Stream, Pinned)>; LANES],
+    /// [`LANES`] of them.
+    lanes: Box<[Mutex<(Stream, Pinned)>]>,
 }
 
 impl Copier {
@@ -25,16 +26,7 @@ impl Copier {
         let lane = || Ok(Mutex::new((Stream::new()?, Pinned::new(STAGING)?)));
         Ok(Self {
             context,
-            lanes: [
-                lane()?,
-                lane()?,
-                lane()?,
-                lane()?,
-                lane()?,
-                lane()?,
-                lane()?,
-                lane()?,
-            ],
+            lanes: (0..LANES).map(|_| lane()).collect::<Result<_, _>>()?,
         })
     }
     pub(crate) fn host_bytes(&self) -> u64 {
@@ -179,7 +171,7 @@ impl Copier {
         if self.context.enter().is_err() {
             return;
         }
-        for lane in &self.lanes {
+        for lane in self.lanes.iter() {
             let lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the caller vouches for it.
             unsafe { lane.1.free() };

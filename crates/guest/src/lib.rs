@@ -43,6 +43,7 @@ mod module;
 mod places;
 mod program;
 mod spawn;
+mod spread;
 mod state;
 mod strings;
 mod table;
