@@ -320,11 +320,10 @@ impl Places {
         } in spreads(&tasks)
         {
             let task = match count > width {
-                true => self.instance.task(program::SPREAD).tag(width as u8),
-                false => self.instance.task(program::START),
+                true => (self.instance.task(program::SPREAD).tag(width as u8)).args(first, count),
+                false => self.instance.task(program::START).args(first, mask),
             };
-            let rest = if count > width { count } else { mask };
-            last = Some(engine.submit(task.args(first, rest))?);
+            last = Some(engine.submit(task)?);
         }
         Ok(last)
     }

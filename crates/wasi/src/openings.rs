@@ -98,6 +98,10 @@ impl Line {
         self.order.is_empty()
     }
 
+    fn len(&self) -> usize {
+        self.by_neighbours.values().map(VecDeque::len).sum()
+    }
+
     fn push(&mut self, waiting: Waiting) {
         let neighbours = waiting.request.process / NEIGHBOURS;
         let of_them = self.by_neighbours.entry(neighbours).or_default();
@@ -128,7 +132,7 @@ impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
             .field("left", &self.left)
-            .field("waiting", &self.waiting.order.len())
+            .field("waiting", &self.waiting.len())
             .finish()
     }
 }

@@ -200,6 +200,13 @@ impl Hands {
         }
     }
 
+    /// Does what others wait for who were served, or whom it made room for.
+    fn settle(&mut self) {
+        self.service.serve_openings();
+        self.wake();
+        self.tell_of_ends();
+    }
+
     fn tell_of_ends(&mut self) {
         self.service.tell_of_ends(&mut self.endings);
     }
@@ -271,9 +278,7 @@ impl Poller {
                     // Nobody waits longer because the queue is never empty.
                     self.hand_on();
                 } else if taken.is_multiple_of(BATCH) {
-                    self.hands.service.serve_openings();
-                    self.hands.wake();
-                    self.hands.tell_of_ends();
+                    self.hands.settle();
                 }
                 continue;
             }
@@ -328,9 +333,7 @@ impl Poller {
 
     /// Gives everybody what has been taken for them.
     fn hand_on(&mut self) {
-        self.hands.service.serve_openings();
-        self.hands.wake();
-        self.hands.tell_of_ends();
+        self.hands.settle();
         for worker in &mut self.workers {
             worker.hand_on(&mut self.hands);
         }

@@ -148,20 +148,24 @@ impl Group {
     }
 }
 
+/// Runs the first process beside these; in the end both have their answers.
+fn all_get_through(group: &Arc<Group>, others: [fn(&Group); 3]) {
+    let others = others.map(|act| {
+        let group = group.clone();
+        thread::spawn(move || act(&group))
+    });
+    group.run(0);
+    for other in others {
+        other.join().unwrap();
+    }
+    group.done.assert_all();
+    assert_eq!(group.word.load(Relaxed), 0, "somebody is still waited for");
+}
+
 fn both_are_answered(alone: bool, rules: Rules) {
     explore(move || {
         let group = Group::new(alone, rules);
-        let of = |f: fn(&Group)| {
-            let group = group.clone();
-            thread::spawn(move || f(&group))
-        };
-        let others = [of(|g| g.run(1)), of(|g| g.answer(0)), of(|g| g.answer(1))];
-        group.run(0);
-        for other in others {
-            other.join().unwrap();
-        }
-        group.done.assert_all();
-        assert_eq!(group.word.load(Relaxed), 0, "somebody is still waited for");
+        all_get_through(&group, [|g| g.run(1), |g| g.answer(0), |g| g.answer(1)]);
     });
 }
 
@@ -170,17 +174,7 @@ fn another_wakes_the_first(rules: Rules) {
     explore(move || {
         let group = Group::new(true, rules);
         group.run(1);
-        let of = |f: fn(&Group)| {
-            let group = group.clone();
-            thread::spawn(move || f(&group))
-        };
-        let others = [of(|g| g.answer(0)), of(|g| g.answer(1)), of(|g| g.wake(0))];
-        group.run(0);
-        for other in others {
-            other.join().unwrap();
-        }
-        group.done.assert_all();
-        assert_eq!(group.word.load(Relaxed), 0, "somebody is still waited for");
+        all_get_through(&group, [|g| g.answer(0), |g| g.answer(1), |g| g.wake(0)]);
     });
 }
 

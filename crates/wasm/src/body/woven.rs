@@ -49,9 +49,7 @@ const fn split(offset: u64) -> (u64, u64) {
 impl Body<'_> {
     /// Looks at an access of 4 or 8 bytes: gives its words, and how far behind their place it is.
     fn reach_words(&mut self, address: Reg, offset: u64, bytes: u64) -> (Words, u64) {
-        self.uses_memory = true;
-        self.check_woven(address, offset + bytes);
-        let (add, behind) = split(offset);
+        let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.words.get((address, add)) {
             return (known, behind);
         }
@@ -72,12 +70,15 @@ impl Body<'_> {
         (words, behind)
     }
 
-    /// Traps unless so many bytes from an address on are in bounds, which may be known.
-    fn check_woven(&mut self, address: Reg, end: u64) {
+    /// Traps unless so many bytes are in bounds, which may be known; gives the offset as [`split`] does.
+    fn begin_access(&mut self, address: Reg, offset: u64, bytes: u64) -> (u64, u64) {
+        self.uses_memory = true;
+        let end = offset + bytes;
         if !self.known.is_checked(address, end) {
             self.check_bounds(address, end);
             self.known.set_checked(address, end);
         }
+        split(offset)
     }
 
     /// An address that is in bounds with what is added to it, so the sum has 32 bits.
@@ -94,18 +95,13 @@ impl Body<'_> {
     /// Where the unit is that an address is in.
     fn unit_place(&mut self, number: Reg) -> Reg {
         let (index, place) = (self.fresh(false), self.fresh(true));
-        let text = &mut self.text;
-        line!(text, "  shr.u32 {index}, {number}, {};", UNIT.ilog2());
-        line!(text, "  mul.wide.u32 {place}, {index}, {UNIT_STRIDE};");
-        line!(text, "  add.s64 {place}, %mem, {place};");
+        write_unit_place(&mut self.text, number, index, place);
         place
     }
 
     /// Looks at an access of 1 or 2 bytes: the address, where its byte is, and how far behind.
     fn reach_bytes(&mut self, address: Reg, offset: u64, bytes: u64) -> (Bytes, u64) {
-        self.uses_memory = true;
-        self.check_woven(address, offset + bytes);
-        let (add, behind) = split(offset);
+        let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.bytes.get((address, add)) {
             return (known, behind);
         }
@@ -297,11 +293,16 @@ impl Body<'_> {
     }
 }
 
-/// Where a byte is: the last register, with the help of the two before.
-fn write_byte_place(text: &mut String, number: Reg, index: Reg, within: Reg, place: Reg) {
+/// Where the unit is that an address is in: the last register, with the help of the one before.
+fn write_unit_place(text: &mut String, number: Reg, index: Reg, place: Reg) {
     line!(text, "  shr.u32 {index}, {number}, {};", UNIT.ilog2());
     line!(text, "  mul.wide.u32 {place}, {index}, {UNIT_STRIDE};");
     line!(text, "  add.s64 {place}, %mem, {place};");
+}
+
+/// Where a byte is: the last register, with the help of the two before.
+fn write_byte_place(text: &mut String, number: Reg, index: Reg, within: Reg, place: Reg) {
+    write_unit_place(text, number, index, place);
     line!(text, "  and.b32 {index}, {number}, {};", UNIT - 1);
     line!(text, "  cvt.u64.u32 {within}, {index};");
     line!(text, "  or.b64 {place}, {place}, {within};");

@@ -96,9 +96,9 @@ fn head_name(head: &str) -> Result<String, String> {
     split_head(head).map(|(_, name, _)| name.to_owned())
 }
 
-/// Whether a line only says something to ptxas.
-fn is_hint(line: &str) -> bool {
-    line == ".pragma \"nounroll\";"
+/// Whether a line does nothing: braces, and what only ptxas heeds.
+fn does_nothing(line: &str) -> bool {
+    matches!(line, "" | "{" | "}" | ".pragma \"nounroll\";")
 }
 
 /// A parameter's declaration: its name and size in bytes.
@@ -166,19 +166,13 @@ impl<'i> Parser<'i> {
             if let Some((label, rest)) = line.split_once(':').filter(|_| line.starts_with('$')) {
                 self.label(label, rest.trim().trim_end_matches(';'), count)
                     .map_err(numbered(from + i))?;
-            } else if !line.is_empty()
-                && !line.starts_with(".reg")
-                && line != "{"
-                && line != "}"
-                && !is_hint(line)
-            {
+            } else if !does_nothing(line) && !line.starts_with(".reg") {
                 count += 1;
             }
         }
         for (i, line) in lines.iter().enumerate().take(to).skip(from) {
             let line = line.trim();
-            let braces = line == "{" || line == "}";
-            if line.is_empty() || line.starts_with('$') || braces || is_hint(line) {
+            if does_nothing(line) || line.starts_with('$') {
                 continue;
             }
             let Some(line) = line.strip_suffix(';') else {
