@@ -30,48 +30,50 @@ fn refresh<'p>(running: impl Iterator<Item = &'p Arc<Process>>) {
     }
 }
 
+/// A row for a process that is in this state.
+fn row(process: &Process, state: &State) -> Status {
+    let (stage, numbers) = match state {
+        State::Queued(_) => (Stage::Waiting, None),
+        State::Running if process.live.calling() => (Stage::Calling, process.live.numbers()),
+        State::Running => (Stage::Running, process.live.numbers()),
+        State::Exited(exit) => {
+            let stage = Stage::Ended(exit.reason.to_string());
+            (stage, Some((exit.fuel_used, None)))
+        }
+        State::Reaped => unreachable!("nobody is told of it"),
+    };
+    Status {
+        pid: process.pid,
+        stage,
+        fuel_used: numbers.map(|n| n.0),
+        memory_bytes: numbers.and_then(|n| n.1),
+    }
+}
+
 impl Host {
     /// The processes that have not been waited for, of which `most` at most are described.
     pub fn processes(&self, most: usize) -> Listing {
         let all = self.all();
+        let runs = |process: &&Arc<Process>| matches!(*process.state(), State::Running);
+        refresh(all.iter().filter(runs).take(most));
         let mut listing = Listing::default();
         let (mut running, mut waiting, mut ended) = (Vec::new(), Vec::new(), Vec::new());
         for process in &all {
-            let (count, list) = match *process.state() {
+            // One look says what is counted and what is told.
+            let state = process.state();
+            let (count, rows) = match *state {
                 State::Queued(_) => (&mut listing.waiting, &mut waiting),
                 State::Running => (&mut listing.running, &mut running),
                 State::Exited(_) => (&mut listing.ended, &mut ended),
                 State::Reaped => continue,
             };
             *count += 1;
-            if list.len() < most {
-                list.push(process);
+            if rows.len() < most {
+                rows.push(row(process, &state));
             }
         }
-        refresh(running.iter().copied());
-        let chosen = running.into_iter().chain(waiting).chain(ended);
-        let row = |process: &Arc<Process>| {
-            let (stage, numbers) = match &*process.state() {
-                State::Queued(_) => (Stage::Waiting, None),
-                State::Running if process.live.calling() => {
-                    (Stage::Calling, process.live.numbers())
-                }
-                State::Running => (Stage::Running, process.live.numbers()),
-                State::Exited(exit) => {
-                    let stage = Stage::Ended(exit.reason.to_string());
-                    (stage, Some((exit.fuel_used, None)))
-                }
-                // Somebody has it since it was chosen.
-                State::Reaped => return None,
-            };
-            Some(Status {
-                pid: process.pid,
-                stage,
-                fuel_used: numbers.map(|n| n.0),
-                memory_bytes: numbers.and_then(|n| n.1),
-            })
-        };
-        listing.rows = chosen.take(most).filter_map(row).collect();
+        let rows = running.into_iter().chain(waiting).chain(ended);
+        listing.rows = rows.take(most).collect();
         listing
     }
 
