@@ -4,9 +4,13 @@ use everwarp_wasm::{CompileOptions, compile};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
-    let path = args.next().ok_or("usage: emit MODULE [--preempt]")?;
+    let path = args
+        .next()
+        .ok_or("usage: emit MODULE [--preempt] [--interleave]")?;
+    let given: Vec<_> = args.collect();
     let options = CompileOptions {
-        preempt: args.any(|arg| arg == "--preempt"),
+        preempt: given.iter().any(|arg| arg == "--preempt"),
+        interleaved: given.iter().any(|arg| arg == "--interleave"),
         ..CompileOptions::default()
     };
     let compiled = compile(&std::fs::read(path)?, &options)?;

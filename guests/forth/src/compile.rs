@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::machine::Machine;
-use crate::op::Op;
+use crate::op::{Kind, Op};
 use crate::text::Text;
-use crate::words::WORDS;
+use crate::words::{WORDS, Word};
 use crate::wrong::Wrong;
 
 /// A construct that is open: where its first instruction is, or the one to be completed.
@@ -23,7 +23,7 @@ enum Open {
 /// What a name of the program's means.
 enum Meaning {
     /// A word, by its first instruction.
-    Word(u32),
+    Word(usize),
     /// A constant, or the address of a variable.
     Cell(i32),
 }
@@ -65,9 +65,16 @@ impl Compiler {
         self.machine.code.len()
     }
 
-    fn emit(&mut self, op: Op) {
-        self.machine.code.push(op);
+    fn emit(&mut self, kind: Kind) {
+        self.machine.code.push(Op::of(kind));
     }
+
+    /// Adds an instruction that goes to another one.
+    fn emit_to(&mut self, kind: Kind, target: usize) -> Result<(), Wrong> {
+        self.machine.code.push(with(kind, target)?);
+        Ok(())
+    }
+
 
     /// Compiles instructions into the definition under way, or runs them at once.
     fn act(&mut self, ops: &[Op]) -> Result<(), Wrong> {
@@ -76,10 +83,23 @@ impl Compiler {
         if self.current.is_some() {
             return Ok(());
         }
-        self.emit(Op::Return);
+        self.emit(Kind::Return);
         let ran = self.machine.run(start);
         self.machine.code.truncate(start);
         Ok(ran?)
+    }
+
+    /// Compiles or runs what pushes a number.
+    fn number(&mut self, cell: i32) -> Result<(), Wrong> {
+        if let Some(op) = Op::with(Kind::Push, cell) {
+            return self.act(&[op]);
+        }
+        let wide = &mut self.machine.wide;
+        let place = wide.iter().position(|w| *w == cell).unwrap_or(wide.len());
+        if place == wide.len() {
+            wide.push(cell);
+        }
+        self.act(&[with(Kind::PushWide, place)?])
     }
 
     fn name(&mut self, text: &mut Text<'_>) -> Result<Vec<u8>, Wrong> {
@@ -104,17 +124,15 @@ impl Compiler {
             b"(" => drop(text.until(b')').ok_or("a `(` has no `)`")?),
             b".\"" => {
                 let inner = text.until(b'"').ok_or("a text has no end")?;
-                let at = self.machine.texts.len() as u32;
-                let length = u16::try_from(inner.len()).map_err(|_| "a text is too long")?;
-                self.machine.texts.extend_from_slice(inner);
-                self.act(&[Op::Print(length, at)])?;
+                let text = self.machine.output.text(inner);
+                self.act(&[with(Kind::Print, text)?])?;
             }
             b"variable" => {
-                let at = self.machine.allot(4)?;
+                let at = self.machine.memory.allot(4)?;
                 self.define(text, at)?;
             }
             b"create" => {
-                let at = self.machine.allot(0)?;
+                let at = self.machine.memory.allot(0)?;
                 self.define(text, at)?;
             }
             b"constant" => {
@@ -133,15 +151,19 @@ impl Compiler {
                 }
                 let meaning = self.names.iter().rev().find(|(name, _)| name == word);
                 let known = WORDS.iter().find(|(name, _)| *name == word);
-                let op = match (meaning, known) {
-                    (Some((_, Meaning::Word(at))), _) => Op::Call(*at),
-                    (Some((_, Meaning::Cell(cell))), _) => Op::Push(*cell),
-                    (None, Some((_, ops))) => return self.act(ops),
-                    (None, None) => {
-                        Op::Push(number(word).ok_or_else(|| Wrong::word(original, "is no word"))?)
+                match (meaning, known) {
+                    (Some((_, Meaning::Word(at))), _) => self.act(&[with(Kind::Call, *at)?])?,
+                    (Some((_, Meaning::Cell(cell))), _) => self.number(*cell)?,
+                    (None, Some((_, Word::Does(kind)))) => self.act(&[Op::of(*kind)])?,
+                    (None, Some((_, Word::Number(cell)))) => self.act(&[Op::push(*cell)])?,
+                    (None, Some((_, Word::With(cell, kind)))) => {
+                        self.act(&[Op::push(*cell), Op::of(*kind)])?;
                     }
-                };
-                self.act(&[op])?;
+                    (None, None) => {
+                        let cell = number(word);
+                        self.number(cell.ok_or_else(|| Wrong::word(original, "is no word"))?)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -162,54 +184,54 @@ impl Compiler {
         let here = self.here();
         match (word, self.open.pop()) {
             (b";", None) => {
-                self.emit(Op::Return);
-                self.names.push((name, Meaning::Word(start as u32)));
+                self.emit(Kind::Return);
+                self.names.push((name, Meaning::Word(start)));
                 self.current = None;
             }
             (b"if", open) => {
-                self.emit(Op::JumpZero(0));
+                self.emit_to(Kind::JumpZero, 0)?;
                 self.open.extend(open);
                 self.open.push(Open::If(here));
             }
             (b"else", Some(Open::If(jump))) => {
-                self.emit(Op::Jump(0));
-                self.land(jump);
+                self.emit_to(Kind::Jump, 0)?;
+                self.land(jump)?;
                 self.open.push(Open::If(here));
             }
-            (b"then", Some(Open::If(jump))) => self.land(jump),
+            (b"then", Some(Open::If(jump))) => self.land(jump)?,
             (b"begin", open) => {
                 self.open.extend(open);
                 self.open.push(Open::Begin(here));
             }
-            (b"until", Some(Open::Begin(back))) => self.emit(Op::JumpZero(back as u32)),
-            (b"again", Some(Open::Begin(back))) => self.emit(Op::Jump(back as u32)),
+            (b"until", Some(Open::Begin(back))) => self.emit_to(Kind::JumpZero, back)?,
+            (b"again", Some(Open::Begin(back))) => self.emit_to(Kind::Jump, back)?,
             (b"while", Some(Open::Begin(back))) => {
-                self.emit(Op::JumpZero(0));
+                self.emit_to(Kind::JumpZero, 0)?;
                 self.open.push(Open::While(back, here));
             }
             (b"repeat", Some(Open::While(back, jump))) => {
-                self.emit(Op::Jump(back as u32));
-                self.land(jump);
+                self.emit_to(Kind::Jump, back)?;
+                self.land(jump)?;
             }
             (b"do", open) => {
-                self.emit(Op::Do);
+                self.emit(Kind::Do);
                 self.open.extend(open);
                 self.open.push(Open::Do(here + 1, Vec::new()));
             }
             (b"?do", open) => {
-                self.emit(Op::DoSome(0));
+                self.emit_to(Kind::DoSome, 0)?;
                 self.open.extend(open);
                 self.open.push(Open::Do(here + 1, [here].into()));
             }
             (b"loop" | b"+loop", Some(Open::Do(back, leaves))) => {
-                let op = if word == b"loop" {
-                    Op::Loop
+                let kind = if word == b"loop" {
+                    Kind::Loop
                 } else {
-                    Op::LoopBy
+                    Kind::LoopBy
                 };
-                self.emit(op(back as u32));
+                self.emit_to(kind, back)?;
                 for jump in leaves {
-                    self.land(jump);
+                    self.land(jump)?;
                 }
             }
             (b"leave", open) => {
@@ -219,16 +241,16 @@ impl Compiler {
                     _ => None,
                 });
                 leaves.ok_or("`leave` stands in no loop")?.push(here + 1);
-                self.emit(Op::Unloop);
-                self.emit(Op::Jump(0));
+                self.emit(Kind::Unloop);
+                self.emit_to(Kind::Jump, 0)?;
             }
             (b"recurse", open) => {
                 self.open.extend(open);
-                self.emit(Op::Call(start as u32));
+                self.emit_to(Kind::Call, start)?;
             }
             (b"exit", open) => {
                 self.open.extend(open);
-                self.emit(Op::Return);
+                self.emit(Kind::Return);
             }
             _ => return Err(Wrong::word(word, "does not match what is open")),
         }
@@ -236,13 +258,18 @@ impl Compiler {
     }
 
     /// Lets a jump lead to here.
-    fn land(&mut self, jump: usize) {
-        let here = self.here() as u32;
-        match &mut self.machine.code[jump] {
-            Op::Jump(to) | Op::JumpZero(to) | Op::DoSome(to) => *to = here,
-            _ => unreachable!("this is no jump"),
-        }
+    fn land(&mut self, jump: usize) -> Result<(), Wrong> {
+        let kind = self.machine.code[jump].kind();
+        self.machine.code[jump] = with(kind, self.here())?;
+        Ok(())
     }
+}
+
+/// An instruction with an index.
+fn with(kind: Kind, index: usize) -> Result<Op, Wrong> {
+    let operand = i32::try_from(index).ok();
+    let op = operand.and_then(|operand| Op::with(kind, operand));
+    Ok(op.ok_or("the program is too long")?)
 }
 
 /// A decimal number, or a hexadecimal one behind `$`.

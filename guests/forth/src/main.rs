@@ -12,7 +12,10 @@ extern crate alloc;
 mod compile;
 mod fault;
 mod machine;
+mod memory;
 mod op;
+mod output;
+mod stack;
 mod text;
 mod words;
 mod wrong;
@@ -30,7 +33,7 @@ fn run(compiler: &mut Compiler, file: Result<File, Errno>, name: &str) {
     });
     let ended = compiler.program(&bytes);
     // What it printed comes before what is said of it.
-    compiler.machine.flush();
+    compiler.machine.output.flush();
     if let Err((line, what)) = ended {
         eprintln!("forth: {name}:{line}: {what}");
         exit(1);

@@ -1,30 +1,43 @@
 //! The words that are one instruction or a few.
 
-use crate::op::Op;
+use Word::{Does, Number, With};
+
+use crate::op::Kind::{self, *};
+
+/// What a word becomes.
+#[derive(Clone, Copy)]
+pub(crate) enum Word {
+    /// One instruction.
+    Does(Kind),
+    /// A number, and an instruction behind it.
+    With(i8, Kind),
+    /// A number.
+    Number(i8),
+}
 
 /// Every word with its instructions.
 #[rustfmt::skip]
-pub(crate) const WORDS: &[(&[u8], &[Op])] = &[
-    (b"+", &[Op::Plus]), (b"-", &[Op::Minus]), (b"*", &[Op::Times]),
-    (b"/", &[Op::Divide]), (b"mod", &[Op::Remainder]),
-    (b"negate", &[Op::Negate]), (b"abs", &[Op::Absolute]), (b"min", &[Op::Least]), (b"max", &[Op::Greatest]),
-    (b"1+", &[Op::Push(1), Op::Plus]), (b"1-", &[Op::Push(1), Op::Minus]),
-    (b"2*", &[Op::Push(1), Op::ShiftLeft]), (b"2/", &[Op::Push(1), Op::ShiftRight]),
-    (b"and", &[Op::And]), (b"or", &[Op::Or]), (b"xor", &[Op::Xor]), (b"invert", &[Op::Invert]),
-    (b"lshift", &[Op::ShiftLeft]), (b"rshift", &[Op::ShiftRight]),
-    (b"=", &[Op::Equal]), (b"<>", &[Op::Differ]), (b"<", &[Op::Less]), (b">", &[Op::More]),
-    (b"<=", &[Op::AtMost]), (b">=", &[Op::AtLeast]),
-    (b"0=", &[Op::IsZero]), (b"0<", &[Op::IsNegative]), (b"0>", &[Op::Push(0), Op::More]),
-    (b"true", &[Op::Push(-1)]), (b"false", &[Op::Push(0)]),
-    (b"dup", &[Op::Duplicate]), (b"?dup", &[Op::DuplicateSome]), (b"drop", &[Op::Drop]), (b"swap", &[Op::Swap]),
-    (b"over", &[Op::Over]), (b"rot", &[Op::Rotate]), (b"nip", &[Op::Nip]), (b"tuck", &[Op::Tuck]),
-    (b"2dup", &[Op::DuplicateTwo]), (b"2drop", &[Op::DropTwo]), (b"depth", &[Op::Depth]),
-    (b">r", &[Op::ToReturn]), (b"r>", &[Op::FromReturn]), (b"r@", &[Op::PeekReturn]),
-    (b"i", &[Op::PeekReturn]), (b"j", &[Op::Outer]), (b"unloop", &[Op::Unloop]),
-    (b"@", &[Op::Fetch]), (b"!", &[Op::Store]), (b"+!", &[Op::AddTo]),
-    (b"c@", &[Op::FetchByte]), (b"c!", &[Op::StoreByte]),
-    (b"here", &[Op::Here]), (b"allot", &[Op::Allot]), (b",", &[Op::Comma]),
-    (b"cells", &[Op::Push(4), Op::Times]), (b"cell+", &[Op::Push(4), Op::Plus]),
-    (b".", &[Op::Dot]), (b"emit", &[Op::Emit]), (b"cr", &[Op::NewLine]),
-    (b"space", &[Op::Push(32), Op::Emit]),
+pub(crate) const WORDS: &[(&[u8], Word)] = &[
+    (b"+", Does(Plus)), (b"-", Does(Minus)), (b"*", Does(Times)),
+    (b"/", Does(Divide)), (b"mod", Does(Remainder)),
+    (b"negate", Does(Negate)), (b"abs", Does(Absolute)), (b"min", Does(Least)), (b"max", Does(Greatest)),
+    (b"1+", With(1, Plus)), (b"1-", With(1, Minus)),
+    (b"2*", With(1, ShiftLeft)), (b"2/", With(1, ShiftRight)),
+    (b"and", Does(And)), (b"or", Does(Or)), (b"xor", Does(Xor)), (b"invert", Does(Invert)),
+    (b"lshift", Does(ShiftLeft)), (b"rshift", Does(ShiftRight)),
+    (b"=", Does(Equal)), (b"<>", Does(Differ)), (b"<", Does(Less)), (b">", Does(More)),
+    (b"<=", Does(AtMost)), (b">=", Does(AtLeast)),
+    (b"0=", Does(IsZero)), (b"0<", Does(IsNegative)), (b"0>", With(0, More)),
+    (b"true", Number(-1)), (b"false", Number(0)),
+    (b"dup", Does(Duplicate)), (b"?dup", Does(DuplicateSome)), (b"drop", Does(Drop)), (b"swap", Does(Swap)),
+    (b"over", Does(Over)), (b"rot", Does(Rotate)), (b"nip", Does(Nip)), (b"tuck", Does(Tuck)),
+    (b"2dup", Does(DuplicateTwo)), (b"2drop", Does(DropTwo)), (b"depth", Does(Depth)),
+    (b">r", Does(ToReturn)), (b"r>", Does(FromReturn)), (b"r@", Does(PeekReturn)),
+    (b"i", Does(PeekReturn)), (b"j", Does(Outer)), (b"unloop", Does(Unloop)),
+    (b"@", Does(Fetch)), (b"!", Does(Store)), (b"+!", Does(AddTo)),
+    (b"c@", Does(FetchByte)), (b"c!", Does(StoreByte)),
+    (b"here", Does(Here)), (b"allot", Does(Allot)), (b",", Does(Comma)),
+    (b"cells", With(4, Times)), (b"cell+", With(4, Plus)),
+    (b".", Does(Dot)), (b"emit", Does(Emit)), (b"cr", Does(NewLine)),
+    (b"space", With(32, Emit)),
 ];
