@@ -10,7 +10,7 @@ extern crate alloc;
 
 mod document;
 
-use everwarp_guest_wasi::{Errno, File, args, eprintln, exit, open, println, start};
+use everwarp_guest_wasi::{Errno, File, args, eprintln, exit, line, open, println, start};
 
 start!(main);
 
@@ -24,7 +24,7 @@ fn check(file: Result<File, Errno>, name: &str) -> bool {
         }
     };
     match document::check(&mut bytes) {
-        Ok(()) => println!("{name}: valid"),
+        Ok(()) => line(&[name, ": valid"]),
         Err((at, what)) => {
             let before = &bytes[..at];
             let line = 1 + before.iter().filter(|b| **b == b'\n').count();
