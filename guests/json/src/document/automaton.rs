@@ -186,7 +186,9 @@ impl Automaton<'_> {
 
     #[inline(always)]
     fn event(&mut self, outer: &mut Outer, byte: u8) {
-        if (byte == b',') | (byte | 0x20 == b'{') | (byte | 0x20 == b'}') {
+        // What brackets and braces, opening and closing, have in common.
+        const ALIKE: u8 = !(b'[' ^ b'}');
+        if (byte == b',') | (byte & ALIKE == b'[' & ALIKE) {
             return self.nest(outer, byte);
         }
         let behind = self.ahead(1).unwrap_or(0);
