@@ -276,7 +276,7 @@ impl Shared {
         let line = &mut state.lines[module];
         let count = BATCH.min(line.free.len()).min(line.waiting.len());
         let pids = line.waiting.drain(..count);
-        let places = line.free.drain(line.free.len() - count..).rev();
+        let places = line.free.drain(..count);
         let place = |(pid, place): (Pid, u32)| {
             let generation = &mut line.generations[place as usize];
             *generation = generation.wrapping_add(1).max(1);
@@ -418,7 +418,7 @@ impl Shared {
         drop(cursor);
         let mut state = self.state();
         for (_, module, place) in &ends {
-            state.lines[*module as usize].free.push(*place);
+            state.lines[*module as usize].free.push_back(*place);
         }
         let more = state.dispatcher_waits && state.lines.iter().any(|l| l.startable() > 0);
         // Mostly somebody waits for one of many; the ends of the others need not wake anybody.

@@ -127,7 +127,7 @@ impl Line {
     pub(crate) fn of(count: u32) -> Self {
         Self {
             generations: vec![0; count as usize],
-            free: (0..count).rev().collect(),
+            free: (0..count).collect(),
             ..Self::default()
         }
     }

@@ -94,8 +94,8 @@ impl Outcome {
 pub(crate) struct Line {
     /// Which of its processes each place had last.
     pub(crate) generations: Vec<u32>,
-    /// Free ones; the last is taken first.
-    pub(crate) free: Vec<u32>,
+    /// Free ones; who is free for longest is taken first, because those that nobody has had lie side by side.
+    pub(crate) free: VecDeque<u32>,
     pub(crate) waiting: VecDeque<Pid>,
     /// How many are spawned together, as long as some of them are still to come.
     pub(crate) together: usize,
