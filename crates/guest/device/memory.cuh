@@ -44,36 +44,89 @@ struct Bytes {
   }
 };
 
-// 4 bytes from any address. Reads the aligned words that hold them, and no others.
-__device__ __forceinline__ u32 word_at(const u8* p) {
-  const u32* w = (const u32*)((u64)p & ~3ull);
-  const u32 shift = ((u64)p & 3) * 8;
-  return shift == 0 ? w[0] : __funnelshift_r(w[0], w[1], shift);
-}
-__device__ __forceinline__ u32 word_at(const Bytes& b, u32 k) {
-  if (!b.woven) return word_at(b.at(k));
-  const u32 rest = (b.from + k) & 3, first = *(const u32*)Bytes(b.base, b.from + k - rest, true).at(0);
-  return rest == 0 ? first : __funnelshift_r(first, *(const u32*)Bytes(b.base, b.from + k - rest, true).at(4), 8 * rest);
+// Words of 4 bytes from any address on. Reads the aligned words that hold them, each once, and no others.
+struct Words {
+  const u32* next;
+  u32 step;
+  u32 shift;
+  u32 held;
+  __device__ __forceinline__ Words(const Bytes& b, u32 k) : step(b.woven ? UNIT_STRIDE_BYTES / 4 : 1), held(0) {
+    const u8* p = b.at(k);
+    const u32 rest = (u64)p & 3;
+    next = (const u32*)(p - rest);
+    shift = rest == 0 ? 32 : 8 * rest;
+    if (rest != 0) held = *next, next += step;
+  }
+  // All reads are on their way at once.
+  template <u32 N>
+  __device__ __forceinline__ void take(u32 (&out)[N]) {
+    u32 w[N];
+#pragma unroll
+    for (u32 k = 0; k < N; k++) w[k] = next[k * step];
+    next += N * step;
+#pragma unroll
+    for (u32 k = 0; k < N; k++) out[k] = __funnelshift_rc(k == 0 ? held : w[k - 1], w[k], shift);
+    held = w[N - 1];
+  }
+};
+
+// Up to N bytes from byte k on, all on their way at once. Answers where it ends.
+template <u32 N>
+__device__ __forceinline__ u32 copy_few(const Bytes& to, const Bytes& from, u32 k, u32 bytes) {
+  u8 v[N];
+#pragma unroll
+  for (u32 j = 0; j < N; j++) {
+    if (j < bytes) v[j] = *from.at(k + j);
+  }
+#pragma unroll
+  for (u32 j = 0; j < N; j++) {
+    if (j < bytes) *to.at(k + j) = v[j];
+  }
+  return k + bytes;
 }
 
 // One thread: copies device memory to a place that is written in pieces of 16 bytes where it can be. To host
 // memory each store is a message of its own, so the fewer the better.
 __device__ __noinline__ void copy_out(u8* to, Bytes from, u32 bytes) {
-  u32 k = 0;
-  while (k < bytes && ((u64)(to + k) & 15) != 0) to[k] = *from.at(k), k++;
-  for (; k + 16 <= bytes; k += 16) {
-    *(uint4*)(to + k) = make_uint4(word_at(from, k), word_at(from, k + 4), word_at(from, k + 8), word_at(from, k + 12));
+  u32 k = copy_few<15>(to, from, 0, min((u32)-(u64)to & 15, bytes));
+  if (k + 16 <= bytes) {
+    Words words(from, k);
+    for (; k + 64 <= bytes; k += 64) {
+      u32 w[16];
+      words.take(w);
+#pragma unroll
+      for (u32 j = 0; j < 16; j += 4) *(uint4*)(to + k + 4 * j) = make_uint4(w[j], w[j + 1], w[j + 2], w[j + 3]);
+    }
+    for (; k + 16 <= bytes; k += 16) {
+      u32 w[4];
+      words.take(w);
+      *(uint4*)(to + k) = make_uint4(w[0], w[1], w[2], w[3]);
+    }
   }
-  for (; k < bytes; k++) to[k] = *from.at(k);
+  copy_few<15>(to, from, k, bytes - k);
 }
 
 // One thread: the same to a memory that may be interleaved with others, and then in pieces of a unit.
 __device__ __noinline__ void copy_out(Bytes to, Bytes from, u32 bytes) {
   if (!to.woven) return copy_out(to.at(0), from, bytes);
-  u32 k = 0;
-  while (k < bytes && !to.aligned(k)) *to.at(k) = *from.at(k), k++;
-  for (; k + UNIT_BYTES <= bytes; k += UNIT_BYTES) *(u32*)to.at(k) = word_at(from, k);
-  for (; k < bytes; k++) *to.at(k) = *from.at(k);
+  u32 k = copy_few<3>(to, from, 0, min(-to.from & 3, bytes));
+  if (k + 4 <= bytes) {
+    Words words(from, k);
+    u32* unit = (u32*)to.at(k);
+    constexpr u32 STEP = UNIT_STRIDE_BYTES / UNIT_BYTES;
+    for (; k + 64 <= bytes; k += 64, unit += 16 * STEP) {
+      u32 w[16];
+      words.take(w);
+#pragma unroll
+      for (u32 j = 0; j < 16; j++) unit[j * STEP] = w[j];
+    }
+    for (; k + 4 <= bytes; k += 4, unit += STEP) {
+      u32 w[1];
+      words.take(w);
+      unit[0] = w[0];
+    }
+  }
+  copy_few<3>(to, from, k, bytes - k);
 }
 
 __device__ __forceinline__ void load_wide(const u8* p, u64& a, u64& b) {

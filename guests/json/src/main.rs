@@ -8,25 +8,23 @@
 
 extern crate alloc;
 
-mod number;
-mod text;
-mod validate;
+mod document;
 
-use everwarp_guest_wasi::{Errno, File, args, eprintln, exit, open, println, start};
+use everwarp_guest_wasi::{Errno, File, args, eprintln, exit, line, open, println, start};
 
 start!(main);
 
 /// Whether it is valid.
-fn document(file: Result<File, Errno>, name: &str) -> bool {
-    let bytes = match file.and_then(|file| file.read_to_end()) {
+fn check(file: Result<File, Errno>, name: &str) -> bool {
+    let mut bytes = match file.and_then(|file| file.read_to_end()) {
         Ok(bytes) => bytes,
         Err(e) => {
             eprintln!("json: {name}: {e}");
             return false;
         }
     };
-    match validate::document(&bytes) {
-        Ok(()) => println!("{name}: valid"),
+    match document::check(&mut bytes) {
+        Ok(()) => line(&[name, ": valid"]),
         Err((at, what)) => {
             let before = &bytes[..at];
             let line = 1 + before.iter().filter(|b| **b == b'\n').count();
@@ -46,10 +44,10 @@ fn main() {
     let paths = args.get(1..).unwrap_or_default();
     let mut valid = true;
     if paths.is_empty() {
-        valid = document(Ok(File::STDIN), "-");
+        valid = check(Ok(File::STDIN), "-");
     }
     for path in paths {
-        valid &= document(open(path), path);
+        valid &= check(open(path), path);
     }
     if !valid {
         exit(1);

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 
 use crate::errno::Errno;
 use crate::raw::{self, Vector};
@@ -49,13 +50,21 @@ impl File {
     ///
     /// What the host says.
     pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: only bytes that have a value are written there, so all of them still have one afterwards.
+        let into = unsafe { &mut *(core::ptr::from_mut(into) as *mut [MaybeUninit<u8>]) };
+        self.read_new(into)
+    }
+
+    /// The same, into bytes that have no value yet; those that were read have one then.
+    fn read_new(&self, into: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
         let vector = Vector {
-            at: into.as_mut_ptr(),
+            at: into.as_mut_ptr().cast(),
             length: into.len(),
         };
         let mut done = 0;
         // SAFETY: the vector names bytes that only this call writes, and `done` is valid for a write.
         Errno::check(unsafe { raw::fd_read(self.0, &vector, 1, &mut done) })?;
+        assert!(done <= into.len(), "the host stays within the buffer");
         Ok(done)
     }
 
@@ -67,18 +76,14 @@ impl File {
     pub fn read_to_end(&self) -> Result<Vec<u8>, Errno> {
         let mut all = Vec::new();
         loop {
-            let have = all.len();
-            // Doubling, from a block of the size that hosts like best.
-            all.resize((2 * have).max(4096), 0);
-            let mut filled = have;
-            while filled < all.len() {
-                match self.read(&mut all[filled..])? {
-                    0 => {
-                        all.truncate(filled);
-                        return Ok(all);
-                    }
-                    done => filled += done,
-                }
+            if all.len() == all.capacity() {
+                // Doubling, from a block of the size that hosts like best.
+                all.reserve_exact(all.len().max(4096));
+            }
+            match self.read_new(all.spare_capacity_mut())? {
+                0 => return Ok(all),
+                // SAFETY: the host has written as many bytes behind the others.
+                done => unsafe { all.set_len(all.len() + done) },
             }
         }
     }

@@ -13,13 +13,18 @@ const PAGE: usize = 1 << 16;
 struct Bump {
     /// Where the next block may begin; zero before the first.
     next: Cell<usize>,
+    /// The end of all that has ever been given out. What is behind it is zero, as a new memory is.
+    used: Cell<usize>,
 }
 
 // SAFETY: a module without shared memory has one thread.
 unsafe impl Sync for Bump {}
 
 #[global_allocator]
-static HEAP: Bump = Bump { next: Cell::new(0) };
+static HEAP: Bump = Bump {
+    next: Cell::new(0),
+    used: Cell::new(0),
+};
 
 unsafe extern "C" {
     /// Its address is the end of the module's data and stack; the linker sets it.
@@ -34,6 +39,7 @@ impl Bump {
             return false;
         }
         self.next.set(end);
+        self.used.set(self.used.get().max(end));
         true
     }
 
@@ -55,6 +61,18 @@ unsafe impl GlobalAlloc for Bump {
             (Some(block), Some(end)) if self.reach(end) => block as *mut u8,
             _ => null_mut(),
         }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let used = self.used.get();
+        // SAFETY: the caller guarantees what this needs.
+        let block = unsafe { self.alloc(layout) };
+        let old = used.saturating_sub(block as usize).min(layout.size());
+        if !block.is_null() && old != 0 {
+            // SAFETY: the block has at least as many bytes, and nobody else knows it.
+            unsafe { block.write_bytes(0, old) };
+        }
+        block
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {

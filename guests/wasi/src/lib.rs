@@ -24,7 +24,7 @@ pub use file::{Entry, File, Kind, open, read_dir};
 pub use input::Input;
 #[doc(hidden)]
 pub use print::print as __print;
-pub use print::{Stream, write_all};
+pub use print::{Stream, line, write_all};
 pub use process::{args, environ, exit, monotonic, random};
 
 /// Makes a function without parameters and results the entry of the module.

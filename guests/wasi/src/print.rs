@@ -54,7 +54,23 @@ pub fn print(stream: Stream, text: fmt::Arguments<'_>) {
             write_all(stream, &buffer.0)
         }
     };
-    // There is nobody left to tell when standard error itself fails.
+    expect(stream, written);
+}
+
+/// Writes a line of these parts to standard output: what [`println!`](crate::println) does with text, without the
+/// machinery of formatting.
+pub fn line(parts: &[&str]) {
+    let mut buffer = Vec::with_capacity(parts.iter().map(|part| part.len()).sum::<usize>() + 1);
+    for part in parts {
+        buffer.extend_from_slice(part.as_bytes());
+    }
+    buffer.push(b'\n');
+    expect(Stream::Out, write_all(Stream::Out, &buffer));
+}
+
+/// Ends the process if standard output cannot be written to. There is nobody left to tell when standard error
+/// itself fails.
+fn expect(stream: Stream, written: Result<(), Errno>) {
     if written.is_err() && stream == Stream::Out {
         let _ = write_all(Stream::Err, b"cannot write to standard output\n");
         crate::exit(1);

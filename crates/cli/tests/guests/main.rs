@@ -1,7 +1,12 @@
 //! The example guests, run and compiled by the command from end to end.
 
+extern crate alloc;
+
+mod agreement;
 mod c;
 mod channels;
+#[path = "../../../../guests/json/src/document/mod.rs"]
+mod document;
 mod forth;
 mod given;
 mod hashes;

@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-use crate::number::number;
-use crate::text::string;
+use super::number::number;
+use super::text::string;
 
 /// What is wrong, and the offset of the byte where it is; the length of the document is "at its end".
-pub(crate) type Wrong = (usize, &'static str);
+pub(super) type Wrong = (usize, &'static str);
 
 /// An offset behind what has been understood.
-pub(crate) type Step = Result<usize, Wrong>;
+pub(super) type Step = Result<usize, Wrong>;
 
 fn space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {

@@ -1,6 +1,6 @@
 //! Strings.
 
-use crate::validate::{Step, Wrong};
+use super::descent::{Step, Wrong};
 
 const END: &str = "the document ends within a string";
 
@@ -43,7 +43,7 @@ fn character(bytes: &[u8], at: usize) -> Step {
 }
 
 /// A string, from behind its first quote.
-pub(crate) fn string(bytes: &[u8], mut at: usize) -> Step {
+pub(super) fn string(bytes: &[u8], mut at: usize) -> Step {
     loop {
         at = match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),

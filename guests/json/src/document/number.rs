@@ -1,6 +1,6 @@
 //! Numbers.
 
-use crate::validate::Step;
+use super::descent::Step;
 
 /// At least one digit.
 fn digits(bytes: &[u8], at: usize) -> Step {
@@ -15,7 +15,7 @@ fn digits(bytes: &[u8], at: usize) -> Step {
 }
 
 /// A number, from its first byte on.
-pub(crate) fn number(bytes: &[u8], mut at: usize) -> Step {
+pub(super) fn number(bytes: &[u8], mut at: usize) -> Step {
     at += usize::from(bytes.get(at) == Some(&b'-'));
     at = match bytes.get(at) {
         Some(b'0') => match bytes.get(at + 1) {
