@@ -1,5 +1,6 @@
 //! Putting processes that wait into places, and hearing from those that run.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,7 @@ impl Shared {
         places: Vec<Places>,
         service: Arc<Service>,
         world: Option<World>,
+        not_ours: Vec<Range<u32>>,
         state: State,
     ) -> Self {
         Self {
@@ -94,7 +96,7 @@ impl Shared {
             places: Growing::new(places, MODULES_MOST),
             service,
             world: world.map(Mutex::new),
-            table: Table::new(),
+            table: Table::without(not_ours),
             last: Mutex::default(),
             state: Mutex::new(state),
             ended: Condvar::new(),
@@ -436,6 +438,9 @@ impl Shared {
 
     /// Ends a process, which need not be there any more.
     pub(crate) fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
+        if self.names_child(pid) {
+            return self.kill_child(pid);
+        }
         let mut cursor = self.table.cursor();
         let Some(phase) = cursor.phase(pid) else {
             return Ok(());

@@ -120,7 +120,8 @@ impl Host {
         let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first);
         let service = Service::new(first + spare, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
-        let shared = Shared::new(engine, loaded, places, service, world, state);
+        let children = places.iter().map(Places::of_children).collect();
+        let shared = Shared::new(engine, loaded, places, service, world, children, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
         let server = serve(&shared, config)?;
@@ -265,8 +266,9 @@ impl Host {
         Ok(())
     }
 
-    /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when
-    /// its call of the host is answered, which is at once for those that wait. One that has ended is left.
+    /// Asks a process to end, also one that another one has spawned. It does so at its next look: within some thousand
+    /// rounds of a loop, or when its call of the host is answered, which is at once for those that wait. One that has
+    /// ended is left.
     ///
     /// # Errors
     /// The engine has ended.

@@ -28,6 +28,7 @@
 #![cfg(target_os = "linux")]
 
 mod channel;
+mod children;
 mod config;
 mod dispatch;
 mod error;

@@ -1,15 +1,17 @@
 //! The memory that processes share on a GPU where a module asks for it: channels, and what processes are to each
 //! other.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use everwarp::{Buffer, DevPtr, Engine, Layout};
 
+use crate::children::Bond;
 use crate::config::HostConfig;
 use crate::error::StartError;
 use crate::kin::{
-    CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel, DevHostOp, DevKin, DevModule, DevWorld,
-    FREE_STACKS, FREE_STRIDE, MESSAGE_BYTES, NAME_BYTES,
+    CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevBond, DevChannel, DevHostOp, DevKin, DevModule,
+    DevWorld, FREE_STACKS, FREE_STRIDE, MESSAGE_BYTES, NAME_BYTES,
 };
 use crate::module::Loaded;
 use crate::places::Places;
@@ -24,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct World {
     /// Where the host writes what it asks of channels, and reads what it receives.
     pub(crate) mailbox: Buffer<u8>,
+    /// By place, what the host has to know of children.
+    bonds: Buffer<u8>,
     _stacks: Vec<Buffer<u64>>,
     _kept: Vec<Buffer<u8>>,
 }
@@ -118,6 +122,7 @@ impl World {
         let mut channel_links = vec![0; 4 * channel_count as usize];
         let channels_free = stack((0..channel_count).rev(), &mut channel_links);
         let kin = engine.buffer_from(&bytes_of(&kin))?;
+        let bonds = engine.buffer(total as usize * size_of::<DevBond>())?;
         let links = engine.buffer_from(&links)?;
         let records = engine.buffer_from(&bytes_of(&records))?;
         let channel_links = engine.buffer_from(&channel_links)?;
@@ -127,6 +132,7 @@ impl World {
         let world = DevWorld {
             modules: DevPtr::new(records.ptr().address()),
             kin: DevPtr::new(kin.ptr().address()),
+            bonds: DevPtr::new(bonds.ptr().address()),
             place_links: DevPtr::new(links.ptr().address()),
             channels: DevPtr::new(channels.ptr().address()),
             messages: messages.ptr(),
@@ -135,7 +141,7 @@ impl World {
             module_count: modules.len() as u32,
             channel_count,
             group: NONE,
-            reserved: [0; 3],
+            reserved: [0; 5],
         };
         head.write(world.bytes())?;
         anchor(engine, places, &head)?;
@@ -152,9 +158,19 @@ impl World {
         kept.append(&mut tables);
         Ok(Self {
             mailbox,
+            bonds,
             _stacks: stacks,
             _kept: kept,
         })
+    }
+
+    /// The bonds of places, as they were at this moment.
+    pub(crate) fn bonds(&self, places: Range<u32>) -> Result<Vec<Bond>, everwarp::Error> {
+        let mut bytes = vec![0; places.len() * size_of::<DevBond>()];
+        let first = places.start as usize * size_of::<DevBond>();
+        self.bonds.read_at(first, &mut bytes)?;
+        let (records, _) = bytes.as_chunks();
+        Ok(records.iter().map(Bond::of).collect())
     }
 }
 

@@ -18,6 +18,11 @@ static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevPro
   t.report_add((u64)result + 1);
 }
 
+// arg: the place of a child | its generation << 32. Asks for its end, and reports `KILL_…`.
+static __device__ __forceinline__ void process_kill(ew::Lane& t, const DevProcessTable& table) {
+  t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NOBODY);
+}
+
 // Opens the group of the tasks that processes submit: its own, whose count of one it leaves behind.
 static __device__ __forceinline__ void process_anchor(ew::Lane& t, const DevProcessTable& table) {
   ew::add(&everwarp_tables.groups[t.task.group].pending, 1, ew::relaxed, ew::gpu);

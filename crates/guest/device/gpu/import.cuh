@@ -34,7 +34,8 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   if (place == ew::NONE) return GPU_LIMIT;
   DevKin* child = kin(world, place);
   const DevProcessTable& t = *of_child.table;
-  const u32 slot = child->slot, generation = child->generation;
+  DevBond* b = process::bond(world, place);
+  const u32 slot = child->slot, generation = b->generation;
   // Arguments as `strings` encodes them, behind the ends, of which the first stands last.
   u8* strings = (u8*)child->strings;
   u32 strung = 0;
@@ -50,11 +51,12 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
     channel::keep(world, channel::number_of(end), channel::side_of(end), 1);
     ((u32*)strings)[-1 - (int)e] = end;
   }
-  child->generation = generation == 0x7fffffff ? 1 : generation + 1;
+  const u32 own = generation == 0x7fffffff ? 1 : generation + 1;
+  b->generation = own;
+  b->parent = p->pid;
   child->parent = (u32)p->pid + 1;
   child->root = k->root;
-  child->bond = BOND_RUNS;
-  const u64 pid = (u64)child->generation << 32 | place;
+  const u64 pid = (u64)own << 32 | place;
   k->children[entry] = pid;
   DevSpawn* s = &t.spawns[slot];
   s->pid = pid;
@@ -65,6 +67,8 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;
+  // Release: from here on somebody else may ask for its end.
+  ew::store(&b->state, BOND_RUNS, ew::release, ew::gpu);
   process::post(world, of_child.start_head, 1ull << 32 | slot);
   return OK;
 }

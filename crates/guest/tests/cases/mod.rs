@@ -1,6 +1,7 @@
 //! What every process must do.
 
 mod channels;
+mod children;
 mod ends;
 mod load;
 mod many;
@@ -84,6 +85,8 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("output_of_children", channels::output_of_children),
     ("places_of_children", channels::places_of_children),
     ("children", channels::children),
+    ("listed_children", children::listed),
+    ("gone_children", children::gone),
     ("bombs", channels::bombs),
     ("guests", channels::guests),
     ("threads_locks", threads::locks),
