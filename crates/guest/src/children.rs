@@ -93,7 +93,7 @@ impl Shared {
 
     /// What is in a module's places for children.
     fn bonds(&self, places: Range<u32>) -> Result<Vec<Bond>, everwarp::Error> {
-        let Some(world) = self.world.as_ref().filter(|_| !places.is_empty()) else {
+        let Some(world) = self.world.get().filter(|_| !places.is_empty()) else {
             return Ok(Vec::new());
         };
         let world = world.lock().unwrap_or_else(PoisonError::into_inner);

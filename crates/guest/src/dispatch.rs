@@ -29,7 +29,7 @@ const GATHER: Duration = Duration::from_micros(50);
 const GLANCE: Duration = Duration::from_micros(200);
 
 /// Each module is an instance of the program, of which an engine has room for 256, and one reads the clock.
-const MODULES_MOST: usize = 255;
+pub(crate) const MODULES_MOST: usize = 255;
 
 /// What the threads of a host share.
 pub(crate) struct Shared {
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Growing<Loaded>,
     pub(crate) places: Growing<Places>,
     pub(crate) service: Arc<Service>,
-    /// Where a module asks for it.
-    pub(crate) world: Option<Mutex<World>>,
+    /// From when on a module asks for it.
+    pub(crate) world: OnceLock<Mutex<World>>,
     pub(crate) table: Table,
     /// What was submitted last, by which a failure of the engine is noticed.
     last: Mutex<Option<Pending>>,
@@ -95,7 +95,7 @@ impl Shared {
             modules: Growing::new(modules, MODULES_MOST),
             places: Growing::new(places, MODULES_MOST),
             service,
-            world: world.map(Mutex::new),
+            world: world.map_or_else(OnceLock::new, |world| Mutex::new(world).into()),
             table: Table::without(not_ours),
             last: Mutex::default(),
             state: Mutex::new(state),
@@ -463,7 +463,7 @@ impl Shared {
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
-                if self.places[module].table.world.address() != 0 {
+                if self.places[module].meets_others() {
                     // It may wait for another process.
                     self.places[module].wake(&self.engine, &[place])?;
                 }

@@ -39,7 +39,7 @@ pub(crate) struct Common {
     pub(crate) clock_offset: u64,
     /// The key of random bytes.
     pub(crate) random_key: [u32; 8],
-    /// Where channels and relations are; null if no module asks for them.
+    /// Where channels and relations are; null for processes without.
     pub(crate) world: DevPtr<DevWorld>,
 }
 
@@ -409,6 +409,11 @@ impl Places {
             drop(engine.submit(task)?);
         }
         Ok(())
+    }
+
+    /// Whether its processes can have channels, children or threads.
+    pub(crate) fn meets_others(&self) -> bool {
+        self.table.world.address() != 0
     }
 
     /// How many places there are.

@@ -185,7 +185,7 @@ fn children_are_listed_with_their_parents_and_killed_by_name() {
             && (loops.len(), waits.len()) == (1, 2)
             && pids(ended("exit code 3")).len() == 1
             && (listing.running, listing.waiting, listing.ended) == (5, 0, 1);
-        all.then_some((loops[0], waits))
+        all.then(|| (loops[0], waits))
     });
     for pid in waits {
         host.kill(pid).expect("the pid is fresh");
@@ -201,6 +201,32 @@ fn children_are_listed_with_their_parents_and_killed_by_name() {
     assert_eq!(reason(&host, root), Reason::Normal(43));
     assert_eq!(host.processes(usize::MAX).total(), 0);
     assert!(host.kill(loops).is_err(), "it has been waited for");
+}
+
+#[test]
+fn a_family_that_is_loaded_late_finds_others_and_is_found() {
+    let (program, host) = (load(FAMILY), host(2));
+    let named = |name: &str| Config {
+        args: ["family", "y", name].map(str::to_owned).to_vec(),
+        ..captured()
+    };
+    let endless = host.spawn(&program, family("b")).expect("it begins");
+    let early = host.spawn(&program, named("late")).expect("it begins");
+    assert_eq!(reason(&host, early), Reason::Normal(107), "no such name");
+    let bytes = wat::parse_str(FAMILY).expect("the text is right");
+    let (late, _) = host.load(&bytes).expect("the module is right");
+    host.name("late", &late);
+    host.name("early", &program);
+    for (program, name) in [(&program, "late"), (&late, "early"), (&late, "")] {
+        let pid = host.spawn(program, named(name)).expect("it begins");
+        assert_eq!(reason(&host, pid), Reason::Normal(0), "{name}");
+    }
+    for (mode, code) in [("p", 500), ("s", 0), ("k", 0)] {
+        let pid = host.spawn(&late, family(mode)).expect("it begins");
+        assert_eq!(reason(&host, pid), Reason::Normal(code), "{mode}");
+    }
+    host.kill(endless).expect("the pid is fresh");
+    assert_eq!(reason(&host, endless), Reason::Killed);
 }
 
 #[test]

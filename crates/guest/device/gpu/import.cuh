@@ -76,7 +76,9 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
 // The module of this name; GPU_NAME if there is none. Without a name the caller's own.
 __device__ __noinline__ u32 module_named(const DevWorld* world, const DevKin* k, const Memory& m, u32 name, u32 length) {
   if (length == 0) return k->module;
-  for (u32 n = 0; n < world->module_count; n++) {
+  // It grows beside the kernel. What is counted was written before the kernel began.
+  const u32 count = ew::load(&world->module_count, ew::relaxed, ew::gpu);
+  for (u32 n = 0; n < count; n++) {
     const DevModule& module = world->modules[n];
     if (module.name_bytes != length) continue;
     u32 same = 0;

@@ -30,7 +30,12 @@ fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, 
 
 /// A process, its child and the four children of that are listed with what they do; who ends some of them ends those.
 pub(super) fn listed(host: &Host) -> Result<(), Failed> {
-    let root = host.spawn(number("family"), &config(&["n"]))?;
+    listed_of(host, number("family"))
+}
+
+/// The same with the number of such a module.
+pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
+    let root = host.spawn(family, &config(&["n"]))?;
     let ended = |code: &str| Stage::Ended(code.to_owned());
     let stages = |rows: &[&Status]| rows.iter().map(|r| r.stage.clone()).collect::<Vec<_>>();
     let expected = [
@@ -96,7 +101,7 @@ pub(super) fn listed(host: &Host) -> Result<(), Failed> {
         same(host.knows(pid), false)?;
     }
     // A child that was killed with all that it had.
-    let root = host.spawn(number("family"), &config(&["n"]))?;
+    let root = host.spawn(family, &config(&["n"]))?;
     let parent = until(host, |listing| {
         let of_root = children(listing, Some(root));
         let parent = of_root.first()?.pid;

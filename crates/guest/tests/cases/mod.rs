@@ -3,6 +3,7 @@
 mod channels;
 mod children;
 mod ends;
+mod late;
 mod load;
 mod many;
 mod streams;
@@ -104,6 +105,17 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("each_its_own", many::each_its_own),
     ("refused_loads", load::refused_loads),
     ("load_while_running", load::load_while_running),
+    ("load_a_family", late::family),
+    ("load_threads", late::threads),
+];
+
+/// The modules that a host begins with for the cases of [`BARE`].
+pub(crate) const BARE_MODULES: &[&str] = &["hello", "sum"];
+
+/// Cases for a host that begins without channels, children and threads.
+pub(crate) const BARE: &[(&str, Case)] = &[
+    ("family_beside_others", late::family_beside_others),
+    ("threads_beside_others", late::threads_beside_others),
 ];
 
 /// Nothing here takes longer.

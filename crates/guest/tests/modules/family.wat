@@ -133,6 +133,20 @@
       (call $must (i32.eqz (i32.and (i32.load (i32.const 8)) (i32.const -3))))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
 
+  ;; A child of the module that the third argument names, whose code is this one's too.
+  (func $named (local $at i32) (local $bytes i32) (local $pid i64)
+    (local.set $at (i32.load (i32.const 264)))
+    (block $end
+      (loop $more
+        (br_if $end (i32.eqz (i32.load8_u (i32.add (local.get $at) (local.get $bytes)))))
+        (local.set $bytes (i32.add (local.get $bytes) (i32.const 1)))
+        (br $more)))
+    (local.set $pid (call $spawn (local.get $at) (local.get $bytes) (i32.const 72) (i32.const 4) (i32.const 0) (i32.const 0)))
+    (if (i64.le_s (local.get $pid) (i64.const 0))
+      (then (call $exit (i32.sub (i32.const 100) (i32.wrap_i64 (local.get $pid))))))
+    (call $end (local.get $pid) (i32.const 0))
+    (call $exit (i32.load (i32.const 12))))
+
   (func (export "_start") (local $mode i32)
     (drop (call $args_get (i32.const 256) (i32.const 512)))
     (local.set $mode (i32.load8_u (i32.load (i32.const 260))))
@@ -148,6 +162,7 @@
     (if (i32.eq (local.get $mode) (i32.const 108 (; l ;))) (then (call $listed)))
     (if (i32.eq (local.get $mode) (i32.const 110 (; n ;))) (then (call $grandparent)))
     (if (i32.eq (local.get $mode) (i32.const 103 (; g ;))) (then (call $bereaved)))
+    (if (i32.eq (local.get $mode) (i32.const 121 (; y ;))) (then (call $named)))
     (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer (i32.const 3))))
     (if (i32.eq (local.get $mode) (i32.const 114 (; r ;))) (then (call $printer (i32.const 200))))
     (if (i32.eq (local.get $mode) (i32.const 113 (; q ;))) (then (call $print (i32.const 128) (i32.const 6))))
