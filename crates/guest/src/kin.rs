@@ -194,8 +194,8 @@ dev_struct! {
         pub(crate) memory_limit: u64,
         /// The head of a task that looks after a group of places.
         pub(crate) wake_head: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: u32,
+        /// `PROCESS_…`: what holds for each child.
+        pub(crate) flags: u32,
     }
 }
 

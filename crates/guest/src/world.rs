@@ -108,7 +108,7 @@ impl World {
             free: DevPtr::NULL,
             memory_limit: 0,
             wake_head: 0,
-            reserved: 0,
+            flags: 0,
         };
         let modules = engine.buffer_from(&bytes_of(&vec![nobody; MODULES_MOST]))?;
         let mailbox = engine.buffer(size_of::<DevHostOp>() + MESSAGE_BYTES as usize)?;
@@ -209,7 +209,7 @@ impl World {
             free: free.ptr(),
             memory_limit: of.memory_limit,
             wake_head: of.instance.task(program::WAKE).build().head,
-            reserved: 0,
+            flags: of.flags(),
         };
         self.modules
             .write_at(number * size_of::<DevModule>(), record.bytes())?;

@@ -63,7 +63,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->strings = strings;
   s->fuel = fuel;
   s->memory_limit = of_child.memory_limit;
-  s->flags = (p->flags & (PROCESS_COLLECTS | PROCESS_TALKS)) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0);
+  s->flags = (p->flags & (PROCESS_COLLECTS | PROCESS_TALKS)) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0) | of_child.flags;
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;

@@ -28,6 +28,28 @@ fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, 
     }
 }
 
+/// Children of another module, whose memories may be interleaved where their parents' are not, beside others of it.
+pub(super) fn named(host: &Host) -> Result<(), Failed> {
+    let family = number("family");
+    for module in ["hello", "neighbour"] {
+        let beside = host.spawn_many(number(module), &config(&["e"]), 64)?;
+        let parents = host.spawn_many(family, &config(&["y", module]), 64)?;
+        let mut codes = Vec::new();
+        for pid in beside.into_iter().chain(parents) {
+            codes.push(wait(host, pid)?.reason);
+        }
+        let (beside, of_children) = codes.split_at(64);
+        same(of_children, beside)?;
+        same(
+            beside
+                .iter()
+                .all(|reason| matches!(reason, Reason::Normal(_))),
+            true,
+        )?;
+    }
+    normal(&super::run(host, "family", &config(&["y", "hello"]))?, 7)
+}
+
 /// A process, its child and the four children of that are listed with what they do; who ends some of them ends those.
 pub(super) fn listed(host: &Host) -> Result<(), Failed> {
     listed_of(host, number("family"))

@@ -1,6 +1,6 @@
 //! Modules that are loaded late and whose processes meet: by `everwarp:gpu`, or as threads.
 
-use everwarp_guest::{ChannelError, Config, Exit, Host, LoadConfig, Reason, SpawnError};
+use everwarp_guest::{Config, Exit, Host, LoadConfig, Reason, SpawnError};
 use libtest_mimic::Failed;
 
 use super::load::{module, report};
@@ -121,7 +121,15 @@ pub(super) fn threads(host: &Host) -> Result<(), Failed> {
     run_threads(host, late)
 }
 
-/// A family that is loaded where nobody has channels. What was there before has none afterwards either.
+/// Threads where nobody has any.
+pub(super) fn threads_beside_others(host: &Host) -> Result<(), Failed> {
+    let late = load_threads(host)?;
+    run_threads(host, late)?;
+    normal(&run(host, 0, &[])?, 7)
+}
+
+/// A family where nobody has channels, whether or not threads have come before. What was there before has none
+/// afterwards either.
 pub(super) fn family_beside_others(host: &Host) -> Result<(), Failed> {
     let late = load_family(host)?;
     live(host, late)?;
@@ -138,33 +146,4 @@ pub(super) fn family_beside_others(host: &Host) -> Result<(), Failed> {
         other => return Err(format!("{other:?}").into()),
     }
     normal(&run(host, 0, &[])?, 7)
-}
-
-/// Threads where nobody has any. Then a module that was loaded is a child of another that was.
-pub(super) fn threads_beside_others(host: &Host) -> Result<(), Failed> {
-    let late = load_threads(host)?;
-    run_threads(host, late)?;
-    let config = LoadConfig {
-        places: 3,
-        children: 5,
-        threads: 0,
-        memory: None,
-        memory_budget: 1 << 24,
-    };
-    load(host, "late-hello", "hello", &config)?;
-    let family = LoadConfig {
-        memory: Some(1 << 16),
-        ..config
-    };
-    let family = load(host, "second-family", "family", &family)?;
-    normal(&run(host, family, &["y", "late-hello"])?, 7)?;
-    normal(&run(host, family, &["y", "second-family"])?, 0)?;
-    // A process with threads can be nobody's child.
-    normal(&run(host, family, &["y", "late-threads"])?, 106)?;
-    // Its parents have 64 children at most, and it has five places for them.
-    match host.channel(1 << 20, 1) {
-        Err(ChannelError::Size) => {}
-        other => return Err(format!("{:?}", other.err()).into()),
-    }
-    normal(&run(host, family, &["p"])?, 500)
 }

@@ -86,6 +86,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("output_of_children", channels::output_of_children),
     ("places_of_children", channels::places_of_children),
     ("children", channels::children),
+    ("named_children", children::named),
     ("listed_children", children::listed),
     ("gone_children", children::gone),
     ("bombs", channels::bombs),
@@ -114,8 +115,8 @@ pub(crate) const BARE_MODULES: &[&str] = &["hello", "sum"];
 
 /// Cases for a host that begins without channels, children and threads.
 pub(crate) const BARE: &[(&str, Case)] = &[
-    ("family_beside_others", late::family_beside_others),
     ("threads_beside_others", late::threads_beside_others),
+    ("family_beside_others", late::family_beside_others),
 ];
 
 /// Nothing here takes longer.
