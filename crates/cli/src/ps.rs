@@ -121,14 +121,17 @@ fn describe(report: &Report) -> String {
             e.os_pid, e.module, e.engine, e.age_s, e.running, e.waiting, e.ended
         );
         if !e.processes.is_empty() {
-            let (pid, instance, fuel, memory) = ("PID", "INSTANCE", "FUEL", "MEMORY");
-            text += &format!("{pid:>10} {instance:>10} {fuel:>14} {memory:>8}  STATE\n");
+            let (pid, parent, instance) = ("PID", "PARENT", "INSTANCE");
+            let (fuel, memory) = ("FUEL", "MEMORY");
+            text +=
+                &format!("{pid:>10} {parent:>10} {instance:>10} {fuel:>14} {memory:>8}  STATE\n");
         }
         let dash = || "-".to_owned();
         for p in &e.processes {
             text += &format!(
-                "{:>10} {:>10} {:>14} {:>8}  {}\n",
+                "{:>10} {:>10} {:>10} {:>14} {:>8}  {}\n",
                 p.pid,
+                p.parent.clone().unwrap_or_else(dash),
                 p.instance.map_or_else(dash, |n| n.to_string()),
                 p.fuel_used.map_or_else(dash, |n| n.to_string()),
                 p.memory_bytes.map_or_else(dash, bytes),

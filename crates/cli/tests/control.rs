@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ const LOOP: &str = r#"(module
     (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 3))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
     (loop $forever (call $nothing) (br $forever))))"#;
+
+/// Nothing here takes longer, a first start on a GPU included.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder for sockets and modules that no other test sees.
 struct World(tempfile::TempDir);
@@ -187,6 +191,88 @@ fn processes_on_a_gpu_are_listed_and_killed() {
         return;
     }
     list_and_kill("cuda", &["--engine", "cuda"], 5);
+}
+
+/// The child of a process, and the four of that child, as `guest/tests/modules/family.wat` has them.
+const FAMILY: &str = include_str!("../../guest/tests/modules/family.wat");
+
+/// Processes that others have spawned are listed beneath those, and end by their names.
+fn list_and_kill_children(options: &[&str]) {
+    let world = World::new();
+    let path = world.0.path().join("family.wasm");
+    let bytes = wat::parse_str(FAMILY).expect("the text is right");
+    std::fs::write(&path, bytes).expect("the folder is writable");
+    let module = path.to_str().expect("a plain path");
+    let engine = world
+        .command(&[&["run", module], options, &["--", "n"]].concat())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut engine = Engine(engine);
+    let text_of = |row: &Value, name: &str| row[name].as_str().map(str::to_owned);
+    let states = |listed: &Value, parent: Option<&str>| -> Vec<(String, String)> {
+        let rows = listed["engines"][0]["processes"].as_array();
+        let rows = rows.into_iter().flatten();
+        let rows = rows.filter(|row| text_of(row, "parent").as_deref() == parent);
+        let pair = |row: &Value| Some((text_of(row, "state")?, text_of(row, "pid")?));
+        rows.filter_map(pair).collect()
+    };
+    let begin = Instant::now();
+    let (parent, mut children) = loop {
+        let listed = world.ps(&[]);
+        let own = states(&listed, None);
+        let of_own = own
+            .first()
+            .map_or(Vec::new(), |(_, pid)| states(&listed, Some(pid)));
+        let parent = of_own.first().map(|(_, pid)| pid.clone());
+        let children = parent
+            .as_deref()
+            .map_or(Vec::new(), |pid| states(&listed, Some(pid)));
+        let count = |state| children.iter().filter(|(s, _)| s == state).count();
+        let all = (
+            count("running"),
+            count("in a host call"),
+            count("ended: exit code 3"),
+        );
+        if let (Some(parent), (1, 2, 1)) = (parent, all) {
+            assert_eq!(
+                text_of(&listed["engines"][0]["processes"][0], "pid").as_deref(),
+                Some("0.1")
+            );
+            break (parent, children);
+        }
+        assert!(begin.elapsed() < PATIENCE, "{listed}");
+    };
+    let shown = world.run(&["ps"]);
+    let line = text(&shown.stdout)
+        .lines()
+        .find(|line| line.contains("ended: exit code 3"));
+    assert!(line.is_some_and(|line| line.contains(&parent)), "{shown:?}");
+    children.retain(|(state, _)| !state.starts_with("ended"));
+    for (_, pid) in children {
+        let killed = world.run(&["kill", &pid]);
+        assert!(killed.status.success(), "{killed:?}");
+    }
+    let status = engine.0.wait().expect("it ends");
+    assert_eq!(
+        status.code(),
+        Some(43),
+        "its child and that one's children ended as they should"
+    );
+}
+
+#[test]
+fn children_are_listed_and_killed() {
+    list_and_kill_children(&["--engine", "cpu", "--size", "6"]);
+}
+
+#[test]
+fn children_on_a_gpu_are_listed_and_killed() {
+    if !everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
+        eprintln!("skipped: there is no GPU");
+        return;
+    }
+    list_and_kill_children(&["--engine", "cuda"]);
 }
 
 #[test]

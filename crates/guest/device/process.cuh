@@ -230,7 +230,8 @@ __device__ __forceinline__ void go_on(ew::Lane& t, Next next) {
 
 }  // namespace process
 
-// arg: the first of up to 32 places | which of them << 32. Where memories are interleaved it is the first of a group.
+// arg: the first of up to 32 places | which of them << 32. Where memories are interleaved the host's tasks begin with the
+// first of a group, so that those that start together run together.
 static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo(), which = t.hi();
   process::prepare_all(table, first, which, t.lane);

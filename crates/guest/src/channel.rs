@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use everwarp::{Buffer, Layout};
+use everwarp::Layout;
 use everwarp_interface::{ChannelError, gpu};
 
 use crate::dispatch::Shared;
@@ -12,6 +12,7 @@ use crate::kin::{
     SIDE_RECEIVE, SIDE_SEND,
 };
 use crate::program;
+use crate::world::World;
 
 /// The host looks again after so long, and then after twice as long, up to the other: a device cannot wake it.
 const FIRST_NAP: Duration = Duration::from_micros(20);
@@ -190,23 +191,23 @@ impl Shared {
         bytes: u32,
         message: &[u8],
     ) -> Result<u32, ChannelError> {
-        let world = self.world.as_ref().ok_or(ChannelError::Limit)?;
+        let world = self.world.get().ok_or(ChannelError::Limit)?;
         // One at a time: they share the mailbox.
         let world = world
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.ask_in(&world.mailbox, operation, channel, side, bytes, message)
+        self.ask_in(&world, operation, channel, side, bytes, message)
     }
 
     fn ask_for(&self, channel: u32) -> Result<Vec<u8>, ChannelError> {
-        let world = self.world.as_ref().ok_or(ChannelError::Limit)?;
+        let world = self.world.get().ok_or(ChannelError::Limit)?;
         let world = world
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mailbox = &world.mailbox;
-        let length = self.ask_in(mailbox, HOST_RECEIVE, channel, SIDE_RECEIVE, 0, &[])?;
+        let length = self.ask_in(&world, HOST_RECEIVE, channel, SIDE_RECEIVE, 0, &[])?;
         let mut message = vec![0; length as usize];
-        mailbox
+        world
+            .mailbox
             .read_at(size_of::<DevHostOp>(), &mut message)
             .map_err(|e| lost(&e))?;
         Ok(message)
@@ -214,7 +215,7 @@ impl Shared {
 
     fn ask_in(
         &self,
-        mailbox: &Buffer<u8>,
+        world: &World,
         operation: u32,
         channel: u32,
         side: u32,
@@ -229,9 +230,9 @@ impl Shared {
             reserved: [0; 4],
         };
         let all = [head.bytes(), message].concat();
-        mailbox.write(&all).map_err(|e| lost(&e))?;
-        let task = self.places[0].instance.task(program::CHANNEL);
-        let task = task.arg(mailbox.ptr().address());
+        world.mailbox.write(&all).map_err(|e| lost(&e))?;
+        let task = self.places[world.asker].instance.task(program::CHANNEL);
+        let task = task.arg(world.mailbox.ptr().address());
         let mut pending = self.engine.submit(task).map_err(|e| lost(&e))?;
         let answer = pending.wait().map_err(|e| lost(&e))?.value;
         // One more than the answer, so that no answer is not one.

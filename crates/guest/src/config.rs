@@ -29,8 +29,9 @@ pub struct HostConfig {
     /// at the same time lies side by side; those that each do something else lose. Modules that import
     /// `everwarp:gpu` have theirs apart in any case, and so have those that are loaded later.
     pub interleaved: bool,
-    /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), which take a slot for host calls
-    /// each and no other memory until then. With the others they are 2^20 at most.
+    /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), for their children and threads too.
+    /// Until then each takes a slot for host calls and 1.5 KiB of the engine's task memory, and some 900 bytes more
+    /// once a module is there that imports `everwarp:gpu` or has threads. With the others they are 2^20 at most.
     pub spare_places: u32,
     /// Bytes that processes will be given together as arguments and standard input, as far as that is known: memory for
     /// them is mapped at the start, because beside a running engine that takes 2 ms for 64 MiB. What is more is mapped
@@ -40,13 +41,14 @@ pub struct HostConfig {
     pub workers: usize,
     /// How they read files.
     pub reads: Reads,
-    /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`.
+    /// Places of each module for processes that others spawn, where a module imports `everwarp:gpu`. What is loaded later
+    /// has its own ([`LoadConfig::children`](crate::LoadConfig::children)).
     pub children: u32,
     /// Threads that each process may have at a time beside its first, where its module begins any; at most
     /// [`everwarp_interface::threads::THREADS_MOST`]. They have their places from the start, a record each, of which a
     /// module has 16,384 at most: so many processes of it are on the GPU at once as that allows.
     pub threads: u32,
-    /// Channels that there can be at a time, where a module imports `everwarp:gpu`: 16 KiB each.
+    /// Channels that there can be at a time, from when on a module imports `everwarp:gpu`: 16 KiB each.
     pub channels: u32,
 }
 
@@ -61,20 +63,23 @@ impl HostConfig {
 
     /// How many places these modules have at most, those for children and threads included.
     pub(crate) fn places_of(&self, modules: &[Loaded]) -> u64 {
-        let families = modules.iter().any(Loaded::uses_gpu);
-        let of = |module: &Loaded| {
-            let children = match (&module.threads, families) {
-                (None, true) => self.children,
-                _ => 0,
-            };
-            let threads = self.threads_of(module);
-            let processes = self.places.min((PLACES_MOST / threads.max(1)).max(1));
-            match threads {
-                0 => u64::from(self.places) + u64::from(children),
-                _ => u64::from(processes) * u64::from(1 + threads),
-            }
+        let children = match modules.iter().any(Loaded::uses_gpu) {
+            true => self.children,
+            false => 0,
         };
-        modules.iter().map(of).sum()
+        modules.iter().map(|m| self.places_with(m, children)).sum()
+    }
+
+    /// How many a module has at most, of which so many are for children.
+    pub(crate) fn places_with(&self, module: &Loaded, children: u32) -> u64 {
+        let threads = self.threads_of(module);
+        let processes = self.places.min((PLACES_MOST / threads.max(1)).max(1));
+        match (threads, &module.threads) {
+            (0, None) => u64::from(self.places) + u64::from(children),
+            // Nobody but the host spawns processes with threads.
+            (0, Some(_)) => u64::from(self.places),
+            _ => u64::from(processes) * u64::from(1 + threads),
+        }
     }
 
     /// The slots of the ring with these modules: one for each place, spare ones included.

@@ -1,5 +1,6 @@
 //! Putting processes that wait into places, and hearing from those that run.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ const GATHER: Duration = Duration::from_micros(50);
 const GLANCE: Duration = Duration::from_micros(200);
 
 /// Each module is an instance of the program, of which an engine has room for 256, and one reads the clock.
-const MODULES_MOST: usize = 255;
+pub(crate) const MODULES_MOST: usize = 255;
 
 /// What the threads of a host share.
 pub(crate) struct Shared {
@@ -36,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Growing<Loaded>,
     pub(crate) places: Growing<Places>,
     pub(crate) service: Arc<Service>,
-    /// Where a module asks for it.
-    pub(crate) world: Option<Mutex<World>>,
+    /// From when on a module asks for it.
+    pub(crate) world: OnceLock<Mutex<World>>,
     pub(crate) table: Table,
     /// What was submitted last, by which a failure of the engine is noticed.
     last: Mutex<Option<Pending>>,
@@ -86,6 +87,7 @@ impl Shared {
         places: Vec<Places>,
         service: Arc<Service>,
         world: Option<World>,
+        not_ours: Vec<Range<u32>>,
         state: State,
     ) -> Self {
         Self {
@@ -93,8 +95,8 @@ impl Shared {
             modules: Growing::new(modules, MODULES_MOST),
             places: Growing::new(places, MODULES_MOST),
             service,
-            world: world.map(Mutex::new),
-            table: Table::new(),
+            world: world.map_or_else(OnceLock::new, |world| Mutex::new(world).into()),
+            table: Table::without(not_ours),
             last: Mutex::default(),
             state: Mutex::new(state),
             ended: Condvar::new(),
@@ -436,6 +438,9 @@ impl Shared {
 
     /// Ends a process, which need not be there any more.
     pub(crate) fn kill(&self, pid: Pid) -> Result<(), everwarp::Error> {
+        if self.names_child(pid) {
+            return self.kill_child(pid);
+        }
         let mut cursor = self.table.cursor();
         let Some(phase) = cursor.phase(pid) else {
             return Ok(());
@@ -458,7 +463,7 @@ impl Shared {
                 self.places[module].kill(place, generation)?;
                 let number = self.places[module].first + place;
                 self.service.interrupt(number, generation);
-                if self.places[module].table.world.address() != 0 {
+                if self.places[module].meets_others() {
                     // It may wait for another process.
                     self.places[module].wake(&self.engine, &[place])?;
                 }

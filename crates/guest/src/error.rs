@@ -98,22 +98,20 @@ pub enum StartError {
     },
     /// A module that comes later finds no places.
     #[error(
-        "{places} places were asked for, and {spare} are left for modules that are loaded later: start the host with \
-         more of them"
+        "{places} places were asked for, those for children and threads included, and {spare} are left for modules \
+         that are loaded later: start the host with more `spare_places`"
     )]
     Spare {
-        /// How many were asked for.
-        places: u32,
+        /// How many were asked for, those for children and threads included.
+        places: u64,
         /// How many are left.
         spare: u32,
     },
-    /// Relations, channels and what threads share are laid out when the host starts.
-    #[error(
-        "{module} imports `everwarp:gpu` or shares its memory with threads, so it cannot be loaded while processes run: give it to the host at its start"
-    )]
-    LateGpu {
-        /// The module.
-        module: String,
+    /// An image has a number for each module, and none is left.
+    #[error("a host has {most} modules at most, which are there already")]
+    Modules {
+        /// How many there can be.
+        most: usize,
     },
     /// The engine has no ring for calls of the host.
     #[error("the engine serves no host calls: only an engine on a GPU does")]
@@ -155,8 +153,8 @@ pub enum SpawnError {
     },
     /// More ends of channels than a process of this host may have.
     #[error(
-        "{ends} ends of channels, where a process can have {most}; without a module that imports `everwarp:gpu` it \
-         can have none"
+        "{ends} ends of channels, where a process can have {most}; one of a module that was there before any that \
+         imports `everwarp:gpu` can have none"
     )]
     Ends {
         /// How many were given.

@@ -112,15 +112,30 @@ impl Host {
             state.lines.push(Line::of(of.count));
             places.push(of);
         }
-        let world = head.map(|head| World::new(&engine, head, &loaded, &places, config));
-        let world = world.transpose()?;
-        let ears = Arc::new(Ears::default());
-        let system = |what| move |source| StartError::System { what, source };
         // A place without a slot could not call the host.
         let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first);
+        let world = match head {
+            None => None,
+            Some(head) => {
+                let mut world = World::new(&engine, head, 0..first + spare, config, 0)?;
+                world.anchor(&engine, &places[0])?;
+                for (number, (module, of)) in loaded.iter().zip(&places).enumerate() {
+                    let joined = world.join(&engine, number, module, of)?;
+                    world.admit(number, joined)?;
+                }
+                Some(world)
+            }
+        };
+        let ears = Arc::new(Ears::default());
+        let system = |what| move |source| StartError::System { what, source };
         let service = Service::new(first + spare, streams, ears.clone());
         let service = Arc::new(service.map_err(system("a thread that waits"))?);
-        let shared = Shared::new(engine, loaded, places, service, world, state);
+        // Spare places may be children's one day.
+        let children = places.iter().map(Places::of_children);
+        let children = children
+            .chain(std::iter::once(first..first + spare))
+            .collect();
+        let shared = Shared::new(engine, loaded, places, service, world, children, state);
         let shared = Arc::new(shared);
         ears.hear(&shared);
         let server = serve(&shared, config)?;
@@ -170,7 +185,7 @@ impl Host {
     /// processes ([`Config::ends`](crate::Config::ends)). A side is open as long as somebody has an end of it.
     ///
     /// # Errors
-    /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu`.
+    /// [`ChannelError`]: it is too large, there are too many, or no module of this host imports `everwarp:gpu` yet.
     pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
         self.shared.channel(capacity, bytes)
     }
@@ -265,8 +280,9 @@ impl Host {
         Ok(())
     }
 
-    /// Asks a process to end. It does so at its next look: within some thousand rounds of a loop, or when
-    /// its call of the host is answered, which is at once for those that wait. One that has ended is left.
+    /// Asks a process to end, also one that another one has spawned. It does so at its next look: within some thousand
+    /// rounds of a loop, or when its call of the host is answered, which is at once for those that wait. One that has
+    /// ended is left.
     ///
     /// # Errors
     /// The engine has ended.

@@ -57,12 +57,18 @@ dev_consts! {
     pub(crate) const FREE_STACKS = 32;
     /// From one of them to the next, in words of 8 bytes.
     pub(crate) const FREE_STRIDE = 16;
-    /// A child runs, and its parent does something else.
-    pub(crate) const BOND_RUNS = 0;
-    /// A child runs, and its parent waits for its end.
-    pub(crate) const BOND_AWAITED = 1;
-    /// A child has ended; nothing touches its place until its parent has taken the status.
-    pub(crate) const BOND_ENDED = 2;
+    /// In the state of a bond, 0 where a place is free: it is a child's.
+    pub(crate) const BOND_RUNS = 1;
+    /// The parent waits for the end.
+    pub(crate) const BOND_AWAITED = 2;
+    /// The child has ended; nothing of its place is used again until its parent has taken the status.
+    pub(crate) const BOND_ENDED = 4;
+    /// Somebody else ends the child just now, and the parent must not give the place away meanwhile.
+    pub(crate) const BOND_HELD = 8;
+    /// What a task answers that ends a child: it has been told.
+    pub(crate) const KILL_TOLD = 1;
+    /// There is no such child.
+    pub(crate) const KILL_NOBODY = 2;
     /// Which side of a channel: also the number of its list of waiters.
     pub(crate) const SIDE_SEND = 0;
     /// The other one.
@@ -111,7 +117,7 @@ dev_struct! {
 
 dev_struct! {
     /// What a process is to others: one for each place, by its number among the places of all modules.
-    pub(crate) struct DevKin: align 16, size 864 {
+    pub(crate) struct DevKin: align 16, size 832 {
         /// Its ends of channels, and in the upper half which of the entry's ends that is.
         pub(crate) handles: [u64; 32],
         /// The pids of its children.
@@ -120,8 +126,6 @@ dev_struct! {
         pub(crate) pid: u64,
         /// Where the arguments lie that its parent has given it. Only places for children have one.
         pub(crate) strings: DevPtr<u8>,
-        /// What fuel it had left at its end.
-        pub(crate) fuel: i64,
         /// Which of the modules.
         pub(crate) module: u32,
         /// The place among those of its module.
@@ -132,12 +136,6 @@ dev_struct! {
         pub(crate) root: u32,
         /// Of such an ancestor: how many descendants there are.
         pub(crate) descendants: u32,
-        /// `BOND_…`, with its parent.
-        pub(crate) bond: u32,
-        /// How it ended: `STATUS_…`.
-        pub(crate) status: u32,
-        /// The code.
-        pub(crate) code: u32,
         /// Its number among those that were spawned together, or among its parent's children.
         pub(crate) instance: u32,
         /// How many children it has had.
@@ -150,12 +148,27 @@ dev_struct! {
         pub(crate) before: u32,
         /// See there.
         pub(crate) behind: u32,
-        /// The generation of the last child in this place.
-        pub(crate) generation: u32,
         /// Whether its ends have been closed and its children told.
         pub(crate) retired: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: [u32; 2],
+    }
+}
+
+dev_struct! {
+    /// What a parent, its child and the host have to know of the child: one for each place, apart from the rest, so that
+    /// the host copies little to see all of them.
+    pub(crate) struct DevBond: align 16, size 32 {
+        /// The parent's pid.
+        pub(crate) parent: u64,
+        /// What fuel the child had left at its end.
+        pub(crate) fuel: i64,
+        /// `BOND_…`; `device/gpu/kin.cuh` has the rules.
+        pub(crate) state: u32,
+        /// The generation of the last child, or thread, in this place.
+        pub(crate) generation: u32,
+        /// How it ended: `STATUS_…`.
+        pub(crate) status: u32,
+        /// The code.
+        pub(crate) code: u32,
     }
 }
 
@@ -181,18 +194,20 @@ dev_struct! {
         pub(crate) memory_limit: u64,
         /// The head of a task that looks after a group of places.
         pub(crate) wake_head: u32,
-        /// Spelled-out hole.
-        pub(crate) reserved: u32,
+        /// `PROCESS_…`: what holds for each child.
+        pub(crate) flags: u32,
     }
 }
 
 dev_struct! {
     /// What the processes of all modules share.
-    pub(crate) struct DevWorld: align 16, size 80 {
+    pub(crate) struct DevWorld: align 16, size 96 {
         /// The modules.
         pub(crate) modules: DevPtr<DevModule>,
         /// By place.
         pub(crate) kin: DevPtr<DevKin>,
+        /// By place.
+        pub(crate) bonds: DevPtr<DevBond>,
         /// The stacks' links, by place.
         pub(crate) place_links: DevPtr<u32>,
         /// The channels.
@@ -210,7 +225,7 @@ dev_struct! {
         /// The group of tasks that processes submit, which never ends.
         pub(crate) group: u32,
         /// Spelled-out hole.
-        pub(crate) reserved: [u32; 3],
+        pub(crate) reserved: [u32; 5],
     }
 }
 
@@ -234,6 +249,7 @@ dev_struct! {
 pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
     DevChannel::write_struct(out)?;
     DevKin::write_struct(out)?;
+    DevBond::write_struct(out)?;
     DevModule::write_struct(out)?;
     DevWorld::write_struct(out)?;
     DevHostOp::write_struct(out)

@@ -18,7 +18,10 @@
 //!
 //! **Channels and children.** Where a module imports `everwarp:gpu`, processes have channels and spawn others without
 //! the CPU: `world` lays out the memory for it, and a process that another one has woken is submitted by it, on
-//! the GPU. The host has ends of channels too, and gives them to processes ([`Host::channel`]).
+//! the GPU. The host has ends of channels too, and gives them to processes ([`Host::channel`]); it lists children and
+//! ends them (`children`).
+//!
+//! **Loading.** Modules may come while processes run ([`Host::load`]), those with channels, children and threads too.
 //!
 //! **Stack.** Compiled functions call each other on the device's own stack, which the driver reserves for every
 //! thread that the device can hold. [`HostConfig::stack_bytes`] says how much that is, and the depth of calls
@@ -28,6 +31,7 @@
 #![cfg(target_os = "linux")]
 
 mod channel;
+mod children;
 mod config;
 mod dispatch;
 mod error;

@@ -26,10 +26,12 @@ const POOLS: Pools = Pools {
 /// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
 /// and to look after its neighbours, and one more for each start.
 pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
-    if !modules.iter().any(Loaded::needs_world) {
-        return POOLS;
-    }
-    let places = config.places_of(modules);
+    // Whatever is loaded later may ask for it.
+    let places = u64::from(config.spare_places)
+        + match modules.iter().any(Loaded::needs_world) {
+            true => config.places_of(modules),
+            false => 0,
+        };
     let tasks = u64::from(POOLS.tasks) + 3 * 32 * places;
     Pools {
         tasks: u32::try_from(tasks).unwrap_or(u32::MAX),

@@ -39,7 +39,7 @@ pub(crate) struct Common {
     pub(crate) clock_offset: u64,
     /// The key of random bytes.
     pub(crate) random_key: [u32; 8],
-    /// Where channels and relations are; null if no module asks for them.
+    /// Where channels and relations are; null for processes without.
     pub(crate) world: DevPtr<DevWorld>,
 }
 
@@ -282,6 +282,14 @@ impl Places {
         })
     }
 
+    /// What holds for each process here: `PROCESS_…`.
+    pub(crate) fn flags(&self) -> u32 {
+        match self.interleaved {
+            true => PROCESS_INTERLEAVED,
+            false => 0,
+        }
+    }
+
     fn written(&self) -> MutexGuard<'_, Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -343,13 +351,7 @@ impl Places {
                 strings: start.strings,
                 fuel: start.fuel,
                 memory_limit: self.memory_limit,
-                flags: start.flags
-                    | if fresh { PROCESS_FRESH } else { 0 }
-                    | if self.interleaved {
-                        PROCESS_INTERLEAVED
-                    } else {
-                        0
-                    },
+                flags: start.flags | if fresh { PROCESS_FRESH } else { 0 } | self.flags(),
                 kill: killed.into(),
                 given: start.given,
                 instance: start.instance,
@@ -409,6 +411,11 @@ impl Places {
             drop(engine.submit(task)?);
         }
         Ok(())
+    }
+
+    /// Whether its processes can have channels, children or threads.
+    pub(crate) fn meets_others(&self) -> bool {
+        self.table.world.address() != 0
     }
 
     /// How many places there are.

@@ -23,6 +23,9 @@ pub(crate) const CLEAR: u32 = 7;
 /// Has many places side by side made ready and their processes started, by as many warps as it takes.
 pub(crate) const SPREAD: u32 = 8;
 
+/// Asks for the end of a process that another one has spawned.
+pub(crate) const KILL: u32 = 9;
+
 /// There is no twin: on the CPU engine another crate runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
     panic!("processes of this crate run on a GPU");
@@ -73,6 +76,7 @@ pub(crate) static PROGRAM: Program = Program {
             spawns: true,
             ..Function::lane("spread", twin)
         },
+        Function::lane("kill", twin),
     ],
     device_source: concat!(
         include_str!("../device/memory.cuh"),

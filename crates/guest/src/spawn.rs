@@ -189,9 +189,9 @@ impl Host {
         );
         let fuel = Self::fuel(config)?;
         let ends = config.ends.len();
-        let most = match self.shared().world {
-            Some(_) => HANDLES as usize,
-            None => 0,
+        let most = match self.shared().places[module].meets_others() {
+            true => HANDLES as usize,
+            false => 0,
         };
         if ends > most {
             return Err(SpawnError::Ends { ends, most });

@@ -6,6 +6,7 @@
 //!
 //! [`State`]: crate::state::State
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use everwarp_interface::Pid;
@@ -32,6 +33,27 @@ struct Free {
     slots: Vec<u32>,
     /// The first that nobody has ever had.
     next: u32,
+    /// Numbers that are no slots, in their order.
+    without: Vec<Range<u32>>,
+}
+
+impl Free {
+    /// So many slots that nobody has ever had.
+    fn fresh(&mut self, count: usize, slots: &mut Vec<u32>) {
+        let full = slots.len() + count;
+        while slots.len() < full {
+            let next = self.next;
+            if let Some(range) = self.without.iter().find(|range| range.contains(&next)) {
+                self.next = range.end;
+                continue;
+            }
+            let mut others = self.without.iter().map(|range| range.start);
+            let end = others.find(|start| *start > next).unwrap_or(u32::MAX);
+            let take = (full - slots.len()).min((end - next) as usize) as u32;
+            slots.extend(next..next + take);
+            self.next = next + take;
+        }
+    }
 }
 
 /// The processes by slot.
@@ -46,10 +68,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
+    /// An empty one. These numbers are no slots, ordered and apart from each other: what they name has others that know
+    /// it.
+    pub(crate) fn without(mut numbers: Vec<Range<u32>>) -> Self {
+        numbers.retain(|range| !range.is_empty());
         Self {
             segments: [const { OnceLock::new() }; SEGMENTS],
-            free: Mutex::default(),
+            free: Mutex::new(Free {
+                without: numbers,
+                ..Free::default()
+            }),
         }
     }
 
@@ -69,9 +97,7 @@ impl Table {
             let again = free.slots.len().min(count);
             let begin = free.slots.len() - again;
             let mut slots = free.slots.split_off(begin);
-            let first = free.next;
-            free.next += (count - again) as u32;
-            slots.extend(first..free.next);
+            free.fresh(count - again, &mut slots);
             slots
         };
         // Neighbours share a part.
@@ -161,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_used_again_under_another_generation() {
-        let table = Table::new();
+        let table = Table::without(Vec::new());
         let first = table.reserve(1)[0];
         assert!(table.cursor().phase(first).is_none(), "it is not there yet");
         *table.cursor().reserved(first).expect("it is reserved") = end();
@@ -176,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_slot_is_one_processs_across_parts() {
-        let table = Table::new();
+        let table = Table::without(Vec::new());
         let count = 5 * PART as usize + 7;
         let mut pids = table.reserve(count);
         pids.extend(table.reserve(3));
@@ -189,5 +215,24 @@ mod tests {
         table.each(|pid, _| seen.push(pid));
         assert_eq!(seen, pids);
         assert_eq!(seen.len(), count + 3);
+    }
+
+    #[test]
+    fn numbers_that_are_no_slots_are_left_out() {
+        let table = Table::without(vec![2..4, 4..4, 4..3000, 3001..3002]);
+        let mut pids = table.reserve(3);
+        pids.extend(table.reserve(3));
+        let slots: Vec<_> = pids.iter().map(|pid| pid.slot()).collect();
+        assert_eq!(slots, [0, 1, 3000, 3002, 3003, 3004]);
+        let mut cursor = table.cursor();
+        for pid in &pids {
+            *cursor.reserved(*pid).expect("it is reserved") = end();
+        }
+        drop(cursor);
+        let mut seen = Vec::new();
+        table.each(|pid, _| seen.push(pid));
+        assert_eq!(seen, pids);
+        table.release([3000].into_iter());
+        assert_eq!(table.reserve(1)[0], Pid::new(3000, 2));
     }
 }

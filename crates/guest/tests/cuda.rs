@@ -1,6 +1,7 @@
 //! Processes on a GPU. Where there is none, all of this is skipped, and says so.
 //!
-//! One host serves all cases: its image has every module linked, and the table's places are used again and again.
+//! One host serves all cases: its image has every module linked, and the table's places are used again and again. A
+//! last one begins with two modules, beside which others are loaded.
 
 mod cases;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     if args.list {
         let trials = cases::ALL
             .iter()
+            .chain(cases::BARE)
             .map(|(name, _)| Trial::test(*name, || Ok(())));
         return libtest_mimic::run(&args, trials.collect()).exit_code();
     }
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         Err(e) => {
             eprintln!(
                 "skipped: {} cases of processes on a GPU: {e}",
-                cases::ALL.len()
+                cases::ALL.len() + cases::BARE.len()
             );
             return ExitCode::SUCCESS;
         }
@@ -41,16 +43,30 @@ fn main() -> ExitCode {
         .iter()
         .map(|(name, bytes)| Module::new(*name, bytes.to_vec()));
     let modules: Vec<_> = texts.chain(built).collect();
+    let bare = cases::MODULES.iter();
+    let bare = bare.filter(|(name, _)| cases::BARE_MODULES.contains(name));
+    let bare: Vec<_> = bare.map(|(name, text)| module(name, text)).collect();
     let one_after_the_other = Arguments {
         test_threads: Some(1),
         ..args
     };
     // Each case twice: with memories of their own, and with interleaved ones.
-    for interleaved in [false, true] {
-        let host = start(&device, &modules, interleaved);
-        let trials = cases::ALL.iter().map(|&(name, case)| {
+    for (kind, modules, all) in [
+        ("apart", &modules, cases::ALL),
+        ("interleaved", &modules, cases::ALL),
+        ("bare", &bare, cases::BARE),
+    ] {
+        let wanted = |name: &str| match &one_after_the_other.filter {
+            None => true,
+            Some(filter) if one_after_the_other.exact => name == filter,
+            Some(filter) => name.contains(filter),
+        };
+        if !all.iter().any(|(name, _)| wanted(name)) {
+            continue;
+        }
+        let host = start(&device, modules, kind == "interleaved");
+        let trials = all.iter().map(|&(name, case)| {
             let host = Arc::clone(&host);
-            let kind = if interleaved { "interleaved" } else { "apart" };
             Trial::test(name, move || {
                 let begin = std::time::Instant::now();
                 case(&host)?;
@@ -68,13 +84,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A host with all modules.
+/// A host with these modules.
 fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<Host> {
     let config = HostConfig {
         // Four pages, and the small table of one module.
         memory: Some((4 << 16) + 1024),
         interleaved,
-        spare_places: 1024,
+        spare_places: 2048,
         ..HostConfig::new(4096, 40 << 30)
     };
     let begin = std::time::Instant::now();

@@ -33,6 +33,8 @@ impl fmt::Display for Stage {
 pub struct Status {
     /// The process.
     pub pid: Pid,
+    /// The process that has spawned it; nothing if that was the host.
+    pub parent: Option<Pid>,
     /// Where it is in its life.
     pub stage: Stage,
     /// The fuel that it had used at its last host call; on the CPU engine at its last call of any function, on a GPU

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use everwarp_interface::gpu::{self, MODULE};
-use everwarp_interface::{ChannelError, Input, Output};
+use everwarp_interface::{ChannelError, Input, Output, Pid};
 use wasmtime::{Caller, Linker, Memory, Result};
 
 use crate::channel::{Channel, End, Side};
@@ -209,6 +209,7 @@ fn spawn(mut caller: Caller<'_, Guest>, args: Spawn) -> Result<i64> {
             stdout: kin.stdout.clone(),
             stderr: kin.stderr.clone(),
             shares: true,
+            parent: Some(Pid::new(kin.pid as u32, (kin.pid >> 32) as u32)),
             family: Arc::clone(&kin.family),
         },
     };

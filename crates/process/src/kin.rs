@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use everwarp_interface::gpu;
+use everwarp_interface::{Pid, gpu};
 
 use crate::channel::End;
 use crate::config::Directory;
@@ -21,6 +21,8 @@ pub(crate) struct Birth {
     pub(crate) stderr: Option<Sink>,
     /// Whether it has a parent whose streams it shares.
     pub(crate) shares: bool,
+    /// Who that is.
+    pub(crate) parent: Option<Pid>,
     /// How many descendants its first ancestor has; its own if it is the first.
     pub(crate) family: Arc<AtomicU32>,
 }

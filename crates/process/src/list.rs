@@ -44,6 +44,7 @@ fn row(process: &Process, state: &State) -> Status {
     };
     Status {
         pid: process.pid,
+        parent: process.parent,
         stage,
         fuel_used: numbers.map(|n| n.0),
         memory_bytes: numbers.and_then(|n| n.1),

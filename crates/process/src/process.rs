@@ -79,6 +79,8 @@ pub(crate) enum Killed {
 
 pub(crate) struct Process {
     pub(crate) pid: Pid,
+    /// The process that has spawned it.
+    pub(crate) parent: Option<Pid>,
     pub(crate) switch: Arc<KillSwitch>,
     pub(crate) live: Arc<Live>,
     state: Mutex<State>,
@@ -93,6 +95,7 @@ impl Process {
     pub(crate) fn new(pid: Pid, work: Work) -> Self {
         Self {
             pid,
+            parent: work.birth.parent,
             switch: Arc::default(),
             live: Arc::default(),
             state: Mutex::new(State::Queued(Box::new(work))),

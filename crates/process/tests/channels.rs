@@ -3,10 +3,12 @@
 mod common;
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{captured, stdout};
-use everwarp_process::{ChannelError, Config, Host, Pid, Program, Reason, SpawnError};
+use everwarp_process::{
+    ChannelError, Config, Host, Listing, Pid, Program, Reason, SpawnError, Stage,
+};
 
 const ECHO: &str = include_str!("../../guest/tests/modules/echo.wat");
 const FAMILY: &str = include_str!("../../guest/tests/modules/family.wat");
@@ -152,6 +154,79 @@ fn killed_children_and_orphans_end() {
         assert_eq!(reason(&host, pid), Reason::Normal(0), "{mode}");
     }
     assert!(host.list().is_empty());
+}
+
+/// Lists processes until that is what is expected of them.
+fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        let listing = host.processes(usize::MAX);
+        match expected(&listing) {
+            Some(found) => return found,
+            None => assert!(begin.elapsed() < PATIENCE, "{listing:?}"),
+        }
+    }
+}
+
+#[test]
+fn children_are_listed_with_their_parents_and_killed_by_name() {
+    let host = host(6);
+    let root = host.spawn(&load(FAMILY), family("n")).expect("it begins");
+    let ended = |code: &str| Stage::Ended(code.to_owned());
+    let (loops, waits) = until(&host, |listing| {
+        let of = |parent| listing.rows.iter().filter(move |row| row.parent == parent);
+        let parent = of(Some(root)).next()?.pid;
+        let pids = |stage: Stage| -> Vec<Pid> {
+            let rows = of(Some(parent)).filter(|row| row.stage == stage);
+            rows.map(|row| row.pid).collect()
+        };
+        let (loops, waits) = (pids(Stage::Running), pids(Stage::Calling));
+        let all = of(None).map(|row| row.pid).eq([root])
+            && (loops.len(), waits.len()) == (1, 2)
+            && pids(ended("exit code 3")).len() == 1
+            && (listing.running, listing.waiting, listing.ended) == (5, 0, 1);
+        all.then(|| (loops[0], waits))
+    });
+    for pid in waits {
+        host.kill(pid).expect("the pid is fresh");
+        until(&host, |listing| {
+            let mut rows = listing.rows.iter();
+            rows.any(|row| row.pid == pid && row.stage == ended("killed"))
+                .then_some(())
+        });
+    }
+    let other = Pid::new(loops.slot(), loops.generation() + 1);
+    assert!(host.kill(other).is_err(), "nobody has this name");
+    host.kill(loops).expect("the pid is fresh");
+    assert_eq!(reason(&host, root), Reason::Normal(43));
+    assert_eq!(host.processes(usize::MAX).total(), 0);
+    assert!(host.kill(loops).is_err(), "it has been waited for");
+}
+
+#[test]
+fn a_family_that_is_loaded_late_finds_others_and_is_found() {
+    let (program, host) = (load(FAMILY), host(2));
+    let named = |name: &str| Config {
+        args: ["family", "y", name].map(str::to_owned).to_vec(),
+        ..captured()
+    };
+    let endless = host.spawn(&program, family("b")).expect("it begins");
+    let early = host.spawn(&program, named("late")).expect("it begins");
+    assert_eq!(reason(&host, early), Reason::Normal(107), "no such name");
+    let bytes = wat::parse_str(FAMILY).expect("the text is right");
+    let (late, _) = host.load(&bytes).expect("the module is right");
+    host.name("late", &late);
+    host.name("early", &program);
+    for (program, name) in [(&program, "late"), (&late, "early"), (&late, "")] {
+        let pid = host.spawn(program, named(name)).expect("it begins");
+        assert_eq!(reason(&host, pid), Reason::Normal(0), "{name}");
+    }
+    for (mode, code) in [("p", 500), ("s", 0), ("k", 0)] {
+        let pid = host.spawn(&late, family(mode)).expect("it begins");
+        assert_eq!(reason(&host, pid), Reason::Normal(code), "{mode}");
+    }
+    host.kill(endless).expect("the pid is fresh");
+    assert_eq!(reason(&host, endless), Reason::Killed);
 }
 
 #[test]

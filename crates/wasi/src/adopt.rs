@@ -19,6 +19,9 @@ fn named(request: &Request<'_>) -> Result<(u32, u32)> {
     Ok((number(0)?, number(1)?))
 }
 
+/// Of a place's last child comes the first one again.
+const GENERATIONS: u32 = i32::MAX as u32;
+
 impl Process {
     /// A process with this one's streams and directories. Its input is at the end: two that read one stream would
     /// race for its bytes.
@@ -55,15 +58,28 @@ impl Service {
     /// Calls off what a child waits for, or will wait for once it is known.
     fn interrupt_child(&self, request: &Request<'_>) -> Result {
         let (slot, generation) = named(request)?;
-        let there = lock(self.slot(slot).ok_or(Errno::SRCH)?);
+        self.slot(slot).ok_or(Errno::SRCH)?;
+        self.doom(slot, generation);
+        Ok(())
+    }
+
+    /// Calls off what a process waits for that another one has spawned, or will wait for once it is known. It may have
+    /// ended by now, unless it is its parent that asks. Of a process without a slot nothing is known or will be.
+    pub fn doom(&self, slot: u32, generation: u32) {
+        let Some(place) = self.slot(slot) else { return };
+        let there = lock(place);
         if there.generation() == Some(generation) {
             drop(there);
             self.interrupt(slot, generation);
         } else {
-            // Under the slot's lock: it is not opened meanwhile. An older one of the slot has ended.
-            lock(&self.doomed).insert(slot, generation);
+            // Under the slot's lock: it is not opened meanwhile.
+            let mut doomed = lock(&self.doomed);
+            let last = doomed.entry(slot).or_insert(generation);
+            // A later one of the slot may have been doomed already. Generations go round.
+            if generation.wrapping_sub(*last) & GENERATIONS < 1 << 30 {
+                *last = generation;
+            }
         }
-        Ok(())
     }
 
     /// Opens the process that asks, as a child of the one that it names.

@@ -68,6 +68,8 @@ pub(crate) struct Process {
     pub(crate) pid: String,
     /// Its number among those that the command was asked for; nothing for one that another process began.
     pub(crate) instance: Option<u32>,
+    /// The process that has begun it; nothing if that was the command.
+    pub(crate) parent: Option<String>,
     /// What it does.
     pub(crate) state: String,
     /// Fuel used, as of its last call or suspension.

@@ -123,6 +123,7 @@ impl Job {
         let row = |status: &everwarp_interface::Status| control::Process {
             pid: status.pid.to_string(),
             instance: instances.get(&status.pid).copied(),
+            parent: status.parent.map(|parent| parent.to_string()),
             state: status.stage.to_string(),
             fuel_used: status.fuel_used,
             memory_bytes: status.memory_bytes,

@@ -15,6 +15,7 @@ mod finish;
 mod gather;
 mod idle;
 mod ingress;
+mod kin;
 mod stack;
 mod team;
 mod turn;

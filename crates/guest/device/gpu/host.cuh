@@ -18,8 +18,17 @@ static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevPro
   t.report_add((u64)result + 1);
 }
 
+// arg: the place of a child | its generation << 32. Asks for its end, and reports `KILL_…`.
+static __device__ __forceinline__ void process_kill(ew::Lane& t, const DevProcessTable& table) {
+  // As above.
+  ew::fence(ew::acq_rel, ew::gpu);
+  t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NOBODY);
+}
+
 // Opens the group of the tasks that processes submit: its own, whose count of one it leaves behind.
 static __device__ __forceinline__ void process_anchor(ew::Lane& t, const DevProcessTable& table) {
+  // As above: these may be the first places of this table, beside processes that have run for long.
+  ew::fence(ew::acq_rel, ew::gpu);
   ew::add(&everwarp_tables.groups[t.task.group].pending, 1, ew::relaxed, ew::gpu);
   ew::store(&table.world->group, t.task.group, ew::release, ew::gpu);
 }

@@ -34,7 +34,8 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   if (place == ew::NONE) return GPU_LIMIT;
   DevKin* child = kin(world, place);
   const DevProcessTable& t = *of_child.table;
-  const u32 slot = child->slot, generation = child->generation;
+  DevBond* b = process::bond(world, place);
+  const u32 slot = child->slot, generation = b->generation;
   // Arguments as `strings` encodes them, behind the ends, of which the first stands last.
   u8* strings = (u8*)child->strings;
   u32 strung = 0;
@@ -50,21 +51,24 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
     channel::keep(world, channel::number_of(end), channel::side_of(end), 1);
     ((u32*)strings)[-1 - (int)e] = end;
   }
-  child->generation = generation == 0x7fffffff ? 1 : generation + 1;
+  const u32 own = generation == 0x7fffffff ? 1 : generation + 1;
+  b->generation = own;
+  b->parent = p->pid;
   child->parent = (u32)p->pid + 1;
   child->root = k->root;
-  child->bond = BOND_RUNS;
-  const u64 pid = (u64)child->generation << 32 | place;
+  const u64 pid = (u64)own << 32 | place;
   k->children[entry] = pid;
   DevSpawn* s = &t.spawns[slot];
   s->pid = pid;
   s->strings = strings;
   s->fuel = fuel;
   s->memory_limit = of_child.memory_limit;
-  s->flags = (p->flags & (PROCESS_COLLECTS | PROCESS_TALKS)) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0);
+  s->flags = (p->flags & (PROCESS_COLLECTS | PROCESS_TALKS)) | PROCESS_UNKNOWN | (generation == 0 ? PROCESS_FRESH : 0) | of_child.flags;
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;
+  // Release: from here on somebody else may ask for its end.
+  ew::store(&b->state, BOND_RUNS, ew::release, ew::gpu);
   process::post(world, of_child.start_head, 1ull << 32 | slot);
   return OK;
 }
@@ -72,7 +76,9 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
 // The module of this name; GPU_NAME if there is none. Without a name the caller's own.
 __device__ __noinline__ u32 module_named(const DevWorld* world, const DevKin* k, const Memory& m, u32 name, u32 length) {
   if (length == 0) return k->module;
-  for (u32 n = 0; n < world->module_count; n++) {
+  // It grows beside the kernel. What is counted was written before the kernel began.
+  const u32 count = ew::load(&world->module_count, ew::relaxed, ew::gpu);
+  for (u32 n = 0; n < count; n++) {
     const DevModule& module = world->modules[n];
     if (module.name_bytes != length) continue;
     u32 same = 0;

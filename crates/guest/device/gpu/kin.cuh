@@ -4,6 +4,14 @@
 // gives it back when it has the status: so until then the pid means this child and no other. A process ends when
 // its children have: it kills those that are left. So nothing outlives the first ancestor, whose count of
 // descendants is the quota of all of them.
+//
+// The state of a child's bond, with the host that may end it from outside:
+// 1. It is 0 while the place is nobody's. The parent makes it BOND_RUNS when all is written that the child begins with.
+// 2. Who waits for the end adds BOND_AWAITED; who has ended adds BOND_ENDED, and wakes the parent if it was awaited. So
+//    one of the two sees the other.
+// 3. Who ends a child that is not its own adds BOND_HELD first, to one that runs, and looks at the generation then: the
+//    parent does not give the place away as long as it is held, so nobody else is in it. It is held for some stores.
+// `crates/cuda/src/models/kin.rs` is a model of it.
 
 namespace process {
 
@@ -36,10 +44,8 @@ __device__ __forceinline__ void give_place(const DevWorld* world, const DevModul
   ew::stack_push(m.free + blockIdx.x % FREE_STACKS * FREE_STRIDE, world->place_links, place);
 }
 
-// Asks for the end of a child. What it waits for may be the host, which does not look at these words.
-__device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
-  const DevWorld* world = p->table->world;
-  const u32 place = (u32)pid;
+// Asks what is in a place for its end. What it waits for may be the host, which does not look at these words.
+__device__ __noinline__ void ask_end(const DevWorld* world, u32 place) {
   const DevKin* k = kin(world, place);
   const DevProcessTable& t = *world->modules[__ldcg(&k->module)].table;
   const u32 slot = __ldcg(&k->slot);
@@ -48,7 +54,36 @@ __device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
   ew::fence(ew::acq_rel, ew::sys);
   ew::store(&instance(at(t, slot))->kill, 1, ew::relaxed, ew::sys);
   wake(world, place);
+}
+
+// A parent asks for the end of its child.
+__device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
+  ask_end(p->table->world, (u32)pid);
   tell_of(p, HOSTCALL_INTERRUPT, pid);
+}
+
+// Asks for the end of a child for somebody who is not its parent; false if there is no such child, or it has ended.
+__device__ __noinline__ bool kill_from_outside(const DevWorld* world, u32 place, u32 generation) {
+  DevBond* b = bond(world, place);
+  u32 state = ew::load(&b->state, ew::relaxed, ew::gpu);
+  while (true) {
+    if ((state & BOND_RUNS) == 0 || (state & BOND_ENDED) != 0) return false;
+    if ((state & BOND_HELD) != 0) {
+      // By another one, for a moment.
+      __nanosleep(64);
+      state = ew::load(&b->state, ew::relaxed, ew::gpu);
+      continue;
+    }
+    // Acquire: the generation, and what the child begins with, were written before.
+    const u32 found = ew::compare_exchange(&b->state, state, state | BOND_HELD, ew::acquire, ew::gpu);
+    if (found == state) break;
+    state = found;
+  }
+  const bool same = ew::load(&b->generation, ew::relaxed, ew::gpu) == generation;
+  if (same) ask_end(world, place);
+  // Release: what the parent does with the place comes behind it.
+  ew::fetch_and(&b->state, ~BOND_HELD, ew::release, ew::gpu);
+  return same;
 }
 
 // Takes the status of the child of entry `entry`, if it has ended: then its place is free. Otherwise its end will
@@ -59,13 +94,17 @@ struct Ended {
 };
 __device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& ended) {
   const u32 place = (u32)k->children[entry];
-  DevKin* child = kin(world, place);
+  DevBond* b = bond(world, place);
   // Acquire: what the child says of its end. A child that is awaited already stays so.
-  if (ew::compare_exchange(&child->bond, BOND_RUNS, BOND_AWAITED, ew::acq_rel, ew::gpu) != BOND_ENDED) return false;
-  ended = Ended{child->status, child->code, child->fuel};
+  u32 state = ew::fetch_or(&b->state, BOND_AWAITED, ew::acq_rel, ew::gpu);
+  if ((state & BOND_ENDED) == 0) return false;
+  // Acquire: what was done to the place from outside came before.
+  for (; (state & BOND_HELD) != 0; state = ew::load(&b->state, ew::acquire, ew::gpu)) __nanosleep(64);
+  ended = Ended{b->status, b->code, b->fuel};
   k->children[entry] = 0;
   ew::add(&kin(world, k->root)->descendants, ~0u, ew::relaxed, ew::gpu);
-  give_place(world, world->modules[child->module], place);
+  ew::store(&b->state, 0, ew::relaxed, ew::gpu);
+  give_place(world, world->modules[kin(world, place)->module], place);
   return true;
 }
 
@@ -99,17 +138,17 @@ __device__ __noinline__ bool retire(DevProcess* p) {
 __device__ __noinline__ void tell_parent(DevProcess* p) {
   const DevWorld* world = p->table->world;
   DevInstance* i = instance(p);
-  DevKin* k = kin(world, (u32)p->pid);
+  const u32 parent = kin(p)->parent - 1;
+  DevBond* b = bond(world, (u32)p->pid);
   p->dirty = i->memory_bytes;
-  k->status = STATUS_TRAPPED;
-  if (i->trap == 0 || i->trap == TRAP_EXIT) k->status = STATUS_EXITED;
-  if (i->trap == TRAP_KILLED) k->status = STATUS_KILLED;
-  if (i->trap == TRAP_OUT_OF_FUEL) k->status = STATUS_OUT_OF_FUEL;
-  k->code = i->trap == TRAP_EXIT ? p->exit_code : 0;
-  k->fuel = i->fuel;
-  const u32 parent = k->parent - 1;
+  b->status = STATUS_TRAPPED;
+  if (i->trap == 0 || i->trap == TRAP_EXIT) b->status = STATUS_EXITED;
+  if (i->trap == TRAP_KILLED) b->status = STATUS_KILLED;
+  if (i->trap == TRAP_OUT_OF_FUEL) b->status = STATUS_OUT_OF_FUEL;
+  b->code = i->trap == TRAP_EXIT ? p->exit_code : 0;
+  b->fuel = i->fuel;
   // Release: whoever takes the status sees it, and whoever has the place next sees what was written there.
-  if (ew::exchange(&k->bond, BOND_ENDED, ew::acq_rel, ew::gpu) == BOND_AWAITED) wake(world, parent);
+  if ((ew::fetch_or(&b->state, BOND_ENDED, ew::acq_rel, ew::gpu) & BOND_AWAITED) != 0) wake(world, parent);
 }
 
 }  // namespace process

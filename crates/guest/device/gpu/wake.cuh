@@ -61,6 +61,7 @@ __device__ __noinline__ void post(const DevTask& task) {
 __device__ __forceinline__ void post(const DevWorld* world, u32 head, u64 arg) { post(DevTask{head, world->group, arg}); }
 
 __device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { return world->kin + place; }
+__device__ __forceinline__ DevBond* bond(const DevWorld* world, u32 place) { return world->bonds + place; }
 __device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }
 
 // What a process waits for may have come. It need not be waiting, or be the same process as before: whoever is

@@ -174,11 +174,11 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
   const i64 all = free ? fuel : fuel + (i64)ew::exchange((u64*)&team->fuel, 0, ew::relaxed, ew::gpu);
   const i64 given = free ? 0x7fffffffffffffff : all / 2;
   const u32 slot = slot_of(t, team, number - 1), place = place_of(p, slot);
-  DevKin* k = kin(t.world, place);
-  const u32 generation = k->generation;
-  k->generation = generation == 0x7fffffff ? 1 : generation + 1;
+  DevBond* b = process::bond(t.world, place);
+  const u32 generation = b->generation;
+  b->generation = generation == 0x7fffffff ? 1 : generation + 1;
   DevSpawn* s = &t.spawns[slot];
-  s->pid = (u64)k->generation << 32 | place;
+  s->pid = (u64)b->generation << 32 | place;
   s->strings = p->strings;
   s->fuel = given;
   s->memory_limit = i->memory_limit;
@@ -197,7 +197,7 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
     return 0;
   }
   if (!free) fuel = all - given;
-  const DevModule& m = t.world->modules[k->module];
+  const DevModule& m = t.world->modules[kin(t.world, place)->module];
   process::post(t.world, m.start_head, 1ull << 32 | slot);
   return number;
 }

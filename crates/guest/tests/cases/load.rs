@@ -14,7 +14,7 @@ const LATE: &str = include_str!("../modules/late.wat");
 /// What an engine may be parked for.
 const GOAL: Duration = Duration::from_millis(5);
 
-fn module(name: &str, text: &str) -> Module {
+pub(super) fn module(name: &str, text: &str) -> Module {
     let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
     let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
     Module::new(name, wat.encode().expect("it can be encoded"))
@@ -23,12 +23,14 @@ fn module(name: &str, text: &str) -> Module {
 fn places(places: u32) -> LoadConfig {
     LoadConfig {
         places,
+        children: 0,
+        threads: 0,
         memory: Some(4 << 16),
         memory_budget: 1 << 30,
     }
 }
 
-fn report(loaded: &LoadedModule) {
+pub(super) fn report(loaded: &LoadedModule) {
     eprintln!(
         "loaded as number {} in {:?}; the engine went on after {:?}: {:?}",
         loaded.module,
@@ -99,6 +101,34 @@ pub(super) fn refused_loads(host: &Host) -> Result<(), Failed> {
     let many = host.load(&module("late", LATE), &places(1 << 20));
     if !matches!(many, Err(StartError::Spare { .. })) {
         return Err(format!("more places than are left: {many:?}").into());
+    }
+    // Each process has places for its threads, and others for children.
+    let threads = super::MODULES[number("threads")].1;
+    for (config, text, needs) in [
+        (
+            LoadConfig {
+                threads: 999,
+                ..places(3)
+            },
+            threads,
+            3000,
+        ),
+        (
+            LoadConfig {
+                children: 3000,
+                ..places(3)
+            },
+            LATE,
+            3003,
+        ),
+    ] {
+        match host.load(&module("late", text), &config) {
+            Err(e @ StartError::Spare { places, .. }) => {
+                same(places, needs)?;
+                same(e.to_string().contains("`spare_places`"), true)?;
+            }
+            other => return Err(format!("more places than are left: {other:?}").into()),
+        }
     }
     normal(&run(host, "sum", &config(&[]))?, 0)
 }

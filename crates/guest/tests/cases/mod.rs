@@ -1,7 +1,9 @@
 //! What every process must do.
 
 mod channels;
+mod children;
 mod ends;
+mod late;
 mod load;
 mod many;
 mod streams;
@@ -84,6 +86,9 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("output_of_children", channels::output_of_children),
     ("places_of_children", channels::places_of_children),
     ("children", channels::children),
+    ("named_children", children::named),
+    ("listed_children", children::listed),
+    ("gone_children", children::gone),
     ("bombs", channels::bombs),
     ("guests", channels::guests),
     ("threads_locks", threads::locks),
@@ -101,6 +106,17 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("each_its_own", many::each_its_own),
     ("refused_loads", load::refused_loads),
     ("load_while_running", load::load_while_running),
+    ("load_a_family", late::family),
+    ("load_threads", late::threads),
+];
+
+/// The modules that a host begins with for the cases of [`BARE`].
+pub(crate) const BARE_MODULES: &[&str] = &["hello", "sum"];
+
+/// Cases for a host that begins without channels, children and threads.
+pub(crate) const BARE: &[(&str, Case)] = &[
+    ("threads_beside_others", late::threads_beside_others),
+    ("family_beside_others", late::family_beside_others),
 ];
 
 /// Nothing here takes longer.

@@ -13,7 +13,7 @@
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
-  (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00m\00z\00")
+  (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00m\00z\00m\00l\00")
   (data (i32.const 128) "child\n")
   (data (i32.const 144) "parent\n")
   ;; The arguments at an offset of the above, and no ends.
@@ -108,6 +108,45 @@
     (call $must (i64.gt_s (call $child (i32.const 88)) (i64.const 0)))
     (call $must (i64.gt_s (call $child (i32.const 68)) (i64.const 0))))
 
+  (func $end (param $pid i64) (param $status i32)
+    (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
+    (call $must (i32.eq (i32.load (i32.const 8)) (local.get $status))))
+  ;; Children that loop, that wait for a message, that sleep and that end: somebody else is to kill the first three.
+  (func $listed (local $loops i64) (local $waits i64) (local $sleeps i64) (local $ends i64)
+    (local.set $loops (call $child (i32.const 76)))
+    (local.set $waits (call $child (i32.const 80)))
+    (local.set $sleeps (call $child (i32.const 88)))
+    (local.set $ends (call $child (i32.const 72)))
+    (call $end (local.get $loops) (i32.const 2))
+    (call $end (local.get $waits) (i32.const 2))
+    (call $end (local.get $sleeps) (i32.const 2))
+    (call $end (local.get $ends) (i32.const 0))
+    (call $exit (i32.add (i32.const 40) (i32.load (i32.const 12)))))
+  ;; Those are its grandchildren.
+  (func $grandparent
+    (call $end (call $child (i32.const 92)) (i32.const 0))
+    (call $exit (i32.load (i32.const 12))))
+  ;; Children, one after the other, some of which somebody else may have killed.
+  (func $bereaved (local $n i32)
+    (loop $more
+      (call $must (i32.eqz (call $wait (call $child (i32.const 72)) (i32.const 8))))
+      (call $must (i32.eqz (i32.and (i32.load (i32.const 8)) (i32.const -3))))
+      (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
+
+  ;; A child of the module that the third argument names, whose code is this one's too.
+  (func $named (local $at i32) (local $bytes i32) (local $pid i64)
+    (local.set $at (i32.load (i32.const 264)))
+    (block $end
+      (loop $more
+        (br_if $end (i32.eqz (i32.load8_u (i32.add (local.get $at) (local.get $bytes)))))
+        (local.set $bytes (i32.add (local.get $bytes) (i32.const 1)))
+        (br $more)))
+    (local.set $pid (call $spawn (local.get $at) (local.get $bytes) (i32.const 72) (i32.const 4) (i32.const 0) (i32.const 0)))
+    (if (i64.le_s (local.get $pid) (i64.const 0))
+      (then (call $exit (i32.sub (i32.const 100) (i32.wrap_i64 (local.get $pid))))))
+    (call $end (local.get $pid) (i32.const 0))
+    (call $exit (i32.load (i32.const 12))))
+
   (func (export "_start") (local $mode i32)
     (drop (call $args_get (i32.const 256) (i32.const 512)))
     (local.set $mode (i32.load8_u (i32.load (i32.const 260))))
@@ -120,6 +159,10 @@
     (if (i32.eq (local.get $mode) (i32.const 104 (; h ;))) (then (call $hang)))
     (if (i32.eq (local.get $mode) (i32.const 119 (; w ;))) (then (call $forever)))
     (if (i32.eq (local.get $mode) (i32.const 122 (; z ;))) (then (call $sleep)))
+    (if (i32.eq (local.get $mode) (i32.const 108 (; l ;))) (then (call $listed)))
+    (if (i32.eq (local.get $mode) (i32.const 110 (; n ;))) (then (call $grandparent)))
+    (if (i32.eq (local.get $mode) (i32.const 103 (; g ;))) (then (call $bereaved)))
+    (if (i32.eq (local.get $mode) (i32.const 121 (; y ;))) (then (call $named)))
     (if (i32.eq (local.get $mode) (i32.const 111 (; o ;))) (then (call $printer (i32.const 3))))
     (if (i32.eq (local.get $mode) (i32.const 114 (; r ;))) (then (call $printer (i32.const 200))))
     (if (i32.eq (local.get $mode) (i32.const 113 (; q ;))) (then (call $print (i32.const 128) (i32.const 6))))

@@ -70,6 +70,18 @@ fn who_is_to_end_waits_for_nothing() {
     let mut now = an_hour();
     now[24..32].fill(0);
     assert_eq!(next.get(poll, &[1, 0, 0], now).values[0], 1);
+    next.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    // Who asks from outside may be late, and must not hide what was said of a later one.
+    for (last, earlier) in [(6, 5), (1, 0x7fff_ffff)] {
+        for generation in [last, earlier] {
+            let named = [3, u64::from(generation)];
+            parent.get(call::HOSTCALL_INTERRUPT, &named, "");
+        }
+        let child = world.child(3, last);
+        child.get(call::HOSTCALL_ADOPT, &[1, 1], "");
+        child.fails(e::ERRNO_CANCELED, poll, &[1, 0, 0], an_hour());
+        child.get(call::HOSTCALL_EXIT, &[2, 0], "");
+    }
 }
 
 #[test]

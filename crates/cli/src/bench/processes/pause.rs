@@ -72,6 +72,8 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
 fn load(cx: &Context<'_>, host: &gpu::Host, looping: &[gpu::Pid]) -> Result<(), CliError> {
     let config = gpu::LoadConfig {
         places: PLACES,
+        children: 0,
+        threads: 0,
         memory: Some(1 << 16),
         memory_budget: 1 << 30,
     };
