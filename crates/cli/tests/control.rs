@@ -4,9 +4,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+/// One engine at a time has the GPU.
+static GPU: Mutex<()> = Mutex::new(());
 
 /// Writes a line and loops.
 const LOOP: &str = r#"(module
@@ -57,7 +61,8 @@ impl World {
         self.engine_with(&["--engine", "cpu", "--size", "2"], instances)
     }
 
-    /// Starts an engine with so many processes, and waits until two of them run.
+    /// Starts an engine with so many processes, and waits until two of them run. On a GPU they all do soon, and what they
+    /// write is collected until there is more of it.
     fn engine_with(&self, options: &[&str], instances: u32) -> Engine {
         let module = self.0.path().join("loop.wasm");
         let bytes = wat::parse_str(LOOP).expect("the text is right");
@@ -74,11 +79,29 @@ impl World {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the command starts");
+        let begin = Instant::now();
+        if options.contains(&"cuda") {
+            let engine = Engine(child);
+            while !self.all_run() {
+                assert!(begin.elapsed() < PATIENCE, "they do not run");
+            }
+            return engine;
+        }
         let mut lines = [0; 6];
         let stdout = child.stdout.as_mut().expect("it is piped");
         stdout.read_exact(&mut lines).expect("two processes run");
         assert_eq!(&lines, b"on\non\n");
         Engine(child)
+    }
+
+    /// Whether there are processes and all of them have memory.
+    fn all_run(&self) -> bool {
+        let listed = self.ps(&[]);
+        let rows = listed["engines"][0]["processes"].as_array();
+        rows.is_some_and(|rows| {
+            let runs = |row: &Value| row["memory_bytes"].is_number();
+            !rows.is_empty() && rows.iter().all(runs)
+        })
     }
 
     fn socket(&self, engine: &Engine) -> PathBuf {
@@ -190,6 +213,7 @@ fn processes_on_a_gpu_are_listed_and_killed() {
         eprintln!("skipped: there is no GPU");
         return;
     }
+    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
     list_and_kill("cuda", &["--engine", "cuda"], 5);
 }
 
@@ -272,6 +296,7 @@ fn children_on_a_gpu_are_listed_and_killed() {
         eprintln!("skipped: there is no GPU");
         return;
     }
+    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
     list_and_kill_children(&["--engine", "cuda"]);
 }
 
