@@ -21,8 +21,9 @@ use crate::strings::{All, Own, Writer};
 
 /// Processes that share what they have in common: see [`Group`].
 const SHARING: usize = 128;
-/// Of many processes, those that one thread writes for at a time.
-const PART: u32 = 1 << 12;
+/// Of many processes, those that one thread writes for at a time: the fewer, the sooner the last thread is done. With
+/// 2^12 of 100,000 that validate a document each, it took 20 ms on an H200 and 17 with half as many.
+const PART: u32 = 1 << 11;
 /// Threads that write for many processes, at most; otherwise half of what the machine has, because others serve those
 /// that run.
 const SPAWNERS: usize = 8;
