@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::descriptors::descriptor_limit;
+use crate::descriptors::{descriptor_limit, reserve};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::request::{NEIGHBOURS, Request};
@@ -158,8 +158,9 @@ impl Drop for Permit {
 }
 
 impl Openings {
-    /// Room for as many as the system grants.
-    pub(crate) fn new() -> Arc<Self> {
+    /// Room for as many as the system grants, of what so many processes open.
+    pub(crate) fn new(processes: u32) -> Arc<Self> {
+        reserve(OWN + FIRST * u64::from(processes));
         Arc::new(Self {
             state: Mutex::new(State {
                 left: descriptor_limit().saturating_sub(OWN).max(FIRST),
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_process_has_two_and_more_only_while_there_are_more() {
-        let openings = Openings::new();
+        let openings = Openings::new(4);
         openings.limit(5);
         let [a, b, c]: [Arc<AtomicU32>; 3] = Default::default();
         let take = |held| openings.take(held);

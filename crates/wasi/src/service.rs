@@ -140,7 +140,7 @@ impl Service {
             streams,
             events,
             waits,
-            openings: Openings::new(),
+            openings: Openings::new(slots),
             waiter: Some(waiter),
             counters: Arc::default(),
             doomed: Mutex::default(),
