@@ -75,7 +75,6 @@ impl Compiler {
         Ok(())
     }
 
-
     /// Compiles instructions into the definition under way, or runs them at once.
     fn act(&mut self, ops: &[Op]) -> Result<(), Wrong> {
         let start = self.here();
