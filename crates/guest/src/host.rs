@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everwarp::{DevPtr, Device, Engine};
-use everwarp_wasi::{Ring, RingMemory, Server, ServerConfig, Service, Streams};
+use everwarp_wasi::{
+    Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
+};
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_interface::{ChannelError, Pid};
@@ -63,6 +65,8 @@ impl Host {
         config: &HostConfig,
         streams: Streams,
     ) -> Result<Self, StartError> {
+        // It takes some 16 ms, and what follows takes longer.
+        reserve_descriptors(config.places);
         let (loaded, linked) = link(modules, config)?;
         let engine = device
             .engine()

@@ -7,6 +7,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::openings::{FIRST, OWN};
+
 /// Raises this program's limit of open files to what the system grants it, and says what it is.
 pub fn descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -21,13 +23,15 @@ pub fn descriptor_limit() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// Has the system make its table of this program's open files large enough for so many, before there are as many.
+/// Has the system make its table of this program's open files large enough for what so many processes open, before
+/// there are as many.
 ///
 /// It makes a larger one each time that the number of open files passes a power of two, and where threads share the
 /// table it waits for all cores each time, some 16 ms on a virtual machine with 16 of them: a thousand processes that
 /// opened a file each waited for 50 to 70 ms until theirs was open, and 0.1 ms where they opened a second one. A thread
 /// of its own waits here, once.
-pub(crate) fn reserve(files: u64) {
+pub fn reserve_descriptors(processes: u32) {
+    let files = OWN + FIRST * u64::from(processes);
     // Without it files are opened all the same.
     let waits = move || grow(files).unwrap_or_default();
     let thread = thread::Builder::new().name("everwarp-files".into());

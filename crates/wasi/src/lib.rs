@@ -52,7 +52,7 @@ mod wasi;
 
 pub use config::{Config, Directory, Own};
 pub use counters::{CALLS, Counts};
-pub use descriptors::descriptor_limit;
+pub use descriptors::{descriptor_limit, reserve_descriptors};
 pub use errno::Errno;
 pub use everwarp_interface::{Captured, Input, LINE_LIMIT, Output};
 pub use exit::{Exit, Reason};

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::descriptors::{descriptor_limit, reserve};
+use crate::descriptors::descriptor_limit;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::request::{NEIGHBOURS, Request};
@@ -23,9 +23,9 @@ use crate::sink::lock;
 use crate::wait::Later;
 
 /// Descriptors that are the program's own: streams, directories that processes are given, the engine's.
-const OWN: u64 = 256;
+pub(crate) const OWN: u64 = 256;
 /// What a process gets with the first that it opens.
-const FIRST: u64 = 2;
+pub(crate) const FIRST: u64 = 2;
 /// How long room for some of them is kept for all of the neighbours who are next.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -158,9 +158,8 @@ impl Drop for Permit {
 }
 
 impl Openings {
-    /// Room for as many as the system grants, of what so many processes open.
-    pub(crate) fn new(processes: u32) -> Arc<Self> {
-        reserve(OWN + FIRST * u64::from(processes));
+    /// Room for as many as the system grants.
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 left: descriptor_limit().saturating_sub(OWN).max(FIRST),
@@ -291,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_process_has_two_and_more_only_while_there_are_more() {
-        let openings = Openings::new(4);
+        let openings = Openings::new();
         openings.limit(5);
         let [a, b, c]: [Arc<AtomicU32>; 3] = Default::default();
         let take = |held| openings.take(held);

@@ -140,7 +140,7 @@ impl Service {
             streams,
             events,
             waits,
-            openings: Openings::new(slots),
+            openings: Openings::new(),
             waiter: Some(waiter),
             counters: Arc::default(),
             doomed: Mutex::default(),
