@@ -185,6 +185,18 @@ mod tests {
         Phase::Exited(Outcome::killed(0))
     }
 
+    /// The processes that are there when these have been given a phase.
+    fn seen(table: &Table, pids: &[Pid]) -> Vec<Pid> {
+        let mut cursor = table.cursor();
+        for pid in pids {
+            *cursor.reserved(*pid).expect("it is reserved") = end();
+        }
+        drop(cursor);
+        let mut seen = Vec::new();
+        table.each(|pid, _| seen.push(pid));
+        seen
+    }
+
     #[test]
     fn a_slot_is_used_again_under_another_generation() {
         let table = Table::without(Vec::new());
@@ -206,15 +218,8 @@ mod tests {
         let count = 5 * PART as usize + 7;
         let mut pids = table.reserve(count);
         pids.extend(table.reserve(3));
-        let mut cursor = table.cursor();
-        for pid in &pids {
-            *cursor.reserved(*pid).expect("it is reserved") = end();
-        }
-        drop(cursor);
-        let mut seen = Vec::new();
-        table.each(|pid, _| seen.push(pid));
-        assert_eq!(seen, pids);
-        assert_eq!(seen.len(), count + 3);
+        assert_eq!(seen(&table, &pids), pids);
+        assert_eq!(pids.len(), count + 3);
     }
 
     #[test]
@@ -224,14 +229,7 @@ mod tests {
         pids.extend(table.reserve(3));
         let slots: Vec<_> = pids.iter().map(|pid| pid.slot()).collect();
         assert_eq!(slots, [0, 1, 3000, 3002, 3003, 3004]);
-        let mut cursor = table.cursor();
-        for pid in &pids {
-            *cursor.reserved(*pid).expect("it is reserved") = end();
-        }
-        drop(cursor);
-        let mut seen = Vec::new();
-        table.each(|pid, _| seen.push(pid));
-        assert_eq!(seen, pids);
+        assert_eq!(seen(&table, &pids), pids);
         table.release([3000].into_iter());
         assert_eq!(table.reserve(1)[0], Pid::new(3000, 2));
     }
