@@ -71,11 +71,6 @@ impl Child {
     }
 }
 
-/// What the device calls a process in a place.
-pub(crate) fn number(place: u32, generation: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(place)
-}
-
 impl Places {
     /// The numbers of the places for processes that others spawn.
     pub(crate) fn of_children(&self) -> Range<u32> {
@@ -154,8 +149,7 @@ impl Shared {
         parent: Option<Pid>,
     ) -> Result<Option<Status>, everwarp::Error> {
         let seen = self.places[child.module].look_at(child.place)?;
-        let own = number(child.pid.slot(), child.pid.generation());
-        let seen = Some(seen).filter(|seen| seen.pid == own);
+        let seen = Some(seen).filter(|seen| seen.pid == child.pid.number());
         let row = |stage, fuel_used, memory_bytes| Status {
             pid: child.pid,
             parent,
@@ -194,7 +188,10 @@ mod tests {
         let mut bytes = [0; size_of::<DevBond>()];
         assert!(!Bond::of(&bytes).is_taken());
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-        put(offset_of!(DevBond, parent), &number(3, 9).to_le_bytes());
+        put(
+            offset_of!(DevBond, parent),
+            &Pid::new(3, 9).number().to_le_bytes(),
+        );
         put(offset_of!(DevBond, fuel), &(-2i64).to_le_bytes());
         put(
             offset_of!(DevBond, state),

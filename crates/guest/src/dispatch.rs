@@ -66,11 +66,6 @@ pub(crate) enum Taken {
     Exit(Exit),
 }
 
-/// What the service knows a process by; never 0.
-fn tag_of(pid: Pid) -> u64 {
-    u64::from(pid.generation()) << 32 | u64::from(pid.slot())
-}
-
 /// A process that has got a place and has not started.
 struct Placed {
     pid: Pid,
@@ -356,7 +351,7 @@ impl Shared {
             let wasi = Arc::clone(&group.wasi);
             let opened =
                 self.service
-                    .open_as(process, start.generation, wasi, *number, tag_of(*pid));
+                    .open_as(process, start.generation, wasi, *number, pid.number());
             opened.expect("the place is free, and the descriptors were counted");
         }
         batch.sort_unstable_by_key(|placed| placed.start.place);
@@ -397,7 +392,7 @@ impl Shared {
         let mut cursor = self.table.cursor();
         for Ended { tag, exit, .. } in ended.drain(..) {
             // Of one that another process has spawned, that one knows.
-            let pid = Pid::new(tag as u32, (tag >> 32) as u32);
+            let pid = Pid::of_number(tag);
             let Some(phase) = cursor.phase(pid).filter(|_| tag != 0) else {
                 continue;
             };

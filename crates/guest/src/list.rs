@@ -7,7 +7,7 @@ use everwarp_interface::{Listing, Pid, Stage, Status};
 use everwarp_wasi::Reason;
 use everwarp_wasm::DevInstance;
 
-use crate::children::{Child, number};
+use crate::children::Child;
 use crate::dispatch::Shared;
 use crate::host::Host;
 use crate::layout::{DevProcess, TURN_PARKED};
@@ -110,14 +110,16 @@ impl Parents {
             return;
         }
         let place = shared.places[running.module as usize].first + running.place;
-        let found = self.0.get_mut(&number(place, running.place_generation));
+        let found = self
+            .0
+            .get_mut(&Pid::new(place, running.place_generation).number());
         found.into_iter().for_each(|parent| *parent = Some(pid));
     }
 
     /// The parent of a child. One that the host has spawned may have ended since, and is nobody then.
     fn parent(&self, shared: &Shared, child: &Child) -> Option<Pid> {
         let parent = child.parent();
-        let named = Pid::new(parent as u32, (parent >> 32) as u32);
+        let named = Pid::of_number(parent);
         match shared.names_child(named) {
             true => Some(named),
             false => self.0.get(&parent).copied().flatten(),
@@ -218,7 +220,7 @@ impl Host {
         let shared = self.shared();
         let places = &shared.places[process.module];
         let seen = places.look_at(process.place)?;
-        let own = number(places.first + process.place, process.generation);
+        let own = Pid::new(places.first + process.place, process.generation).number();
         // Before it was made ready, the record is an earlier process's; and after its end, a later one's.
         let seen = Some(seen).filter(|seen| seen.pid == own);
         let tables = shared.modules[process.module].table_bytes();

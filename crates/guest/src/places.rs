@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everwarp::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
+use everwarp_interface::Pid;
 use everwarp_wasm::{Addresses, DevInstance, PAGE};
 
 use crate::config::HostConfig;
@@ -347,7 +348,7 @@ impl Places {
             let killed = written.killed[place] == start.generation;
             let fresh = written.spawns[place].pid == 0;
             written.spawns[place] = DevSpawn {
-                pid: u64::from(start.generation) << 32 | u64::from(self.first + start.place),
+                pid: Pid::new(self.first + start.place, start.generation).number(),
                 strings: start.strings,
                 fuel: start.fuel,
                 memory_limit: self.memory_limit,

@@ -28,6 +28,16 @@ impl Pid {
     pub const fn generation(self) -> u32 {
         self.generation
     }
+
+    /// The number that processes have for it: the slot, and the generation in the upper half.
+    pub const fn number(self) -> u64 {
+        (self.generation as u64) << 32 | self.slot as u64
+    }
+
+    /// The pid of such a number.
+    pub const fn of_number(number: u64) -> Self {
+        Self::new(number as u32, (number >> 32) as u32)
+    }
 }
 
 /// The slot, and behind a point the generation.
@@ -75,9 +85,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_generation_is_the_upper_half_of_the_number() {
+        assert_eq!(Pid::new(3, 9).number(), 9 << 32 | 3);
+    }
+
+    #[test]
     fn what_is_printed_can_be_read() {
         for pid in [Pid::new(0, 1), Pid::new(u32::MAX, u32::MAX)] {
             assert_eq!(pid.to_string().parse(), Ok(pid));
+            assert_eq!(Pid::of_number(pid.number()), pid);
         }
         for text in [
             "",

@@ -209,7 +209,7 @@ fn spawn(mut caller: Caller<'_, Guest>, args: Spawn) -> Result<i64> {
             stdout: kin.stdout.clone(),
             stderr: kin.stderr.clone(),
             shares: true,
-            parent: Some(Pid::new(kin.pid as u32, (kin.pid >> 32) as u32)),
+            parent: Some(Pid::of_number(kin.pid)),
             family: Arc::clone(&kin.family),
         },
     };

@@ -164,5 +164,5 @@ impl Ends {
 
 /// A process's pid as processes have it.
 pub(crate) fn number(process: &Process) -> u64 {
-    u64::from(process.pid.generation()) << 32 | u64::from(process.pid.slot())
+    process.pid.number()
 }

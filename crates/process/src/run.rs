@@ -206,7 +206,7 @@ pub(crate) async fn run(
     };
     let kin = Kin {
         program: Some(program.clone()),
-        pid: u64::from(pid.generation()) << 32 | u64::from(pid.slot()),
+        pid: pid.number(),
         family: birth.family,
         ..Kin::new(host, seat, Ends::new(std::mem::take(&mut config.ends)))
     };

@@ -109,18 +109,22 @@ const OPERANDS: core::ops::Range<i32> = -(1 << 23)..1 << 23;
 impl Op {
     /// An instruction without an operand.
     pub(crate) fn of(kind: Kind) -> Self {
-        Self(kind as u32)
+        Self::packed(kind, 0)
     }
 
     /// An instruction with an operand, if it is one.
     pub(crate) fn with(kind: Kind, operand: i32) -> Option<Self> {
         let fits = OPERANDS.contains(&operand);
-        fits.then_some(Self(kind as u32 | (operand as u32) << 8))
+        fits.then_some(Self::packed(kind, operand))
     }
 
     /// One that pushes a small number.
     pub(crate) fn push(number: i8) -> Self {
-        Self(Kind::Push as u32 | (i32::from(number) as u32) << 8)
+        Self::packed(Kind::Push, number.into())
+    }
+
+    fn packed(kind: Kind, operand: i32) -> Self {
+        Self(kind as u32 | (operand as u32) << 8)
     }
 
     #[inline(always)]
