@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use everwarp_process::{Config, Directory, Host, Input, Pid, Program, Reason};
 
-use super::{Ended, How, Plan, Ran};
+use super::tally::{Ended, How, Tally};
+use super::{Plan, Ran};
 use crate::error::CliError;
 
 /// Processes that are begun before the next signal is looked for.
@@ -95,8 +96,8 @@ fn ended(reason: &Reason, fuel_used: u64) -> Ended {
     }
 }
 
-/// Runs all of them; `each` hears of every end, in the order of beginning.
-pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<Ran, CliError> {
+/// Runs all of them.
+pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     let options = &plan.args.process;
     for (option, given) in [
         ("--stack", options.stack.is_some()),
@@ -140,9 +141,10 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
         // The last one may have come after the others were ended.
         host.kill_all();
     }
+    let mut tally = Tally::default();
     for pid in pids {
         let exit = host.wait(pid).expect("nobody else waits for it");
-        each(pid, ended(&exit.reason, exit.fuel_used));
+        tally.add(pid, ended(&exit.reason, exit.fuel_used));
     }
     plan.job.is_over();
     Ok(Ran {
@@ -151,5 +153,6 @@ pub(super) fn run(plan: &Plan<'_>, each: &mut dyn FnMut(Pid, Ended)) -> Result<R
         on: format!("{} threads of the CPU engine", host.threads()),
         load,
         elapsed: begin.elapsed(),
+        tally,
     })
 }

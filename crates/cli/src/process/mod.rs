@@ -7,6 +7,7 @@ mod job;
 mod lines;
 mod options;
 pub(crate) mod signal;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::{Select, cuda_device_count};
-use everwarp_process::{Bytes, Input, Output, Pid};
+use everwarp_process::{Bytes, Input, Output};
 use serde::Serialize;
 
 use job::Job;
 use lines::StdinLines;
 pub(crate) use options::Options;
+use tally::Tally;
 
 use crate::control::{Folder, Request, Server};
 use crate::error::CliError;
@@ -32,7 +34,7 @@ pub(crate) fn is_module(program: &str) -> bool {
 }
 
 /// What is printed of several processes, and with `--json` of one.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Report {
     program: String,
     engine: &'static str,
@@ -108,40 +110,6 @@ impl Plan<'_> {
     }
 }
 
-/// How a process ended.
-struct Ended {
-    how: How,
-    fuel_used: u64,
-}
-
-/// Why a process ended.
-enum How {
-    /// By itself, with this code. Most do, so that no words are made for each.
-    Code(u32),
-    /// Otherwise: the kind of end, for counting, and the end in words.
-    Words { key: String, reason: String },
-}
-
-impl How {
-    fn code(&self) -> Option<u32> {
-        match self {
-            Self::Code(code) => Some(*code),
-            Self::Words { .. } => None,
-        }
-    }
-
-    fn reason(self) -> String {
-        match self {
-            Self::Code(code) => exit_code(code),
-            Self::Words { reason, .. } => reason,
-        }
-    }
-}
-
-fn exit_code(code: u32) -> String {
-    format!("exit code {code}")
-}
-
 /// How all of them ran.
 struct Ran {
     engine: &'static str,
@@ -149,6 +117,7 @@ struct Ran {
     on: String,
     load: Duration,
     elapsed: Duration,
+    tally: Tally,
 }
 
 fn describe(r: &Report, on: &str) -> String {
@@ -212,46 +181,37 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     };
     signal::listen(&plan.job)?;
     let server = serve(&plan.job);
-    let mut report = Report {
-        program: args.program.clone(),
-        instances,
-        ..Report::default()
-    };
-    let (mut first, mut code) = (None, Some(0));
-    let mut codes = BTreeMap::<u32, u32>::new();
-    let mut each = |pid: Pid, ended: Ended| {
-        report.fuel_used = report.fuel_used.saturating_add(ended.fuel_used);
-        match &ended.how {
-            How::Code(code) => *codes.entry(*code).or_default() += 1,
-            How::Words { key, .. } => *report.reasons.entry(key.clone()).or_default() += 1,
-        }
-        if ended.how.code() == Some(0) {
-            report.succeeded += 1;
-            return;
-        }
-        report.failed += 1;
-        if first.is_none() {
-            code = ended.how.code();
-            let (pid, reason) = (pid.to_string(), ended.how.reason());
-            first = Some(CliError::Process { pid, reason });
-        }
-    };
     let ran = match on_gpu {
-        true => cuda::run(&plan, &mut each),
-        false => cpu::run(&plan, &mut each),
+        true => cuda::run(&plan),
+        false => cpu::run(&plan),
     }?;
     drop(server);
-    let codes = codes.into_iter().map(|(code, n)| (exit_code(code), n));
-    report.reasons.extend(codes);
+    let tally = ran.tally;
     let signal = plan.job.signal();
-    report.engine = ran.engine;
-    report.not_begun = signal.map(|_| instances - report.succeeded - report.failed);
-    report.threads = ran.width;
-    report.load_s = ran.load.as_secs_f64();
-    report.elapsed_s = ran.elapsed.as_secs_f64();
-    report.instances_per_s = f64::from(instances) / report.elapsed_s;
-    report.first_failure = first.as_ref().map(CliError::to_string);
-    report.exit_code = code.filter(|_| instances == 1);
+    let (succeeded, failed) = (tally.succeeded, tally.failed);
+    let elapsed_s = ran.elapsed.as_secs_f64();
+    let reasons = tally.reasons();
+    let code = tally.first.as_ref().map_or(Some(0), |(_, how)| how.code());
+    let first = tally.first.map(|(pid, how)| CliError::Process {
+        pid: pid.to_string(),
+        reason: how.reason(),
+    });
+    let report = Report {
+        program: args.program.clone(),
+        engine: ran.engine,
+        threads: ran.width,
+        instances,
+        succeeded,
+        failed,
+        not_begun: signal.map(|_| instances - succeeded - failed),
+        reasons,
+        exit_code: code.filter(|_| instances == 1),
+        first_failure: first.as_ref().map(CliError::to_string),
+        fuel_used: tally.fuel_used,
+        load_s: ran.load.as_secs_f64(),
+        elapsed_s,
+        instances_per_s: f64::from(instances) / elapsed_s,
+    };
     if args.json {
         print_json(&report)?;
     } else if instances > 1 || signal.is_some() {
