@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Where to write it, instead of standard output.
     #[arg(long, requires = "emit")]
     output: Option<PathBuf>,
+    /// Let a product and a sum be rounded once, as `everwarp run --contract` does.
+    #[arg(long, requires = "emit")]
+    contract: bool,
     /// Print one JSON object.
     #[arg(long, conflicts_with = "emit")]
     json: bool,
@@ -63,6 +66,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let begin = Instant::now();
     let options = CompileOptions {
         threads: true,
+        contract: args.contract,
         ..CompileOptions::default()
     };
     let refused = |source| CliError::Module {

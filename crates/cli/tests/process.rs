@@ -258,6 +258,10 @@ fn what_does_not_apply_is_an_error() {
             vec!["--interleave"],
             "`--interleave` does not apply to processes on the CPU engine",
         ),
+        (
+            vec!["--contract"],
+            "`--contract` does not apply to processes on the CPU engine",
+        ),
     ] {
         let output = run(&bench.module, &args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

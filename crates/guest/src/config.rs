@@ -29,6 +29,9 @@ pub struct HostConfig {
     /// at the same time lies side by side; those that each do something else lose. Modules that import
     /// `everwarp:gpu` have theirs apart in any case, and so have those that are loaded later.
     pub interleaved: bool,
+    /// Whether a product and a sum may be rounded once ([`everwarp_wasm::CompileOptions::contract`]), in modules that are
+    /// loaded later too.
+    pub contract: bool,
     /// Places for modules that are loaded later ([`Host::load`](crate::Host::load)), for their children and threads too.
     /// Until then each takes a slot for host calls and 1.5 KiB of the engine's task memory, and some 900 bytes more
     /// once a module is there that imports `everwarp:gpu` or has threads. With the others they are 2^20 at most.
@@ -98,6 +101,7 @@ impl HostConfig {
             memory_budget: free_bytes / 10 * 7,
             stack_bytes: 32 << 10,
             interleaved: false,
+            contract: false,
             spare_places: 0,
             given_bytes: 0,
             workers: std::thread::available_parallelism()

@@ -4,7 +4,7 @@ use everwarp::{HeapConfig, Image, Linked, LinkedPart, Pools};
 
 use crate::config::HostConfig;
 use crate::error::StartError;
-use crate::module::{Loaded, Module};
+use crate::module::{Choice, Loaded, Module};
 use crate::program;
 
 /// The least depth of calls with which ordinary programs run.
@@ -52,9 +52,13 @@ pub(crate) fn link(
     modules: &[Module],
     config: &HostConfig,
 ) -> Result<(Vec<Loaded>, Linked), StartError> {
+    let choice = Choice {
+        interleaved: config.interleaved,
+        contract: config.contract,
+    };
     let loaded = modules.iter().enumerate().map(|(number, module)| {
         module
-            .compile(number, config.interleaved)
+            .compile(number, choice)
             .map_err(|source| StartError::Load {
                 module: module.name.clone(),
                 source,

@@ -12,7 +12,7 @@ use crate::error::StartError;
 use crate::host::Host;
 use crate::kin::DevWorld;
 use crate::link::{depth, part};
-use crate::module::Module;
+use crate::module::{Choice, Module};
 use crate::places::{Common, Places};
 use crate::program;
 use crate::state::Line;
@@ -78,8 +78,12 @@ impl Host {
         if !shared.modules.has_room() {
             return Err(StartError::Modules { most: number });
         }
+        let choice = Choice {
+            interleaved: false,
+            contract: loads.config.contract,
+        };
         let loaded = module
-            .compile(number, false)
+            .compile(number, choice)
             .map_err(|source| StartError::Load {
                 module: module.name.clone(),
                 source,

@@ -20,6 +20,15 @@ pub struct Module {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// How a module is compiled, where a host has a choice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Choice {
+    /// With interleaved memories, if it can be.
+    pub(crate) interleaved: bool,
+    /// A product and a sum may be rounded once.
+    pub(crate) contract: bool,
+}
+
 impl Module {
     /// A module under a name for messages.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
@@ -28,30 +37,35 @@ impl Module {
     }
 
     /// Compiles it as number `number` of an image.
-    pub(crate) fn compile(&self, number: usize, interleaved: bool) -> Result<Loaded, LoadError> {
+    pub(crate) fn compile(&self, number: usize, choice: Choice) -> Result<Loaded, LoadError> {
+        let apart = Choice {
+            interleaved: false,
+            ..choice
+        };
         let threads =
             everwarp_interface::validate(&self.bytes).map_err(|e| CompileError::Invalid {
                 offset: e.offset,
                 message: e.message,
             })?;
         // Threads of one process have one memory.
-        let interleaved = interleaved && threads.is_none();
+        let interleaved = choice.interleaved && threads.is_none();
         let options = CompileOptions {
             prefix: program::prefix(number),
             provided_imports: wasi::provided(),
             preempt: true,
             interleaved,
+            contract: choice.contract,
             threads: !interleaved,
             ..CompileOptions::default()
         };
         let compiled = match compile(&self.bytes, &options) {
             // It has atomic instructions, for which interleaved memories are not.
-            Err(_) if interleaved => return self.compile(number, false),
+            Err(_) if interleaved => return self.compile(number, apart),
             compiled => compiled?,
         };
         if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
             // Only WASI's imports know of such memories.
-            return self.compile(number, false);
+            return self.compile(number, apart);
         }
         for import in compiled.imports() {
             let (offset, module, name) = (import.offset, &import.module, &import.name);
@@ -224,7 +238,7 @@ mod tests {
     fn load(text: &str) -> Result<Loaded, LoadError> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, false)
+        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, Choice::default())
     }
 
     fn refused(text: &str) -> String {

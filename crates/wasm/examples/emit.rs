@@ -1,4 +1,4 @@
-//! Writes the PTX of a module to standard output: `emit module.wasm [--preempt] > module.ptx`.
+//! Writes the PTX of a module to standard output: `emit module.wasm [OPTION...] > module.ptx`.
 
 use everwarp_wasm::{CompileOptions, compile};
 
@@ -6,11 +6,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
     let path = args
         .next()
-        .ok_or("usage: emit MODULE [--preempt] [--interleave]")?;
+        .ok_or("usage: emit MODULE [--preempt] [--interleave] [--contract]")?;
     let given: Vec<_> = args.collect();
     let options = CompileOptions {
         preempt: given.iter().any(|arg| arg == "--preempt"),
         interleaved: given.iter().any(|arg| arg == "--interleave"),
+        contract: given.iter().any(|arg| arg == "--contract"),
         ..CompileOptions::default()
     };
     let compiled = compile(&std::fs::read(path)?, &options)?;

@@ -33,6 +33,10 @@ pub struct CompileOptions {
     /// which access the same address access neighbours: see [the crate](crate#interleaved-memories). Not with
     /// `threads`.
     pub interleaved: bool,
+    /// A product and the sum or the difference that it goes into may be rounded once, as a fused multiply-add, where
+    /// WebAssembly rounds twice. CUDA C++ does so unless told otherwise. Results may then differ from those of other
+    /// engines in their last bits, and from one version of the driver's compiler to the next.
+    pub contract: bool,
 }
 
 /// An imported function that something else in the image provides.
@@ -120,6 +124,7 @@ fn compile_behind(
     let mut module = Module {
         threads: options.threads,
         interleaved: options.interleaved,
+        contract: options.contract,
         ..Module::default()
     };
     let mut bodies = Vec::new();

@@ -150,6 +150,8 @@ pub(crate) struct Module {
     pub(crate) threads: bool,
     /// Memories of instances are interleaved.
     pub(crate) interleaved: bool,
+    /// A product and a sum may be rounded once.
+    pub(crate) contract: bool,
 }
 
 /// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and

@@ -30,7 +30,10 @@ fn compiled(text: &str) -> &'static Compiled {
 }
 
 fn process(text: &str, limits: InstanceLimits) -> Process {
-    let compiled = compiled(text);
+    begin(compiled(text), limits)
+}
+
+fn begin(compiled: &'static Compiled, limits: InstanceLimits) -> Process {
     let machine = chosen();
     let loaded = machine
         .borrow_mut()
@@ -307,6 +310,53 @@ fn what_is_not_supported_is_refused_where_it_stands() {
     };
     assert_eq!(offset, 26, "its second instruction");
     assert!(what.starts_with("the instruction AtomicFence"), "{what}");
+}
+
+/// What of a square is left when all but its last bit cancels out, which is lost if the square is rounded by itself.
+const SQUARES: &str = r#"(module
+  (func (export "f64") (param f64) (result f64)
+    (f64.sub (f64.mul (local.get 0) (local.get 0)) (f64.const 0x1.0000002p0)))
+  (func (export "f32") (param f32) (result f32)
+    (f32.add (f32.const -0x1.002p0) (f32.mul (local.get 0) (local.get 0))))
+  (func (export "f64x2") (param f64) (result f64) (local v128) (local.set 1 (f64x2.splat (local.get 0)))
+    (f64x2.extract_lane 1
+      (f64x2.add (f64x2.mul (local.get 1) (local.get 1)) (f64x2.splat (f64.const -0x1.0000002p0)))))
+  (func (export "f32x4") (param f32) (result f32) (local v128) (local.set 1 (f32x4.splat (local.get 0)))
+    (f32x4.extract_lane 2
+      (f32x4.sub (f32x4.mul (local.get 1) (local.get 1)) (f32x4.splat (f32.const 0x1.002p0))))))"#;
+
+#[test]
+fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
+    let (narrow, wide) = (1.0 + 2_f32.powi(-12), 1.0 + 2_f64.powi(-28));
+    let (narrow, wide) = (u64::from(narrow.to_bits()), wide.to_bits());
+    let last = (2_f32.powi(-24), 2_f64.powi(-56));
+    let last = (u64::from(last.0.to_bits()), last.1.to_bits());
+    for contract in [false, true] {
+        let options = CompileOptions {
+            contract,
+            ..CompileOptions::default()
+        };
+        let compiled = compile(&bytes(SQUARES), &options).expect("it is supported");
+        // Vectors have four products and two.
+        let count = |what: &str| compiled.ptx.matches(what).count();
+        let written = ["mul.rn.f", "add.rn.f", "sub.rn.f"].map(count);
+        let open = [" mul.f", " add.f", " sub.f"].map(count);
+        let (some, none) = ([8, 3, 5], [0; 3]);
+        let expected = if contract { (none, some) } else { (some, none) };
+        assert_eq!((written, open), expected);
+
+        let mut process = begin(Box::leak(Box::new(compiled)), LIMITS);
+        for (name, arg, once) in [
+            ("f64", wide, last.1),
+            ("f64x2", wide, last.1),
+            ("f32", narrow, last.0),
+            ("f32x4", narrow, last.0),
+        ] {
+            let got = call(&mut process, name, &[arg]).expect("it does not trap");
+            let may = got == [0] || contract && got == [once];
+            assert!(may, "{name}: {got:x?}, contracted: {contract}");
+        }
+    }
 }
 
 #[test]

@@ -102,6 +102,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     for (option, given) in [
         ("--stack", options.stack.is_some()),
         ("--interleave", options.interleave),
+        ("--contract", options.contract),
     ] {
         if given {
             return Err(CliError::NotOnEngine {

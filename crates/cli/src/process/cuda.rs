@@ -158,6 +158,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     let host = HostConfig {
         memory: options.memory,
         interleaved: options.interleave,
+        contract: options.contract,
         threads: options.threads,
         given_bytes: given_bytes(plan),
         ..HostConfig::new(plan.instances.min(PLACES_MOST), free)

@@ -36,6 +36,10 @@ pub(crate) struct Options {
     /// something else.
     #[arg(long)]
     pub(super) interleave: bool,
+    /// On a GPU, let a product and a sum be rounded once, as CUDA C++ does unless told otherwise: faster, but results
+    /// may differ from those of other engines in their last bits.
+    #[arg(long)]
+    pub(super) contract: bool,
     /// A directory that each may use, and what it calls it (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
     pub(super) dir: Vec<(PathBuf, String)>,
@@ -142,6 +146,7 @@ impl Options {
             ("--threads", self.threads != THREADS),
             ("--stack", self.stack.is_some()),
             ("--interleave", self.interleave),
+            ("--contract", self.contract),
             ("--dir", !self.dir.is_empty()),
             ("--stdin-lines", self.stdin_lines.is_some()),
             ("--env", !self.env.is_empty()),

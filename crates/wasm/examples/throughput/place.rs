@@ -177,7 +177,7 @@ impl Place {
     }
 
     /// The guest, with an instance in each thread: as it is, without each part of its semantics, without all of
-    /// them; then as it is with memories interleaved, as processes have it, and both.
+    /// them; then as it is with memories interleaved, as processes have it, and both; then contracted.
     pub(crate) fn guest(&self, wasm: &[u8], name: &str, args: u64) -> Result<Vec<Launch>> {
         let compiled = compile(wasm, &CompileOptions::default())?;
         let each = Part::ALL.iter().map(std::slice::from_ref);
@@ -186,14 +186,16 @@ impl Place {
         let texts = all.map(|parts| without(&compiled.ptx, parts));
         let launches = texts.map(|ptx| self.launch(&compiled, &ptx, list, (name, args)));
         let mut launches = launches.collect::<Result<Vec<_>>>()?;
-        for (layout, preempt) in [
-            (Layout::Interleaved, false),
-            (Layout::Apart, true),
-            (Layout::Interleaved, true),
+        for (layout, preempt, contract) in [
+            (Layout::Interleaved, false, false),
+            (Layout::Apart, true, false),
+            (Layout::Interleaved, true, false),
+            (Layout::Apart, false, true),
         ] {
             let options = CompileOptions {
                 interleaved: matches!(layout, Layout::Interleaved),
                 preempt,
+                contract,
                 ..CompileOptions::default()
             };
             let compiled = compile(wasm, &options)?;

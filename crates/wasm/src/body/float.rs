@@ -1,7 +1,8 @@
 //! Floating-point arithmetic.
 //!
 //! Every rounding is written out (`.rn`), so that ptxas does not contract a multiplication and an
-//! addition into one rounding. What becomes of NaNs is in `nan.rs`.
+//! addition into one rounding, unless it may ([`CompileOptions::contract`](crate::CompileOptions::contract)). What
+//! becomes of NaNs is in `nan.rs`.
 
 use super::nan::{Nan, float};
 use super::{Body, line};
@@ -22,13 +23,21 @@ impl Body<'_> {
         self.float_unary(&format!("cvt.{direction}.{f}"), wide);
     }
 
-    /// Arithmetic on two operands, `add.rn` for example.
+    /// Arithmetic on two operands, `div.rn` for example.
     pub(super) fn float_binary(&mut self, instruction: &str, wide: bool) {
         let (b, a) = (self.pop_number(), self.pop_number());
         let reg = self.fresh(wide);
         let f = float(wide).1;
         line!(self.text, "  {instruction}.{f} {reg}, {a}, {b};");
         self.push_float(reg, Nan::Raw);
+    }
+
+    /// A sum, a difference or a product: `add`, `sub` or `mul`.
+    pub(super) fn float_ring(&mut self, instruction: &str, wide: bool) {
+        match self.module.contract {
+            true => self.float_binary(instruction, wide),
+            false => self.float_binary(&format!("{instruction}.rn"), wide),
+        }
     }
 
     /// PTX gives the operand that is a number, WebAssembly the NaN. Both hold -0 to be less than +0.

@@ -271,13 +271,13 @@ impl Body<'_> {
                 body.float_unary("sqrt.rn", false)
             }),
             Operator::F32x4Add => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_binary("add.rn", false)
+                body.float_ring("add", false)
             }),
             Operator::F32x4Sub => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_binary("sub.rn", false)
+                body.float_ring("sub", false)
             }),
             Operator::F32x4Mul => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_binary("mul.rn", false)
+                body.float_ring("mul", false)
             }),
             Operator::F32x4Div => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
                 body.float_binary("div.rn", false)
@@ -312,13 +312,13 @@ impl Body<'_> {
                 body.float_unary("sqrt.rn", true)
             }),
             Operator::F64x2Add => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_binary("add.rn", true)
+                body.float_ring("add", true)
             }),
             Operator::F64x2Sub => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_binary("sub.rn", true)
+                body.float_ring("sub", true)
             }),
             Operator::F64x2Mul => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_binary("mul.rn", true)
+                body.float_ring("mul", true)
             }),
             Operator::F64x2Div => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
                 body.float_binary("div.rn", true)

@@ -82,9 +82,10 @@ impl Name {
             ["not"] if last.kind == Kind::Pred => Action::Not,
             ["add"] if !float => Action::Add,
             ["sub"] if !float => Action::Sub,
-            ["add", "rn"] if float => Action::Add,
-            ["sub", "rn"] if float => Action::Sub,
-            ["mul", "rn"] if float => Action::MulLow,
+            // Where no rounding is written, a product and a sum may be rounded once; here each is.
+            ["add"] | ["add", "rn"] if float => Action::Add,
+            ["sub"] | ["sub", "rn"] if float => Action::Sub,
+            ["mul"] | ["mul", "rn"] if float => Action::MulLow,
             ["div", "rn"] if float => Action::Div,
             ["sqrt", "rn"] if float => Action::Sqrt,
             ["mul", "lo"] => Action::MulLow,
