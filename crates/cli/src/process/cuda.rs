@@ -75,10 +75,10 @@ fn given_bytes(plan: &Plan<'_>) -> u64 {
 /// Writes what a process is given.
 fn give(plan: &Plan<'_>, number: u32, writer: &mut Writer<'_>) {
     let options = &plan.args.process;
-    let number_text = number.to_string();
+    let digits = options.digits(number);
     writer.arg(&[&plan.args.program]);
-    options.each_arg(&number_text, |parts| writer.arg(parts));
-    options.each_variable(&number_text, |name, parts| writer.variable(name, parts));
+    options.each_arg(&digits, |parts| writer.arg(parts));
+    options.each_variable(&digits, |name, parts| writer.variable(name, parts));
     if let Some(line) = plan.line(number) {
         writer.stdin(line);
     }

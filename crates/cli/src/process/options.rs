@@ -86,6 +86,14 @@ impl Options {
             .collect()
     }
 
+    /// The number of a process in digits, if arguments or variables may ask for it.
+    pub(super) fn digits(&self, number: u32) -> String {
+        match self.instances {
+            Some(_) => number.to_string(),
+            None => String::new(),
+        }
+    }
+
     /// Hands over each argument without the program's name, in parts, for a process whose number in digits is this.
     /// For many processes that takes less than to make texts of their own for each.
     pub(super) fn each_arg(&self, digits: &str, mut each: impl FnMut(&[&str])) {
