@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use everwarp_backend::BackendError;
 
 use crate::driver::{Context, Pinned, Stream, call};
+use crate::pieces::Pieces;
 
 /// Bytes of the staging area of each lane.
 const STAGING: usize = 4 << 20;
@@ -66,54 +67,21 @@ impl Copier {
         Ok(())
     }
 
-    /// One half of the staging area is filled while the other is on its way.
-    ///
     /// # Safety
     /// - The destination lies in live device memory, as far as there are pieces.
     pub(crate) unsafe fn write_pieces(
         &self,
-        mut to: u64,
-        pieces: &mut dyn Iterator<Item = &[u8]>,
+        to: u64,
+        mut pieces: &mut dyn Iterator<Item = &[u8]>,
     ) -> Result<(), BackendError> {
-        const HALF: usize = STAGING / 2;
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
-        let (mut half, mut filled) = (0, 0);
-        let mut send = |half: usize, bytes: usize| {
-            // What is in the other half has arrived: it is filled next.
-            stream.synchronize()?;
-            // SAFETY: the staging area is ours while the lock is held; the caller vouches for the destination.
-            unsafe {
-                let from = staging.host.add(half * HALF).cast();
-                call!(cuMemcpyHtoDAsync_v2(to, from, bytes, stream.0))
-            }?;
-            to += bytes as u64;
-            Ok(())
-        };
-        let copy = || {
-            for mut piece in pieces {
-                while !piece.is_empty() {
-                    let part;
-                    (part, piece) = piece.split_at(piece.len().min(HALF - filled));
-                    // SAFETY: within the half, which no copy reads.
-                    unsafe {
-                        let at = staging.host.add(half * HALF + filled);
-                        std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
-                    }
-                    filled += part.len();
-                    if filled == HALF {
-                        send(half, HALF)?;
-                        (half, filled) = (1 - half, 0);
-                    }
-                }
-            }
-            match filled {
-                0 => Ok(()),
-                _ => send(half, filled),
-            }
-        };
-        let copied: Result<(), BackendError> = copy();
-        // Also where it failed: nothing may read the staging area afterwards.
+        // SAFETY: the staging area is ours while the lock is held; the caller vouches for the destination, and borrows
+        // the pieces until the stream has ended, below.
+        let mut sent = unsafe { Pieces::to(to, stream, staging) };
+        let queued = Iterator::try_for_each(&mut pieces, |piece| sent.add(piece));
+        let copied = queued.and_then(|()| sent.finish());
+        // Also where it failed: nothing may read the staging area or the pieces afterwards.
         stream.synchronize().and(copied)
     }
 

@@ -5,6 +5,7 @@ use everwarp_backend::{BackendError, Image, Pools};
 
 use crate::driver::{Context, call};
 use crate::engine::CudaEngine;
+use crate::locked::LockedBytes;
 
 /// Why there is no CUDA device to use.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +126,15 @@ impl CudaDevice {
             Context::retain(device)?,
             String::from_utf8_lossy(&name[..end]).into_owned(),
         ))
+    }
+
+    /// Memory of the host that is copied to a GPU from where it lies, with whatever was in it.
+    ///
+    /// # Errors
+    /// The system gives no more page-locked memory.
+    pub fn locked_bytes(&self, len: usize) -> Result<LockedBytes, BackendError> {
+        self.context.enter()?;
+        LockedBytes::new(len)
     }
 
     /// The GPU's name, for example `NVIDIA H200`.

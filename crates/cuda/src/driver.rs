@@ -117,6 +117,13 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub(crate) fn new(bytes: usize) -> Result<Self, BackendError> {
+        let memory = Self::with_anything(bytes)?;
+        // SAFETY: the memory is that long, and nobody else has it yet.
+        unsafe { std::ptr::write_bytes(memory.host, 0, bytes) };
+        Ok(memory)
+    }
+    /// With whatever is in it.
+    pub(crate) fn with_anything(bytes: usize) -> Result<Self, BackendError> {
         let mut host = std::ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: valid out-pointers; a context is current; the memory is at least `bytes` long.
@@ -128,7 +135,6 @@ impl Pinned {
                     detail: e.to_string(),
                 }
             })?;
-            std::ptr::write_bytes(host.cast::<u8>(), 0, bytes);
             let mut device = 0;
             call!(cuMemHostGetDevicePointer_v2(&raw mut device, host, 0))?;
             Ok(Self {

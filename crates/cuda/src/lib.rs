@@ -15,9 +15,11 @@ mod heap;
 mod hostcalls;
 pub mod image;
 mod link;
+mod locked;
 #[cfg(all(test, loom))]
 mod models;
 pub mod nvrtc;
+mod pieces;
 pub mod raw;
 mod tables;
 mod task_heap;
@@ -27,3 +29,4 @@ mod vmm;
 
 pub use device::{CudaDevice, CudaUnavailable};
 pub use engine::CudaEngine;
+pub use locked::LockedBytes;

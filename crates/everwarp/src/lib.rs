@@ -92,6 +92,8 @@ mod grave;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
+mod host_bytes;
+#[cfg(not(loom))]
 mod instance;
 #[cfg(not(loom))]
 mod pending;
@@ -131,6 +133,8 @@ pub use everwarp_contract::{
 };
 #[cfg(not(loom))]
 pub use everwarp_cuda::CudaUnavailable;
+#[cfg(not(loom))]
+pub use host_bytes::HostBytes;
 #[cfg(not(loom))]
 pub use instance::{Instance, Priority, TaskBuilder};
 #[cfg(not(loom))]

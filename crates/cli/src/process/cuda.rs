@@ -6,9 +6,9 @@ use std::panic::resume_unwind;
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::ScopedJoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use everwarp::{Device, Select};
+use everwarp::Device;
 use everwarp_guest::{
     Config, Directory, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
 };
@@ -140,19 +140,11 @@ fn run_all(host: &Host, config: &Config, plan: &Plan<'_>) -> Result<Tally, CliEr
     })
 }
 
-/// Runs all of them.
-pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
-    if plan.args.size.is_some() {
-        return Err(CliError::NotOnEngine {
-            option: "--size",
-            engine: "CUDA",
-            other: "cpu",
-        });
-    }
+/// Runs all of them on a GPU, which took so long to open.
+pub(super) fn run(plan: &Plan<'_>, device: &Device, opening: Duration) -> Result<Ran, CliError> {
     let options = &plan.args.process;
     let config = config(plan)?;
     let begin = Instant::now();
-    let device = Device::open(Select::Cuda)?;
     let gpu = device.cuda().expect("a GPU was asked for");
     let (free, _) = gpu.memory()?;
     let host = HostConfig {
@@ -175,9 +167,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
         },
     };
     let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
-    let start = |host: &HostConfig| {
-        Host::start(&device, slice::from_ref(&module), host, Streams::inherit())
-    };
+    let start =
+        |host: &HostConfig| Host::start(device, slice::from_ref(&module), host, Streams::inherit());
     let started = start(&host);
     // Nobody has said how much stack there is to be, and how much it takes is known only now.
     let wanted = started.as_ref().err().and_then(StartError::stack_wanted);
@@ -190,7 +181,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     };
     let host = Arc::new(host);
     plan.job.begins(host.clone());
-    let load = begin.elapsed();
+    let load = opening + begin.elapsed();
     let begin = Instant::now();
     let tally = run_all(&host, &config, plan)?;
     plan.job.is_over();

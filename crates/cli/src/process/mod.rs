@@ -12,9 +12,9 @@ mod tally;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use everwarp::{Select, cuda_device_count};
+use everwarp::{Device, Select, cuda_device_count};
 use everwarp_process::{Bytes, Input, Output};
 use serde::Serialize;
 
@@ -133,15 +133,28 @@ fn describe(r: &Report, on: &str) -> String {
     )
 }
 
-/// Whether it runs on a GPU. One process is at home on a core: a lane of a GPU is many times slower, and only
-/// many of them are fast together.
-fn on_gpu(args: &Args, instances: u32) -> Result<bool, CliError> {
-    Ok(match args.engine.parse::<Select>()? {
+/// The GPU that processes run on, if they do and there may be many. One process is at home on a core: a lane of a GPU is
+/// many times slower, and only many of them are fast together.
+fn gpu(args: &Args, engine: Select) -> Result<Option<Device>, CliError> {
+    let many = match args.process.instances() {
+        Some(instances) => instances > 1,
+        None => args.process.stdin_lines.is_some(),
+    };
+    let wanted = match engine {
         Select::Cpu => false,
-        Select::Cuda => true,
-        Select::Auto => {
-            instances > 1 && args.size.is_none() && cuda_device_count().is_ok_and(|n| n > 0)
+        Select::Cuda if args.size.is_some() => {
+            return Err(CliError::NotOnEngine {
+                option: "--size",
+                engine: "CUDA",
+                other: "cpu",
+            });
         }
+        Select::Cuda => true,
+        Select::Auto => many && args.size.is_none() && cuda_device_count().is_ok_and(|n| n > 0),
+    };
+    Ok(match wanted {
+        true => Some(Device::open(Select::Cuda)?),
+        false => None,
     })
 }
 
@@ -159,18 +172,23 @@ fn serve(job: &Arc<Job>) -> Option<Server> {
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
     let wanted = args.process.instances();
-    let file = args.process.stdin_lines.as_deref();
-    let lines = file.map(StdinLines::read).transpose()?;
-    let instances = match (&lines, file) {
-        (Some(lines), Some(file)) => lines.instances(file, wanted)?,
-        _ => wanted.unwrap_or(1),
-    };
-    let on_gpu = on_gpu(args, instances)?;
     let path = PathBuf::from(&args.program);
     let bytes = std::fs::read(&path).map_err(|source| CliError::Input {
         path: path.clone(),
         source,
     })?;
+    let engine = args.engine.parse()?;
+    let begin = Instant::now();
+    let gpu = gpu(args, engine)?;
+    let opening = begin.elapsed();
+    let file = args.process.stdin_lines.as_deref();
+    let lines = file.map(|file| StdinLines::read(file, gpu.as_ref()));
+    let lines = lines.transpose()?;
+    let instances = match (&lines, file) {
+        (Some(lines), Some(file)) => lines.instances(file, wanted)?,
+        _ => wanted.unwrap_or(1),
+    };
+    let gpu = gpu.filter(|_| instances > 1 || engine == Select::Cuda);
     let plan = Plan {
         args,
         path: &path,
@@ -181,9 +199,9 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     };
     signal::listen(&plan.job)?;
     let server = serve(&plan.job);
-    let ran = match on_gpu {
-        true => cuda::run(&plan),
-        false => cpu::run(&plan),
+    let ran = match &gpu {
+        Some(gpu) => cuda::run(&plan, gpu, opening),
+        None => cpu::run(&plan),
     }?;
     drop(server);
     let tally = ran.tally;

@@ -60,6 +60,7 @@ pub(crate) const ALL: &[Case] = &[
     ),
     ("faults_are_named", faults_are_named),
     ("misuse_is_named", misuse_is_named),
+    ("pieces_arrive_in_order", pieces_arrive_in_order),
     ("futures_complete", futures_complete),
     ("drops_in_any_order", drops_in_any_order),
     (
@@ -753,6 +754,65 @@ fn misuse_is_named(select: Select) {
         matches!(odd, Err(Error::Backend(BackendError::Pool { .. }))),
         "{odd:?}"
     );
+}
+
+/// Pieces that a device copies from where they lie, neighbours of each other or not, between others; and more of both than
+/// passes through a staging area at a time.
+fn pieces_arrive_in_order(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let engine = with(&device).start().expect("the engine starts");
+    let fill = |bytes: &mut [u8], seed: u32| {
+        for (at, byte) in (0_u32..).zip(bytes) {
+            *byte = (at.wrapping_add(seed).wrapping_mul(0x9e37_79b1) >> 24) as u8;
+        }
+    };
+    const MANY: usize = 9 << 20;
+    let mut plain = vec![0; MANY];
+    fill(&mut plain, 1);
+    let given = || device.host_bytes(MANY).expect("there is memory");
+    let (mut one, mut two) = (given(), given());
+    fill(&mut one, 2);
+    fill(&mut two, 3);
+    let ways: [&[&[u8]]; 5] = [
+        &[&one],
+        &[
+            &plain[..5],
+            &one[..2000],
+            &one[2000..2001],
+            &[],
+            &one[2001..7000],
+        ],
+        &[
+            &one[10..],
+            &one[..10],
+            &two,
+            &two[7..9],
+            &plain[..3],
+            &two[9..],
+        ],
+        &[&plain, &one, &plain[1..], &two[MANY - 1..], &plain[..1]],
+        &[&[], &one[MANY..], &plain[..0], &two[1..2]],
+    ];
+    for pieces in ways {
+        let expected = pieces.concat();
+        let buffer = engine
+            .buffer::<u8>(expected.len() + 3)
+            .expect("there is memory");
+        buffer
+            .write_pieces(3, pieces.iter().copied())
+            .expect("there is room");
+        let got = buffer.read().expect("it can be read");
+        assert!(got[..3] == [0; 3] && got[3..] == expected[..]);
+    }
+    // Memory that was dropped is used again, and is nobody else's then.
+    drop(one);
+    let mut three = given();
+    fill(&mut three, 4);
+    let buffer = engine.buffer::<u8>(2 * MANY).expect("there is memory");
+    buffer
+        .write_pieces(0, [&two[..], &three].into_iter())
+        .expect("there is room");
+    assert!(buffer.read().expect("it can be read") == [&two[..], &three].concat());
 }
 
 fn futures_complete(select: Select) {
