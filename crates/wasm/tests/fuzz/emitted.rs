@@ -255,5 +255,11 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         look(&mut process, &mut seen)?;
         lives.push(seen);
     }
-    Ok(lives)
+    // A GPU's stack may be too small for calls that the reference has room for.
+    match depth < LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
+        true => Err(Failure::Refused(
+            "calls that nest deeper than the machine's stack".to_owned(),
+        )),
+        false => Ok(lives),
+    }
 }

@@ -44,6 +44,16 @@ pub(crate) fn differ(expected: &[Seen], found: &[Seen]) -> Option<String> {
 }
 
 impl Seen {
+    /// Whether it ended for want of room for calls.
+    pub(crate) fn has_exhausted_its_stack(&self) -> bool {
+        let calls = self
+            .calls
+            .iter()
+            .filter_map(|call| call.result.as_ref().err());
+        let mut traps = self.instantiated.iter().chain(calls);
+        traps.any(|trap| matches!(trap, Trap::StackExhausted))
+    }
+
     /// The first difference, in words.
     fn differs(&self, other: &Self) -> Option<String> {
         let (one, two) = (self.instantiated.map(kind), other.instantiated.map(kind));
