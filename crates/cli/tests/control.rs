@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -207,13 +207,20 @@ fn processes_are_listed_and_killed() {
     list_and_kill("cpu", &["--engine", "cpu", "--size", "2"], 2);
 }
 
+/// The GPU for one test at a time, if there is one.
+fn gpu() -> Option<MutexGuard<'static, ()>> {
+    if everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
+        return Some(GPU.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    eprintln!("skipped: there is no GPU");
+    None
+}
+
 #[test]
 fn processes_on_a_gpu_are_listed_and_killed() {
-    if !everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
-        eprintln!("skipped: there is no GPU");
+    let Some(_alone) = gpu() else {
         return;
-    }
-    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     list_and_kill("cuda", &["--engine", "cuda"], 5);
 }
 
@@ -292,11 +299,9 @@ fn children_are_listed_and_killed() {
 
 #[test]
 fn children_on_a_gpu_are_listed_and_killed() {
-    if !everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
-        eprintln!("skipped: there is no GPU");
+    let Some(_alone) = gpu() else {
         return;
-    }
-    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     list_and_kill_children(&["--engine", "cuda"]);
 }
 

@@ -66,7 +66,7 @@ impl Host {
         streams: Streams,
     ) -> Result<Self, StartError> {
         // It takes some 16 ms, and what follows takes longer.
-        reserve_descriptors(config.places);
+        reserve_descriptors(config.places.saturating_mul(modules.len() as u32));
         let (loaded, linked) = link(modules, config)?;
         let engine = device
             .engine()

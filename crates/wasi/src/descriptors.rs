@@ -32,7 +32,6 @@ pub fn descriptor_limit() -> u64 {
 /// of its own waits here, once.
 pub fn reserve_descriptors(processes: u32) {
     let files = OWN + FIRST * u64::from(processes);
-    // Without it files are opened all the same.
     // Where it fails files are opened all the same, only later.
     let waits = move || grow(files).unwrap_or_default();
     let thread = thread::Builder::new().name("everwarp-files".into());
