@@ -1,7 +1,7 @@
 //! Page-locked memory for what a device is given: from there it is copied without passing through a staging area.
 
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use everwarp_backend::BackendError;
 
@@ -63,18 +63,46 @@ impl Drop for LockedBytes {
     }
 }
 
-/// Which memory is page-locked, as long as it is looked at.
-pub(crate) struct Locked(RwLockReadGuard<'static, Vec<Range<usize>>>);
+/// Which memory is page-locked: there are few of them, so that nobody has to hold a lock while he copies.
+pub(crate) struct Locked(Vec<Range<usize>>);
 
 impl Locked {
     pub(crate) fn look() -> Self {
-        Self(ALL.read().unwrap_or_else(PoisonError::into_inner))
+        Self(ALL.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    pub(crate) fn has(&self, bytes: &[u8]) -> bool {
+    /// Where the memory ends that these bytes lie in, if they do.
+    pub(crate) fn end_around(&self, bytes: &[u8]) -> Option<usize> {
         let begin = bytes.as_ptr().addr();
         let behind = self.0.partition_point(|range| range.start <= begin);
-        let before = behind.checked_sub(1).and_then(|at| self.0.get(at));
-        before.is_some_and(|range| begin + bytes.len() <= range.end)
+        let before = self.0.get(behind.checked_sub(1)?)?;
+        Some(before.end).filter(|end| begin + bytes.len() <= *end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_known_by_the_memory_that_they_lie_in() {
+        let bytes = [0_u8; 64];
+        let at = |offset: usize| bytes.as_ptr().addr() + offset;
+        let locked = Locked(vec![at(4)..at(16), at(16)..at(40)]);
+        for (range, end) in [
+            (4..16, Some(16)),
+            (15..16, Some(16)),
+            (16..40, Some(40)),
+            // In two of them, partly in one, in none.
+            (15..17, None),
+            (0..8, None),
+            (39..41, None),
+            (40..41, None),
+            (0..4, None),
+        ] {
+            let found = locked.end_around(&bytes[range.clone()]);
+            assert_eq!(found, end.map(at), "{range:?}");
+        }
+        assert_eq!(Locked(Vec::new()).end_around(&bytes), None);
     }
 }

@@ -16,8 +16,28 @@ pub(crate) struct Pieces<'l> {
     /// The half that is filled, and how far.
     half: usize,
     filled: usize,
-    /// What lies in page-locked memory and is still to be copied: where it begins, and its bytes.
-    direct: (*const u8, usize),
+    direct: Direct,
+}
+
+/// What lies in page-locked memory and is still to be copied.
+struct Direct {
+    begin: *const u8,
+    bytes: usize,
+    /// Where that memory ends. What follows it is another's, even if nothing lies between them.
+    memory_end: usize,
+}
+
+impl Direct {
+    const NOTHING: Self = Self {
+        begin: std::ptr::null(),
+        bytes: 0,
+        memory_end: 0,
+    };
+
+    fn ends_at(&self, piece: &[u8]) -> bool {
+        let end = self.begin.addr() + self.bytes;
+        end == piece.as_ptr().addr() && end + piece.len() <= self.memory_end
+    }
 }
 
 impl<'l> Pieces<'l> {
@@ -32,7 +52,7 @@ impl<'l> Pieces<'l> {
             to,
             half: 0,
             filled: 0,
-            direct: (std::ptr::null(), 0),
+            direct: Direct::NOTHING,
         }
     }
 
@@ -40,14 +60,17 @@ impl<'l> Pieces<'l> {
         if piece.is_empty() {
             return Ok(());
         }
-        if self.locked.has(piece) {
+        if let Some(memory_end) = self.locked.end_around(piece) {
             self.send_staged()?;
-            let (begin, bytes) = self.direct;
-            if begin.addr() + bytes != piece.as_ptr().addr() {
+            if !self.direct.ends_at(piece) {
                 self.send_direct()?;
-                self.direct.0 = piece.as_ptr();
+                self.direct = Direct {
+                    begin: piece.as_ptr(),
+                    bytes: 0,
+                    memory_end,
+                };
             }
-            self.direct.1 += piece.len();
+            self.direct.bytes += piece.len();
             return Ok(());
         }
         self.send_direct()?;
@@ -88,9 +111,10 @@ impl<'l> Pieces<'l> {
     }
 
     fn send_direct(&mut self) -> Result<(), BackendError> {
-        match std::mem::replace(&mut self.direct, (std::ptr::null(), 0)) {
-            (_, 0) => Ok(()),
-            (from, bytes) => self.send(from, bytes),
+        let Direct { begin, bytes, .. } = std::mem::replace(&mut self.direct, Direct::NOTHING);
+        match bytes {
+            0 => Ok(()),
+            _ => self.send(begin, bytes),
         }
     }
 
@@ -106,5 +130,25 @@ impl<'l> Pieces<'l> {
         }?;
         self.to += bytes as u64;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_together_only_in_one_memory() {
+        let bytes = [0_u8; 64];
+        let direct = Direct {
+            begin: bytes[8..].as_ptr(),
+            bytes: 8,
+            memory_end: bytes.as_ptr().addr() + 32,
+        };
+        assert!(direct.ends_at(&bytes[16..32]) && direct.ends_at(&bytes[16..17]));
+        // Behind its end, before it, and partly in another memory.
+        assert!(!direct.ends_at(&bytes[17..20]) && !direct.ends_at(&bytes[4..8]));
+        assert!(!direct.ends_at(&bytes[16..33]));
+        assert!(!Direct::NOTHING.ends_at(&bytes));
     }
 }

@@ -47,7 +47,7 @@ impl Writer<'_> {
     }
 
     /// Gives it a standard input of its own, in the place of the configuration's. It lies on the device, so reading
-    /// it takes no host call.
+    /// it takes no host call. What lies in [`HostBytes`](everwarp::HostBytes) is copied there from where it lies.
     pub fn stdin(&mut self, bytes: Bytes) {
         self.stdin = Some(bytes);
     }
