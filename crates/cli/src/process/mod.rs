@@ -178,6 +178,10 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         source,
     })?;
     let engine = args.engine.parse()?;
+    // To open a GPU takes a while.
+    let job = Arc::new(Job::new(&args.program));
+    signal::listen(&job)?;
+    let server = serve(&job);
     let begin = Instant::now();
     let gpu = gpu(args, engine)?;
     let opening = begin.elapsed();
@@ -195,10 +199,8 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         bytes: &bytes,
         instances,
         lines,
-        job: Arc::new(Job::new(&args.program)),
+        job,
     };
-    signal::listen(&plan.job)?;
-    let server = serve(&plan.job);
     let ran = match &gpu {
         Some(gpu) => cuda::run(&plan, gpu, opening),
         None => cpu::run(&plan),
