@@ -27,6 +27,24 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
+fn a_rounding_is_left_open_only_if_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let product = "(module (func (param f64) (result f64) (f64.mul (local.get 0) (local.get 0))))";
+    let product = wat::parse_str(product).expect("the text is right");
+    let module = file(folder.path(), "product.wasm", &product);
+    for (args, says) in [
+        (vec!["--emit", "ptx"], "  mul.rn.f64 "),
+        (vec!["--emit", "ptx", "--contract"], "  mul.f64 "),
+    ] {
+        let ptx = compile(&module, &args);
+        assert!(text(&ptx.stdout).contains(says), "{args:?}");
+    }
+    let nothing = compile(&module, &["--contract"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(text(&nothing.stderr).contains("--emit"));
+}
+
+#[test]
 fn a_module_becomes_ptx_and_is_described() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let module = file(folder.path(), "add.wasm", ADD);
