@@ -10,7 +10,10 @@ use crate::layout::InstanceLayout;
 use crate::module::{Export, Import, Limits, Module};
 use crate::suspend::{SaveNeed, Suspending};
 use crate::tail::Tails;
-use crate::{CompileError, FunctionType, Trap, ValueType, functions, image, names, waiting};
+use crate::types::Convention;
+use crate::{
+    CompileError, FunctionType, Trap, ValueType, carried, functions, image, names, waiting,
+};
 
 /// How to compile.
 #[derive(Clone, Debug, Default)]
@@ -155,6 +158,13 @@ fn compile_behind(
     let suspending = Suspending::new(&module, &referenced, options, &actions, own, &waiting);
     let suspending = suspending.as_ref();
     let tails = Tails::new(&module, &referenced, functions.iter().map(|(_, body)| body));
+    if tails.is_empty() {
+        module.carried = carried::choose(&module);
+        module.convention = Convention {
+            global: module.carried.is_some(),
+            memory: module.memory.is_some(),
+        };
+    }
     let layout = InstanceLayout::new(&module, suspending.is_some(), tails.area_bytes());
     let context = Context {
         module: &module,
@@ -199,7 +209,8 @@ fn compile_behind(
     for call in indirect {
         last.push_str(&indirect::function(context, call));
     }
-    last.push_str(&image::entry(&module, prefix, suspending));
+    last.push_str(&carried::outer_functions(context));
+    last.push_str(&image::entry(context));
     let of_functions = parts.iter().map(|part| part.code.as_str());
     let texts = [head.as_str(), &code].into_iter().chain(of_functions);
     let texts: Vec<_> = texts.chain([last.as_str()]).collect();
@@ -233,7 +244,7 @@ fn import(
         && provided.provider == Provider::Device
     {
         let ty = context.module.function_type(function as u32);
-        let head = ty.signature(&provided.symbol);
+        let head = ty.signature(&provided.symbol, Convention::PLAIN);
         line!(declarations, ".extern .func {head};");
     }
     let (text, frame) = Body::new(context, function as u32).import(action);
@@ -375,7 +386,10 @@ impl Compiled {
 
     /// The name of a function in the image, for another module to import it.
     pub fn symbol(&self, function: u32) -> String {
-        format!("{}f{function}", self.prefix)
+        if self.module.convention == Convention::PLAIN {
+            return format!("{}f{function}", self.prefix);
+        }
+        carried::outer_name(&self.prefix, function)
     }
 
     /// What a function is called, if the module says so.

@@ -5,9 +5,8 @@ use std::fmt::Write;
 
 use crate::ValueType;
 use crate::abi;
-use crate::body::line;
+use crate::body::{Context, line};
 use crate::module::{Export, Module};
-use crate::suspend::Suspending;
 use crate::types::{parts, placed, write_head_arguments};
 
 const SUPPORT: &str = include_str!("support.ptx");
@@ -53,14 +52,20 @@ pub(crate) fn declarations(module: &Module, prefix: &str) -> String {
     let mut out = String::new();
     for f in 0..module.functions.len() as u32 {
         let name = format!("{prefix}f{f}");
-        let signature = module.function_type(f).signature(&name);
+        let signature = module.function_type(f).signature(&name, module.convention);
         line!(out, ".func {signature};");
     }
     out
 }
 
 /// The function that calls an entry by its number, and the kernel that does so for many instances.
-pub(crate) fn entry(module: &Module, prefix: &str, suspending: Option<&Suspending>) -> String {
+pub(crate) fn entry(context: Context<'_>) -> String {
+    let Context {
+        module,
+        prefix,
+        suspending,
+        ..
+    } = context;
     let mut out = String::new();
     let entries = entries(module);
     line!(
@@ -95,7 +100,7 @@ pub(crate) fn entry(module: &Module, prefix: &str, suspending: Option<&Suspendin
     line!(out, "  ret;");
     for f in entries {
         let suspends = suspending.is_some_and(|s| s.function(f));
-        write_entry(&mut out, module, prefix, f, suspends);
+        write_entry(&mut out, context, f, suspends);
     }
     line!(out, "$done:");
     // A negative fuel says that the header has been written already.
@@ -133,12 +138,27 @@ fn write_resumption(out: &mut String) {
     line!(out, "$begin:");
 }
 
-fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, suspends: bool) {
+fn write_entry(out: &mut String, context: Context<'_>, function: u32, suspends: bool) {
+    let Context {
+        module,
+        layout,
+        prefix,
+        ..
+    } = context;
     let ty = module.function_type(function);
     line!(out, "$E{function}:");
     line!(out, "  {{");
-    write_head_arguments(out, "%inst");
-    let mut list = String::from("ci, cf, cd");
+    let carried = layout.carried(module);
+    if let Some(at) = carried {
+        line!(out, "  .reg .b32 %carry;");
+        line!(out, "  ld.global.b32 %carry, [%inst+{at}];");
+    }
+    let convention = module.convention;
+    if convention.memory {
+        line!(out, "  .reg .b64 %mem;");
+        line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
+    }
+    let mut list = String::from(write_head_arguments(out, "%inst", convention));
     for (i, (param, at)) in placed(&parts(&ty.params)).enumerate() {
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
         line!(out, "  .param .{size} c{i};");
@@ -152,11 +172,16 @@ fn write_entry(out: &mut String, module: &Module, prefix: &str, function: u32, s
         line!(out, "  st.param.{size} [c{i}], {reg};");
         let _ = write!(list, ", c{i}");
     }
-    line!(out, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
+    let bytes = ty.return_bytes(convention);
+    line!(out, "  .param .align 8 .b8 cr[{bytes}];");
     line!(out, "  call (cr), {prefix}f{function}, ({list});");
     line!(out, "  ld.param.b64 %fuel, [cr];");
     line!(out, "  setp.lt.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $done;");
+    if let Some(at) = carried {
+        line!(out, "  ld.param.b32 %carry, [cr+{}];", ty.carried_at());
+        line!(out, "  st.global.b32 [%inst+{at}], %carry;");
+    }
     for (result, at) in placed(&parts(&ty.results)) {
         if result == ValueType::V128 {
             line!(out, "  ld.param.b32 %r, [cr+{}];", 8 + at);

@@ -66,7 +66,8 @@ pub(crate) fn name(prefix: &str, ty: u32, table: u32) -> String {
 
 /// The head of such a function: that of the type, with the element's index as last parameter.
 pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> String {
-    let mut head = module.types[ty as usize].signature(&name(prefix, ty, table));
+    let name = name(prefix, ty, table);
+    let mut head = module.types[ty as usize].signature(&name, module.convention);
     head.pop();
     head.push_str(", .param .b32 index)");
     head
@@ -96,6 +97,15 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
   ld.param.b32 %depth, [depth];
   ld.param.b32 %index, [index];";
     line!(out, "{head}");
+    let carried = layout.carried(module);
+    if carried.is_some() {
+        line!(out, "  .reg .b32 %carry;");
+        line!(out, "  ld.param.b32 %carry, [carry];");
+    }
+    if module.convention.memory {
+        line!(out, "  .reg .b64 %mem;");
+        line!(out, "  ld.param.b64 %mem, [mem];");
+    }
     if suspending.is_some() {
         line!(out, "  setp.lt.s64 %p, %fuel, 0;");
         line!(out, "  @%p bra $resume;");
@@ -131,12 +141,16 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
     line!(out, "$fail:");
     line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
     line!(out, "  st.param.b64 [ret], %d0;");
+    if carried.is_some() {
+        let at = module.types[ty as usize].carried_at();
+        line!(out, "  st.param.b32 [ret+{at}], %carry;");
+    }
     line!(out, "  ret;");
     for f in functions {
         write_call(&mut out, module, prefix, *f, suspending);
     }
     if suspending.is_some() {
-        write_suspension(&mut out);
+        write_suspension(&mut out, carried);
     }
     line!(out, "}}");
     out
@@ -144,9 +158,12 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
 
 /// Saves which function has been called, whose number is in `%r2`: by the time the call is resumed the
 /// table may hold another one.
-fn write_suspension(out: &mut String) {
+fn write_suspension(out: &mut String, carried: Option<usize>) {
     let top = abi::SAVE_TOP;
     line!(out, "$suspend:");
+    if let Some(at) = carried {
+        line!(out, "  ld.global.b32 %carry, [%inst+{at}];");
+    }
     line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
     line!(out, "  ld.global.b64 %d2, [%inst+{}];", abi::SAVE_END);
     line!(out, "  add.s64 %d3, %d1, {INDIRECT_FRAME};");
@@ -197,7 +214,8 @@ fn write_call(
     suspending: Option<&Suspending>,
 ) {
     let ty = module.function_type(function);
-    let bytes = ty.return_bytes();
+    let convention = module.convention;
+    let bytes = ty.return_bytes(convention);
     line!(out, "$F{function}:\n  {{");
     let (params, results) = (parts(&ty.params), parts(&ty.results));
     let registers = params.iter().chain(&results);
@@ -207,8 +225,7 @@ fn write_call(
     for (name, ty) in &registers {
         line!(out, "  .reg .{ty} {name};");
     }
-    write_head_arguments(out, "%inst");
-    let mut list = String::from("ci, cf, cd");
+    let mut list = String::from(write_head_arguments(out, "%inst", convention));
     let (given, got) = registers.split_at(params.len());
     for (i, (register, ty)) in given.iter().enumerate() {
         line!(out, "  .param .{ty} c{i};");
@@ -224,6 +241,11 @@ fn write_call(
         line!(out, "  @%p bra $suspend;");
     }
     line!(out, "  st.param.b64 [ret], %fuel;");
+    if convention.global {
+        let at = ty.carried_at();
+        line!(out, "  ld.param.b32 %carry, [cr+{at}];");
+        line!(out, "  st.param.b32 [ret+{at}], %carry;");
+    }
     for ((register, ty), (_, at)) in got.iter().zip(placed(&results)) {
         let at = 8 + at;
         line!(out, "  ld.param.{ty} {register}, [cr+{at}];");

@@ -185,6 +185,13 @@
 //! a trap, -2 a suspension, and those below say what an indirect call could not call. A function that is
 //! *given* a negative fuel goes on where it was suspended, and finds its fuel in the header.
 //!
+//! In a module without tail calls its functions pass on more between the depth and the arguments: the first global
+//! that is the module's own, mutable and an `i32` (`.param .b32 carry`), which they give back behind the results, and
+//! where memory begins (`.param .b64 mem`). While code runs, that global's place in the block is behind; it is brought
+//! up to date when an entry returns, traps or is suspended, and before an imported function is called. Other modules
+//! call `{prefix}xn` ([`Compiled::symbol`]), which loads both and stores the global. Length and bounds of a memory that
+//! cannot grow are constants.
+//!
 //! A tail call leaves the arguments and the callee's number in the block and returns; a trampoline then calls. So
 //! the code of a function with tail calls is `{prefix}t{n}`, and `{prefix}fn` calls the trampoline for it. Any
 //! number of tail calls takes the stack of one, and each counts as a call for the fuel.
@@ -202,6 +209,7 @@
 
 mod abi;
 mod body;
+mod carried;
 mod compile;
 mod error;
 mod functions;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use wasmparser::{DataKind, ElementItems, ElementKind, Operator, Payload, TypeRef};
 
-use crate::{CompileError, FunctionType, ValueType};
+use crate::types::Convention;
+use crate::{CompileError, FunctionType, PAGE, ValueType};
 
 /// What a constant expression of more than one instruction does to its stack.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,10 @@ pub(crate) struct Module {
     pub(crate) interleaved: bool,
     /// A product and a sum may be rounded once.
     pub(crate) contract: bool,
+    /// The global that functions pass on in a register: see `carried.rs`.
+    pub(crate) carried: Option<u32>,
+    /// What its functions pass on.
+    pub(crate) convention: Convention,
 }
 
 /// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and
@@ -176,6 +181,13 @@ impl Module {
     /// Whether the module's memory may be shared with other instances.
     pub(crate) fn shares_memory(&self) -> bool {
         self.memory.is_some_and(|m| m.shared)
+    }
+
+    /// The memory's length in bytes, if it can neither grow nor be anybody else's.
+    pub(crate) fn fixed_memory(&self) -> Option<u64> {
+        let is_memory = |import: &Import| matches!(import.kind, ImportKind::Memory(_));
+        let memory = self.memory.filter(|m| !m.shared && m.max == Some(m.min))?;
+        (!self.imports.iter().any(is_memory)).then_some(memory.min * PAGE)
     }
 
     /// Takes what one section declares. The payload has been validated.

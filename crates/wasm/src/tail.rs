@@ -23,7 +23,7 @@ use crate::body::{Context, line};
 use crate::indirect::Referenced;
 use crate::module::Module;
 use crate::suspend::{INDIRECT_FRAME, Suspending};
-use crate::types::{parts, placed, slot_bytes, write_head_arguments};
+use crate::types::{Convention, parts, placed, slot_bytes, write_head_arguments};
 
 /// What a trampoline calls: functions with the same results.
 #[derive(Debug, Default)]
@@ -121,9 +121,14 @@ impl Tails {
         self.callers.contains(&function)
     }
 
+    /// Whether no function does.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.callers.is_empty()
+    }
+
     /// How many bytes the area in an instance's block takes.
     pub(crate) fn area_bytes(&self) -> usize {
-        if self.callers.is_empty() {
+        if self.is_empty() {
             return 0;
         }
         (ARGUMENTS + self.argument_bytes).next_multiple_of(16)
@@ -152,7 +157,9 @@ impl Tails {
     pub(crate) fn declarations(&self, module: &Module, prefix: &str) -> String {
         let mut out = String::new();
         for &f in &self.callers {
-            let head = module.function_type(f).signature(&code_name(prefix, f));
+            let head = module
+                .function_type(f)
+                .signature(&code_name(prefix, f), Convention::PLAIN);
             line!(out, ".func {head};");
         }
         for (i, trampoline) in self.trampolines.iter().enumerate() {
@@ -180,7 +187,7 @@ impl Tails {
         let trampoline = self.of(module, function);
         let number = self.trampolines[trampoline].direct[&function];
         let area = context.layout.tail;
-        line!(out, ".func {}\n{{", ty.signature(&name));
+        line!(out, ".func {}\n{{", ty.signature(&name, Convention::PLAIN));
         let head = "  .reg .b64 %inst, %fuel, %d;
   .reg .b32 %depth, %r;
   .reg .pred %p;
@@ -204,10 +211,10 @@ impl Tails {
             line!(out, "$resumed:");
         }
         line!(out, "  {{");
-        write_head_arguments(out, "%inst");
-        let bytes = ty.return_bytes();
+        let head = write_head_arguments(out, "%inst", Convention::PLAIN);
+        let bytes = ty.return_bytes(Convention::PLAIN);
         line!(out, "  .param .align 8 .b8 cr[{bytes}];");
-        line!(out, "  call (cr), {prefix}tail{trampoline}, (ci, cf, cd);");
+        line!(out, "  call (cr), {prefix}tail{trampoline}, ({head});");
         line!(out, "  ld.param.b64 %fuel, [cr];");
         write_results(out, &ty.results);
         line!(out, "  }}\n}}");
@@ -239,8 +246,7 @@ impl Tails {
             line!(out, "$F{number}:");
             let ty = module.function_type(f);
             line!(out, "  {{");
-            write_head_arguments(out, "%inst");
-            let mut list = String::from("ci, cf, cd");
+            let mut list = String::from(write_head_arguments(out, "%inst", Convention::PLAIN));
             for (i, (part, at)) in placed(&parts(&ty.params)).enumerate() {
                 let (size, reg, at) = (part.ptx(), register(part), area + ARGUMENTS + at);
                 line!(out, "  .param .{size} c{i};");
@@ -248,7 +254,11 @@ impl Tails {
                 line!(out, "  st.param.{size} [c{i}], {reg};");
                 list.push_str(&format!(", c{i}"));
             }
-            line!(out, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
+            line!(
+                out,
+                "  .param .align 8 .b8 cr[{}];",
+                ty.return_bytes(Convention::PLAIN)
+            );
             let target = if self.calls(f) {
                 code_name(prefix, f)
             } else {

@@ -71,19 +71,47 @@ pub struct FunctionType {
     pub results: Vec<ValueType>,
 }
 
+/// What functions pass on beside what they take and give: see `carried.rs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Convention {
+    /// A global, which they give back.
+    pub(crate) global: bool,
+    /// Where linear memory begins.
+    pub(crate) memory: bool,
+}
+
+impl Convention {
+    /// That of functions which somebody else provides or calls.
+    pub(crate) const PLAIN: Self = Self {
+        global: false,
+        memory: false,
+    };
+}
+
 impl FunctionType {
-    /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector.
-    pub(crate) fn return_bytes(&self) -> usize {
+    /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector; then what is carried.
+    pub(crate) fn return_bytes(&self, convention: Convention) -> usize {
+        self.carried_at() + if convention.global { 8 } else { 0 }
+    }
+
+    /// Where in it the carried global is, if functions carry one.
+    pub(crate) fn carried_at(&self) -> usize {
         8 + slot_bytes(&self.results)
     }
 
     /// The head of a PTX function of this type.
-    pub(crate) fn signature(&self, name: &str) -> String {
+    pub(crate) fn signature(&self, name: &str, convention: Convention) -> String {
         use core::fmt::Write;
         let mut out = format!(
             "(.param .align 8 .b8 ret[{}]) {name} (.param .b64 inst, .param .b64 fuel, .param .b32 depth",
-            self.return_bytes()
+            self.return_bytes(convention)
         );
+        if convention.global {
+            out.push_str(", .param .b32 carry");
+        }
+        if convention.memory {
+            out.push_str(", .param .b64 mem");
+        }
         for (i, param) in parts(&self.params).iter().enumerate() {
             let _ = write!(out, ", .param .{} a{i}", param.ptx());
         }
@@ -92,14 +120,32 @@ impl FunctionType {
     }
 }
 
-/// Within a call: what every function gets in front of its own parameters, as `ci`, `cf` and `cd`.
-pub(crate) fn write_head_arguments(out: &mut String, instance: &str) {
+/// Within a call: what every function gets in front of its own parameters. Gives the names of these arguments.
+pub(crate) fn write_head_arguments(
+    out: &mut String,
+    instance: &str,
+    convention: Convention,
+) -> &'static str {
     line!(out, "  .param .b64 ci;");
     line!(out, "  .param .b64 cf;");
     line!(out, "  .param .b32 cd;");
     line!(out, "  st.param.b64 [ci], {instance};");
     line!(out, "  st.param.b64 [cf], %fuel;");
     line!(out, "  st.param.b32 [cd], %depth;");
+    if convention.global {
+        line!(out, "  .param .b32 cg;");
+        line!(out, "  st.param.b32 [cg], %carry;");
+    }
+    if convention.memory {
+        line!(out, "  .param .b64 cm;");
+        line!(out, "  st.param.b64 [cm], %mem;");
+    }
+    match (convention.global, convention.memory) {
+        (false, false) => "ci, cf, cd",
+        (true, false) => "ci, cf, cd, cg",
+        (false, true) => "ci, cf, cd, cm",
+        (true, true) => "ci, cf, cd, cg, cm",
+    }
 }
 
 /// The types of the registers that hold such values: four times that of a vector, for its quarters.

@@ -2,7 +2,7 @@
 
 use super::suspend::SiteId;
 use super::{Body, Operand, Place, Reg, line};
-use crate::types::{parts, placed, write_head_arguments};
+use crate::types::{Convention, parts, placed, write_head_arguments};
 use crate::{FunctionType, Trap, ValueType, abi};
 
 impl Body<'_> {
@@ -60,6 +60,19 @@ impl Body<'_> {
         index: Option<Reg>,
         suspends: bool,
     ) -> Option<SiteId> {
+        let convention = self.module.convention;
+        self.emit_call_as(instance, ty, (target, convention), index, suspends)
+    }
+
+    /// Calls a function of this module or of somebody else's, with what it is passed on.
+    pub(super) fn emit_call_as(
+        &mut self,
+        instance: &str,
+        ty: &FunctionType,
+        (target, convention): (&str, Convention),
+        index: Option<Reg>,
+        suspends: bool,
+    ) -> Option<SiteId> {
         self.calls = true;
         self.traps = true;
         let base = self.stack.len() - parts(&ty.params).len();
@@ -73,16 +86,19 @@ impl Body<'_> {
         let site = suspends.then(|| self.add_call_site(args.iter().map(|(_, arg)| arg)));
         let text = &mut self.text;
         line!(text, "  {{");
-        write_head_arguments(text, instance);
-        let mut list = String::from("ci, cf, cd");
+        let mut list = String::from(write_head_arguments(text, instance, convention));
         for (i, (ty, arg)) in args.iter().enumerate() {
             line!(text, "  .param .{ty} c{i};");
             line!(text, "  st.param.{ty} [c{i}], {arg};");
             list.push_str(&format!(", c{i}"));
         }
-        line!(text, "  .param .align 8 .b8 cr[{}];", ty.return_bytes());
+        let bytes = ty.return_bytes(convention);
+        line!(text, "  .param .align 8 .b8 cr[{bytes}];");
         line!(text, "  call (cr), {target}, ({list});");
         line!(text, "  ld.param.b64 %fuel, [cr];");
+        if convention.global {
+            line!(text, "  ld.param.b32 %carry, [cr+{}];", ty.carried_at());
+        }
         for (part, at) in placed(&parts(&ty.results)) {
             let (reg, at) = (self.push(part), 8 + at);
             line!(self.text, "  ld.param.{} {reg}, [cr+{at}];", part.ptx());
@@ -135,13 +151,14 @@ impl Body<'_> {
     fn has_called(&mut self) {
         self.reload_memory();
         if !self.open_loops.is_empty() {
+            self.loops_call();
             self.find_limit();
         }
     }
 
     /// Reads the memory's length again, after what may have raised it.
     pub(super) fn reload_memory(&mut self) {
-        if self.module.memory.is_some() {
+        if self.module.memory.is_some() && self.module.fixed_memory().is_none() {
             let at = abi::MEMORY_BYTES;
             line!(self.text, "  ld.global.b64 %len, [%inst+{at}];");
             line!(self.text, "  cvt.u32.u64 %low, %len;");

@@ -392,6 +392,11 @@ impl Body<'_> {
 
     pub(super) fn global_get(&mut self, index: u32) {
         let ty = self.module.globals[index as usize].ty;
+        if self.module.carried == Some(index) {
+            let reg = self.push(ty);
+            line!(self.text, "  mov.b32 {reg}, %carry;");
+            return;
+        }
         let from = self.layout.global_offsets[index as usize];
         for (ty, at) in placed(&parts(&[ty])) {
             let (reg, at) = (self.push(ty), from + at);
@@ -401,6 +406,11 @@ impl Body<'_> {
 
     pub(super) fn global_set(&mut self, index: u32) {
         let ty = self.module.globals[index as usize].ty;
+        if self.module.carried == Some(index) {
+            let value = self.pop_operand();
+            line!(self.text, "  mov.b32 %carry, {value};");
+            return;
+        }
         let from = self.layout.global_offsets[index as usize];
         let values = self.stack.split_off(self.stack.len() - ty.parts());
         for (value, (ty, at)) in values.into_iter().zip(placed(&parts(&[ty]))) {

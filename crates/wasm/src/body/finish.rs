@@ -4,13 +4,17 @@ use super::suspend::note;
 use super::{Body, Reg, Scratch, Value, line};
 use crate::compile::{ImportAction, ProvidedImport, Provider};
 use crate::tail::code_name;
-use crate::types::{parts, placed};
+use crate::types::{Convention, parts, placed};
 use crate::{CallState, FunctionType, Trap, abi};
 
 impl Body<'_> {
     /// Stores what the function gives, and returns.
     pub(super) fn return_values(&mut self, results: &[Value]) {
         line!(self.text, "  st.param.b64 [ret], %fuel;");
+        if self.module.carried.is_some() {
+            let at = self.module.function_type(self.function).carried_at();
+            line!(self.text, "  st.param.b32 [ret+{at}], %carry;");
+        }
         let types: Vec<_> = results.iter().map(|value| value.ty).collect();
         for (Value { reg, .. }, (ty, at)) in results.iter().zip(placed(&types)) {
             line!(
@@ -49,6 +53,9 @@ impl Body<'_> {
             self.local_get(i as u32);
         }
         let ty = module.function_type(self.function);
+        // Others find the global where it lies.
+        let (kept, found) = (self.keep_carried(), self.find_carried());
+        self.text.push_str(&kept);
         if provided.provider == Provider::Device {
             // It checks its accesses by the header.
             self.refresh_memory();
@@ -56,10 +63,17 @@ impl Body<'_> {
                 self.call_device(ty, &provided.symbol);
             } else {
                 line!(self.text, "  add.s64 %fuel, %fuel, 1;");
-                self.emit_call("%inst", ty, &provided.symbol, None, false);
+                self.emit_call_as(
+                    "%inst",
+                    ty,
+                    (&provided.symbol, Convention::PLAIN),
+                    None,
+                    false,
+                );
                 line!(self.text, "  @%sp bra $U;");
                 line!(self.text, "  add.s64 %fuel, %fuel, -1;");
             }
+            self.text.push_str(&found);
             self.end();
             return;
         }
@@ -81,9 +95,11 @@ impl Body<'_> {
             );
         }
         let instance = other.to_string();
-        let site = self.emit_call(&instance, ty, &provided.symbol, None, provided.suspends);
+        let target = (provided.symbol.as_str(), Convention::PLAIN);
+        let site = self.emit_call_as(&instance, ty, target, None, provided.suspends);
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
+        self.text.push_str(&found);
         self.end();
         line!(self.cold, "{failed}:");
         if let Some(site) = site {
@@ -106,7 +122,7 @@ impl Body<'_> {
         let kept = self.fresh(true);
         line!(self.text, "  add.s64 %fuel, %fuel, 1;");
         line!(self.text, "  mov.b64 {kept}, %fuel;");
-        let site = self.emit_call("%inst", ty, symbol, None, true);
+        let site = self.emit_call_as("%inst", ty, (symbol, Convention::PLAIN), None, true);
         let site = site.expect("a call that may suspend has a site");
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
@@ -160,9 +176,11 @@ impl Body<'_> {
         } else {
             format!("{}f{}", self.prefix, self.function)
         };
-        let ty = self.module.function_type(self.function);
+        let module = self.module;
+        let ty = module.function_type(self.function);
         let params = parts(&ty.params).len();
-        line!(out, ".func {}\n{{", ty.signature(&name));
+        let convention = module.convention;
+        line!(out, ".func {}\n{{", ty.signature(&name, convention));
         for (count, name, ty) in [
             (self.narrow_regs, "r", "b32"),
             (self.wide_regs, "d", "b64"),
@@ -184,9 +202,20 @@ impl Body<'_> {
         line!(out, "  ld.param.b64 %inst, [inst];");
         line!(out, "  ld.param.b64 %fuel, [fuel];");
         line!(out, "  ld.param.b32 %depth, [depth];");
-        if self.uses_memory {
+        if convention.global {
+            line!(out, "  .reg .b32 %carry;");
+            line!(out, "  ld.param.b32 %carry, [carry];");
+        }
+        if convention.memory {
+            line!(out, "  ld.param.b64 %mem, [mem];");
+        } else if self.uses_memory {
             line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
-            line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES);
+        }
+        if self.uses_memory {
+            match module.fixed_memory() {
+                Some(bytes) => line!(out, "  mov.b64 %len, {bytes};"),
+                None => line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES),
+            }
             line!(out, "  cvt.u32.u64 %low, %len;");
         }
         if !sites.is_empty() {
@@ -237,6 +266,7 @@ impl Body<'_> {
         line!(out, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP_FUNCTION);
         line!(out, "  st.global.b32 [%inst+{}], %to;", abi::TRAP_OFFSET);
         line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+        out.push_str(&self.keep_carried());
         line!(out, "  mov.b64 %fuel, -1;");
         line!(out, "$U:");
         line!(out, "  st.param.b64 [ret], %fuel;");

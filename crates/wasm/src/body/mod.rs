@@ -334,6 +334,11 @@ impl<'m> Body<'m> {
         self.local_regs = (self.narrow_regs, self.wide_regs);
     }
 
+    /// Where the carried global lies in the block.
+    pub(crate) fn carried_at(&self) -> Option<usize> {
+        self.layout.carried(self.module)
+    }
+
     fn fresh(&mut self, wide: bool) -> Reg {
         let count = if wide {
             &mut self.wide_regs

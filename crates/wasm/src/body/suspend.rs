@@ -230,8 +230,10 @@ impl Body<'_> {
         line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
         line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
         line!(out, "  add.s64 %fuel, %fuel, -1;");
+        out.push_str(&self.find_carried());
         line!(out, "  bra $K{};", Trap::StackExhausted as u32);
         line!(out, "$R:");
+        out.push_str(&self.find_carried());
         if calls {
             line!(out, "  mov.b32 %to, {start};");
             line!(out, "  setp.eq.s32 %sp, %depth, 0;");

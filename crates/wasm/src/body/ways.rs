@@ -30,6 +30,8 @@ pub(super) struct Loop {
     first: usize,
     /// The first that follows it.
     end: usize,
+    /// Something is called in it.
+    calls: bool,
     /// Where in the cold text its way in is written.
     written: std::ops::Range<usize>,
 }
@@ -61,6 +63,7 @@ impl Body<'_> {
             within,
             first,
             end: first,
+            calls: false,
             written,
         });
     }
@@ -89,8 +92,15 @@ impl Body<'_> {
                 self.cold.replace_range(written, "");
             }
         }
-        let labels = self.loops[id].labels;
-        self.write_next(&labels, has_way_in);
+        let Loop { labels, calls, .. } = self.loops[id];
+        self.write_next(&labels, has_way_in || calls);
+    }
+
+    /// Something is called where code is.
+    pub(super) fn loops_call(&mut self) {
+        for &LoopId(id) in &self.open_loops {
+            self.loops[id].calls = true;
+        }
     }
 
     /// The ways from the function's beginning, and from that of each loop.

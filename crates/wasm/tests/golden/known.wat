@@ -10,7 +10,7 @@
     (i32.add (i32.load offset=4 (local.get 0)) (i32.load (local.get 1)))))
 
 ;; --- what is emitted ---
-;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0, .param .b32 a1)
+;; .func (.param .align 8 .b8 ret[16]) f0 (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b64 mem, .param .b32 a0, .param .b32 a1)
 ;; {
 ;;   .reg .b32 %r<33>;
 ;;   .reg .b64 %d<9>;
@@ -21,7 +21,7 @@
 ;;   ld.param.b64 %inst, [inst];
 ;;   ld.param.b64 %fuel, [fuel];
 ;;   ld.param.b32 %depth, [depth];
-;;   ld.global.b64 %mem, [%inst+24];
+;;   ld.param.b64 %mem, [mem];
 ;;   ld.global.b64 %len, [%inst+32];
 ;;   cvt.u32.u64 %low, %len;
 ;;   ld.param.b32 %r0, [a0];
