@@ -29,7 +29,7 @@ const PROGRAMS: [(&str, u64); 9] = [
 const RUNS: usize = 3;
 /// Builds of the other side. What follows them is the guest.
 const NATIVES: usize = 3;
-/// The last of the guest's builds: interleaved, as processes have it, both, and contracted.
+/// The last of the guest's builds: interleaved, as a process is built and linked, both, and contracted.
 const KINDS: usize = 4;
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -146,7 +146,7 @@ fn main() -> Result<()> {
         "guest/native: to CUDA C++ as nvcc makes it, without contraction, with its arrays in memory\n"
     );
     let head = "program    work build         native   no fma in memory    guest  guest/native";
-    let parts = "  | without: bounds alignment     fuel     NaNs      all | interleaved preempted      both contracted, to native | registers";
+    let parts = "  | without: bounds alignment     fuel     NaNs      all | interleaved a process, to native      both contracted, to native | registers";
     println!("{head}             {parts}");
     let read = |name: &str| std::fs::read(folder.join(name));
     let cubins = [
@@ -189,10 +189,15 @@ fn main() -> Result<()> {
                 print!(" {time:8.3}");
             }
             print!(" |  ");
-            for time in kinds {
-                print!(" {time:9.3}");
-            }
-            print!(" {:7.2}", kinds[KINDS - 1] / times[0]);
+            let [interleaved, process, both, contracted] = kinds else {
+                return Err("another number of kinds".into());
+            };
+            let to_native = |time: &f64| time / times[0];
+            print!(
+                " {interleaved:9.3} {process:9.3} {:7.2}",
+                to_native(process)
+            );
+            print!(" {both:9.3} {contracted:9.3} {:7.2}", to_native(contracted));
             let registers = (sides[0].registers()?, sides[NATIVES].registers()?);
             println!(" | {}, {}", registers.0, registers.1);
         }

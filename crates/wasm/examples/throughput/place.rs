@@ -1,7 +1,7 @@
 //! Both sides on the device: their memory, and kernels that are ready to be launched.
 
 use std::error::Error;
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::time::Instant;
 
 use cudarc::driver::{result, sys};
@@ -51,6 +51,38 @@ impl Launch {
             params,
             grid,
         })
+    }
+
+    /// Machine code that is linked, of code that is assembled on its own: so a process's module becomes a part of the
+    /// engine's image, and ptxas sees calls otherwise than in a whole program.
+    fn linked(text: &CStr) -> Result<Vec<u8>> {
+        let kind = sys::CUjitInputType::CU_JIT_INPUT_PTX;
+        let mut option = [sys::CUjit_option::CU_JIT_MAX_REGISTERS];
+        let mut value: [*mut c_void; 1] = [std::ptr::without_provenance_mut(MOST_REGISTERS)];
+        let mut state = std::ptr::null_mut();
+        let (mut image, mut bytes) = (std::ptr::null_mut(), 0);
+        // SAFETY: one option with its number, which live as long as the state; the text ends with a zero, which counts;
+        // the image is the state's, and copied before that is destroyed.
+        unsafe {
+            sys::cuLinkCreate_v2(1, option.as_mut_ptr(), value.as_mut_ptr(), &raw mut state)
+                .result()?;
+            let (data, length) = (text.as_ptr().cast_mut().cast(), text.count_bytes() + 1);
+            sys::cuLinkAddData_v2(
+                state,
+                kind,
+                data,
+                length,
+                c"guest".as_ptr(),
+                0,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+            .result()?;
+            sys::cuLinkComplete(state, &raw mut image, &raw mut bytes).result()?;
+            let code = std::slice::from_raw_parts(image.cast::<u8>(), bytes).to_vec();
+            sys::cuLinkDestroy(state).result()?;
+            Ok(code)
+        }
     }
 
     /// Seconds from the launch to the end.
@@ -184,9 +216,9 @@ impl Place {
         let all = [&[][..]].into_iter().chain(each).chain([&Part::ALL[..]]);
         let list = self.instances(&compiled, Layout::Apart)?;
         let texts = all.map(|parts| without(&compiled.ptx, parts));
-        let launches = texts.map(|ptx| self.launch(&compiled, &ptx, list, (name, args)));
+        let launches = texts.map(|ptx| self.launch(&compiled, &ptx, list, (name, args), false));
         let mut launches = launches.collect::<Result<Vec<_>>>()?;
-        for (layout, preempt, contract) in [
+        for (layout, process, contract) in [
             (Layout::Interleaved, false, false),
             (Layout::Apart, true, false),
             (Layout::Interleaved, true, false),
@@ -194,24 +226,25 @@ impl Place {
         ] {
             let options = CompileOptions {
                 interleaved: matches!(layout, Layout::Interleaved),
-                preempt,
+                preempt: process,
                 contract,
                 ..CompileOptions::default()
             };
             let compiled = compile(wasm, &options)?;
             let list = self.instances(&compiled, layout)?;
-            launches.push(self.launch(&compiled, &compiled.ptx, list, (name, args))?);
+            launches.push(self.launch(&compiled, &compiled.ptx, list, (name, args), process)?);
         }
         Ok(launches)
     }
 
-    /// A launch of code that was made of a compiled module, for the instances of a list.
+    /// A launch of code that was made of a compiled module, for the instances of a list; linked, or as one program.
     fn launch(
         &self,
         compiled: &Compiled,
         ptx: &str,
         list: u64,
         (name, args): (&str, u64),
+        linked: bool,
     ) -> Result<Launch> {
         let Some(Export::Function(function)) = compiled.export(name) else {
             return Err(format!("no function {name}").into());
@@ -221,6 +254,9 @@ impl Place {
         let params = vec![list, count, entry, args, self.results, 16, 8];
         let ptx = CString::new(ptx)?;
         let grid = self.threads / THREADS_PER_BLOCK;
+        if linked {
+            return Launch::new(&Launch::linked(&ptx)?, "run", params, grid);
+        }
         Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
     }
 
@@ -236,7 +272,7 @@ impl Place {
         let list = self.instances(&compiled, Layout::Apart)?;
         let launches = texts
             .iter()
-            .map(|ptx| self.launch(&compiled, ptx, list, (name, args)));
+            .map(|ptx| self.launch(&compiled, ptx, list, (name, args), options.preempt));
         launches.collect()
     }
 

@@ -47,6 +47,7 @@ pub(crate) struct Gpu {
     images: Images,
     kernels: HashMap<String, sys::CUfunction>,
     cubins: Option<PathBuf>,
+    linked: bool,
     pub(crate) work: Work,
 }
 
@@ -64,11 +65,20 @@ impl Gpu {
             images: Images::default(),
             kernels: HashMap::new(),
             cubins,
+            linked: false,
             work: Work {
                 depth: u32::MAX,
                 ..Work::default()
             },
         })
+    }
+
+    /// Has each image linked, as a process's module is, which becomes a part of the engine's image: ptxas makes other
+    /// code of it, with larger frames. Of a whole program it ends with a segmentation fault (driver 580) where a
+    /// function that calls itself takes a root of constants, which generated modules do.
+    pub(crate) fn linking(mut self) -> Self {
+        self.linked = true;
+        self
     }
 
     /// Grants each thread a stack for calls as deep as this, as the crate's documentation has it; or as deep
@@ -96,8 +106,8 @@ impl Gpu {
     }
 }
 
-/// Lets the driver compile an image, and asks it for the frames.
-fn compile(ptx: &str) -> Result<(sys::CUmodule, u32), String> {
+/// Lets the driver compile an image, as one program or to be linked, and asks it for the frames.
+fn compile(ptx: &str, linked: bool) -> Result<(sys::CUmodule, u32), String> {
     use sys::CUjit_option as Option;
     let text = CString::new(ptx).map_err(|e| e.to_string())?;
     let (mut info, mut errors) = (vec![0u8; 1 << 20], vec![0u8; 1 << 16]);
@@ -116,29 +126,59 @@ fn compile(ptx: &str) -> Result<(sys::CUmodule, u32), String> {
         errors.as_mut_ptr().cast(),
         std::ptr::without_provenance_mut(errors.len() - 1),
     ];
+    let count = names.len() as u32;
+    let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
     let mut module = std::ptr::null_mut();
     // SAFETY: the text is terminated, and names and values are as many and of the kinds that the driver
     // wants; the buffers are longer by one zero than it is told.
     let loaded = unsafe {
-        sys::cuModuleLoadDataEx(
-            &raw mut module,
-            text.as_ptr().cast(),
-            names.len() as u32,
-            names.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
+        if linked {
+            link(&text, count, names, values)
+        } else {
+            let text = text.as_ptr().cast();
+            sys::cuModuleLoadDataEx(&raw mut module, text, count, names, values)
+                .result()
+                .map(|()| module)
+        }
     };
     let log = |bytes: &[u8]| match CStr::from_bytes_until_nul(bytes) {
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(_) => String::new(),
     };
-    said("cuModuleLoadDataEx", loaded.result()).map_err(|e| format!("{e}: {}", log(&errors)))?;
+    let module = said("the image", loaded).map_err(|e| format!("{e}: {}", log(&errors)))?;
     let info = log(&info);
     let frame = cubins::largest_frame(&info);
     let frame = frame.ok_or(
         "the driver tells no frame, since it has the image in its cache: set CUDA_CACHE_DISABLE=1",
     )?;
     Ok((module, frame))
+}
+
+/// Compiles a text on its own, links and loads it.
+///
+/// # Safety
+/// As many options as the count says, with their values, must live as long as the link.
+unsafe fn link(
+    text: &CStr,
+    count: u32,
+    names: *mut sys::CUjit_option,
+    values: *mut *mut c_void,
+) -> Result<sys::CUmodule, result::DriverError> {
+    let kind = sys::CUjitInputType::CU_JIT_INPUT_PTX;
+    let (data, bytes) = (text.as_ptr().cast_mut().cast(), text.count_bytes() + 1);
+    let (mut state, mut code, mut size) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+    let (name, none) = (c"image".as_ptr(), std::ptr::null_mut());
+    // SAFETY: the options are as the caller says, and the text's zero counts; the code is the state's, and loaded before
+    // that is destroyed.
+    unsafe {
+        sys::cuLinkCreate_v2(count, names, values, &raw mut state).result()?;
+        let nothing = std::ptr::null_mut();
+        sys::cuLinkAddData_v2(state, kind, data, bytes, name, 0, none, nothing).result()?;
+        sys::cuLinkComplete(state, &raw mut code, &raw mut size).result()?;
+        let module = result::module::load_data(code)?;
+        sys::cuLinkDestroy(state).result()?;
+        Ok(module)
+    }
 }
 
 impl Machine for Gpu {
@@ -159,7 +199,7 @@ impl Machine for Gpu {
             }
             None => {
                 self.work.compiled += 1;
-                compile(&image)?
+                compile(&image, self.linked)?
             }
         };
         self.work.modules += 1;

@@ -38,7 +38,7 @@ pub(crate) type SharedMachine = Rc<RefCell<dyn Machine>>;
 /// The first CUDA device if `EVERWARP_MACHINE` is `cuda`, else an interpreter.
 pub(crate) fn chosen() -> SharedMachine {
     match std::env::var("EVERWARP_MACHINE").as_deref() {
-        Ok("cuda") => Rc::new(RefCell::new(Gpu::open(None).expect("a device"))),
+        Ok("cuda") => Rc::new(RefCell::new(Gpu::open(None).expect("a device").linking())),
         Ok(other) if other != "interpreter" => panic!("EVERWARP_MACHINE is `{other}`"),
         _ => interpreter(),
     }
