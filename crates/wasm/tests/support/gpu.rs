@@ -74,8 +74,8 @@ impl Gpu {
     }
 
     /// Has each image linked, as a process's module is, which becomes a part of the engine's image: ptxas makes other
-    /// code of it, with larger frames. Of a whole program it ends with a segmentation fault (driver 580) where a
-    /// function that calls itself takes a root of constants, which generated modules do.
+    /// code of it, with larger frames. On a whole program it ends with a segmentation fault (driver 580) where a
+    /// square root is folded away in a function that calls itself, as generated modules have it now and then.
     pub(crate) fn linking(mut self) -> Self {
         self.linked = true;
         self
