@@ -17,7 +17,7 @@
 
 use crate::ValueType;
 use crate::abi;
-use crate::body::{Body, Context, line};
+use crate::body::{Context, line};
 use crate::image::entries;
 use crate::module::Module;
 use crate::types::{Convention, parts, placed, write_head_arguments};
@@ -89,24 +89,4 @@ pub(crate) fn outer_functions(context: Context<'_>) -> String {
         line!(out, "  }}\n  ret;\n}}");
     }
     out
-}
-
-impl Body<'_> {
-    /// Text that puts the carried global where others find it.
-    pub(crate) fn keep_carried(&self) -> String {
-        let mut text = String::new();
-        if let Some(at) = self.carried_at() {
-            line!(text, "  st.global.b32 [%inst+{at}], %carry;");
-        }
-        text
-    }
-
-    /// Text that takes it from there.
-    pub(crate) fn find_carried(&self) -> String {
-        let mut text = String::new();
-        if let Some(at) = self.carried_at() {
-            line!(text, "  ld.global.b32 %carry, [%inst+{at}];");
-        }
-        text
-    }
 }

@@ -419,6 +419,101 @@ fn what_is_imported_traps_or_is_provided() {
     assert_eq!(library.global(0), Ok(2), "the library keeps its own state");
 }
 
+/// Functions pass the first global on in a register; whoever else looks finds it in the block.
+#[test]
+fn what_functions_pass_on_is_where_others_look() {
+    let text = r#"(module
+      (import "host" "look" (func $look (result i32)))
+      (memory 1 1)
+      (global $stack (mut i32) (i32.const 500))
+      (func $down (param i32) (result i32) (local i32)
+        (global.set $stack (i32.sub (global.get $stack) (i32.const 16)))
+        (i32.store (global.get $stack) (local.get 0))
+        (local.set 1 (if (result i32) (local.get 0)
+          (then (call $down (i32.sub (local.get 0) (i32.const 1))))
+          (else (call $look))))
+        (local.set 1 (i32.add (local.get 1) (i32.load (global.get $stack))))
+        (global.set $stack (i32.add (global.get $stack) (i32.const 16)))
+        (local.get 1))
+      (func (export "look") (param i32) (result i32) (call $down (local.get 0)))
+      (func (export "trap") (param i32) (result i32)
+        (global.set $stack (i32.sub (global.get $stack) (i32.const 16)))
+        (i32.div_u (call $down (local.get 0)) (i32.const 0))))"#;
+    let options = CompileOptions {
+        provided_imports: vec![ProvidedImport {
+            module: "host".to_owned(),
+            name: "look".to_owned(),
+            symbol: "host_look".to_owned(),
+            provider: Provider::Device,
+            suspends: false,
+        }],
+        ..CompileOptions::default()
+    };
+    let compiled = compile(&bytes(text), &options).expect("it is supported");
+    let compiled: &'static Compiled = Box::leak(Box::new(compiled));
+    let at = compiled.layout.global_offsets[0];
+    // What the import finds is what it gives.
+    let provider = format!(
+        ".func (.param .align 8 .b8 ret[16]) host_look (.param .b64 inst, .param .b64 fuel, .param .b32 depth)
+{{
+  .reg .b64 %d<2>;
+  .reg .b32 %r;
+  ld.param.b64 %d0, [inst];
+  ld.param.b64 %d1, [fuel];
+  ld.global.b32 %r, [%d0+{at}];
+  st.param.b64 [ret], %d1;
+  st.param.b32 [ret+8], %r;
+  ret;
+}}
+"
+    );
+    let declared = compiled.ptx.lines().find(|l| l.starts_with(".extern"));
+    let declared = declared.expect("the import is declared");
+    let image = compiled.ptx.replace(declared, &provider);
+    let machine = chosen();
+    let loaded = machine.borrow_mut().load("", &image, &[], LIMITS.depth);
+    assert_eq!(
+        loaded,
+        Ok(LIMITS.depth),
+        "the machine takes what is emitted"
+    );
+    let initial = compiled.instantiate(&Looking, &LIMITS);
+    let initial = initial.expect("the import is of its type");
+    let mut process = Process::new(compiled, &machine, "", &initial).expect("there is memory");
+
+    // Four frames deep, and the sum of what lies in them.
+    let found = 500 - 4 * 16 + (3 + 2 + 1);
+    assert_eq!(call(&mut process, "look", &[3]), Ok(vec![found]));
+    assert_eq!(process.global(0), Ok(500));
+    let trapped = call(&mut process, "trap", &[3]).expect_err("it divides by zero");
+    assert_eq!(trapped.trap, Trap::DivideByZero);
+    assert_eq!(process.global(0), Ok(500 - 16), "as it was at the trap");
+}
+
+/// Provides the one import.
+struct Looking;
+
+impl Link for Looking {
+    fn function(&self, _: &str, _: &str) -> Option<FunctionType> {
+        Some(FunctionType {
+            params: vec![],
+            results: vec![ValueType::I32],
+        })
+    }
+    fn provider(&self, _: &str, _: &str) -> Option<u64> {
+        None
+    }
+    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
+        None
+    }
+    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
+        None
+    }
+    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
+        None
+    }
+}
+
 /// Provides the functions that one module exports.
 struct Library(&'static Compiled, u64);
 

@@ -9,6 +9,7 @@
 mod atomic;
 mod bulk;
 mod call;
+mod carried;
 mod control;
 mod convert;
 mod dispatch;
@@ -332,11 +333,6 @@ impl<'m> Body<'m> {
         let loose = matches!(ty, ValueType::F32 | ValueType::F64);
         self.loose.resize(self.locals.len(), loose);
         self.local_regs = (self.narrow_regs, self.wide_regs);
-    }
-
-    /// Where the carried global lies in the block.
-    pub(crate) fn carried_at(&self) -> Option<usize> {
-        self.layout.carried(self.module)
     }
 
     fn fresh(&mut self, wide: bool) -> Reg {
