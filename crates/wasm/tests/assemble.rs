@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use everwarp_wasm::{
     CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
@@ -17,14 +17,20 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let input = folder.join(format!("{name}.ptx"));
     std::fs::write(&input, ptx).expect("the text can be written");
-    // Relocatable for one and as a whole program for the other: images are loaded in either way.
-    for (arch, mode) in [("sm_80", "-c"), ("sm_90", "-O3")] {
-        let output = Command::new(ptxas)
+    // Relocatable for one and as a whole program for the other: images are loaded in either way. Both at once, because
+    // the longest function of the suite takes minutes.
+    let started = [("sm_80", "-c"), ("sm_90", "-O3")].map(|(arch, mode)| {
+        let child = Command::new(ptxas)
             .args([mode, "-arch", arch, "-o"])
-            .arg(folder.join(format!("{name}.cubin")))
+            .arg(folder.join(format!("{name}.{arch}.cubin")))
             .arg(&input)
-            .output()
-            .expect("ptxas runs");
+            .stderr(Stdio::piped())
+            .spawn();
+        (arch, child.expect("ptxas runs"))
+    });
+    // All are waited for, also behind one that fails.
+    let ended = started.map(|(arch, child)| (arch, child.wait_with_output().expect("ptxas ends")));
+    for (arch, output) in ended {
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             let first: Vec<_> = text.lines().take(5).collect();
