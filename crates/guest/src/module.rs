@@ -4,7 +4,7 @@ use everwarp_interface::gpu;
 use everwarp_interface::threads::{START, Threads};
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
-    InstanceLimits, InstantiateError, Limits, Link, PAGE, SharedMemory, ValueType, compile,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, SharedMemory, compile,
 };
 
 use crate::error::LoadError;
@@ -207,9 +207,6 @@ impl Link for Wasi<'_> {
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
         wasi::import_type(module, name)
     }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {
         // There is one, whatever it is called.
         self.0.map(|threads| Limits {
@@ -226,13 +223,12 @@ impl Link for Wasi<'_> {
         };
         self.0.map(|_| nowhere)
     }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use everwarp_wasm::ValueType;
+
     use super::*;
 
     fn load(text: &str) -> Result<Loaded, LoadError> {

@@ -19,14 +19,47 @@ use crate::ValueType;
 use crate::abi;
 use crate::body::{Context, line};
 use crate::image::entries;
+use crate::layout::InstanceLayout;
 use crate::module::Module;
 use crate::types::{Convention, parts, placed, write_head_arguments};
 
-/// The global that a module's functions carry.
-pub(crate) fn choose(module: &Module) -> Option<u32> {
+/// What the functions of a module without tail calls pass on.
+pub(crate) fn convention(module: &Module) -> Convention {
     let mut globals = (0..).zip(&module.globals);
     let found = globals.find(|(_, g)| g.init.is_some() && g.mutable && g.ty == ValueType::I32);
-    found.map(|(global, _)| global)
+    Convention {
+        global: found.map(|(global, _)| global),
+        memory: module.memory.is_some(),
+    }
+}
+
+/// Text that puts the carried global, if there is one, where others find it.
+pub(crate) fn keep(layout: &InstanceLayout, module: &Module) -> String {
+    let at = layout.carried(module);
+    at.map_or_else(String::new, |at| {
+        format!("  st.global.b32 [%inst+{at}], %carry;\n")
+    })
+}
+
+/// Text that takes it from there.
+pub(crate) fn find(layout: &InstanceLayout, module: &Module) -> String {
+    let at = layout.carried(module);
+    at.map_or_else(String::new, |at| {
+        format!("  ld.global.b32 %carry, [%inst+{at}];\n")
+    })
+}
+
+/// Declares what is passed on, and finds it, for the outermost function.
+pub(crate) fn write_found(out: &mut String, context: Context<'_>) {
+    let Context { module, layout, .. } = context;
+    if module.convention.global.is_some() {
+        line!(out, "  .reg .b32 %carry;");
+    }
+    out.push_str(&find(layout, module));
+    if module.convention.memory {
+        line!(out, "  .reg .b64 %mem;");
+        line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
+    }
 }
 
 /// The name of the function that others call for this one.
@@ -42,24 +75,18 @@ pub(crate) fn outer_functions(context: Context<'_>) -> String {
     if convention == Convention::PLAIN {
         return out;
     }
-    let global = context.layout.carried(module);
     for function in entries(module) {
         let ty = module.function_type(function);
         let name = outer_name(prefix, function);
         line!(out, ".func {}\n{{", ty.signature(&name, Convention::PLAIN));
-        let head = "  .reg .b64 %inst, %fuel, %mem, %d;
-  .reg .b32 %depth, %carry, %r;
+        let head = "  .reg .b64 %inst, %fuel, %d;
+  .reg .b32 %depth, %r;
   .reg .pred %p;
   ld.param.b64 %inst, [inst];
   ld.param.b64 %fuel, [fuel];
   ld.param.b32 %depth, [depth];";
         line!(out, "{head}");
-        if let Some(at) = global {
-            line!(out, "  ld.global.b32 %carry, [%inst+{at}];");
-        }
-        if convention.memory {
-            line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
-        }
+        write_found(&mut out, context);
         line!(out, "  {{");
         let mut list = String::from(write_head_arguments(&mut out, "%inst", convention));
         let register = |ty: ValueType| if ty.is_wide() { "%d" } else { "%r" };
@@ -75,7 +102,7 @@ pub(crate) fn outer_functions(context: Context<'_>) -> String {
         line!(out, "  call (cr), {prefix}f{function}, ({list});");
         line!(out, "  ld.param.b64 %fuel, [cr];");
         line!(out, "  st.param.b64 [ret], %fuel;");
-        if let Some(at) = global {
+        if let Some(at) = context.layout.carried(module) {
             // Where it has trapped or is suspended, the block has it already.
             line!(out, "  setp.lt.s64 %p, %fuel, 0;");
             line!(out, "  ld.param.b32 %carry, [cr+{}];", ty.carried_at());

@@ -159,11 +159,7 @@ fn compile_behind(
     let suspending = suspending.as_ref();
     let tails = Tails::new(&module, &referenced, functions.iter().map(|(_, body)| body));
     if tails.is_empty() {
-        module.carried = carried::choose(&module);
-        module.convention = Convention {
-            global: module.carried.is_some(),
-            memory: module.memory.is_some(),
-        };
+        module.convention = carried::convention(&module);
     }
     let layout = InstanceLayout::new(&module, suspending.is_some(), tails.area_bytes());
     let context = Context {

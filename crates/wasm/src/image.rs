@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::ValueType;
 use crate::abi;
 use crate::body::{Context, line};
+use crate::carried;
 use crate::module::{Export, Module};
 use crate::types::{parts, placed, write_head_arguments};
 
@@ -148,16 +149,8 @@ fn write_entry(out: &mut String, context: Context<'_>, function: u32, suspends: 
     let ty = module.function_type(function);
     line!(out, "$E{function}:");
     line!(out, "  {{");
-    let carried = layout.carried(module);
-    if let Some(at) = carried {
-        line!(out, "  .reg .b32 %carry;");
-        line!(out, "  ld.global.b32 %carry, [%inst+{at}];");
-    }
     let convention = module.convention;
-    if convention.memory {
-        line!(out, "  .reg .b64 %mem;");
-        line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
-    }
+    carried::write_found(out, context);
     let mut list = String::from(write_head_arguments(out, "%inst", convention));
     for (i, (param, at)) in placed(&parts(&ty.params)).enumerate() {
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
@@ -178,9 +171,9 @@ fn write_entry(out: &mut String, context: Context<'_>, function: u32, suspends: 
     line!(out, "  ld.param.b64 %fuel, [cr];");
     line!(out, "  setp.lt.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $done;");
-    if let Some(at) = carried {
+    if convention.global.is_some() {
         line!(out, "  ld.param.b32 %carry, [cr+{}];", ty.carried_at());
-        line!(out, "  st.global.b32 [%inst+{at}], %carry;");
+        out.push_str(&carried::keep(layout, module));
     }
     for (result, at) in placed(&parts(&ty.results)) {
         if result == ValueType::V128 {

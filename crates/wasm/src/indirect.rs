@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use crate::Trap;
 use crate::abi::{self, DevTable, TABLE_LEN};
 use crate::body::{Context, line};
+use crate::carried;
 use crate::module::{Constant, Module};
 use crate::suspend::{INDIRECT_FRAME, Suspending};
 use crate::types::{parts, placed, write_head_arguments};
@@ -97,8 +98,8 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
   ld.param.b32 %depth, [depth];
   ld.param.b32 %index, [index];";
     line!(out, "{head}");
-    let carried = layout.carried(module);
-    if carried.is_some() {
+    let carries = module.convention.global.is_some();
+    if carries {
         line!(out, "  .reg .b32 %carry;");
         line!(out, "  ld.param.b32 %carry, [carry];");
     }
@@ -141,7 +142,7 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
     line!(out, "$fail:");
     line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
     line!(out, "  st.param.b64 [ret], %d0;");
-    if carried.is_some() {
+    if carries {
         let at = module.types[ty as usize].carried_at();
         line!(out, "  st.param.b32 [ret+{at}], %carry;");
     }
@@ -150,7 +151,7 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
         write_call(&mut out, module, prefix, *f, suspending);
     }
     if suspending.is_some() {
-        write_suspension(&mut out, carried);
+        write_suspension(&mut out, &carried::find(layout, module));
     }
     line!(out, "}}");
     out
@@ -158,12 +159,11 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
 
 /// Saves which function has been called, whose number is in `%r2`: by the time the call is resumed the
 /// table may hold another one.
-fn write_suspension(out: &mut String, carried: Option<usize>) {
+/// The text `found` finds the carried global.
+fn write_suspension(out: &mut String, found: &str) {
     let top = abi::SAVE_TOP;
     line!(out, "$suspend:");
-    if let Some(at) = carried {
-        line!(out, "  ld.global.b32 %carry, [%inst+{at}];");
-    }
+    out.push_str(found);
     line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
     line!(out, "  ld.global.b64 %d2, [%inst+{}];", abi::SAVE_END);
     line!(out, "  add.s64 %d3, %d1, {INDIRECT_FRAME};");
@@ -241,7 +241,7 @@ fn write_call(
         line!(out, "  @%p bra $suspend;");
     }
     line!(out, "  st.param.b64 [ret], %fuel;");
-    if convention.global {
+    if convention.global.is_some() {
         let at = ty.carried_at();
         line!(out, "  ld.param.b32 %carry, [cr+{at}];");
         line!(out, "  st.param.b32 [ret+{at}], %carry;");

@@ -33,10 +33,13 @@ pub struct SharedMemory {
 }
 
 /// What is provided for imports. Everything that is found belongs to the new instance alone: tables, mutable
-/// globals and memories that are not declared as shared are not shared.
+/// globals and memories that are not declared as shared are not shared. Nothing is provided unless it is said.
 pub trait Link {
     /// The type of a function.
-    fn function(&self, module: &str, name: &str) -> Option<FunctionType>;
+    fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
+        let _ = (module, name);
+        None
+    }
     /// The address of the block of the instance whose function is imported. Needed only for functions that
     /// are provided by another module ([`Provider::Module`](crate::Provider::Module)).
     fn provider(&self, module: &str, name: &str) -> Option<u64> {
@@ -44,36 +47,32 @@ pub trait Link {
         None
     }
     /// Type, mutability and bits of a global.
-    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)>;
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)> {
+        let _ = (module, name);
+        None
+    }
     /// Size and largest size of a memory, in pages.
-    fn memory(&self, module: &str, name: &str) -> Option<Limits>;
+    fn memory(&self, module: &str, name: &str) -> Option<Limits> {
+        let _ = (module, name);
+        None
+    }
     /// Where a memory is that is shared. Needed only for memories that [`Link::memory`] says are.
     fn shared_memory(&self, module: &str, name: &str) -> Option<SharedMemory> {
         let _ = (module, name);
         None
     }
     /// Element type, size and largest size of a table.
-    fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)>;
+    fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)> {
+        let _ = (module, name);
+        None
+    }
 }
 
 /// Provides nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoImports;
 
-impl Link for NoImports {
-    fn function(&self, _: &str, _: &str) -> Option<FunctionType> {
-        None
-    }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
-    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
-    }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
-    }
-}
+impl Link for NoImports {}
 
 /// Where a host has put the parts of an instance.
 #[derive(Clone, Copy, Debug)]

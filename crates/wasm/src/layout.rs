@@ -39,9 +39,8 @@ pub struct InstanceLayout {
 impl InstanceLayout {
     /// Where the global lies that functions carry, if there is one.
     pub(crate) fn carried(&self, module: &Module) -> Option<usize> {
-        module
-            .carried
-            .map(|global| self.global_offsets[global as usize])
+        let global = module.convention.global?;
+        Some(self.global_offsets[global as usize])
     }
 
     pub(crate) fn new(module: &Module, suspendable: bool, tail_bytes: usize) -> Self {

@@ -153,10 +153,10 @@ pub(crate) struct Module {
     pub(crate) interleaved: bool,
     /// A product and a sum may be rounded once.
     pub(crate) contract: bool,
-    /// The global that functions pass on in a register: see `carried.rs`.
-    pub(crate) carried: Option<u32>,
     /// What its functions pass on.
     pub(crate) convention: Convention,
+    /// The memory's length in bytes, if it can neither grow nor be anybody else's.
+    pub(crate) fixed_memory: Option<u64>,
 }
 
 /// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and
@@ -181,13 +181,6 @@ impl Module {
     /// Whether the module's memory may be shared with other instances.
     pub(crate) fn shares_memory(&self) -> bool {
         self.memory.is_some_and(|m| m.shared)
-    }
-
-    /// The memory's length in bytes, if it can neither grow nor be anybody else's.
-    pub(crate) fn fixed_memory(&self) -> Option<u64> {
-        let is_memory = |import: &Import| matches!(import.kind, ImportKind::Memory(_));
-        let memory = self.memory.filter(|m| !m.shared && m.max == Some(m.min))?;
-        (!self.imports.iter().any(is_memory)).then_some(memory.min * PAGE)
     }
 
     /// Takes what one section declares. The payload has been validated.
@@ -223,7 +216,10 @@ impl Module {
             Payload::MemorySection(section) => {
                 for entry in section.clone().into_iter_with_offsets() {
                     let (offset, memory) = entry?;
-                    self.memory = Some(self.read_memory(&memory, offset)?);
+                    let memory = self.read_memory(&memory, offset)?;
+                    let fixed = !memory.shared && memory.max == Some(memory.min);
+                    self.fixed_memory = fixed.then_some(memory.min * PAGE);
+                    self.memory = Some(memory);
                 }
             }
             Payload::GlobalSection(section) => {

@@ -74,8 +74,8 @@ pub struct FunctionType {
 /// What functions pass on beside what they take and give: see `carried.rs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Convention {
-    /// A global, which they give back.
-    pub(crate) global: bool,
+    /// A global, by its number, which they give back.
+    pub(crate) global: Option<u32>,
     /// Where linear memory begins.
     pub(crate) memory: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Convention {
 impl Convention {
     /// That of functions which somebody else provides or calls.
     pub(crate) const PLAIN: Self = Self {
-        global: false,
+        global: None,
         memory: false,
     };
 }
@@ -91,7 +91,7 @@ impl Convention {
 impl FunctionType {
     /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector; then what is carried.
     pub(crate) fn return_bytes(&self, convention: Convention) -> usize {
-        self.carried_at() + if convention.global { 8 } else { 0 }
+        self.carried_at() + if convention.global.is_some() { 8 } else { 0 }
     }
 
     /// Where in it the carried global is, if functions carry one.
@@ -106,7 +106,7 @@ impl FunctionType {
             "(.param .align 8 .b8 ret[{}]) {name} (.param .b64 inst, .param .b64 fuel, .param .b32 depth",
             self.return_bytes(convention)
         );
-        if convention.global {
+        if convention.global.is_some() {
             out.push_str(", .param .b32 carry");
         }
         if convention.memory {
@@ -132,7 +132,7 @@ pub(crate) fn write_head_arguments(
     line!(out, "  st.param.b64 [ci], {instance};");
     line!(out, "  st.param.b64 [cf], %fuel;");
     line!(out, "  st.param.b32 [cd], %depth;");
-    if convention.global {
+    if convention.global.is_some() {
         line!(out, "  .param .b32 cg;");
         line!(out, "  st.param.b32 [cg], %carry;");
     }
@@ -140,7 +140,7 @@ pub(crate) fn write_head_arguments(
         line!(out, "  .param .b64 cm;");
         line!(out, "  st.param.b64 [cm], %mem;");
     }
-    match (convention.global, convention.memory) {
+    match (convention.global.is_some(), convention.memory) {
         (false, false) => "ci, cf, cd",
         (true, false) => "ci, cf, cd, cg",
         (false, true) => "ci, cf, cd, cm",

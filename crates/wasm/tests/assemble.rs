@@ -24,6 +24,8 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
             .args([mode, "-arch", arch, "-o"])
             .arg(folder.join(format!("{name}.{arch}.cubin")))
             .arg(&input)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn();
         (arch, child.expect("ptxas runs"))

@@ -6,7 +6,7 @@ mod support;
 
 use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, InstanceLimits, InstantiateError,
-    Limits, Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
+    Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
 };
 use support::instance::{Process, Trapped};
 use support::machine::chosen;
@@ -500,18 +500,6 @@ impl Link for Looking {
             results: vec![ValueType::I32],
         })
     }
-    fn provider(&self, _: &str, _: &str) -> Option<u64> {
-        None
-    }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
-    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
-    }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
-    }
 }
 
 /// Provides the functions that one module exports.
@@ -526,14 +514,5 @@ impl Link for Library {
     }
     fn provider(&self, _: &str, _: &str) -> Option<u64> {
         Some(self.1)
-    }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
-    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
-    }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
     }
 }

@@ -7,8 +7,8 @@ mod support;
 use core::mem::offset_of;
 
 use everwarp_wasm::{
-    CallState, CompileError, CompileOptions, Compiled, DevInstance, Export, FunctionType,
-    InstanceLimits, Limits, Link, PAGE, PTX_HEAD, SharedMemory, Trap, ValueType, compile,
+    CallState, CompileError, CompileOptions, Compiled, DevInstance, Export, InstanceLimits, Limits,
+    Link, PAGE, PTX_HEAD, SharedMemory, Trap, compile,
 };
 use support::instance::{Process, Trapped};
 use support::machine::{SharedMachine, chosen};
@@ -28,21 +28,12 @@ const PAGES: (u64, u64) = (1, 3);
 struct Host(SharedMemory);
 
 impl Link for Host {
-    fn function(&self, _: &str, _: &str) -> Option<FunctionType> {
-        None
-    }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {
         let (min, max, shared) = (PAGES.0, Some(PAGES.1), true);
         Some(Limits { min, max, shared })
     }
     fn shared_memory(&self, _: &str, _: &str) -> Option<SharedMemory> {
         Some(self.0)
-    }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
     }
 }
 

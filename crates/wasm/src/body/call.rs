@@ -11,7 +11,7 @@ impl Body<'_> {
         let target = format!("{}f{function}", self.prefix);
         let suspends = self.may_suspend(function);
         let ty = module.function_type(function);
-        match self.emit_call("%inst", ty, &target, None, suspends) {
+        match self.emit_call(ty, &target, None, suspends) {
             None => line!(self.text, "  @%sp bra $U;"),
             Some(site) => {
                 let failed = self.fresh_label();
@@ -30,7 +30,7 @@ impl Body<'_> {
         let target = crate::indirect::name(self.prefix, canonical, table);
         let suspends = self.suspending.is_some_and(|s| s.indirect(canonical));
         let ty = &module.types[ty as usize];
-        let site = self.emit_call("%inst", ty, &target, Some(index), suspends);
+        let site = self.emit_call(ty, &target, Some(index), suspends);
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
         self.has_called();
@@ -50,21 +50,20 @@ impl Body<'_> {
         line!(cold, "  bra $T;");
     }
 
-    /// Calls a function for an instance, with the index of a table's element behind the arguments if it is
+    /// Calls a function of this module, with the index of a table's element behind the arguments if it is
     /// given. Then `%sp` holds if it did not return. If it may suspend, gives the site of the call.
     pub(super) fn emit_call(
         &mut self,
-        instance: &str,
         ty: &FunctionType,
         target: &str,
         index: Option<Reg>,
         suspends: bool,
     ) -> Option<SiteId> {
         let convention = self.module.convention;
-        self.emit_call_as(instance, ty, (target, convention), index, suspends)
+        self.emit_call_as("%inst", ty, (target, convention), index, suspends)
     }
 
-    /// Calls a function of this module or of somebody else's, with what it is passed on.
+    /// The same of a function of this module or of somebody else's, for an instance, with what is passed on to it.
     pub(super) fn emit_call_as(
         &mut self,
         instance: &str,
@@ -96,7 +95,7 @@ impl Body<'_> {
         line!(text, "  .param .align 8 .b8 cr[{bytes}];");
         line!(text, "  call (cr), {target}, ({list});");
         line!(text, "  ld.param.b64 %fuel, [cr];");
-        if convention.global {
+        if convention.global.is_some() {
             line!(text, "  ld.param.b32 %carry, [cr+{}];", ty.carried_at());
         }
         for (part, at) in placed(&parts(&ty.results)) {
@@ -158,7 +157,7 @@ impl Body<'_> {
 
     /// Reads the memory's length again, after what may have raised it.
     pub(super) fn reload_memory(&mut self) {
-        if self.module.memory.is_some() && self.module.fixed_memory().is_none() {
+        if self.module.memory.is_some() && self.module.fixed_memory.is_none() {
             let at = abi::MEMORY_BYTES;
             line!(self.text, "  ld.global.b64 %len, [%inst+{at}];");
             line!(self.text, "  cvt.u32.u64 %low, %len;");

@@ -392,7 +392,7 @@ impl Body<'_> {
 
     pub(super) fn global_get(&mut self, index: u32) {
         let ty = self.module.globals[index as usize].ty;
-        if self.module.carried == Some(index) {
+        if self.module.convention.global == Some(index) {
             let reg = self.push(ty);
             line!(self.text, "  mov.b32 {reg}, %carry;");
             return;
@@ -406,7 +406,7 @@ impl Body<'_> {
 
     pub(super) fn global_set(&mut self, index: u32) {
         let ty = self.module.globals[index as usize].ty;
-        if self.module.carried == Some(index) {
+        if self.module.convention.global == Some(index) {
             let value = self.pop_operand();
             line!(self.text, "  mov.b32 %carry, {value};");
             return;

@@ -11,7 +11,7 @@ impl Body<'_> {
     /// Stores what the function gives, and returns.
     pub(super) fn return_values(&mut self, results: &[Value]) {
         line!(self.text, "  st.param.b64 [ret], %fuel;");
-        if self.module.carried.is_some() {
+        if self.module.convention.global.is_some() {
             let at = self.module.function_type(self.function).carried_at();
             line!(self.text, "  st.param.b32 [ret+{at}], %carry;");
         }
@@ -202,7 +202,7 @@ impl Body<'_> {
         line!(out, "  ld.param.b64 %inst, [inst];");
         line!(out, "  ld.param.b64 %fuel, [fuel];");
         line!(out, "  ld.param.b32 %depth, [depth];");
-        if convention.global {
+        if convention.global.is_some() {
             line!(out, "  .reg .b32 %carry;");
             line!(out, "  ld.param.b32 %carry, [carry];");
         }
@@ -212,7 +212,7 @@ impl Body<'_> {
             line!(out, "  ld.global.b64 %mem, [%inst+{}];", abi::MEMORY);
         }
         if self.uses_memory {
-            match module.fixed_memory() {
+            match module.fixed_memory {
                 Some(bytes) => line!(out, "  mov.b64 %len, {bytes};"),
                 None => line!(out, "  ld.global.b64 %len, [%inst+{}];", abi::MEMORY_BYTES),
             }

@@ -1,7 +1,7 @@
 //! Two modules, of which one calls the other: what suspends the other suspends both.
 
 use everwarp_wasm::{
-    CompileOptions, Compiled, Export, FunctionType, Limits, Link, ProvidedImport, Provider, Trap,
+    CompileOptions, Compiled, Export, FunctionType, Link, ProvidedImport, Provider, Trap,
     ValueType, compile,
 };
 
@@ -186,14 +186,5 @@ impl Link for Other {
     }
     fn provider(&self, _: &str, _: &str) -> Option<u64> {
         Some(self.1)
-    }
-    fn global(&self, _: &str, _: &str) -> Option<(ValueType, bool, u128)> {
-        None
-    }
-    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        None
-    }
-    fn table(&self, _: &str, _: &str) -> Option<(ValueType, Limits)> {
-        None
     }
 }
