@@ -43,7 +43,7 @@ struct Part {
 impl Body<'_> {
     /// The address behind an atomic access, in memory: checked, and aligned.
     pub(super) fn atomic_end(&mut self, memarg: &MemArg, bytes: u64) -> Reg {
-        self.uses_memory = true;
+        self.touches_memory();
         let address = self.pop();
         let (end, beyond) = (self.fresh(true), self.fresh_pred());
         line!(self.text, "  cvt.u64.u32 {end}, {address};");

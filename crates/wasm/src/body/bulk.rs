@@ -5,7 +5,7 @@ use crate::{Trap, ValueType, abi};
 
 impl Body<'_> {
     pub(super) fn memory_size(&mut self) {
-        self.uses_memory = true;
+        self.touches_memory();
         self.refresh_memory();
         let pages = self.fresh(true);
         let reg = self.push(ValueType::I32);
@@ -14,7 +14,7 @@ impl Body<'_> {
     }
 
     pub(super) fn memory_grow(&mut self) {
-        self.uses_memory = true;
+        self.touches_memory();
         if let Some(sharing) = self.layout.sharing {
             self.grow_shared(sharing);
             return;
@@ -36,7 +36,7 @@ impl Body<'_> {
 
     /// Base and length of linear memory in registers that may be passed on.
     fn memory_regs(&mut self) -> (Reg, Reg) {
-        self.uses_memory = true;
+        self.touches_memory();
         self.refresh_memory();
         let (base, len) = (self.fresh(true), self.fresh(true));
         line!(self.text, "  mov.b64 {base}, %mem;");

@@ -74,6 +74,7 @@ impl Body<'_> {
     ) -> Option<SiteId> {
         self.calls = true;
         self.traps = true;
+        self.lanes_part();
         let base = self.stack.len() - parts(&ty.params).len();
         let mut args = Vec::new();
         for i in base..self.stack.len() {
@@ -109,6 +110,7 @@ impl Body<'_> {
 
     /// Calls a helper of the image that gives one 32-bit value.
     pub(super) fn call_helper(&mut self, name: &str, args: &[Reg]) -> Reg {
+        self.lanes_part();
         let result = self.fresh(false);
         let prefix = self.prefix;
         let text = &mut self.text;

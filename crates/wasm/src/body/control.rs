@@ -114,6 +114,7 @@ impl Body<'_> {
         let height = self.stack.len() - params.len();
         self.open(Kind::If, height, &results);
         let other = self.fresh_label();
+        self.lanes_part();
         line!(self.text, "  @!{pred} bra {other};");
         let params = self.stack[height..].to_vec();
         let frame = self.frames.last_mut().expect("the if was opened");
@@ -222,7 +223,8 @@ impl Body<'_> {
             frame.branched = true;
             Self::leave_known(&self.known, &mut frame.incoming);
         }
-        (frame.target, frame.target_regs.clone())
+        let (target, regs) = (frame.target, frame.target_regs.clone());
+        (self.way_to(index, target), regs)
     }
 
     pub(super) fn br(&mut self, depth: u32) {
@@ -251,6 +253,7 @@ impl Body<'_> {
     }
 
     pub(super) fn br_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
+        self.lanes_part();
         let index = self.pop();
         let mut depths = table.targets().collect::<Result<Vec<_>, _>>()?;
         depths.push(table.default());
@@ -342,7 +345,7 @@ impl Body<'_> {
 
     pub(super) fn local_get(&mut self, index: u32) {
         for part in self.parts_of(index) {
-            self.read[part as usize] = true;
+            self.uses.read(part);
             self.push_local(part);
         }
     }
@@ -359,6 +362,7 @@ impl Body<'_> {
         let to = self.locals[part as usize].reg;
         self.settle(Some(to));
         line!(self.text, "  mov.{} {to}, {from};", to.bits());
+        self.uses.assign(part);
         self.forget_address(to);
     }
 

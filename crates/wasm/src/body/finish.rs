@@ -170,6 +170,7 @@ impl Body<'_> {
         }
         let entry = self.text.split_off(begin);
         let preempted = self.preempted();
+        let suspends = !self.sites.iter().all(|site| site.look);
         let (sites, frame) = self.write_sites(start, self.calls);
         let name = if self.tails.calls(self.function) {
             code_name(self.prefix, self.function)
@@ -193,6 +194,9 @@ impl Body<'_> {
         line!(out, "  .reg .b64 %inst, %fuel, %mem, %len, %st;");
         if self.stops {
             line!(out, "  .reg .b32 %fl, %fh, %ft, %lim;");
+        }
+        if !self.loops.is_empty() {
+            line!(out, "  .reg .b64 %out;");
         }
         if !sites.is_empty() {
             line!(out, "  .reg .b64 %sv, %sn;");
@@ -227,7 +231,8 @@ impl Body<'_> {
             out.push_str(&entry);
         }
         for (i, Value { ty, reg }) in self.locals.iter().enumerate() {
-            if !self.read[i] {
+            // Where a call may suspend, all are saved.
+            if !(self.uses.is_live(i) || suspends && self.uses.is_read(i)) {
                 continue;
             }
             if i < params {

@@ -12,14 +12,15 @@
 //! takes the look for a part of the loop that lanes may part in, and puts a barrier around it in every round. On an
 //! H200 integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield
 //! to other warps in each round. The price is that lanes of a warp which stop at different times wait for each
-//! other, once in each interval.
+//! other, once in each interval. How they come together behind such a loop is in `leave.rs`.
 //!
 //! **A loop in which something is called** goes on behind its look. Its limit is found anew behind each call, so there
 //! is little to gain, and the second loop has a barrier of its own, which is one more register that every call saves:
-//! for a recursive parser that was 18 % of its time. The same holds where something may suspend, since such a loop is
-//! gone into by way of its safepoint (`ways.rs`) and would else have two entries; with preemption that is every loop.
-//! To enter loops by their preheaders instead, when they are gone on with, was tried: ptxas then finds no place where
-//! lanes come together, and a loop of loops whose lanes part took 12 times as long.
+//! for a recursive parser that was 18 % of its time.
+//!
+//! **With preemption** a loop goes on behind its look as well, if it has more than arithmetic in it. Whoever is suspended
+//! in it comes back by way of its safepoint (`ways.rs`), so with a preheader it would have two entries. And ptxas finds
+//! no place then where lanes come together that part in a round: a loop of loops took 12 times as long.
 
 use super::suspend::note;
 use super::{Body, Label, line};
@@ -31,7 +32,9 @@ pub(super) struct LoopLabels {
     /// Where the loop is entered.
     pub(super) entry: Label,
     /// Where the loop is entered, with `%ft` set.
-    preheader: Label,
+    pub(super) preheader: Label,
+    /// Where it goes to look.
+    pub(super) look: Label,
     /// In the cold text: where it goes on after a look.
     next: Label,
     /// Behind the look.
@@ -80,23 +83,24 @@ impl Body<'_> {
     /// The beginning of a loop, up to what is repeated; and that of its cold part, of which [`Self::end_look`] is the
     /// rest.
     pub(super) fn begin_loop_safepoint(&mut self, header: Label, entry: Label) -> LoopLabels {
-        let (slow, preheader) = (self.fresh_label(), self.fresh_label());
+        let (look, preheader) = (self.fresh_label(), self.fresh_label());
         let (next, behind) = (self.fresh_label(), self.fresh_label());
         line!(self.text, "{entry}:");
         line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
         line!(self.text, "{preheader}:");
         line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
         line!(self.text, "{header}:");
+        self.uses.label();
         self.forget_for_loop();
         line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
         line!(self.text, "  setp.eq.s32 %sp, %fl, %lim;");
-        line!(self.text, "  @%sp bra {slow};");
+        line!(self.text, "  @%sp bra {look};");
         line!(self.text, "{behind}:");
         Self::take_one(&mut self.text);
-        line!(self.cold, "{slow}:");
         LoopLabels {
             entry,
             preheader,
+            look,
             next,
             behind,
         }
@@ -154,7 +158,7 @@ impl Body<'_> {
     /// Where `%tc` is the kill word and `%sp` says whether it is zero: goes on `next` there, or is suspended, or
     /// falls through to be killed.
     fn write_yield(&mut self, next: Label, resume: Label, restored: &str) {
-        let site = self.add_site(resume, Vec::new());
+        let site = self.add_look(resume);
         let slice = abi::SLICE;
         let (kill, slices, yields) = (self.fresh_label(), self.fresh_label(), site.save());
         let cold = &mut self.cold;

@@ -68,7 +68,7 @@ const MAX_OFFSET: u64 = 0x7fff_0000;
 impl Body<'_> {
     /// Checks an access, and sees how it is aligned; for loads also where its words are.
     fn check(&mut self, address: Reg, offset: u64, bytes: u64, load: bool) -> Checked {
-        self.uses_memory = true;
+        self.touches_memory();
         let mut known = self.known_address(address);
         let end = offset + bytes;
         if !self.known.is_checked(address, end) {

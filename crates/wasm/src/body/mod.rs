@@ -18,6 +18,8 @@ mod float;
 mod fuel;
 mod integer;
 mod known;
+mod leave;
+mod live;
 mod memory;
 mod nan;
 mod simd;
@@ -43,6 +45,7 @@ use crate::types::parts;
 use crate::{CompileError, Trap, ValueType};
 use control::Frame;
 use known::Known;
+use live::Uses;
 use nan::Nan;
 use suspend::Site;
 use ways::{Loop, LoopId};
@@ -189,9 +192,8 @@ pub(crate) struct Body<'m> {
     locals: Vec<Value>,
     /// For each local the first of its parts, and its type.
     local_parts: Vec<(u32, ValueType)>,
-    /// For each of those parts whether anything reads it; only those get their first value.
-    read: Vec<bool>,
-    /// For each of them whether nothing assigns it.
+    uses: Uses,
+    /// For each of those parts whether nothing assigns it.
     constant: Vec<bool>,
     /// For each local whether it may hold a NaN as the device made it: see `nan.rs`.
     loose: Vec<bool>,
@@ -288,7 +290,7 @@ impl<'m> Body<'m> {
             stack: Vec::new(),
             locals: Vec::new(),
             local_parts: Vec::new(),
-            read: Vec::new(),
+            uses: Uses::new(),
             constant: Vec::new(),
             loose: Vec::new(),
             tightened: Vec::new(),
@@ -328,7 +330,7 @@ impl<'m> Body<'m> {
                 self.locals.push(Value { ty, reg });
             }
         }
-        self.read.resize(self.locals.len(), false);
+        self.uses.declare(self.locals.len());
         self.constant.resize(self.locals.len(), false);
         let loose = matches!(ty, ValueType::F32 | ValueType::F64);
         self.loose.resize(self.locals.len(), loose);
@@ -453,7 +455,14 @@ impl<'m> Body<'m> {
     /// Writes a label that control comes to with what is known then.
     fn join(&mut self, label: Label, incoming: Option<Known>) {
         line!(self.text, "{label}:");
+        self.uses.label();
         self.known = incoming.unwrap_or_default();
+    }
+
+    /// The operator at hand reads memory or writes it.
+    fn touches_memory(&mut self) {
+        self.uses_memory = true;
+        self.lanes_part();
     }
 
     /// A label that leads to a trap at the operator at hand.

@@ -13,6 +13,7 @@
 //! Why does no one save the arguments? A callee that goes on does not look at its parameters: what it
 //! needs of them are locals, which it has saved itself.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::ways::LoopId;
@@ -27,7 +28,7 @@ const KEPT_FOR_EACH_BYTE: usize = 4;
 /// A place where the function may be suspended.
 pub(super) struct Site {
     /// Where the function goes on: at the call, or behind the safepoint.
-    resume: Label,
+    pub(super) resume: Label,
     /// The loop that it is in, itself not in another one within that.
     pub(super) within: Option<LoopId>,
     /// Offset of the operator, in the module's bytes.
@@ -38,6 +39,8 @@ pub(super) struct Site {
     preds: Vec<Pred>,
     /// Registers that the call passes on.
     args: Vec<Reg>,
+    /// It is a safepoint, where fewer locals are live.
+    pub(super) look: bool,
     /// Text in front of what saves the frame.
     before_save: String,
     /// Text behind what restores it.
@@ -143,10 +146,18 @@ impl Body<'_> {
             regs,
             preds,
             args,
+            look: false,
             before_save: String::new(),
             after_restore: String::new(),
         });
         SiteId(self.sites.len() - 1)
+    }
+
+    /// Adds a site for a safepoint, at a loop's beginning or the function's.
+    pub(super) fn add_look(&mut self, resume: Label) -> SiteId {
+        let id = self.add_site(resume, Vec::new());
+        self.sites[id.0].look = true;
+        id
     }
 
     /// Adds a site for a call with these arguments, and writes where it is resumed.
@@ -197,8 +208,9 @@ impl Body<'_> {
     /// function, which takes a level of the depth if it `calls` others.
     ///
     /// A frame is what a site keeps of the operand stack, then the locals, then the site's number in the last
-    /// four bytes. Locals are saved and restored in one place for all sites: text for each of them at each
-    /// site would grow with the square of a function's length.
+    /// four bytes. Locals are restored in one place for all sites, and saved in one for calls and one for safepoints:
+    /// text for each of them at each site would grow with the square of a function's length. What is not live at a
+    /// safepoint is not saved there: a loop would have to keep it in every round.
     pub(super) fn write_sites(&mut self, start: usize, calls: bool) -> (String, usize) {
         let mut out = String::new();
         if self.sites.is_empty() {
@@ -206,24 +218,22 @@ impl Body<'_> {
         }
         self.kinds.insert(Trap::StackExhausted as u32);
         let sites = std::mem::take(&mut self.sites);
-        let locals = self.locals.iter().zip(&self.read);
-        let locals = locals.filter(|(_, read)| **read).map(|(v, _)| v.reg);
-        let locals = Slots::new(locals, &[]);
+        let calls_suspend = sites.iter().any(|site| !site.look);
+        let locals = (0..self.locals.len()).filter(|&part| match calls_suspend {
+            true => self.uses.is_read(part),
+            false => self.uses.is_live(part),
+        });
+        let locals = Slots::new(locals.map(|part| self.locals[part].reg), &[]);
         let below = locals.bytes(4);
         let slots: Vec<_> = sites.iter().map(|site| self.stack_slots(site)).collect();
         for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
             write_save(&mut out, SiteId(i), site, slots, below);
         }
-        write_frame_check(&mut out, "$W", below);
-        line!(out, "$WL:");
-        for (at, reg) in locals.regs() {
-            let at = at as i64 - below as i64;
-            line!(out, "  st.global.{} [%sn+{at}], {reg};", reg.bits());
+        for look in [false, true] {
+            if sites.iter().any(|site| site.look == look) {
+                self.write_save_locals(&mut out, look, &locals, below);
+            }
         }
-        line!(out, "  st.global.b32 [%sn+-4], %tc;");
-        line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
-        line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
-        line!(out, "  bra $U;");
         // No room for a frame: the fuel is what it was when the innermost function was suspended.
         line!(out, "$X:");
         line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_BASE);
@@ -253,6 +263,28 @@ impl Body<'_> {
         let largest = slots.iter().map(|s| s.bytes(0)).max().unwrap_or(0);
         (out, largest + below)
     }
+
+    /// Saves the locals that are live at safepoints, or those that may be at calls, and returns.
+    fn write_save_locals(&self, out: &mut String, look: bool, locals: &Slots, below: usize) {
+        let label = save_locals(look);
+        write_frame_check(out, label, below);
+        line!(out, "{label}L:");
+        let dead = (0..self.locals.len()).filter(|&part| look && !self.uses.is_live(part));
+        let dead: HashSet<_> = dead.map(|part| self.locals[part].reg).collect();
+        for (at, reg) in locals.regs().filter(|(_, reg)| !dead.contains(reg)) {
+            let at = at as i64 - below as i64;
+            line!(out, "  st.global.{} [%sn+{at}], {reg};", reg.bits());
+        }
+        line!(out, "  st.global.b32 [%sn+-4], %tc;");
+        line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
+        line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+        line!(out, "  bra $U;");
+    }
+}
+
+/// Where the locals are saved at safepoints, or at calls.
+const fn save_locals(look: bool) -> &'static str {
+    if look { "$Y" } else { "$W" }
 }
 
 /// Finds room for a frame of this size: from `%sv` to `%sn`.
@@ -274,7 +306,7 @@ fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: u
         out.push_str(&site.before_save);
         line!(out, "  mov.b32 %to, {};", site.offset);
         line!(out, "  mov.b32 %tc, {};", id.0);
-        line!(out, "  bra $W;");
+        line!(out, "  bra {};", save_locals(site.look));
         return;
     }
     line!(out, "{label}:");
@@ -289,7 +321,7 @@ fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: u
         line!(out, "  st.global.b32 [%sv+{at}], %tc;");
     }
     line!(out, "  mov.b32 %tc, {};", id.0);
-    line!(out, "  bra $WL;");
+    line!(out, "  bra {}L;", save_locals(site.look));
 }
 
 fn write_restore(

@@ -11,6 +11,7 @@
 //! is reached, and finds there what fuel never is.
 
 use super::fuel::LoopLabels;
+use super::leave::Leave;
 use super::suspend::{Site, SiteId};
 use super::{Body, Label, line};
 use crate::abi;
@@ -20,11 +21,12 @@ const ON_ITS_WAY: i64 = -(1 << 62);
 
 /// The number of a loop, from 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct LoopId(usize);
+pub(super) struct LoopId(pub(super) usize);
 
 /// A loop, and the sites in it if the function may be suspended.
 pub(super) struct Loop {
-    labels: LoopLabels,
+    pub(super) labels: LoopLabels,
+    pub(super) leave: Leave,
     within: Option<LoopId>,
     /// The first site that is in it.
     first: usize,
@@ -32,7 +34,7 @@ pub(super) struct Loop {
     end: usize,
     /// Something is called in it.
     calls: bool,
-    /// Where in the cold text its way in is written.
+    /// Where in the cold text its look begins, with the way in.
     written: std::ops::Range<usize>,
 }
 
@@ -53,13 +55,15 @@ impl Body<'_> {
         let within = self.open_loops.last().copied();
         let id = self.loops.len();
         let entry = self.fresh_label();
+        self.lanes_part();
         let labels = self.begin_loop_safepoint(header, entry);
-        let written = self.write_way_in(id);
+        let written = self.write_way_in(id, labels.look);
         let first = self.sites.len();
         self.open_loops.push(LoopId(id));
         self.end_look(&labels);
         self.loops.push(Loop {
             labels,
+            leave: Leave::new(self.frames.len() - 1),
             within,
             first,
             end: first,
@@ -69,8 +73,9 @@ impl Body<'_> {
     }
 
     /// In the cold part of a loop's safepoint, before anything else: the way into the loop, if it is one's.
-    fn write_way_in(&mut self, id: usize) -> std::ops::Range<usize> {
+    fn write_way_in(&mut self, id: usize, look: Label) -> std::ops::Range<usize> {
         let begin = self.cold.len();
+        line!(self.cold, "{look}:");
         if self.suspending.is_some() {
             line!(self.cold, "  setp.lt.s64 %sp, %fuel, 0;");
             line!(self.cold, "  @%sp bra $D{id};");
@@ -81,19 +86,27 @@ impl Body<'_> {
     /// A loop ends.
     pub(super) fn close_loop(&mut self) {
         let LoopId(id) = self.open_loops.pop().expect("the loop was opened");
-        let end = self.sites.len();
+        self.loops[id].end = self.sites.len();
+        let together = self.leave_loop(id);
+        let preempted = self.preempted();
         let this = &mut self.loops[id];
-        this.end = end;
-        let has_way_in = this.first < end;
-        if !has_way_in {
-            // Nobody is on the way into it. Loops that are still open have theirs before this.
-            let written = std::mem::take(&mut this.written);
-            if !written.is_empty() {
-                self.cold.replace_range(written, "");
-            }
+        let labels = this.labels;
+        if together.is_some() && preempted {
+            // Its only site: it goes on where it begins, so that there is no other way into it.
+            let site = &mut self.sites[this.first];
+            site.resume = labels.preheader;
+            site.within = this.within;
+            this.first = this.end;
         }
-        let Loop { labels, calls, .. } = self.loops[id];
-        self.write_next(&labels, has_way_in || calls);
+        let has_way_in = this.first < this.end;
+        let goes_on_behind = has_way_in || this.calls;
+        if !has_way_in {
+            // Nobody is on the way into it. Loops that are still open have their looks before this one's.
+            let look = format!("{}:\n", together.unwrap_or(labels.look));
+            let written = std::mem::take(&mut this.written);
+            self.cold.replace_range(written, &look);
+        }
+        self.write_next(&labels, goes_on_behind);
     }
 
     /// Something is called where code is.

@@ -72,7 +72,7 @@ impl Body<'_> {
 
     /// Traps unless so many bytes are in bounds, which may be known; gives the offset as [`split`] does.
     fn begin_access(&mut self, address: Reg, offset: u64, bytes: u64) -> (u64, u64) {
-        self.uses_memory = true;
+        self.touches_memory();
         let end = offset + bytes;
         if !self.known.is_checked(address, end) {
             self.check_bounds(address, end);

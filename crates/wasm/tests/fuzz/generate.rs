@@ -5,6 +5,8 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wasm_smith::{Config, Module};
 
+use crate::loops;
+
 /// Rounds of loops and calls that all calls of an instance have together; then each loop and each call traps. Less
 /// than the depth that calls may have, which the two count differently.
 const ROUNDS: u32 = 300;
@@ -58,6 +60,9 @@ fn config(random: &mut ChaCha8Rng) -> Config {
 /// The module of a seed.
 pub(crate) fn module(seed: u64) -> Vec<u8> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
+    if random.random_ratio(1, 4) {
+        return loops::module(&mut random);
+    }
     let config = config(&mut random);
     let mut bytes = vec![0; ENTROPY];
     random.fill_bytes(&mut bytes);

@@ -12,6 +12,7 @@ mod support;
 
 mod emitted;
 mod generate;
+mod loops;
 mod reference;
 mod seen;
 

@@ -15,6 +15,7 @@
 ;;   .reg .pred %p<1>;
 ;;   .reg .b64 %inst, %fuel, %mem, %len, %st;
 ;;   .reg .b32 %fl, %fh, %ft, %lim;
+;;   .reg .b64 %out;
 ;;   .reg .b32 %depth, %tc, %to, %low;
 ;;   .reg .pred %sp;
 ;;   ld.param.b64 %inst, [inst];
@@ -39,12 +40,20 @@
 ;;   mov.b64 %d0, %d4;
 ;;   setp.ne.s64 %p0, %d4, 0;
 ;;   @%p0 bra $L1;
+;;   mov.b64 %out, %inst;
+;;   bra $L7;
+;; $L3:
+;;   sub.s32 %ft, %fl, %lim;
+;;   cvt.u64.u32 %out, %ft;
+;; $L7:
+;;   setp.eq.s64 %sp, %out, 0;
+;;   @%sp bra $L8;
 ;;   mov.b64 %d1, %d2;
 ;; $L0:
 ;;   st.param.b64 [ret], %fuel;
 ;;   st.param.b64 [ret+8], %d1;
 ;;   ret;
-;; $L3:
+;; $L8:
 ;;   mov.b32 %to, 36;
 ;;   mov.b32 %tc, 11;
 ;;   setp.eq.s64 %sp, %fuel, 0;

@@ -5,6 +5,7 @@
 mod support;
 
 mod host;
+mod leave;
 mod life;
 mod linked;
 mod modules;
