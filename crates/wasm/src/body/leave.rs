@@ -11,8 +11,8 @@
 //! difference of the fuel and its limit is zero where both are equal; an instance's address is not, nor are the few
 //! numbers above it.
 //!
-//! That is for **loops of mere arithmetic**, with one way back. On an H200 integer hashing took 1.22 of the time of CUDA
-//! C++ so, where it had taken 1.27, and 1.30 in processes, which had been 1.50; Collatz's rule, a loop of loops, 1.26
+//! That is for **loops of mere arithmetic**, with one way back. On an H200 integer hashing took 1.23 of the time of CUDA
+//! C++ so, where it had taken 1.27, and 1.31 in processes, which had been 1.50; Collatz's rule, a loop of loops, 1.26
 //! and had been 2.03. Where lanes part within a round, for an access or a branch, they have to meet in that round: an
 //! interpreter took twice as long, and heapsort with interleaved memories eight times.
 

@@ -28,6 +28,8 @@ struct Writer<'r> {
     names: usize,
     /// Loops that are open.
     loops: usize,
+    /// One of them has many rounds.
+    long: bool,
     /// Whether there are calls, accesses and branches within a round.
     mixed: bool,
     /// Which function is written; it calls those before it.
@@ -65,7 +67,7 @@ impl Writer<'_> {
             (0, 1) => format!("(i32.wrap_i64 {})", self.value(0, deep)),
             (0, _) => format!("(f64.convert_i64_s {})", self.value(0, deep)),
             (1, _) => format!("(select {a} {b} {})", self.test()),
-            (2, 0) if self.mixed && self.function > 0 => {
+            (2, 0) if self.mixed && self.loops == 0 && self.function > 0 => {
                 let (f, args) = (self.below(self.function), [0, 1, 2].map(|ty| self.leaf(ty)));
                 format!("(call $f{f} {})", args.join(" "))
             }
@@ -135,8 +137,14 @@ impl Writer<'_> {
     /// A loop, in blocks that are ways out of it.
     fn repeat(&mut self, out: &mut String) {
         let counter = TYPES.len() * OF_EACH + self.loops;
-        let long = self.loops == 0 && self.below(16) == 0;
-        let rounds = self.below(if long { 3000 } else { 8 });
+        // Few rounds within many, and none of the many in what others call.
+        let long = self.loops == 0 && !self.mixed && self.below(8) == 0;
+        let rounds = self.below(match (long, self.long) {
+            (true, _) => 3000,
+            (false, true) => 3,
+            (false, false) => 8,
+        });
+        self.long |= long;
         let around = 1 + self.below(3);
         let outer = self.blocks.len();
         for _ in 0..around {
@@ -171,6 +179,7 @@ impl Writer<'_> {
             ),
         };
         self.loops -= 1;
+        self.long &= self.loops > 0;
         while self.blocks.len() > outer {
             let carries = self.blocks.pop().and_then(|block| block.carries);
             if let Some(ty) = carries {
@@ -220,6 +229,7 @@ pub(crate) fn module(random: &mut ChaCha8Rng) -> Vec<u8> {
         blocks: Vec::new(),
         names: 0,
         loops: 0,
+        long: false,
         mixed,
         function: 0,
     };
