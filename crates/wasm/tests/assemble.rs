@@ -10,7 +10,7 @@ use everwarp_wasm::{
     CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
 };
 use support::tools::ptxas;
-use support::{spec, waiting};
+use support::{encode, spec, waiting};
 use wast::{WastDirective, WastExecute};
 
 fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
@@ -116,14 +116,12 @@ fn suite_assembles() {
 fn provided_imports_assemble() {
     let Some(ptxas) = ptxas() else { return };
     let part = |text: &str, prefix: &str, provided_imports| {
-        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let options = CompileOptions {
             prefix: prefix.to_owned(),
             provided_imports,
             ..CompileOptions::default()
         };
-        compile_part(&wat.encode().expect("it can be encoded"), &options).expect("it is supported")
+        compile_part(&encode(text), &options).expect("it is supported")
     };
     let library = part(
         r#"(module (func (export "f") (param f32) (result i64 f32)
@@ -180,15 +178,13 @@ fn waiting_assembles() {
         (i32.add (memory.atomic.wait32 (local.get 0) (i32.const 1) (local.get 1))
           (memory.atomic.wait64 (local.get 0) (local.get 1) (i64.const -1))))
       (func (export "notify") (param i32) (result i32) (memory.atomic.notify (local.get 0) (i32.const 1))))"#;
-    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
     let options = CompileOptions {
         provided_imports: waiting::provided(),
         suspendable: true,
         threads: true,
         ..CompileOptions::default()
     };
-    let compiled = compile_part(&wat.encode().expect("it can be encoded"), &options);
+    let compiled = compile_part(&encode(text), &options);
     let compiled = compiled.expect("it is supported");
     let own = compiled.ptx.lines().filter(|l| !l.starts_with(".extern"));
     let own = own.fold(String::new(), |text, line| text + line + "\n");
@@ -230,11 +226,6 @@ const SUSPENDED: &str = r#"(module
 #[test]
 fn what_can_be_suspended_assembles() {
     let Some(ptxas) = ptxas() else { return };
-    let encode = |text| {
-        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        wat.encode().expect("it can be encoded")
-    };
     for preempt in [false, true] {
         let provided = |module: &str, symbol: &str, provider| ProvidedImport {
             module: module.to_owned(),

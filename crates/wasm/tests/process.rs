@@ -8,6 +8,7 @@ use everwarp_wasm::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, InstanceLimits, InstantiateError,
     Link, NoImports, ProvidedImport, Provider, Trap, ValueType, compile,
 };
+use support::encode;
 use support::instance::{Process, Trapped};
 use support::machine::chosen;
 
@@ -18,14 +19,8 @@ const LIMITS: InstanceLimits = InstanceLimits {
     depth: 50,
 };
 
-fn bytes(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    wat.encode().expect("it can be encoded")
-}
-
 fn compiled(text: &str) -> &'static Compiled {
-    let compiled = compile(&bytes(text), &CompileOptions::default()).expect("it is supported");
+    let compiled = compile(&encode(text), &CompileOptions::default()).expect("it is supported");
     Box::leak(Box::new(compiled))
 }
 
@@ -304,7 +299,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn what_is_not_supported_is_refused_where_it_stands() {
     let text = "(module (func (result i32) (i32.const 7) atomic.fence))";
-    let error = compile(&bytes(text), &CompileOptions::default()).expect_err("no threads");
+    let error = compile(&encode(text), &CompileOptions::default()).expect_err("no threads");
     let CompileError::Unsupported { offset, what } = error else {
         panic!("it is valid: {error}");
     };
@@ -336,7 +331,7 @@ fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
             contract,
             ..CompileOptions::default()
         };
-        let compiled = compile(&bytes(SQUARES), &options).expect("it is supported");
+        let compiled = compile(&encode(SQUARES), &options).expect("it is supported");
         // Vectors have four products and two.
         let count = |what: &str| compiled.ptx.matches(what).count();
         let written = ["mul.rn.f", "add.rn.f", "sub.rn.f"].map(count);
@@ -378,7 +373,7 @@ fn what_is_imported_traps_or_is_provided() {
             provided_imports,
             ..CompileOptions::default()
         };
-        let compiled = compile(&bytes(text), &options).expect("it is supported");
+        let compiled = compile(&encode(text), &options).expect("it is supported");
         &*Box::leak(Box::new(compiled))
     };
     let machine = chosen();
@@ -449,7 +444,7 @@ fn what_functions_pass_on_is_where_others_look() {
         }],
         ..CompileOptions::default()
     };
-    let compiled = compile(&bytes(text), &options).expect("it is supported");
+    let compiled = compile(&encode(text), &options).expect("it is supported");
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let at = compiled.layout.global_offsets[0];
     // What the import finds is what it gives.

@@ -5,6 +5,7 @@
 mod support;
 
 use everwarp_wasm::{CompileOptions, Compiled, Export, InstanceLimits, NoImports, Trap, compile};
+use support::encode;
 use support::instance::{Process, Trapped};
 use support::machine::chosen;
 
@@ -54,10 +55,7 @@ const TEXT: &str = r#"(module
   (func (export "last") (param i32) (result i32) (return_call 7 (local.get 0))))"#;
 
 fn process(limits: InstanceLimits) -> Process {
-    let buffer = wast::parser::ParseBuffer::new(TEXT).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    let bytes = wat.encode().expect("it can be encoded");
-    let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
+    let compiled = compile(&encode(TEXT), &CompileOptions::default()).expect("it is supported");
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let machine = chosen();
     let loaded = machine

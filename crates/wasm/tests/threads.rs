@@ -10,6 +10,7 @@ use everwarp_wasm::{
     CallState, CompileError, CompileOptions, Compiled, DevInstance, Export, InstanceLimits, Limits,
     Link, PAGE, PTX_HEAD, SharedMemory, Trap, compile,
 };
+use support::encode;
 use support::instance::{Process, Trapped};
 use support::machine::{SharedMachine, chosen};
 use support::waiting;
@@ -47,16 +48,10 @@ struct Team {
     record: u64,
 }
 
-fn bytes(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    wat.encode().expect("it can be encoded")
-}
-
 impl Team {
     /// The module imports its memory. With `waiting` it is linked with functions to wait.
     fn new(text: &str, members: u32, waiting: bool) -> Self {
-        let bytes = bytes(text);
+        let bytes = encode(text);
         let mut options = CompileOptions {
             threads: true,
             ..CompileOptions::default()
@@ -337,7 +332,7 @@ fn threads_have_to_be_allowed() {
             "AtomicFence",
         ),
     ] {
-        let bytes = bytes(text);
+        let bytes = encode(text);
         match compile(&bytes, &CompileOptions::default()) {
             Err(CompileError::Unsupported { what: found, .. }) => {
                 assert!(found.contains(what), "{found}");

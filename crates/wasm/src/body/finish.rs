@@ -170,8 +170,8 @@ impl Body<'_> {
         }
         let entry = self.text.split_off(begin);
         let preempted = self.preempted();
-        let suspends = !self.sites.iter().all(|site| site.look);
-        let (sites, frame) = self.write_sites(start, self.calls);
+        let kept = self.kept_locals();
+        let (sites, frame) = self.write_sites(start, self.calls, &kept);
         let name = if self.tails.calls(self.function) {
             code_name(self.prefix, self.function)
         } else {
@@ -231,8 +231,7 @@ impl Body<'_> {
             out.push_str(&entry);
         }
         for (i, Value { ty, reg }) in self.locals.iter().enumerate() {
-            // Where a call may suspend, all are saved.
-            if !(self.uses.is_live(i) || suspends && self.uses.is_read(i)) {
+            if !kept[i] {
                 continue;
             }
             if i < params {

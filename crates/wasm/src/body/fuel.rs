@@ -80,8 +80,7 @@ impl Body<'_> {
         line!(self.cold, "  bra {behind};");
     }
 
-    /// The beginning of a loop, up to what is repeated; and that of its cold part, of which [`Self::end_look`] is the
-    /// rest.
+    /// The beginning of a loop, up to what is repeated.
     pub(super) fn begin_loop_safepoint(&mut self, header: Label, entry: Label) -> LoopLabels {
         let (look, preheader) = (self.fresh_label(), self.fresh_label());
         let (next, behind) = (self.fresh_label(), self.fresh_label());
@@ -106,7 +105,7 @@ impl Body<'_> {
         }
     }
 
-    /// What a loop's safepoint looks at.
+    /// What a loop's safepoint looks at, in the cold text behind the look's label.
     pub(super) fn end_look(&mut self, labels: &LoopLabels) {
         let mut restored = String::new();
         line!(restored, "  add.s32 %ft, %fl, -1;");

@@ -40,7 +40,7 @@ pub(super) struct Site {
     /// Registers that the call passes on.
     args: Vec<Reg>,
     /// It is a safepoint, where fewer locals are live.
-    pub(super) look: bool,
+    look: bool,
     /// Text in front of what saves the frame.
     before_save: String,
     /// Text behind what restores it.
@@ -204,6 +204,17 @@ impl Body<'_> {
         Slots::new(regs.filter(|r| !self.is_local(*r)), &site.preds)
     }
 
+    /// For each part of a local whether it has to hold a value all the time: if it is live where a loop begins, and where
+    /// calls may suspend if anything reads it, because it is saved there.
+    pub(super) fn kept_locals(&self) -> Vec<bool> {
+        let calls_suspend = self.sites.iter().any(|site| !site.look);
+        let is_kept = |part| match calls_suspend {
+            true => self.uses.is_read(part),
+            false => self.uses.is_live(part),
+        };
+        (0..self.locals.len()).map(is_kept).collect()
+    }
+
     /// Saving and restoring, for all sites; and the size of the largest frame. `start` is the offset of the
     /// function, which takes a level of the depth if it `calls` others.
     ///
@@ -211,19 +222,21 @@ impl Body<'_> {
     /// four bytes. Locals are restored in one place for all sites, and saved in one for calls and one for safepoints:
     /// text for each of them at each site would grow with the square of a function's length. What is not live at a
     /// safepoint is not saved there: a loop would have to keep it in every round.
-    pub(super) fn write_sites(&mut self, start: usize, calls: bool) -> (String, usize) {
+    /// Those that are `kept` are saved.
+    pub(super) fn write_sites(
+        &mut self,
+        start: usize,
+        calls: bool,
+        kept: &[bool],
+    ) -> (String, usize) {
         let mut out = String::new();
         if self.sites.is_empty() {
             return (out, 0);
         }
         self.kinds.insert(Trap::StackExhausted as u32);
         let sites = std::mem::take(&mut self.sites);
-        let calls_suspend = sites.iter().any(|site| !site.look);
-        let locals = (0..self.locals.len()).filter(|&part| match calls_suspend {
-            true => self.uses.is_read(part),
-            false => self.uses.is_live(part),
-        });
-        let locals = Slots::new(locals.map(|part| self.locals[part].reg), &[]);
+        let locals = self.locals.iter().zip(kept).filter(|(_, kept)| **kept);
+        let locals = Slots::new(locals.map(|(local, _)| local.reg), &[]);
         let below = locals.bytes(4);
         let slots: Vec<_> = sites.iter().map(|site| self.stack_slots(site)).collect();
         for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {

@@ -57,7 +57,7 @@ impl Body<'_> {
         let entry = self.fresh_label();
         self.lanes_part();
         let labels = self.begin_loop_safepoint(header, entry);
-        let written = self.write_way_in(id, labels.look);
+        let written = self.begin_look(id, labels.look);
         let first = self.sites.len();
         self.open_loops.push(LoopId(id));
         self.end_look(&labels);
@@ -72,8 +72,8 @@ impl Body<'_> {
         });
     }
 
-    /// In the cold part of a loop's safepoint, before anything else: the way into the loop, if it is one's.
-    fn write_way_in(&mut self, id: usize, look: Label) -> std::ops::Range<usize> {
+    /// The beginning of a loop's look, and the way into the loop, if it is one's.
+    fn begin_look(&mut self, id: usize, look: Label) -> std::ops::Range<usize> {
         let begin = self.cold.len();
         line!(self.cold, "{look}:");
         if self.suspending.is_some() {

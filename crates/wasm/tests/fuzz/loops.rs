@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::support::encode;
+
 /// The locals of each function: three of each type, then the counters of loops. The first of each is a parameter.
 const TYPES: [&str; 3] = ["i64", "i32", "f64"];
 const OF_EACH: usize = 3;
@@ -239,9 +241,5 @@ pub(crate) fn module(random: &mut ChaCha8Rng) -> Vec<u8> {
         writer.function(&mut text);
     }
     text.push(')');
-    let buffer = wast::parser::ParseBuffer::new(&text).expect("it is text");
-    let module: Result<wast::Wat<'_>, _> = wast::parser::parse(&buffer);
-    module
-        .and_then(|mut module| module.encode())
-        .expect("it is a module")
+    encode(&text)
 }

@@ -5,15 +5,13 @@ use std::collections::BTreeSet;
 use everwarp_wasm::Trap;
 
 use crate::host::{NEVER, Schedule};
-use crate::run::{Instance, LIMITS, encode};
+use crate::run::{Instance, LIMITS};
+use crate::support::encode;
 
-/// Ways out of a loop: at its end and by branches out
-/// of one block or two, from one that never ends, by a return, to the loop around, and by more ways than are kept apart.
-/// Some locals are assigned in each round before they are read.
+/// Ways out of a loop: at its end and by branches out of one block or two, from one that never ends, to the beginning of
+/// the loop around, by a trap, and by more ways than are kept apart. Some locals are assigned in each round before they
+/// are read.
 const WAYS: &str = r#"(module
-  (func $next (export "next") (param $x i64) (result i64) (local $t i64)
-    (local.set $t (i64.mul (local.get $x) (i64.const 6364136223846793005)))
-    (i64.add (local.get $t) (i64.const 1442695040888963407)))
   (func (export "ways") (param $x i64) (param $n i64) (result i64) (local $t i64) (local $i i64)
     (block $two (block $one
       (loop $again
@@ -37,18 +35,18 @@ const WAYS: &str = r#"(module
       (return (i64.sub (i64.const 0) (local.get $i))))
     (local.get $i))
   (func (export "around") (param $n i64) (result i64) (local $x i64) (local $sum i64) (local $t i64)
-    (loop $outer
-      (local.set $x (local.get $n))
-      (block $done
+    (block $done
+      (loop $outer
+        (br_if $done (i64.eqz (local.get $n)))
+        (local.set $x (local.get $n))
+        (local.set $n (i64.sub (local.get $n) (i64.const 1)))
         (loop $inner
-          (br_if $done (i64.le_u (local.get $x) (i64.const 1)))
+          (br_if $outer (i64.le_u (local.get $x) (i64.const 1)))
           (local.set $t (i64.shr_u (local.get $x) (i64.const 1)))
           (local.set $x (select (i64.add (i64.mul (local.get $x) (i64.const 3)) (i64.const 1)) (local.get $t)
             (i64.ne (i64.and (local.get $x) (i64.const 1)) (i64.const 0))))
           (local.set $sum (i64.add (local.get $sum) (i64.const 1)))
-          (br $inner)))
-      (local.set $n (i64.sub (local.get $n) (i64.const 1)))
-      (br_if $outer (i64.ne (local.get $n) (i64.const 0))))
+          (br $inner))))
     (local.get $sum))
   (func (export "divide") (param $n i64) (result i64) (local $sum i64)
     (loop $again

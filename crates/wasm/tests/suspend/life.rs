@@ -8,7 +8,8 @@ use everwarp_wasm::{
 };
 
 use crate::host::{NEVER, Schedule, store};
-use crate::run::{Instance, LIMITS, encode, options};
+use crate::run::{Instance, LIMITS, options};
+use crate::support::encode;
 
 const TEXT: &str = r#"(module
   (import "host" "ask" (func $ask (param i64) (result i64)))

@@ -6,7 +6,8 @@ use everwarp_wasm::{
 };
 
 use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
-use crate::run::{LIMITS, encode, schedules};
+use crate::run::{LIMITS, schedules};
+use crate::support::encode;
 use crate::support::instance::Process;
 use crate::support::machine::interpreter;
 

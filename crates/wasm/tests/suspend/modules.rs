@@ -3,7 +3,8 @@
 use everwarp_wasm::{InstanceLimits, Trap};
 
 use crate::host::{NEVER, Schedule};
-use crate::run::{Instance, LIMITS, encode, same};
+use crate::run::{Instance, LIMITS, same};
+use crate::support::encode;
 
 const ONCE: Schedule = Schedule {
     suspendable: true,

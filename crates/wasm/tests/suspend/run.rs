@@ -9,6 +9,7 @@ use everwarp_wasm::{
 };
 
 use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
+use crate::support::encode;
 use crate::support::instance::Process;
 use crate::support::machine::interpreter;
 
@@ -27,12 +28,6 @@ pub(crate) struct Seen {
     memory: Vec<u8>,
     /// What the imported functions were asked.
     asked: u64,
-}
-
-pub(crate) fn encode(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    wat.encode().expect("it can be encoded")
 }
 
 /// The modules of which the host provides functions: its own, and the suite's.

@@ -3,7 +3,8 @@
 use everwarp_wasm::compile;
 
 use crate::host::{NEVER, Schedule};
-use crate::run::{encode, options};
+use crate::run::options;
+use crate::support::encode;
 use crate::support::ptx::{Function, Image, Op};
 
 /// For each instruction those that may follow it.

@@ -3,7 +3,8 @@
 use everwarp_wasm::Trap;
 
 use crate::host::{NEVER, Schedule};
-use crate::run::{Instance, LIMITS, encode, same};
+use crate::run::{Instance, LIMITS, same};
+use crate::support::encode;
 
 /// Functions of different parameters that end with each other, one of them by a table and one with an import; and a
 /// caller that has more to do.
