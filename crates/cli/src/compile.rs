@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everwarp_interface::validate;
-use everwarp_wasm::{
+use everwarp_compiler::{
     CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, compile,
 };
+use everwarp_process::validate;
 use serde::Serialize;
 
 use crate::error::CliError;

@@ -58,12 +58,12 @@ pub(crate) enum CliError {
     #[error("{path}: {source}")]
     Module {
         path: PathBuf,
-        source: everwarp_wasm::CompileError,
+        source: everwarp_compiler::CompileError,
     },
     #[error("{path}: {source}")]
     Program {
         path: PathBuf,
-        source: everwarp_process::LoadError,
+        source: everwarp_process_cpu::LoadError,
     },
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once, so that it is clear what it means"))]
@@ -80,11 +80,11 @@ pub(crate) enum CliError {
     #[error("the host of processes does not start: {0}")]
     ProcessHost(std::io::Error),
     #[error(transparent)]
-    Spawn(#[from] everwarp_process::SpawnError),
+    Spawn(#[from] everwarp_process_cpu::SpawnError),
     #[error(transparent)]
-    GpuHost(#[from] everwarp_guest::StartError),
+    GpuHost(#[from] everwarp_process_cuda::StartError),
     #[error(transparent)]
-    GpuSpawn(#[from] everwarp_guest::SpawnError),
+    GpuSpawn(#[from] everwarp_process_cuda::SpawnError),
     #[error("process {pid} ended: {reason}")]
     Process { pid: String, reason: String },
     #[error("{failed} of {instances} processes failed; the first was {first}")]

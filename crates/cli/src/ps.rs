@@ -33,8 +33,8 @@ pub(crate) struct KillArgs {
     engine: Option<u32>,
 }
 
-fn pid(text: &str) -> Result<String, everwarp_interface::NoPid> {
-    let pid: everwarp_interface::Pid = text.parse()?;
+fn pid(text: &str) -> Result<String, everwarp_process::NoPid> {
+    let pid: everwarp_process::Pid = text.parse()?;
     Ok(pid.to_string())
 }
 

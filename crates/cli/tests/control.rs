@@ -225,7 +225,7 @@ fn processes_on_a_gpu_are_listed_and_killed() {
 }
 
 /// The child of a process, and the four of that child, as `guest/tests/modules/family.wat` has them.
-const FAMILY: &str = include_str!("../../guest/tests/modules/family.wat");
+const FAMILY: &str = include_str!("../../process/cuda/tests/modules/family.wat");
 
 /// Processes that others have spawned are listed beneath those, and end by their names.
 fn list_and_kill_children(options: &[&str]) {

@@ -19,6 +19,7 @@ pub mod layout;
 pub mod ring;
 pub mod task;
 pub mod telemetry;
+pub mod trap;
 
 pub use control::DevWords;
 pub use group::DevGroup;
@@ -28,3 +29,4 @@ pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::DevTask;
 pub use telemetry::DevWorker;
+pub use trap::TrapKind;

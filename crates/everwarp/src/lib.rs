@@ -7,7 +7,7 @@
 //! may be dropped in any order.
 //!
 //! ```
-//! use everwarp::{Device, Function, Layout, Order, Program, Select, Shape, TaskCx, dev_struct};
+//! use everwarp_runtime::{Device, Function, Layout, Order, Program, Select, Shape, TaskCx, dev_struct};
 //!
 //! dev_struct! {
 //!     /// The program's parameters.
@@ -43,7 +43,7 @@
 //!     params_name: <DevScale as Layout>::NAME,
 //! };
 //!
-//! # fn main() -> Result<(), everwarp::Error> {
+//! # fn main() -> Result<(), everwarp_runtime::Error> {
 //! let device = Device::open(Select::Cpu)?;
 //! let engine = device.engine().program(&SCALE).size(1).start()?;
 //! // SAFETY: the parameters point to nothing.
@@ -55,94 +55,13 @@
 //! # Ok(()) }
 //! ```
 
-// Under loom only the host's own protocols are built: the models see no engine.
-#[cfg_attr(
-    all(loom, not(test)),
-    expect(dead_code, reason = "only the models use it")
-)]
-mod slot;
-mod sync;
-#[cfg_attr(
-    all(loom, not(test)),
-    expect(dead_code, reason = "only the models use it")
-)]
-mod token;
-
-#[cfg(all(test, loom))]
-mod models;
-
-#[cfg(not(loom))]
-mod buffer;
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod control;
-#[cfg(not(loom))]
-mod core;
-#[cfg(not(loom))]
-mod device;
-#[cfg(not(loom))]
-mod diagnose;
-#[cfg(not(loom))]
-mod engine;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod grave;
-#[cfg(not(loom))]
-mod heap;
-#[cfg(not(loom))]
-mod host_bytes;
-#[cfg(not(loom))]
-mod instance;
-#[cfg(not(loom))]
-mod pending;
-#[cfg(not(loom))]
-mod reap;
-#[cfg(not(loom))]
-mod stats;
-#[cfg(not(loom))]
-mod submit;
-#[cfg(not(loom))]
-mod watch;
-
-#[cfg(all(test, not(loom)))]
-mod mock;
-#[cfg(all(test, not(loom)))]
-mod tests;
-
-#[cfg(not(loom))]
-pub use buffer::{Buffer, Element};
-#[cfg(not(loom))]
-pub use builder::EngineBuilder;
-#[cfg(not(loom))]
-pub use control::Exchanged;
-#[cfg(not(loom))]
-pub use device::{Device, Select, cuda_device_count};
-#[cfg(not(loom))]
-pub use engine::Engine;
-#[cfg(not(loom))]
-pub use error::{Error, StuckReason};
-pub use everwarp_backend::{
-    BackendError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
-    HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, PoolState,
-    Pools, Prepared, Program, Shape, TaskCx, TwinFn,
-};
-pub use everwarp_contract::{
-    DevPtr, DevTask, DevType, DevWorker, Layout, dev_consts, dev_struct, layout,
-};
-#[cfg(not(loom))]
-pub use everwarp_cuda::CudaUnavailable;
-#[cfg(not(loom))]
-pub use host_bytes::HostBytes;
-#[cfg(not(loom))]
-pub use instance::{Instance, Priority, TaskBuilder};
-#[cfg(not(loom))]
-pub use pending::{Completion, Pending};
-#[cfg(not(loom))]
-pub use stats::Stats;
-
-/// The CUDA engine's workings, for `doctor` and for tests that compile without a GPU. Not a stable API.
 #[doc(hidden)]
-#[cfg(not(loom))]
-pub use everwarp_cuda as cuda;
+pub use everwarp_runtime::cuda;
+pub use everwarp_runtime::{
+    BackendError, Buffer, Completion, CudaUnavailable, DevPtr, DevTask, DevType, DevWorker, Device,
+    Element, Engine, EngineBuilder, EngineKind, Error, Exchanged, Footprint, Function, HeapConfig,
+    HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats, HostBytes, HostCallMemory, Image,
+    Instance, Layout, Linked, LinkedPart, MAX_SPAWN, Order, Pending, PoolState, Pools, Prepared,
+    Priority, Program, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, TwinFn,
+    cuda_device_count, dev_consts, dev_struct, layout,
+};

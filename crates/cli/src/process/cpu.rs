@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everwarp_process::{Config, Directory, Host, Input, Pid, Program, Reason};
+use everwarp_process_cpu::{Config, Directory, Host, Input, Pid, Program, Reason};
 
 use super::tally::{Ended, How, Tally};
 use super::{Plan, Ran};

@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp::Device;
-use everwarp_guest::{
+use everwarp_process_cuda::{
     Config, Directory, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
 };
 

@@ -1,6 +1,6 @@
 //! What the command asks of a host of processes, whichever engine it is on.
 
-use everwarp_interface::{Listing, Pid};
+use everwarp_process::{Listing, Pid};
 
 /// A host that runs.
 pub(crate) trait Processes: Send + Sync {
@@ -14,7 +14,7 @@ pub(crate) trait Processes: Send + Sync {
     fn kill_all(&self);
 }
 
-impl Processes for everwarp_process::Host {
+impl Processes for everwarp_process_cpu::Host {
     fn engine(&self) -> &'static str {
         "cpu"
     }
@@ -32,7 +32,7 @@ impl Processes for everwarp_process::Host {
     }
 }
 
-impl Processes for everwarp_guest::Host {
+impl Processes for everwarp_process_cuda::Host {
     fn engine(&self) -> &'static str {
         "cuda"
     }

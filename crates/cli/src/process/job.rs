@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use everwarp_interface::Pid;
+use everwarp_process::Pid;
 
 use super::engine::Processes;
 use crate::control::{self, Answer, Request};
@@ -85,7 +85,7 @@ impl Job {
             Request::Kill { pid } => {
                 let pid: Pid = pid
                     .parse()
-                    .map_err(|e: everwarp_interface::NoPid| e.to_string())?;
+                    .map_err(|e: everwarp_process::NoPid| e.to_string())?;
                 let found = processes.kill(pid)?;
                 Ok(if found {
                     Answer::Asked
@@ -120,7 +120,7 @@ impl Job {
     fn list(&self, processes: &dyn Processes, most: u32) -> Result<control::Engine, String> {
         let listing = processes.list(most as usize)?;
         let instances: HashMap<Pid, u32> = self.instances().iter().copied().collect();
-        let row = |status: &everwarp_interface::Status| control::Process {
+        let row = |status: &everwarp_process::Status| control::Process {
             pid: status.pid.to_string(),
             instance: instances.get(&status.pid).copied(),
             parent: status.parent.map(|parent| parent.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use everwarp_interface::threads::{THREADS, THREADS_MOST};
+use everwarp_process::threads::{THREADS, THREADS_MOST};
 
 use crate::error::CliError;
 

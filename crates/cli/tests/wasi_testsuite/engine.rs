@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use everwarp::{Device, Select};
-use everwarp_interface::{Captured, Input, Output};
+use everwarp_process::{Captured, Input, Output};
 
 use crate::program::{Ended, Program};
 
@@ -53,11 +53,11 @@ fn env(program: &Program) -> Vec<(String, String)> {
 
 /// Runs programs on the CPU engine, one after the other.
 pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
-    use everwarp_process::{Config, Directory, Host, Reason};
+    use everwarp_process_cpu::{Config, Directory, Host, Reason};
     let host = Host::start(NonZeroUsize::new(1))?;
     for program in programs {
         let folders = program.folders(under)?.into_iter();
-        let loaded = everwarp_process::Program::load(&std::fs::read(&program.path)?)?;
+        let loaded = everwarp_process_cpu::Program::load(&std::fs::read(&program.path)?)?;
         let config = Config {
             args: args(program),
             env: env(program),
@@ -86,7 +86,9 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
 /// Runs programs on the CUDA engine, all of them in one image. With `prepare` they are only compiled, so that who does
 /// the same again finds the image in the cache.
 pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<()> {
-    use everwarp_guest::{Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings};
+    use everwarp_process_cuda::{
+        Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings,
+    };
     let device = Device::open(Select::Cuda)?;
     let modules = programs.iter().map(|program| {
         let bytes = std::fs::read(&program.path)?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use everwarp::Device;
-use everwarp_guest as gpu;
-use everwarp_process as cpu;
+use everwarp_process_cpu as cpu;
+use everwarp_process_cuda as gpu;
 
 use crate::error::CliError;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp_guest as gpu;
+use everwarp_process_cuda as gpu;
 
 use super::{NOTHING, host};
 use crate::bench::experiment::Context;

@@ -1,0 +1,438 @@
+//! The heap of tasks on the host: the system's allocator with the accounts of the device heap.
+//!
+//! What is allocated stands in tables beside the blocks, in shards by address, so that a wrong address is known
+//! before anything is touched. The GPU's rules hold: sizes are rounded as its classes are, a heap is full when
+//! its blocks take its size, and a checked heap has the same guards.
+
+#[cfg(test)]
+mod tests;
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use everwarp_contract::heap::{
+    HEAP_ERRORS, HEAP_FENCE, HEAP_FENCE_BYTES, HEAP_GUARD_BYTES, HEAP_LARGEST_CLASS, block_bytes,
+};
+use everwarp_engine::{
+    BackendError, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,
+};
+
+/// Blocks are aligned to this.
+const ALIGN: usize = 16;
+/// Tables that blocks are divided among.
+const SHARDS: usize = 64;
+/// Addresses of freed blocks that a shard of a checked heap remembers, to tell a second free.
+const REMEMBERED: usize = 4096;
+
+#[derive(Clone, Copy)]
+struct Block {
+    owner: u32,
+    /// What was asked for.
+    asked: u64,
+    /// What it takes.
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Shard {
+    live: HashMap<usize, Block>,
+    /// Blocks that were freed and not allocated again.
+    freed: HashMap<usize, Block>,
+}
+
+#[derive(Default)]
+struct Account {
+    in_use: AtomicU64,
+    /// 0: no limit.
+    quota: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// The heap of an engine on the host's cores.
+pub(crate) struct HostHeap {
+    config: HeapConfig,
+    bytes: AtomicU64,
+    in_use: AtomicU64,
+    refused: AtomicU64,
+    wrong_frees: AtomicU64,
+    errors: AtomicU64,
+    kept: Mutex<Vec<HeapError>>,
+    shards: [Mutex<Shard>; SHARDS],
+    owners: Box<[Account]>,
+}
+
+impl std::fmt::Debug for HostHeap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostHeap")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds where the sum stays within the limit.
+fn charge(account: &AtomicU64, bytes: u64, limit: u64) -> bool {
+    let more = |now: u64| now.checked_add(bytes).filter(|&sum| sum <= limit);
+    account
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+        .is_ok()
+}
+
+fn layout(bytes: u64) -> Option<Layout> {
+    Layout::from_size_align(usize::try_from(bytes).ok()?, ALIGN).ok()
+}
+
+impl HostHeap {
+    /// Makes a heap; none when the configuration asks for none. The system's memory is taken block by block.
+    ///
+    /// # Errors
+    /// The configuration cannot work.
+    pub(crate) fn new(config: HeapConfig) -> Result<Option<Self>, BackendError> {
+        let config = config.rounded()?;
+        if config.bytes == 0 {
+            return Ok(None);
+        }
+        let owners = if config.mode == HeapMode::Plain {
+            0
+        } else {
+            config.owners
+        };
+        Ok(Some(Self {
+            config,
+            bytes: AtomicU64::new(config.bytes),
+            in_use: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            wrong_frees: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            kept: Mutex::default(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            owners: (0..owners).map(|_| Account::default()).collect(),
+        }))
+    }
+
+    fn checked(&self) -> bool {
+        self.config.mode == HeapMode::Checked
+    }
+    fn guard(&self) -> u64 {
+        if self.checked() {
+            HEAP_GUARD_BYTES.into()
+        } else {
+            0
+        }
+    }
+    fn shard(&self, at: usize) -> &Mutex<Shard> {
+        let mixed = (at as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(mixed >> 58) as usize]
+    }
+
+    /// Counts bytes for an owner and for all, or refuses.
+    fn charge(&self, owner: u32, bytes: u64) -> bool {
+        if let Some(account) = self.owners.get(owner as usize) {
+            let limit = match account.quota.load(Ordering::Relaxed) {
+                0 => u64::MAX,
+                quota => quota,
+            };
+            if !charge(&account.in_use, bytes, limit) {
+                return false;
+            }
+        } else if !self.owners.is_empty() {
+            return false;
+        }
+        let there = charge(&self.in_use, bytes, self.bytes.load(Ordering::Acquire));
+        if !there && let Some(account) = self.owners.get(owner as usize) {
+            account.in_use.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        there
+    }
+    fn discharge(&self, owner: u32, bytes: u64) {
+        self.in_use.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(account) = self.owners.get(owner as usize) {
+            account.in_use.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+    fn refuse(&self, owner: u32) -> *mut u8 {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(account) = self.owners.get(owner as usize) {
+            account.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        null_mut()
+    }
+
+    /// A block for an owner; null when there is no room.
+    pub(crate) fn alloc(&self, owner: u32, bytes: u64) -> *mut u8 {
+        let takes = block_bytes(bytes.saturating_add(self.guard()));
+        if !self.charge(owner, takes) {
+            return self.refuse(owner);
+        }
+        // SAFETY: a block takes at least 16 bytes.
+        let at = layout(takes).map_or(null_mut(), |l| unsafe { alloc(l) });
+        if at.is_null() {
+            self.discharge(owner, takes);
+            return self.refuse(owner);
+        }
+        let block = Block {
+            owner,
+            asked: bytes,
+            bytes: takes,
+        };
+        self.set_fence(at, block);
+        let mut shard = lock(self.shard(at as usize));
+        shard.freed.remove(&(at as usize));
+        shard.live.insert(at as usize, block);
+        at
+    }
+
+    /// Frees a block; `by` is who does it.
+    pub(crate) fn free(&self, by: u32, at: *mut u8) {
+        if at.is_null() {
+            return;
+        }
+        let Some(block) = self.take(at) else {
+            return self.wrong(by, at);
+        };
+        self.end(by, at, block);
+    }
+
+    fn take(&self, at: *mut u8) -> Option<Block> {
+        let mut shard = lock(self.shard(at as usize));
+        let block = shard.live.remove(&(at as usize))?;
+        if self.checked() && shard.freed.len() < REMEMBERED {
+            shard.freed.insert(at as usize, block);
+        }
+        Some(block)
+    }
+
+    /// A block that is in no table any more goes back to the system.
+    fn end(&self, by: u32, at: *mut u8, block: Block) {
+        self.check_fence(by, at, block);
+        // SAFETY: it came from `alloc` with this layout, and whoever takes it out of the table frees it.
+        unsafe {
+            dealloc(
+                at,
+                layout(block.bytes).expect("it was allocated with this layout"),
+            );
+        }
+        self.discharge(block.owner, block.bytes);
+    }
+
+    /// A block with what the old one held; see `TaskCx::realloc`.
+    pub(crate) fn realloc(&self, owner: u32, old: *mut u8, bytes: u64) -> *mut u8 {
+        if old.is_null() {
+            return self.alloc(owner, bytes);
+        }
+        let Some(block) = lock(self.shard(old as usize))
+            .live
+            .get(&(old as usize))
+            .copied()
+        else {
+            self.wrong(owner, old);
+            return null_mut();
+        };
+        let takes = block_bytes(bytes.saturating_add(self.guard()));
+        // A block that becomes a little smaller stays as it is, as on a GPU.
+        let little =
+            block.bytes <= HEAP_LARGEST_CLASS.into() && takes.saturating_mul(2) > block.bytes;
+        if takes == block.bytes || (takes < block.bytes && little) {
+            self.check_fence(owner, old, block);
+            let block = Block {
+                asked: bytes,
+                ..block
+            };
+            self.set_fence(old, block);
+            lock(self.shard(old as usize))
+                .live
+                .insert(old as usize, block);
+            return old;
+        }
+        let new = self.alloc(block.owner, bytes);
+        if new.is_null() && takes < block.bytes {
+            // Not even a smaller one: then the old one will do.
+            let block = Block {
+                asked: bytes,
+                ..block
+            };
+            self.set_fence(old, block);
+            lock(self.shard(old as usize))
+                .live
+                .insert(old as usize, block);
+            return old;
+        }
+        if !new.is_null() {
+            // SAFETY: both are blocks of at least so many bytes, and different ones.
+            unsafe { std::ptr::copy_nonoverlapping(old, new, block.asked.min(bytes) as usize) };
+            self.free(owner, old);
+        }
+        new
+    }
+
+    /// Frees every block of an owner that is in this part of the tables.
+    pub(crate) fn release(&self, owner: u32, part: u32, parts: u32) -> u64 {
+        if self.owners.is_empty() {
+            return 0;
+        }
+        let mut came_back = 0;
+        for shard in self.part(part, parts) {
+            let blocks: Vec<_> = lock(shard)
+                .live
+                .extract_if(|_, b| b.owner == owner)
+                .collect();
+            for (at, block) in blocks {
+                came_back += block.bytes;
+                self.end(owner, at as *mut u8, block);
+            }
+        }
+        came_back
+    }
+
+    /// Reports the blocks of this part of the tables behind whose end something was written.
+    pub(crate) fn sweep(&self, part: u32, parts: u32) -> u64 {
+        let mut broken = 0;
+        for shard in self.part(part, parts) {
+            for (&at, &block) in &lock(shard).live {
+                broken += u64::from(!self.check_fence(block.owner, at as *mut u8, block));
+            }
+        }
+        broken
+    }
+
+    fn part(&self, part: u32, parts: u32) -> impl Iterator<Item = &Mutex<Shard>> {
+        let (part, parts) = (part as usize, parts.max(1) as usize);
+        self.shards.iter().skip(part).step_by(parts)
+    }
+
+    /// The bytes behind what was asked for.
+    fn fence(&self, block: Block) -> std::ops::Range<usize> {
+        let room = block.bytes - block.asked;
+        let length = room.min(u64::from(HEAP_FENCE_BYTES + HEAP_GUARD_BYTES));
+        block.asked as usize..(block.asked + length) as usize
+    }
+    fn set_fence(&self, at: *mut u8, block: Block) {
+        if self.checked() {
+            for i in self.fence(block) {
+                // SAFETY: inside the block.
+                unsafe { at.add(i).write(HEAP_FENCE as u8) };
+            }
+        }
+    }
+    /// Whether nobody has written behind the block's end; reports it else.
+    fn check_fence(&self, by: u32, at: *mut u8, block: Block) -> bool {
+        let intact = !self.checked()
+            || self
+                .fence(block)
+                // SAFETY: inside the block, and `set_fence` has written it.
+                .all(|i| unsafe { at.add(i).read() } == HEAP_FENCE as u8);
+        if !intact {
+            self.report(HeapErrorKind::Overflow, at, block, by);
+        }
+        intact
+    }
+
+    fn report(&self, kind: HeapErrorKind, at: *mut u8, block: Block, by: u32) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        let mut kept = lock(&self.kept);
+        if kept.len() < HEAP_ERRORS as usize {
+            kept.push(HeapError {
+                kind,
+                address: at as u64,
+                bytes: block.bytes,
+                owner: block.owner,
+                by,
+            });
+        }
+    }
+
+    /// A free of what is no block.
+    fn wrong(&self, by: u32, at: *mut u8) {
+        self.wrong_frees.fetch_add(1, Ordering::Relaxed);
+        if !self.checked() {
+            return;
+        }
+        let address = at as usize;
+        if let Some(&block) = lock(self.shard(address)).freed.get(&address) {
+            return self.report(HeapErrorKind::FreedTwice, at, block, by);
+        }
+        let around = self.shards.iter().find_map(|shard| {
+            let inside = |(&start, block): (&usize, &Block)| {
+                (start < address && address < start + block.bytes as usize).then_some(*block)
+            };
+            lock(shard).live.iter().find_map(inside)
+        });
+        let none = Block {
+            owner: 0,
+            asked: 0,
+            bytes: 0,
+        };
+        match around {
+            Some(block) => self.report(HeapErrorKind::MiddleOfBlock, at, block, by),
+            None => self.report(HeapErrorKind::Foreign, at, none, by),
+        }
+    }
+}
+
+impl Heap for HostHeap {
+    fn config(&self) -> HeapConfig {
+        self.config
+    }
+    fn stats(&self) -> Result<HeapStats, BackendError> {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Ok(HeapStats {
+            bytes: of(&self.bytes),
+            limit: self.config.limit,
+            in_use: of(&self.in_use),
+            refused: of(&self.refused),
+            wrong_frees: of(&self.wrong_frees),
+            errors: of(&self.errors),
+        })
+    }
+    fn owner(&self, owner: u32) -> Result<HeapOwner, BackendError> {
+        let account = &self.owners[owner as usize];
+        let quota = account.quota.load(Ordering::Relaxed);
+        Ok(HeapOwner {
+            in_use: account.in_use.load(Ordering::Relaxed),
+            quota: (quota != 0).then_some(quota),
+            refused: account.refused.load(Ordering::Relaxed),
+        })
+    }
+    fn set_quota(&self, owner: u32, quota: Option<u64>) -> Result<(), BackendError> {
+        let account = &self.owners[owner as usize];
+        account.quota.store(quota.unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    }
+    fn errors(&self) -> Result<Vec<HeapError>, BackendError> {
+        Ok(lock(&self.kept).clone())
+    }
+    fn grow(&self, bytes: u64) -> Result<u64, BackendError> {
+        let limit = self.config.limit;
+        let more = |size: u64| {
+            let step = everwarp_engine::HEAP_STEP;
+            let size = size.checked_add(bytes.checked_next_multiple_of(step)?)?;
+            (size <= limit).then_some(size)
+        };
+        match self
+            .bytes
+            .fetch_update(Ordering::Release, Ordering::Relaxed, more)
+        {
+            Ok(_) => Ok(self.bytes.load(Ordering::Relaxed)),
+            Err(size) => Err(BackendError::HeapLimit { size, limit, bytes }),
+        }
+    }
+}
+
+impl Drop for HostHeap {
+    fn drop(&mut self) {
+        for shard in &mut self.shards {
+            let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+            for (at, block) in shard.live.drain() {
+                let layout = layout(block.bytes).expect("it was allocated with this layout");
+                // SAFETY: as in `end`; nobody has the heap any more.
+                unsafe { dealloc(at as *mut u8, layout) };
+            }
+        }
+    }
+}

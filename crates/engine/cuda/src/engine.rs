@@ -1,0 +1,628 @@
+//! The engine: epochs of one cooperative grid over the same memory.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys;
+use everwarp_contract::control::REQUEST_PARK;
+use everwarp_contract::device::{
+    BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
+};
+use everwarp_contract::task::PARAM_BYTES;
+use everwarp_contract::telemetry::{
+    WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
+};
+use everwarp_contract::{DevPtr, DevWords, DevWorker};
+use everwarp_engine::{
+    Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
+    Prepared, SharedMemory,
+};
+
+use crate::cache::Cache;
+use crate::copy::Copier;
+use crate::device::CudaDevice;
+use crate::driver::{Context, Stream, call};
+use crate::heap::Heap;
+use crate::hostcalls::HostCalls;
+use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
+use crate::link::link;
+use crate::tables::Tables;
+use crate::task_heap::TaskHeap;
+
+/// How long a start may take before it is a failure; the first launch loads the kernel.
+const START_GRACE: Duration = Duration::from_secs(20);
+
+/// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    raw: sys::CUfunction,
+    shared_bytes: u32,
+    tables: sys::CUdeviceptr,
+    /// Bytes of the largest stack frame; 0 where nothing is linked.
+    largest_frame: u32,
+}
+
+impl Kernel {
+    /// Tells the kernel where its memory is. Nothing may be resident.
+    fn install(&self, tables: &DevEngine) -> Result<(), BackendError> {
+        // SAFETY: the module's constant has this type, which `load` has checked by its size.
+        unsafe {
+            call!(cuMemcpyHtoD_v2(
+                self.tables,
+                (&raw const *tables).cast(),
+                size_of::<DevEngine>()
+            ))
+        }
+    }
+}
+// SAFETY: a function handle may be used from any thread.
+unsafe impl Send for Kernel {}
+
+/// What changes from epoch to epoch.
+#[derive(Debug)]
+struct Epoch {
+    number: u32,
+    blocks: u32,
+    resident: bool,
+    kernel: Kernel,
+    image: Image,
+}
+
+/// An engine on an NVIDIA GPU.
+#[derive(Debug)]
+pub struct CudaEngine {
+    context: Context,
+    name: String,
+    arch: u32,
+    multiprocessors: u32,
+    pools: Pools,
+    max_blocks: u32,
+    tables: Tables,
+    host_calls: Option<HostCalls>,
+    copier: Copier,
+    heap: Mutex<Heap>,
+    task_heap: Option<TaskHeap>,
+    stream: Stream,
+    epoch: Mutex<Epoch>,
+    lost: AtomicBool,
+    start_time: Duration,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compiles an image; works beside a resident kernel. A context must be current.
+fn prepare(image: &Image, arch: u32) -> Result<Prepared, BackendError> {
+    image.check()?;
+    let (source, cache) = (source(image), Cache::user());
+    let linked = &image.linked;
+    let (compiled, largest_frame) = if linked.is_empty() {
+        let compiled = cache.compile(&source, arch);
+        let compiled = compiled.map_err(|e| BackendError::Compile(Box::new(e)))?;
+        (compiled, 0)
+    } else {
+        let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
+        let frame = crate::frame::largest_frame(&compiled.image);
+        (compiled, frame.ok_or(BackendError::Frames)?)
+    };
+    Ok(Prepared {
+        image: image.clone(),
+        code: compiled.into_image(),
+        largest_frame,
+    })
+}
+
+/// Gives each thread of the device this much stack. Nothing may be resident.
+fn set_stack(bytes: u32) -> Result<(), BackendError> {
+    let (limit, mut now) = (sys::CUlimit::CU_LIMIT_STACK_SIZE, 0);
+    // SAFETY: a context is current, and nothing is resident in it; the out-pointer is valid.
+    unsafe {
+        call!(cuCtxGetLimit(&raw mut now, limit))?;
+        if now == bytes as usize {
+            return Ok(());
+        }
+        call!(cuCtxSetLimit(limit, bytes as usize))
+    }
+}
+
+/// Loads an image. Nothing may be resident.
+fn load(prepared: &Prepared) -> Result<Kernel, BackendError> {
+    let linked = &prepared.image.linked;
+    if !linked.is_empty() {
+        set_stack(linked.stack_bytes)?;
+    }
+    let (cubin, largest_frame) = (&prepared.code, prepared.largest_frame);
+    let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
+    // unloaded: that would wait for the device.
+    unsafe {
+        call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))?;
+        call!(cuModuleGetFunction(
+            &raw mut kernel,
+            module,
+            KERNEL.as_ptr()
+        ))?;
+        let (mut at, mut size, mut shared_bytes) = (0, 0, 0u32);
+        call!(cuModuleGetGlobal_v2(
+            &raw mut at,
+            &raw mut size,
+            module,
+            SHARED_BYTES.as_ptr()
+        ))?;
+        assert_eq!(
+            size,
+            size_of::<u32>(),
+            "the kernel's own word on its shared memory"
+        );
+        call!(cuMemcpyDtoH_v2((&raw mut shared_bytes).cast(), at, size))?;
+        let mut tables = 0;
+        call!(cuModuleGetGlobal_v2(
+            &raw mut tables,
+            &raw mut size,
+            module,
+            TABLES.as_ptr()
+        ))?;
+        assert_eq!(size, size_of::<DevEngine>(), "the kernel's tables");
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
+        Ok(Kernel {
+            raw: kernel,
+            shared_bytes,
+            tables,
+            largest_frame,
+        })
+    }
+}
+
+fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, BackendError> {
+    let mut per_sm = 0;
+    // SAFETY: `kernel` is loaded; the out-pointer is valid.
+    unsafe {
+        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &raw mut per_sm,
+            kernel.raw,
+            BLOCK_THREADS as i32,
+            kernel.shared_bytes as usize
+        ))?;
+    }
+    Ok(per_sm as u32 * multiprocessors)
+}
+
+impl CudaEngine {
+    /// Starts an engine of `blocks` blocks, or as many as can be resident.
+    pub fn start(
+        device: &CudaDevice,
+        image: &Image,
+        blocks: Option<u32>,
+        pools: Pools,
+    ) -> Result<Self, BackendError> {
+        device.context.enter()?;
+        pools.check()?;
+        let kernel = load(&prepare(image, device.arch())?)?;
+        let started = Instant::now();
+        let max_blocks = occupancy(kernel, device.multiprocessors())?;
+        let blocks = blocks.unwrap_or(max_blocks);
+        check_size(blocks, max_blocks, pools)?;
+        let mut tables = Tables::new(pools, max_blocks)?;
+        let host_calls = match image.linked.host_call_slots {
+            0 => None,
+            slots => Some(HostCalls::new(slots)?),
+        };
+        if let Some(calls) = &host_calls {
+            tables.engine.host_calls = calls.ring();
+        }
+        let task_heap = TaskHeap::new(device.context, pools.heap, device.multiprocessors())?;
+        if let Some(heap) = &task_heap {
+            tables.engine.heap = DevPtr::new(heap.address());
+        }
+        kernel.install(&tables.engine)?;
+        let mut engine = Self {
+            context: device.context,
+            name: device.name().to_owned(),
+            arch: device.arch(),
+            multiprocessors: device.multiprocessors(),
+            pools,
+            max_blocks,
+            tables,
+            host_calls,
+            copier: Copier::new(device.context)?,
+            heap: Mutex::new(Heap::new(&device.context)?),
+            task_heap,
+            stream: Stream::new()?,
+            epoch: Mutex::new(Epoch {
+                number: 0,
+                blocks,
+                resident: false,
+                kernel,
+                image: image.clone(),
+            }),
+            lost: AtomicBool::new(false),
+            start_time: Duration::ZERO,
+        };
+        {
+            let mut epoch = lock(&engine.epoch);
+            engine.launch(&mut epoch, blocks)?;
+            engine.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)?;
+        }
+        engine.start_time = started.elapsed();
+        Ok(engine)
+    }
+
+    fn words(&self) -> *mut DevWords {
+        self.tables.shared.words.cast_mut()
+    }
+
+    /// Queues the next epoch behind whatever is resident.
+    fn launch(&self, epoch: &mut Epoch, blocks: u32) -> Result<(), BackendError> {
+        let mut number = epoch.number + 1;
+        let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
+        // SAFETY: the kernel takes the epoch's number by value; its tables are live; the grid is no larger
+        // than the occupancy query allows.
+        unsafe {
+            call!(cuLaunchCooperativeKernel(
+                epoch.kernel.raw,
+                blocks,
+                1,
+                1,
+                BLOCK_THREADS,
+                1,
+                1,
+                epoch.kernel.shared_bytes,
+                self.stream.0,
+                params.as_mut_ptr()
+            ))?;
+        }
+        epoch.number += 1;
+        epoch.blocks = blocks;
+        epoch.resident = true;
+        Ok(())
+    }
+
+    fn read_words(&self) -> DevWords {
+        // SAFETY: the words live as long as the engine; a torn read of independent words is harmless, and
+        // the volatile read is not cached by the compiler.
+        unsafe { self.words().read_volatile() }
+    }
+
+    fn request_park(&self, number: u32) {
+        let request = u64::from(number) << 32 | u64::from(REQUEST_PARK);
+        // SAFETY: `request` and `request_epoch` are one aligned 8-byte word of which the host is the only writer.
+        unsafe { std::sync::atomic::AtomicU64::from_ptr(self.words().cast()) }
+            .store(request, Ordering::Release);
+    }
+
+    /// Waits until a word shows the epoch's number; `image` names the functions in a report.
+    fn await_epoch(
+        &self,
+        number: u32,
+        word: impl Fn(&DevWords) -> u32,
+        grace: Duration,
+        image: &Image,
+    ) -> Result<(), BackendError> {
+        let begin = Instant::now();
+        let lose = |e| {
+            self.lost.store(true, Ordering::Relaxed);
+            e
+        };
+        for spins in 1u32.. {
+            if word(&self.read_words()) == number {
+                break;
+            }
+            if spins.is_multiple_of(1 << 12) {
+                if self.stream.is_done().map_err(lose)? && word(&self.read_words()) != number {
+                    return Err(lose(BackendError::Lost {
+                        reason: format!("epoch {number} ended without an answer"),
+                    }));
+                }
+                if begin.elapsed() > grace {
+                    return Err(lose(BackendError::Stuck {
+                        grace,
+                        report: self.report(image),
+                    }));
+                }
+            }
+            std::hint::spin_loop();
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+        Ok(())
+    }
+
+    fn check_lost(&self) -> Result<(), BackendError> {
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(BackendError::Lost {
+                reason: "a task did not end or the kernel crashed; start a new process".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What the workers were doing, by state and function.
+    fn report(&self, image: &Image) -> String {
+        let Ok(workers) = self.workers() else {
+            return "(the workers' counters cannot be read)".into();
+        };
+        let mut groups = std::collections::BTreeMap::new();
+        for (i, w) in workers.iter().enumerate() {
+            let state = match w.state {
+                WORKER_AWAY => "away",
+                WORKER_IDLE => "idle",
+                WORKER_RUNNING => "running",
+                WORKER_STARVED => "starved in",
+                WORKER_INGRESS => "ingress",
+                _ => "unknown",
+            };
+            let entry: &mut (u32, usize) = groups
+                .entry((state, image.name(w.function)))
+                .or_insert((0, i));
+            entry.0 += 1;
+        }
+        let lines = groups
+            .into_iter()
+            .map(|((state, function), (count, first))| {
+                format!(
+                    "  {count} warps {state} {function} (first: warp {first}, block {})",
+                    first as u32 / BLOCK_WARPS
+                )
+            });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn grid(&self) -> Result<DevGrid, BackendError> {
+        let mut bytes = [0u8; size_of::<DevGrid>()];
+        // SAFETY: the grid's words are live; every bit pattern is a `DevGrid`.
+        unsafe {
+            self.copier
+                .read(self.tables.engine.grid.address(), &mut bytes)?;
+            Ok(std::ptr::read_unaligned(bytes.as_ptr().cast()))
+        }
+    }
+}
+
+/// The smallest pools with which every worker can hold what it keeps at hand.
+fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendError> {
+    if blocks < 2 || blocks > max_blocks {
+        return Err(BackendError::Size {
+            asked: blocks,
+            max: max_blocks,
+        });
+    }
+    let warps = blocks * BLOCK_WARPS;
+    if pools.groups < warps * GROUP_CACHE {
+        let value = u64::from(pools.groups);
+        return Err(BackendError::Pool {
+            what: "pools.groups",
+            rule: "at least 512 for each resident warp",
+            value,
+        });
+    }
+    if pools.tasks < warps * 16 * CHUNK_TASKS {
+        let value = u64::from(pools.tasks);
+        return Err(BackendError::Pool {
+            what: "pools.tasks",
+            rule: "at least 512 for each resident warp",
+            value,
+        });
+    }
+    const { assert!(LOCAL_TASKS >= 2 * CHUNK_TASKS) };
+    Ok(())
+}
+
+impl Backend for CudaEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Cuda
+    }
+    fn device_name(&self) -> String {
+        self.name.clone()
+    }
+    fn worker_count(&self) -> u32 {
+        lock(&self.epoch).blocks * BLOCK_WARPS
+    }
+    fn size(&self) -> u32 {
+        lock(&self.epoch).blocks
+    }
+    fn max_size(&self) -> u32 {
+        self.max_blocks
+    }
+    fn pools(&self) -> Pools {
+        self.pools
+    }
+    fn shared(&self) -> SharedMemory {
+        self.tables.shared
+    }
+    fn doorbell(&self) {}
+    fn idle_wait(&self, round: u32) {
+        // The grid wakes nobody: a waiter polls, at first as fast as it can.
+        match round {
+            0..2048 => std::hint::spin_loop(),
+            2048..4096 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
+        let address = self.alloc_uncleared(bytes)?;
+        // SAFETY: just allocated.
+        unsafe { self.copier.fill(address, bytes, 0) }?;
+        Ok(address)
+    }
+    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        lock(&self.heap).alloc(&self.context, bytes)
+    }
+    unsafe fn free(&self, address: u64, bytes: u64) {
+        lock(&self.heap).free(address, bytes);
+    }
+    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write(address, data) }
+    }
+    unsafe fn write_pieces(
+        &self,
+        address: u64,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write_pieces(address, pieces) }
+    }
+    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.read(address, data) }
+    }
+    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.fill(address, bytes, value) }
+    }
+    fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
+        assert!(
+            params.len() <= PARAM_BYTES as usize,
+            "checked by the host library"
+        );
+        let at = self.tables.engine.params.address() + u64::from(instance) * u64::from(PARAM_BYTES);
+        // SAFETY: the slot lies in the table of parameters.
+        unsafe { self.copier.write(at, params) }
+    }
+
+    fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
+        let count = (self.max_blocks * BLOCK_WARPS) as usize;
+        let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
+        // SAFETY: the table has `count` entries; every bit pattern is a `DevWorker`.
+        unsafe {
+            self.copier
+                .read(self.tables.engine.workers.address(), &mut bytes)?;
+            Ok((0..count)
+                .map(|i| std::ptr::read_unaligned(bytes.as_ptr().cast::<DevWorker>().add(i)))
+                .collect())
+        }
+    }
+    fn pool_state(&self) -> Result<PoolState, BackendError> {
+        let grid = self.grid()?;
+        Ok(PoolState {
+            task_limit: u64::from(self.tables.engine.chunk_limit) * u64::from(CHUNK_TASKS),
+            task_refusals: grid.chunk_refusals.into(),
+            group_limit: self.tables.engine.group_limit.into(),
+            group_refusals: grid.group_refusals.into(),
+        })
+    }
+    fn heap(&self) -> Option<&dyn everwarp_engine::Heap> {
+        let heap = self.task_heap.as_ref()?;
+        Some(heap)
+    }
+    fn footprint(&self) -> Footprint {
+        let mut footprint = self.tables.footprint();
+        if let Some(heap) = &self.task_heap {
+            footprint.device_bytes += heap.device_bytes();
+            footprint.host_bytes += heap.host_bytes();
+        }
+        footprint.host_bytes += self.copier.host_bytes();
+        if let Some(calls) = &self.host_calls {
+            footprint.host_bytes += calls.host_bytes();
+            footprint.device_bytes += calls.device_bytes();
+        }
+        footprint.device_bytes += crate::heap::FIRST;
+        footprint
+    }
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        self.host_calls.as_ref().map(HostCalls::memory)
+    }
+    fn largest_frame(&self) -> u32 {
+        lock(&self.epoch).kernel.largest_frame
+    }
+    fn start_time(&self) -> Duration {
+        self.start_time
+    }
+
+    fn park(&self, grace: Duration) -> Result<(), BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut epoch = lock(&self.epoch);
+        if !epoch.resident {
+            return Ok(());
+        }
+        self.request_park(epoch.number);
+        self.await_epoch(epoch.number, |w| w.parked, grace, &epoch.image)?;
+        epoch.resident = false;
+        Ok(())
+    }
+    fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut epoch = lock(&self.epoch);
+        if epoch.resident {
+            return Ok(());
+        }
+        let blocks = size.unwrap_or(epoch.blocks);
+        check_size(blocks, self.max_blocks, self.pools)?;
+        self.launch(&mut epoch, blocks)?;
+        self.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)
+    }
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut epoch = lock(&self.epoch);
+        if !epoch.resident {
+            return Err(BackendError::Parked { action: "swapping" });
+        }
+        let (old, blocks) = (epoch.number, size.unwrap_or(epoch.blocks));
+        check_size(blocks, self.max_blocks, self.pools)?;
+        // The next epoch waits in the stream before the flag is raised.
+        self.launch(&mut epoch, blocks)?;
+        let begin = Instant::now();
+        self.request_park(old);
+        self.await_epoch(epoch.number, |w| w.epoch, grace, &epoch.image)?;
+        Ok(begin.elapsed())
+    }
+    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        lock(&self.epoch).image.check_successor(image)?;
+        prepare(image, self.arch)
+    }
+    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut epoch = lock(&self.epoch);
+        if epoch.resident {
+            return Err(BackendError::NotParked {
+                action: "loading an image",
+            });
+        }
+        epoch.image.check_successor(&prepared.image)?;
+        let kernel = load(prepared)?;
+        let max = occupancy(kernel, self.multiprocessors)?;
+        if max < epoch.blocks {
+            let asked = epoch.blocks;
+            return Err(BackendError::Size { asked, max });
+        }
+        kernel.install(&self.tables.engine)?;
+        epoch.kernel = kernel;
+        epoch.image = prepared.image.clone();
+        Ok(())
+    }
+}
+
+impl Drop for CudaEngine {
+    fn drop(&mut self) {
+        let parked = self.park(Duration::from_secs(2)).is_ok();
+        // A kernel that does not end keeps its memory until the process ends: freeing would wait for it.
+        if parked && self.stream.synchronize().is_ok() {
+            // SAFETY: nothing is resident and nobody else has the engine.
+            unsafe {
+                self.tables.release();
+                self.copier.release();
+                self.host_calls.iter().for_each(|calls| calls.release());
+                lock(&self.heap).release();
+                if let Some(heap) = &self.task_heap {
+                    heap.release();
+                }
+            }
+        }
+    }
+}

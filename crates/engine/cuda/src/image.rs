@@ -1,0 +1,305 @@
+//! Images: the scheduler, the programs and the dispatch between them as one compilation unit.
+
+use std::fmt::Write;
+
+use everwarp_contract::device::FETCH_TASKS;
+use everwarp_contract::header::write_header;
+use everwarp_contract::task::{FN_FETCH, FN_FIRST, FN_LIMIT};
+use everwarp_engine::{Image, Order, Shape};
+
+/// The device sources of the scheduler, by include name. They are part of the binary.
+const SOURCES: &[(&str, &str)] = &[
+    ("everwarp/api.cuh", include_str!("../device/api.cuh")),
+    ("everwarp/atomic.cuh", include_str!("../device/atomic.cuh")),
+    ("everwarp/engine.cu", include_str!("../device/engine.cu")),
+    (
+        "everwarp/heap/class.cuh",
+        include_str!("../device/heap/class.cuh"),
+    ),
+    (
+        "everwarp/heap/find.cuh",
+        include_str!("../device/heap/find.cuh"),
+    ),
+    (
+        "everwarp/heap/guard.cuh",
+        include_str!("../device/heap/guard.cuh"),
+    ),
+    (
+        "everwarp/heap/heap.cuh",
+        include_str!("../device/heap/heap.cuh"),
+    ),
+    (
+        "everwarp/heap/owner.cuh",
+        include_str!("../device/heap/owner.cuh"),
+    ),
+    (
+        "everwarp/heap/page.cuh",
+        include_str!("../device/heap/page.cuh"),
+    ),
+    (
+        "everwarp/heap/realloc.cuh",
+        include_str!("../device/heap/realloc.cuh"),
+    ),
+    (
+        "everwarp/heap/run.cuh",
+        include_str!("../device/heap/run.cuh"),
+    ),
+    (
+        "everwarp/heap/sweep.cuh",
+        include_str!("../device/heap/sweep.cuh"),
+    ),
+    (
+        "everwarp/heap/task.cuh",
+        include_str!("../device/heap/task.cuh"),
+    ),
+    (
+        "everwarp/lane/lane.cuh",
+        include_str!("../device/lane/lane.cuh"),
+    ),
+    (
+        "everwarp/warp/batch.cuh",
+        include_str!("../device/warp/batch.cuh"),
+    ),
+    (
+        "everwarp/warp/finish.cuh",
+        include_str!("../device/warp/finish.cuh"),
+    ),
+    (
+        "everwarp/warp/local.cuh",
+        include_str!("../device/warp/local.cuh"),
+    ),
+    (
+        "everwarp/warp/warp.cuh",
+        include_str!("../device/warp/warp.cuh"),
+    ),
+    (
+        "everwarp/warp/worker.cuh",
+        include_str!("../device/warp/worker.cuh"),
+    ),
+    (
+        "everwarp/block/block.cuh",
+        include_str!("../device/block/block.cuh"),
+    ),
+    (
+        "everwarp/block/mode.cuh",
+        include_str!("../device/block/mode.cuh"),
+    ),
+    (
+        "everwarp/grid/chunk.cuh",
+        include_str!("../device/grid/chunk.cuh"),
+    ),
+    (
+        "everwarp/grid/deque.cuh",
+        include_str!("../device/grid/deque.cuh"),
+    ),
+    (
+        "everwarp/grid/group.cuh",
+        include_str!("../device/grid/group.cuh"),
+    ),
+    (
+        "everwarp/grid/idle.cuh",
+        include_str!("../device/grid/idle.cuh"),
+    ),
+    (
+        "everwarp/grid/refill.cuh",
+        include_str!("../device/grid/refill.cuh"),
+    ),
+    (
+        "everwarp/grid/stack.cuh",
+        include_str!("../device/grid/stack.cuh"),
+    ),
+    (
+        "everwarp/system/egress.cuh",
+        include_str!("../device/system/egress.cuh"),
+    ),
+    (
+        "everwarp/system/ingress.cuh",
+        include_str!("../device/system/ingress.cuh"),
+    ),
+];
+
+/// The kernel's name in every image.
+pub const KERNEL: &std::ffi::CStr = c"everwarp_engine";
+/// The constant through which an image finds the engine's memory, a `DevEngine`.
+pub const TABLES: &std::ffi::CStr = c"everwarp_tables";
+/// The word in which an image says how much shared memory a block of its kernel needs.
+pub const SHARED_BYTES: &std::ffi::CStr = c"everwarp_shared_bytes";
+
+/// A compilation unit and the headers it includes.
+#[derive(Debug)]
+pub struct Source {
+    /// The unit.
+    pub unit: String,
+    /// Headers: include name and text.
+    pub headers: Vec<(String, String)>,
+    /// Whether it is to be linked with other code, rather than a whole program.
+    pub relocatable: bool,
+}
+
+/// A compilation unit of its own beside the engine's headers.
+pub(crate) fn unit(text: &str) -> Source {
+    Source {
+        unit: text.to_owned(),
+        headers: headers(),
+        relocatable: false,
+    }
+}
+
+/// The raw kernels that benchmarks are compared with.
+pub fn raw_source() -> Source {
+    unit(include_str!("../device/raw.cu"))
+}
+
+/// The generated contract and the device sources that others include.
+fn headers() -> Vec<(String, String)> {
+    let mut contract = String::new();
+    write_header(&mut contract).expect("writing to a string cannot fail");
+    let sources = SOURCES.iter().map(|&(n, t)| (n.to_owned(), t.to_owned()));
+    std::iter::once(("everwarp/contract.cuh".to_owned(), contract))
+        .chain(sources)
+        .collect()
+}
+
+/// Builds the source of an image.
+///
+/// # Panics
+/// If the programs have more than `FN_LIMIT` functions together.
+pub fn source(image: &Image) -> Source {
+    assert!(
+        image.functions().count() < (FN_LIMIT - FN_FIRST) as usize,
+        "too many functions for one image"
+    );
+    let mut unit = String::new();
+    write_unit(&mut unit, image).expect("writing to a string cannot fail");
+    Source {
+        unit,
+        headers: headers(),
+        relocatable: !image.linked.is_empty(),
+    }
+}
+
+fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
+    writeln!(out, "#include \"everwarp/contract.cuh\"")?;
+    for (id, program, function) in image.functions() {
+        writeln!(
+            out,
+            "[[maybe_unused]] constexpr u32 FN_{}_{} = {id};",
+            program.name, function.name
+        )?;
+    }
+    writeln!(
+        out,
+        "constexpr u32 FN_COUNT = {};",
+        FN_FIRST as usize + image.functions().count()
+    )?;
+    writeln!(out, "#include \"everwarp/api.cuh\"")?;
+    if !image.linked.is_empty() {
+        let declarations = &image.linked.declarations;
+        writeln!(out, "#line 1 \"linked\"\n{declarations}")?;
+    }
+    for (i, program) in image.programs.iter().enumerate() {
+        // Programs may share a struct of parameters.
+        if image.programs[..i]
+            .iter()
+            .all(|p| p.params_name != program.params_name)
+        {
+            (program.write_params)(out)?;
+        }
+        writeln!(
+            out,
+            "#line 1 \"{}.cu\"\n{}",
+            program.name, program.device_source
+        )?;
+    }
+    writeln!(out, "#line 1 \"dispatch\"\nnamespace ew {{")?;
+    write_meta(out, image)?;
+    write_warp_dispatch(out, image)?;
+    for (shape, name, view) in [
+        (Shape::Lane, "lane", "Lane"),
+        (Shape::Block, "block", "Block"),
+    ] {
+        writeln!(
+            out,
+            "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{"
+        )?;
+        for (id, program, function) in image.functions().filter(|(_, _, f)| f.shape == shape) {
+            let (program, params) = (program.name, program.params_name);
+            writeln!(
+                out,
+                "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;",
+                function.name
+            )?;
+        }
+        writeln!(out, "  }}\n}}")?;
+    }
+    writeln!(out, "}}\n#include \"everwarp/engine.cu\"")
+}
+
+/// What runs a warp-shaped task; outlined functions are calls, and the scheduler stays small without their code.
+fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
+    let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
+    for (id, program, function) in functions() {
+        let (program, params) = (program.name, program.params_name);
+        let how = if function.outlined {
+            "EW_CALL"
+        } else {
+            "EW_FN"
+        };
+        writeln!(
+            out,
+            "{how} WarpEnd run_{program}_{0}(DevTask task, u32 lane) {{\n  \
+             Warp t(Lane::begin(task, meta({id})), lane);\n  \
+             {program}_{0}(t, *(const {params}*)t.params());\n  return WarpEnd::of(t);\n}}",
+            function.name
+        )?;
+    }
+    writeln!(
+        out,
+        "EW_FN WarpEnd dispatch_warp(u32 fn, const DevTask& task, u32 lane) {{\n  switch (fn) {{"
+    )?;
+    for (id, program, function) in functions() {
+        writeln!(
+            out,
+            "    case {id}: return run_{}_{}(task, lane);",
+            program.name, function.name
+        )?;
+    }
+    writeln!(out, "  }}\n  return WarpEnd{{}};\n}}")
+}
+
+/// The table that the scheduler reads: shape, order and limits of each function.
+fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
+    // A fetch queues what it fetches, and one halved range for each time its own was halved.
+    let fetch = FETCH_TASKS + 32;
+    writeln!(out, "static __constant__ FnMeta META[FN_COUNT] = {{")?;
+    for id in 0..FN_FIRST {
+        match id {
+            FN_FETCH => writeln!(out, "  {{SHAPE_WARP | {fetch} << 4}},")?,
+            _ => writeln!(out, "  {{SHAPE_LANE}},")?,
+        }
+    }
+    for (_, _, f) in image.functions() {
+        let shape = match f.shape {
+            Shape::Lane => "SHAPE_LANE",
+            Shape::Warp => "SHAPE_WARP",
+            Shape::Block => "SHAPE_BLOCK",
+        };
+        let fifo = u32::from(f.order == Order::BreadthFirst);
+        writeln!(
+            out,
+            "  {{{shape} | {fifo} << 2 | {} << 3 | {} << 4}},",
+            u32::from(f.forks),
+            f.max_spawn
+        )?;
+    }
+    writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;
+    // Spelled out, so that it folds where a task names the function it spawns.
+    for (name, shape) in [("is_block", Shape::Block), ("is_warp", Shape::Warp)] {
+        write!(out, "EW_FN bool {name}(u32 fn) {{ return false")?;
+        for (id, _, _) in image.functions().filter(|(_, _, f)| f.shape == shape) {
+            write!(out, " || fn == {id}")?;
+        }
+        writeln!(out, "; }}")?;
+    }
+    Ok(())
+}

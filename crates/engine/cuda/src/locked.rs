@@ -1,0 +1,108 @@
+//! Page-locked memory for what a device is given: from there it is copied without passing through a staging area.
+
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use everwarp_engine::BackendError;
+
+use crate::driver::Pinned;
+
+/// All that there is, ordered. It stays until the process ends, since the driver's free waits for the device.
+static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
+/// What nobody has at present.
+static FREE: Mutex<Vec<Pinned>> = Mutex::new(Vec::new());
+
+fn free() -> MutexGuard<'static, Vec<Pinned>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes in page-locked memory of the host. The memory is used again when they are dropped.
+#[derive(Debug)]
+pub struct LockedBytes {
+    memory: Pinned,
+    len: usize,
+}
+
+impl LockedBytes {
+    /// So many, with whatever was in them. A context is current.
+    pub(crate) fn new(len: usize) -> Result<Self, BackendError> {
+        let mut unused = free();
+        let fitting = unused.iter().enumerate().filter(|(_, m)| m.bytes >= len);
+        if let Some((at, _)) = fitting.min_by_key(|(_, memory)| memory.bytes) {
+            let memory = unused.swap_remove(at);
+            return Ok(Self { memory, len });
+        }
+        drop(unused);
+        let memory = Pinned::with_anything(len.max(1))?;
+        let begin = memory.host.addr();
+        let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
+        let at = all.partition_point(|range| range.start < begin);
+        all.insert(at, begin..begin + memory.bytes);
+        Ok(Self { memory, len })
+    }
+}
+
+impl Deref for LockedBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the memory is ours and at least as long; the driver has given it with some bytes in it.
+        unsafe { std::slice::from_raw_parts(self.memory.host, self.len) }
+    }
+}
+
+impl DerefMut for LockedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.host, self.len) }
+    }
+}
+
+impl Drop for LockedBytes {
+    fn drop(&mut self) {
+        free().push(self.memory);
+    }
+}
+
+/// Which memory is page-locked: there are few of them, so that nobody has to hold a lock while he copies.
+pub(crate) struct Locked(Vec<Range<usize>>);
+
+impl Locked {
+    pub(crate) fn look() -> Self {
+        Self(ALL.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Where the memory ends that these bytes lie in, if they do.
+    pub(crate) fn end_around(&self, bytes: &[u8]) -> Option<usize> {
+        let begin = bytes.as_ptr().addr();
+        let behind = self.0.partition_point(|range| range.start <= begin);
+        let before = self.0.get(behind.checked_sub(1)?)?;
+        Some(before.end).filter(|end| begin + bytes.len() <= *end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_known_by_the_memory_that_they_lie_in() {
+        let bytes = [0_u8; 64];
+        let at = |offset: usize| bytes.as_ptr().addr() + offset;
+        let locked = Locked(vec![at(4)..at(16), at(16)..at(40)]);
+        for (range, end) in [
+            (4..16, Some(16)),
+            (15..16, Some(16)),
+            (16..40, Some(40)),
+            // In two of them, partly in one, in none.
+            (15..17, None),
+            (0..8, None),
+            (39..41, None),
+            (40..41, None),
+            (0..4, None),
+        ] {
+            let found = locked.end_around(&bytes[range.clone()]);
+            assert_eq!(found, end.map(at), "{range:?}");
+        }
+        assert_eq!(Locked(Vec::new()).end_around(&bytes), None);
+    }
+}

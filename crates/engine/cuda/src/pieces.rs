@@ -1,0 +1,154 @@
+//! Pieces on their way to one place on the device, one behind the other.
+
+use everwarp_engine::BackendError;
+
+use crate::driver::{Pinned, Stream, call};
+use crate::locked::Locked;
+
+/// What lies in page-locked memory is copied from where it lies, neighbours together; all else through a staging area,
+/// one half of which is filled while the other is on its way.
+pub(crate) struct Pieces<'l> {
+    stream: &'l Stream,
+    staging: &'l Pinned,
+    locked: Locked,
+    /// Where on the device what comes next begins.
+    to: u64,
+    /// The half that is filled, and how far.
+    half: usize,
+    filled: usize,
+    direct: Direct,
+}
+
+/// What lies in page-locked memory and is still to be copied.
+struct Direct {
+    begin: *const u8,
+    bytes: usize,
+    /// Where that memory ends. What follows it is another's, even if nothing lies between them.
+    memory_end: usize,
+}
+
+impl Direct {
+    const NOTHING: Self = Self {
+        begin: std::ptr::null(),
+        bytes: 0,
+        memory_end: 0,
+    };
+
+    fn ends_at(&self, piece: &[u8]) -> bool {
+        let end = self.begin.addr() + self.bytes;
+        end == piece.as_ptr().addr() && end + piece.len() <= self.memory_end
+    }
+}
+
+impl<'l> Pieces<'l> {
+    /// # Safety
+    /// - The staging area is the caller's until the stream has ended what is queued.
+    /// - The destination lies in live device memory, as far as there are pieces, which stay until then.
+    pub(crate) unsafe fn to(to: u64, stream: &'l Stream, staging: &'l Pinned) -> Self {
+        Self {
+            stream,
+            staging,
+            locked: Locked::look(),
+            to,
+            half: 0,
+            filled: 0,
+            direct: Direct::NOTHING,
+        }
+    }
+
+    pub(crate) fn add(&mut self, mut piece: &[u8]) -> Result<(), BackendError> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        if let Some(memory_end) = self.locked.end_around(piece) {
+            self.send_staged()?;
+            if !self.direct.ends_at(piece) {
+                self.send_direct()?;
+                self.direct = Direct {
+                    begin: piece.as_ptr(),
+                    bytes: 0,
+                    memory_end,
+                };
+            }
+            self.direct.bytes += piece.len();
+            return Ok(());
+        }
+        self.send_direct()?;
+        let most = self.staging.bytes / 2;
+        while !piece.is_empty() {
+            let part;
+            (part, piece) = piece.split_at(piece.len().min(most - self.filled));
+            // SAFETY: within the half, which no copy reads.
+            unsafe {
+                let at = self.staging.host.add(self.half * most + self.filled);
+                std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
+            }
+            self.filled += part.len();
+            if self.filled == most {
+                self.send_staged()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues what has not been.
+    pub(crate) fn finish(&mut self) -> Result<(), BackendError> {
+        self.send_staged()?;
+        self.send_direct()
+    }
+
+    fn send_staged(&mut self) -> Result<(), BackendError> {
+        if self.filled == 0 {
+            return Ok(());
+        }
+        // What is in the other half has arrived: it is filled next.
+        self.stream.synchronize()?;
+        let (half, filled) = (self.half, self.filled);
+        (self.half, self.filled) = (1 - half, 0);
+        // SAFETY: within the staging area.
+        let from = unsafe { self.staging.host.add(half * (self.staging.bytes / 2)) };
+        self.send(from, filled)
+    }
+
+    fn send_direct(&mut self) -> Result<(), BackendError> {
+        let Direct { begin, bytes, .. } = std::mem::replace(&mut self.direct, Direct::NOTHING);
+        match bytes {
+            0 => Ok(()),
+            _ => self.send(begin, bytes),
+        }
+    }
+
+    fn send(&mut self, from: *const u8, bytes: usize) -> Result<(), BackendError> {
+        // SAFETY: who made this vouches for the destination, and that what is read stays until the copy has ended.
+        unsafe {
+            call!(cuMemcpyHtoDAsync_v2(
+                self.to,
+                from.cast(),
+                bytes,
+                self.stream.0
+            ))
+        }?;
+        self.to += bytes as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_together_only_in_one_memory() {
+        let bytes = [0_u8; 64];
+        let direct = Direct {
+            begin: bytes[8..].as_ptr(),
+            bytes: 8,
+            memory_end: bytes.as_ptr().addr() + 32,
+        };
+        assert!(direct.ends_at(&bytes[16..32]) && direct.ends_at(&bytes[16..17]));
+        // Behind its end, before it, and partly in another memory.
+        assert!(!direct.ends_at(&bytes[17..20]) && !direct.ends_at(&bytes[4..8]));
+        assert!(!direct.ends_at(&bytes[16..33]));
+        assert!(!Direct::NOTHING.ends_at(&bytes));
+    }
+}

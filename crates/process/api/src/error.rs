@@ -1,0 +1,233 @@
+//! What can go wrong with modules, hosts and processes, on every engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a module cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The bytes are no WebAssembly module.
+    #[error("this is no WebAssembly module: {found}")]
+    NotAModule {
+        /// What the bytes look like, and what to do.
+        found: String,
+    },
+    /// The module uses a part of WebAssembly that everwarp does not run.
+    #[error(
+        "at offset {offset:#x} the module uses {feature}, which everwarp does not run: {advice}"
+    )]
+    Unsupported {
+        /// Where in the bytes.
+        offset: usize,
+        /// The proposal, by its usual name.
+        feature: String,
+        /// What to do instead, such as a compiler flag.
+        advice: String,
+    },
+    /// The bytes are not valid.
+    #[error("the module is not valid at offset {offset:#x}: {message}")]
+    Invalid {
+        /// Where in the bytes.
+        offset: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The module imports something that no engine provides.
+    #[error("at offset {offset:#x} the module imports `{}.{}`, which everwarp does not provide{advice}", module.escape_debug(), name.escape_debug())]
+    UnknownImport {
+        /// Where in the bytes.
+        offset: usize,
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+        /// What to do, from its separator on; empty if nothing is known.
+        advice: &'static str,
+    },
+    /// The module imports something that is provided, with another type.
+    #[error("at offset {offset:#x} the module imports `{}.{}` with another type than it has", module.escape_debug(), name.escape_debug())]
+    ImportType {
+        /// Where in the bytes.
+        offset: usize,
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
+    /// The module exports no function `_start` without parameters and results.
+    #[error("the module is no command: it exports no function `_start` () -> ()")]
+    NoEntry,
+    /// The module is valid, and the engine's compiler refuses it.
+    #[error("the module cannot be compiled: {0}")]
+    Compile(String),
+}
+
+/// Why a host did not start, or did not load a module.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A module was refused.
+    #[error("{module}: {source}")]
+    Load {
+        /// The module's name.
+        module: String,
+        /// Why.
+        source: LoadError,
+    },
+    /// An option was given that the engine does not have.
+    #[error("the {engine} engine has no option `{option}`; the {other} engine has")]
+    Option {
+        /// The option's name in [`HostConfig`](crate::HostConfig).
+        option: &'static str,
+        /// The engine that was chosen.
+        engine: &'static str,
+        /// An engine that has the option.
+        other: &'static str,
+    },
+    /// The module starts with more memory than its processes may have.
+    #[error("{module} starts with {needs} bytes of memory, and the limit is {limit}")]
+    Memory {
+        /// The module's name.
+        module: String,
+        /// Bytes of linear memory and tables at the start.
+        needs: u64,
+        /// The limit given.
+        limit: u64,
+    },
+    /// Not even one process fits.
+    #[error(
+        "a process of {module} needs {needs} bytes of device memory, and {budget} are left: set a lower memory limit"
+    )]
+    Budget {
+        /// The module's name.
+        module: String,
+        /// Bytes that one process needs.
+        needs: u64,
+        /// Bytes that there are.
+        budget: u64,
+    },
+    /// The stack is too small for the functions of the modules.
+    #[error(
+        "a stack of {stack} bytes holds calls {depth} deep, because the largest frame has {frame} bytes, and at least \
+         {least} are needed: set a larger stack"
+    )]
+    Stack {
+        /// The stack of each thread, in bytes.
+        stack: u32,
+        /// The largest frame, in bytes.
+        frame: u32,
+        /// The depth that follows.
+        depth: u32,
+        /// The least depth.
+        least: u32,
+    },
+    /// A module that is loaded later finds no places.
+    #[error(
+        "{places} places were asked for, including those for children and threads, and {spare} are left for modules \
+         that are loaded later: start the host with more `spare_places`"
+    )]
+    Spare {
+        /// How many were asked for.
+        places: u64,
+        /// How many are left.
+        spare: u32,
+    },
+    /// The host has as many modules as it can have.
+    #[error("a host has at most {most} modules, and has them already")]
+    Modules {
+        /// How many there can be.
+        most: usize,
+    },
+    /// The device's engine did not start, or ended.
+    #[error(transparent)]
+    Engine(Box<dyn std::error::Error + Send + Sync>),
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was attempted.
+        what: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Why a process was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The host has no module with this id.
+    #[error("this host has no module {0}")]
+    UnknownModule(crate::ModuleId),
+    /// An argument or a variable contains a zero byte, which C strings cannot hold.
+    #[error("{what:?} contains a zero byte")]
+    ZeroByte {
+        /// The argument or variable.
+        what: String,
+    },
+    /// Arguments, environment or standard input are too long.
+    #[error(
+        "arguments and environment, or standard input, take {bytes} bytes, and less than 2^31 are allowed"
+    )]
+    TooLong {
+        /// How long they are.
+        bytes: usize,
+    },
+    /// A directory cannot be opened.
+    #[error("{path}: {source}")]
+    Directory {
+        /// Its path on the host.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The fuel is 0, or more than an engine can count.
+    #[error("the fuel must be from 1 to 2^63 - 1, not {fuel}")]
+    Fuel {
+        /// What was given.
+        fuel: u64,
+    },
+    /// The process would get more channel ends than it may have.
+    #[error(
+        "{ends} ends of channels were given, and a process can have {most}; a process of a module that was loaded \
+         before any module that imports `everwarp:gpu` can have none"
+    )]
+    Ends {
+        /// How many were given.
+        ends: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A channel end of another host was given.
+    #[error(
+        "an end of a channel belongs to the host that made it, and was given to a process of another one"
+    )]
+    ForeignEnd,
+    /// Every pid of the host is in use.
+    #[error("the host has no free pids: wait for some of its processes")]
+    Full,
+    /// The engine refused, or has ended.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// Why a host did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The process did not end in time; it goes on.
+    #[error("the process has not ended after {after:?}")]
+    Timeout {
+        /// How long the caller waited.
+        after: Duration,
+    },
+    /// The pid names no process: the process has been waited for, or there never was one.
+    #[error("{0} names no process of this host: it may have been waited for already")]
+    UnknownPid(crate::Pid),
+    /// The engine has ended.
+    #[error("the engine has ended: {reason}")]
+    Lost {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,168 @@
+//! What compiled code and its host agree on: the header of an instance, tables, traps.
+
+use core::mem::offset_of;
+
+use everwarp_contract::dev_struct;
+use everwarp_contract::layout::DevPtr;
+
+dev_struct! {
+    /// The head of an instance's block. Compiled code finds everything else from here.
+    pub struct DevInstance: align 16, size 64 {
+        /// Why the last call ended: 0, or a [`TrapKind`].
+        pub trap: u32,
+        /// The function that trapped, in the module's index space.
+        pub trap_function: u32,
+        /// Where it trapped: an offset in the module's bytes.
+        pub trap_offset: u32,
+        /// Nonzero asks the instance to end at its next look at this word; in modules that can be
+        /// preempted [`YIELD`] asks it to suspend instead.
+        pub kill: u32,
+        /// Safepoints left. Must be positive when a call begins.
+        pub fuel: i64,
+        /// Linear memory, aligned to 16 bytes, mapped up to `memory_limit` and zero where not initialised.
+        pub memory: DevPtr<u8>,
+        /// Its length in bytes, a multiple of a page.
+        pub memory_bytes: u64,
+        /// What `memory.grow` may raise the length to, in bytes.
+        pub memory_limit: u64,
+        /// The module's passive data segments, shared by all its instances.
+        pub module_data: DevPtr<u8>,
+        /// How deep calls may nest.
+        pub depth: u32,
+        /// Whether the last call ended or waits to be resumed: a [`CallState`]. Only modules that can be
+        /// suspended read or write it.
+        pub state: u32,
+    }
+}
+
+dev_struct! {
+    /// What an instance that can be suspended has behind its head ([`InstanceLayout::suspension`](crate::InstanceLayout::suspension)):
+    /// where its frames are saved, and what its caller must not forget meanwhile.
+    pub struct DevSuspension: align 16, size 48 {
+        /// The beginning of the save area, aligned to 8 bytes.
+        pub base: DevPtr<u8>,
+        /// Its end. A frame that does not fit below it ends the call with [`TrapKind::StackExhausted`].
+        pub end: DevPtr<u8>,
+        /// The end of what is saved; compiled code's own.
+        pub top: DevPtr<u8>,
+        /// The entry that is suspended; compiled code's own.
+        pub entry: u32,
+        /// How many more looks at the kill word until the instance yields by itself. From 0 it counts
+        /// through all of 32 bits, so 0 is as good as never.
+        pub slice: u32,
+        /// How many lanes of the warp began the call together. With fewer beside it an instance that can be
+        /// preempted yields at its next look, so that they can begin together again. 0 if that does not matter.
+        pub mates: u32,
+        /// From which value of the word at `stop` on it yields at its next look.
+        pub stop_from: u32,
+        /// The address of a word that asks all who share it to yield, or null.
+        pub stop: DevPtr<u32>,
+    }
+}
+
+dev_struct! {
+    /// One table of an instance. An element is a reference: see [`Compiled::referenced_function`](crate::Compiled::referenced_function).
+    pub struct DevTable: align 16, size 16 {
+        /// The elements, 8 bytes each.
+        pub elements: DevPtr<u64>,
+        /// How many there are.
+        pub len: u32,
+        /// How many there may be.
+        pub limit: u32,
+    }
+}
+
+dev_struct! {
+    /// What an instance has of a memory that may be shared, at [`InstanceLayout::sharing`](crate::InstanceLayout::sharing).
+    ///
+    /// The memory's length is one word for all instances that share it. `memory_bytes` of a header is what its
+    /// instance has last seen of it: never more, since a memory does not shrink.
+    pub struct DevSharing: align 16, size 16 {
+        /// The address of the length: of this record's `memory_bytes`, or of that of the instance which
+        /// provides the memory.
+        pub length: DevPtr<u64>,
+        /// The length in bytes, where this is the instance whose memory it is.
+        pub memory_bytes: u64,
+    }
+}
+
+pub(crate) const TRAP: usize = offset_of!(DevInstance, trap);
+pub(crate) const TRAP_FUNCTION: usize = offset_of!(DevInstance, trap_function);
+pub(crate) const TRAP_OFFSET: usize = offset_of!(DevInstance, trap_offset);
+pub(crate) const KILL: usize = offset_of!(DevInstance, kill);
+pub(crate) const FUEL: usize = offset_of!(DevInstance, fuel);
+pub(crate) const MEMORY: usize = offset_of!(DevInstance, memory);
+pub(crate) const MEMORY_BYTES: usize = offset_of!(DevInstance, memory_bytes);
+pub(crate) const MEMORY_LIMIT: usize = offset_of!(DevInstance, memory_limit);
+pub(crate) const MODULE_DATA: usize = offset_of!(DevInstance, module_data);
+pub(crate) const DEPTH: usize = offset_of!(DevInstance, depth);
+pub(crate) const STATE: usize = offset_of!(DevInstance, state);
+/// Where the record of an instance that can be suspended lies in its block.
+pub(crate) const SUSPENSION: usize = size_of::<DevInstance>();
+pub(crate) const SAVE_BASE: usize = SUSPENSION + offset_of!(DevSuspension, base);
+pub(crate) const SAVE_END: usize = SUSPENSION + offset_of!(DevSuspension, end);
+pub(crate) const SAVE_TOP: usize = SUSPENSION + offset_of!(DevSuspension, top);
+pub(crate) const SLICE: usize = SUSPENSION + offset_of!(DevSuspension, slice);
+pub(crate) const MATES: usize = SUSPENSION + offset_of!(DevSuspension, mates);
+pub(crate) const STOP_FROM: usize = SUSPENSION + offset_of!(DevSuspension, stop_from);
+pub(crate) const STOP: usize = SUSPENSION + offset_of!(DevSuspension, stop);
+pub(crate) const SAVED_ENTRY: usize = SUSPENSION + offset_of!(DevSuspension, entry);
+pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
+pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
+
+/// Bytes of a WebAssembly page.
+pub const PAGE: u64 = 65_536;
+
+/// Where memories are interleaved ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)), the bytes of
+/// one that lie together.
+pub const UNIT: u64 = 4;
+/// How many memories are interleaved.
+pub const INTERLEAVED: u64 = 32;
+/// From one unit of a memory to its next.
+pub const UNIT_STRIDE: u64 = UNIT * INTERLEAVED;
+
+/// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
+pub const KILL_INTERVAL: u64 = 1024;
+
+/// What a provided function returns as its fuel to suspend its caller, and what a function that is
+/// suspended returns to its own. Given to a function, it says that it is to go on where it was.
+pub const SUSPENDED: i64 = -2;
+
+/// What the code of a function that ends with a call returns to its trampoline instead of a fuel.
+pub(crate) const TAIL_CALL: i64 = -3;
+
+/// The value of the kill word that asks an instance to suspend rather than to end. It stays until whoever
+/// resumes the instance clears it, by an exchange that compares, lest a kill be lost.
+pub const YIELD: u32 = 0x8000_0000;
+
+/// What became of the last call, in a header's `state`. A call of an instance whose state is not
+/// [`CallState::Ended`] resumes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CallState {
+    /// It returned or trapped, or there was none.
+    Ended = 0,
+    /// An imported function suspended it, and is called again when it is resumed.
+    Waiting = 1,
+    /// It was preempted at a safepoint.
+    Preempted = 2,
+}
+
+impl CallState {
+    /// The state with this number, as an instance's header holds it.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Ended),
+            1 => Some(Self::Waiting),
+            2 => Some(Self::Preempted),
+            _ => None,
+        }
+    }
+}
+
+/// A reference to a function: its type's canonical number in the upper half, and in the lower its place,
+/// plus one, among the functions of that type that references may name. Zero is the null reference, of
+/// every type; an external reference is any other number, which only the host gives a meaning.
+pub(crate) const fn reference(type_id: u32, place: u32) -> u64 {
+    ((type_id as u64) << 32) | (place as u64 + 1)
+}

@@ -1,0 +1,96 @@
+//! Why a module cannot be compiled or instantiated.
+
+use crate::TrapKind;
+
+/// Why a module was not compiled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The bytes are no valid module of WebAssembly 2.0.
+    #[error("the module is not valid at offset {offset:#x}: {message}")]
+    Invalid {
+        /// Where, in the module's bytes.
+        offset: usize,
+        /// The validator's word.
+        message: String,
+    },
+    /// The module is valid, but uses what this compiler cannot translate.
+    #[error("at offset {offset:#x} the module uses {what}, which is not supported")]
+    Unsupported {
+        /// Where, in the module's bytes.
+        offset: usize,
+        /// What it uses.
+        what: String,
+    },
+    /// An import was to be ignored, but its caller waits for results.
+    #[error(
+        "the import {module}.{name} cannot be ignored: it has results, so something must answer it"
+    )]
+    IgnoredImportHasResults {
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
+    /// An import may suspend its caller, but the module is not compiled for that.
+    #[error(
+        "the import {module}.{name} may suspend its caller: compile the module with `suspendable`"
+    )]
+    NotSuspendable {
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
+}
+
+impl From<wasmparser::Error> for CompileError {
+    fn from(e: wasmparser::Error) -> Self {
+        Self::Invalid {
+            offset: e.offset(),
+            message: e.message().to_owned(),
+        }
+    }
+}
+
+/// Why an instance was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstantiateError {
+    /// Nobody provides an import.
+    #[error("unknown import {module}.{name}: provide it, or do not run this module")]
+    UnknownImport {
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+    },
+    /// What is provided has another type.
+    #[error("incompatible import type of {module}.{name}: {reason}")]
+    IncompatibleImport {
+        /// The module that it is imported from.
+        module: String,
+        /// The imported name.
+        name: String,
+        /// What differs.
+        reason: String,
+    },
+    /// The module needs more than the host gives an instance.
+    #[error("the module needs {needed} {what} at once, the host allows {allowed}")]
+    BeyondLimit {
+        /// Of what.
+        what: &'static str,
+        /// How much the module starts with.
+        needed: u64,
+        /// What the host's limits allow.
+        allowed: u64,
+    },
+    /// An active segment does not fit.
+    #[error("{trap} when segment {segment} was copied")]
+    Trap {
+        /// The trap.
+        trap: TrapKind,
+        /// The segment's number in its section.
+        segment: usize,
+    },
+}

@@ -1,0 +1,266 @@
+//! What the compiler's code does: as it is, or suspended and resumed again and again.
+
+use core::mem::offset_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everwarp_compiler::{
+    CallState, CompileError, CompileOptions, Compiled, DevInstance, DevSuspension, Export,
+    InstanceLimits, InstantiateError, NoImports, PAGE, TrapKind, UNIT, UNIT_STRIDE, ValueType,
+    compile,
+};
+
+use crate::generate::{number, order};
+use crate::seen::{Call, Seen};
+use crate::support::instance::{Process, Trapped};
+use crate::support::machine::{SharedMachine, chosen};
+
+/// More than any generated module can use.
+const LIMITS: InstanceLimits = InstanceLimits {
+    memory_pages: 4,
+    table_elements: 64,
+    fuel: 1 << 30,
+    depth: 400,
+};
+
+/// How often anything was suspended.
+pub(crate) static SUSPENSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Why nothing can be compared.
+pub(crate) enum Failure {
+    /// The compiler does not support the module.
+    Refused(String),
+    /// It should work and does not.
+    Broken(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Broken(why)
+    }
+}
+
+fn is_reference(ty: ValueType) -> bool {
+    !matches!(
+        ty,
+        ValueType::I32 | ValueType::I64 | ValueType::F32 | ValueType::F64 | ValueType::V128
+    )
+}
+
+/// Arguments of these types, drawn as the reference draws them.
+fn arguments(types: &[ValueType], random: &mut rand_chacha::ChaCha8Rng) -> Vec<u64> {
+    let mut all = Vec::new();
+    for ty in types {
+        let low = number(random);
+        match ty {
+            ValueType::I32 => all.push(low & 0xffff_ffff),
+            ValueType::F32 => all.push(low >> 32),
+            ValueType::V128 => all.extend([low, number(random)]),
+            ty if is_reference(*ty) => all.push(0),
+            _ => all.push(low),
+        }
+    }
+    all
+}
+
+/// The fuel that calls begin with when they are preempted: a multiple of the interval, so that the slice is looked at
+/// when so much more has been spent.
+const PLENTY: i64 = 1 << 50;
+
+/// How a module is compiled and called.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As one that is never suspended.
+    Plain,
+    /// As one that might be.
+    Suspendable,
+    /// As one that is suspended after each so many safepoints.
+    Preempted(i64),
+}
+
+impl Way {
+    fn of(seed: u64) -> Self {
+        match seed % 4 {
+            0 => Self::Suspendable,
+            1 => Self::Plain,
+            _ => Self::Preempted((seed / 4 % 23) as i64 + 1),
+        }
+    }
+
+    /// Has the instance suspend itself when it has spent so much.
+    fn prepare(self, process: &Process) -> Result<(), String> {
+        let Self::Preempted(every) = self else {
+            return Ok(());
+        };
+        let layout = &process.compiled.layout;
+        let record = layout.suspension.ok_or("it is not to be preempted")?;
+        let slice = process.block + (record + offset_of!(DevSuspension, slice)) as u64;
+        let fuel = process.block + offset_of!(DevInstance, fuel) as u64;
+        let mut machine = process.machine.borrow_mut();
+        machine.write(slice, &1u32.to_le_bytes())?;
+        machine.write(fuel, &(PLENTY + every).to_le_bytes())
+    }
+
+    /// Calls a function, and resumes it until it has ended.
+    fn call(
+        self,
+        process: &mut Process,
+        function: u32,
+        args: &[u64],
+    ) -> Result<Result<Vec<u64>, Trapped>, String> {
+        self.prepare(process)?;
+        let mut ended = process.call(function, args)?;
+        loop {
+            let at = process.block + offset_of!(DevInstance, state) as u64;
+            let state = process.machine.borrow_mut().number(at, 4)?;
+            let state = CallState::from_code(state as u32).ok_or("an unknown state")?;
+            match (self, state) {
+                (_, CallState::Ended) => return Ok(ended),
+                (Self::Preempted(_), CallState::Preempted) if ended.is_ok() => {
+                    SUSPENSIONS.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => return Err(format!("{state:?} after {ended:?}")),
+            }
+            self.prepare(process)?;
+            // The arguments do not count any more.
+            ended = process.call(function, &[!0; 8])?;
+        }
+    }
+}
+
+/// Results as the reference has them: of a reference, whether it is one.
+fn results(types: &[ValueType], slots: &[u64]) -> Vec<u64> {
+    let mut slots = slots.iter().copied();
+    let mut all = Vec::new();
+    for ty in types {
+        let values = slots.by_ref().take(ty.slots());
+        all.extend(values.map(|v| match is_reference(*ty) {
+            true => u64::from(v != 0),
+            false => v,
+        }));
+    }
+    all
+}
+
+/// What an instance is like behind its last call.
+fn look(process: &mut Process, seen: &mut Seen) -> Result<(), String> {
+    let compiled = process.compiled;
+    for (name, export) in compiled.exports() {
+        match export {
+            Export::Memory if seen.memory.is_empty() => {
+                let bytes = process.memory_pages()? * PAGE;
+                let at = process.block + offset_of!(DevInstance, memory) as u64;
+                let mut machine = process.machine.borrow_mut();
+                let at = machine.number(at, 8)?;
+                seen.memory = vec![0; bytes as usize];
+                if compiled.interleaved() {
+                    for (unit, bytes) in (0..).zip(seen.memory.chunks_mut(UNIT as usize)) {
+                        machine.read(at + unit * UNIT_STRIDE, bytes)?;
+                    }
+                } else {
+                    machine.read(at, &mut seen.memory)?;
+                }
+            }
+            Export::Global(global) => {
+                let (ty, _) = compiled.global_type(global);
+                let bits = process.global(global)?;
+                let bits = match is_reference(ty) {
+                    true => u128::from(bits != 0),
+                    false => bits,
+                };
+                seen.globals.push((name.to_owned(), bits));
+            }
+            Export::Table(table) => {
+                let length = process.table_len(table)?;
+                seen.tables.push((name.to_owned(), length));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// An instance behind its start function, or how it trapped.
+fn instantiate(
+    compiled: &'static Compiled,
+    machine: &SharedMachine,
+    depth: u32,
+    way: Way,
+) -> Result<Result<Process, TrapKind>, String> {
+    let limits = InstanceLimits { depth, ..LIMITS };
+    let initial = match compiled.instantiate(&NoImports, &limits) {
+        Ok(initial) => initial,
+        Err(InstantiateError::Trap { trap, .. }) => return Ok(Err(trap)),
+        Err(e) => return Err(e.to_string()),
+    };
+    let mut process = Process::new(compiled, machine, "", &initial)?;
+    if let Some(start) = compiled.start()
+        && let Err(trapped) = way.call(&mut process, start, &[])?
+    {
+        return Ok(Err(trapped.trap));
+    }
+    Ok(Ok(process))
+}
+
+/// The same as the reference does.
+pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
+    let way = Way::of(seed);
+    let options = CompileOptions {
+        preempt: !matches!(way, Way::Plain),
+        // Half of all, whatever way they go.
+        interleaved: seed / 4 % 2 == 1,
+        ..CompileOptions::default()
+    };
+    let compiled = compile(bytes, &options).map_err(|e| match e {
+        CompileError::Unsupported { what, .. } => Failure::Refused(what),
+        e => Failure::Broken(e.to_string()),
+    })?;
+    // Processes keep what they were made from; a fuzzer's end soon.
+    let compiled: &'static Compiled = Box::leak(Box::new(compiled));
+    let machine = chosen();
+    let loaded = machine
+        .borrow_mut()
+        .load("", &compiled.ptx, &[], LIMITS.depth);
+    let depth = loaded?;
+    let function = |(name, export)| match export {
+        Export::Function(f) => Some((name, f)),
+        _ => None,
+    };
+    let functions: Vec<(&str, u32)> = compiled.exports().filter_map(function).collect();
+    let (order, mut random) = order(seed, functions.len());
+    let (mut lives, mut order) = (Vec::new(), order.into_iter().peekable());
+    while order.peek().is_some() {
+        let mut seen = Seen::default();
+        let mut process = match instantiate(compiled, &machine, depth, way)? {
+            Ok(process) => process,
+            Err(trap) => {
+                seen.instantiated = Some(trap);
+                lives.push(seen);
+                break;
+            }
+        };
+        for n in order.by_ref() {
+            let (name, function) = functions[n];
+            let ty = compiled.function_type(function);
+            let args = arguments(&ty.params, &mut random);
+            let result = match way.call(&mut process, function, &args)? {
+                Ok(slots) => Ok(results(&ty.results, &slots)),
+                Err(trapped) => Err(trapped.trap),
+            };
+            let trapped = result.is_err();
+            let name = name.to_owned();
+            seen.calls.push(Call { name, args, result });
+            if trapped {
+                break;
+            }
+        }
+        look(&mut process, &mut seen)?;
+        lives.push(seen);
+    }
+    // A GPU's stack may be too small for calls that the reference has room for.
+    match depth < LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
+        true => Err(Failure::Refused(
+            "calls that nest deeper than the machine's stack".to_owned(),
+        )),
+        false => Ok(lives),
+    }
+}

@@ -1,0 +1,63 @@
+//! What is emitted for small functions, line by line. The expected PTX stands in the input behind its
+//! module; `BLESS=1` writes it anew.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use everwarp_compiler::{CompileOptions, compile};
+
+const MARK: &str = "\n;; --- what is emitted ---\n";
+
+/// The functions that come from the module: `f` and its number, or `i` for an indirect call.
+fn own_functions(ptx: &str) -> String {
+    let mut out = String::new();
+    let mut lines = ptx.lines().peekable();
+    while let Some(line) = lines.next() {
+        let name = line.split(") ").nth(1).unwrap_or_default();
+        let own =
+            name.starts_with(['f', 'i']) && name[1..].starts_with(|c: char| c.is_ascii_digit());
+        if !line.starts_with(".func") || !own || lines.peek() != Some(&"{") {
+            continue;
+        }
+        writeln!(out, "{line}").expect("a String takes text");
+        for line in lines.by_ref() {
+            writeln!(out, "{line}").expect("a String takes text");
+            if line == "}" {
+                break;
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn golden() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be listed").path();
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let (module, expected) = text.split_once(MARK).unwrap_or((&text, ""));
+        let buffer = wast::parser::ParseBuffer::new(module).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        let bytes = wat.encode().expect("it can be encoded");
+        let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
+        let mut emitted = String::new();
+        for line in own_functions(&compiled.ptx).lines() {
+            writeln!(emitted, ";; {line}").expect("a String takes text");
+        }
+        if std::env::var_os("BLESS").is_some() {
+            let text = format!("{}\n{MARK}{emitted}", module.trim_end());
+            std::fs::write(&path, text).expect("it can be written");
+        } else {
+            assert_eq!(
+                emitted,
+                expected,
+                "{} has changed; see BLESS",
+                path.display()
+            );
+        }
+        files += 1;
+    }
+    assert!(files >= 7, "the inputs are there");
+}

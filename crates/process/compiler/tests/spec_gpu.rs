@@ -1,0 +1,132 @@
+//! The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads on a
+//! CUDA device: each file in a process of its own with a watchdog, and with the same counts as on the interpreter (`spec-2.0.txt`).
+//!
+//! `cargo test -p everwarp-compiler --test spec_gpu`; without a device its tests are listed as ignored. With
+//! `SPEC_CUBINS=FOLDER` the folder's machine code is used, and what is not there the driver compiles.
+//! `SPEC_ASSEMBLE=FOLDER` fills that folder, on a machine that has ptxas and needs no GPU. With
+//! `SPEC_REPORT=FILE` the counts are written to a file.
+
+mod support;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use support::spec::{self, Counts, File};
+use support::{cubins, gpu, report, tools};
+
+/// What makes a child of this process run one file.
+const CHILD: &str = "EVERWARP_SPEC_FILE";
+/// A file that takes longer has hung. The longest takes some seconds where its code is there already; to assemble the
+/// longest function of the suite takes one core one to two minutes.
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn file(name: &str) -> Option<File> {
+    spec::files().into_iter().find(|file| file.name == name)
+}
+
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
+}
+
+fn main() {
+    if let Ok(name) = std::env::var(CHILD) {
+        let file = file(&name).expect("a file");
+        print!("{}", on_device(&file));
+        return;
+    }
+    let mut args = Arguments::from_args();
+    let results: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let mut trials = Vec::new();
+    let assembled = folder("SPEC_ASSEMBLE");
+    let device = gpu::device_name();
+    if let (Err(reason), None) = (&device, &assembled) {
+        eprintln!("skipped: the GPU's tests are ignored: {reason}");
+    }
+    for file in spec::files() {
+        let name = file.name.to_string();
+        trials.push(match &assembled {
+            Some(folder) => {
+                let folder = folder.clone();
+                Trial::test(format!("assemble::{name}"), move || {
+                    assemble(&name, &folder)
+                })
+            }
+            None => {
+                let results = Arc::clone(&results);
+                let test = move || {
+                    let output = run_child(&name)?;
+                    let verdict = report::verdict(&name, &output);
+                    let mut results = results.lock().map_err(|e| e.to_string())?;
+                    results.insert(name.clone(), output);
+                    Ok(verdict?)
+                };
+                Trial::test(format!("cuda::{}", file.name), test).with_ignored_flag(device.is_err())
+            }
+        });
+    }
+    // More would not be faster: the device has its own queue, and each child takes memory on it.
+    args.test_threads = Some(args.test_threads.unwrap_or(4));
+    let begin = Instant::now();
+    let conclusion = libtest_mimic::run(&args, trials);
+    if let (Some(path), Ok(device)) = (folder("SPEC_REPORT"), device) {
+        let results = results.lock().expect("no test panicked in it");
+        let text = report::report(&device, &results, begin.elapsed());
+        std::fs::write(path, text).expect("the report can be written");
+    }
+    conclusion.exit();
+}
+
+/// Runs a file on the device. Failures and the device's work follow the section of the table.
+fn on_device(file: &File) -> String {
+    let machine = gpu::Gpu::open(folder("SPEC_CUBINS")).expect("a device");
+    let machine = Rc::new(RefCell::new(machine));
+    let counts = spec::run(file.source, machine.clone());
+    let work = machine.borrow().work;
+    report::output(&file.name, &counts, &work)
+}
+
+/// Fills the folder with the code of a file's images, while the interpreter runs it.
+fn assemble(name: &str, folder: &Path) -> Result<(), Failed> {
+    let ptxas = tools::ptxas().ok_or("no ptxas; run .ci/install-ptxas")?;
+    std::fs::create_dir_all(folder)?;
+    let file = file(name).ok_or("no such file")?;
+    let machine = cubins::Assembler::new(&ptxas, folder);
+    let Counts { failed, .. } = spec::run(file.source, Rc::new(RefCell::new(machine)));
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join("\n").into()),
+    }
+}
+
+/// What a child prints about a file, unless it crashes or hangs.
+fn run_child(name: &str) -> Result<String, Failed> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .env(CHILD, name)
+        // Of an image in its cache the driver does not say how large its frames are.
+        .env("CUDA_CACHE_DISABLE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let begin = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begin.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("still running after {LIMIT:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}\n{text}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,295 @@
+//! A host whose imported functions suspend: in the image a function in PTX for each, which follows a
+//! schedule in the machine's memory, and outside a driver that resumes.
+
+use core::mem::offset_of;
+use std::fmt::Write;
+
+use everwarp_compiler::{
+    CallState, DevInstance, DevSuspension, FunctionType, KILL_INTERVAL, SUSPENDED, ValueType, YIELD,
+};
+
+use crate::support::instance::{Process, Trapped};
+use crate::support::machine::SharedMachine;
+
+/// When to suspend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// The module is compiled to be suspended by imports.
+    pub(crate) suspendable: bool,
+    /// And at every safepoint.
+    pub(crate) preempt: bool,
+    /// Each call of an import is suspended fewer times than this, at random.
+    pub(crate) suspensions_below: u32,
+    /// After so many safepoints the instance is preempted, and then again; 0 for never.
+    pub(crate) every: u64,
+    /// By its slice, rather than by its kill word.
+    pub(crate) by_slice: bool,
+    pub(crate) seed: u64,
+}
+
+/// Nothing is suspended, and the compiler does not know of it.
+pub(crate) const NEVER: Schedule = Schedule {
+    suspendable: false,
+    preempt: false,
+    suspensions_below: 1,
+    every: 0,
+    by_slice: false,
+    seed: 1,
+};
+
+/// Where the functions in the image keep what they know.
+const RANDOM: usize = 0;
+const BELOW: usize = 8;
+const PENDING: usize = 12;
+const FAULT: usize = 16;
+const HASH: usize = 24;
+const REQUEST: usize = 32;
+const CONTROL_BYTES: usize = 256;
+
+/// A function in PTX that answers a request after it has suspended its caller a number of times. Its
+/// answer depends on everything that was ever asked. It finds fault with a request that changes while it
+/// waits.
+pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String {
+    let ptx = |ty: &ValueType| if ty.is_wide() { "b64" } else { "b32" };
+    let mut out = String::new();
+    let mut line = |text: String| writeln!(out, "{text}").expect("a String takes text");
+    // A vector is four numbers of 32 bits.
+    let parts = |types: &[ValueType]| -> Vec<ValueType> {
+        let each = types.iter();
+        each.flat_map(|&ty| std::iter::repeat_n(ty, ty.parts()))
+            .collect()
+    };
+    let (given, results) = (parts(&ty.params), parts(&ty.results));
+    let params: String = (given.iter().enumerate())
+        .map(|(i, ty)| format!(", .param .{} a{i}", ptx(ty)))
+        .collect();
+    let slots: usize = ty.results.iter().map(|ty| ty.slots()).sum();
+    let bytes = 8 + 8 * slots;
+    line(format!(
+        ".visible .func (.param .align 8 .b8 ret[{bytes}]) {symbol} (.param .b64 inst, .param .b64 fuel, .param .b32 depth{params})\n{{"
+    ));
+    line(
+        "  .reg .b64 %fuel, %c, %t, %h, %d<16>;\n  .reg .b32 %n, %m, %r;\n  .reg .pred %p;".into(),
+    );
+    line("  ld.param.b64 %fuel, [fuel];".into());
+    line(format!("  mov.b64 %c, {control};"));
+    for (i, ty) in given.iter().enumerate() {
+        if ty.is_wide() {
+            line(format!("  ld.param.b64 %d{i}, [a{i}];"));
+        } else {
+            line(format!(
+                "  ld.param.b32 %r, [a{i}];\n  cvt.u64.u32 %d{i}, %r;"
+            ));
+        }
+    }
+    let fuel = given.len();
+    line(format!("  mov.b64 %d{fuel}, %fuel;"));
+    line(format!("  ld.global.b32 %n, [%c+{PENDING}];"));
+    line("  setp.ne.s32 %p, %n, 0;\n  @%p bra $again;".into());
+    for i in 0..=fuel {
+        line(format!("  st.global.b64 [%c+{}], %d{i};", REQUEST + 8 * i));
+    }
+    line(format!("  ld.global.b64 %t, [%c+{RANDOM}];"));
+    line(
+        "  mul.lo.s64 %t, %t, 6364136223846793005;\n  add.s64 %t, %t, 1442695040888963407;".into(),
+    );
+    line(format!("  st.global.b64 [%c+{RANDOM}], %t;"));
+    line(format!(
+        "  shr.u64 %t, %t, 40;\n  cvt.u32.u64 %n, %t;\n  ld.global.b32 %m, [%c+{BELOW}];\n  rem.u32 %n, %n, %m;"
+    ));
+    line("  bra $decide;\n$again:".into());
+    for i in 0..=fuel {
+        line(format!("  ld.global.b64 %t, [%c+{}];", REQUEST + 8 * i));
+        line(format!("  setp.ne.s64 %p, %t, %d{i};\n  @%p bra $fault;"));
+    }
+    line("  add.s32 %n, %n, -1;\n$decide:".into());
+    line(format!("  st.global.b32 [%c+{PENDING}], %n;"));
+    line("  setp.eq.s32 %p, %n, 0;\n  @%p bra $answer;".into());
+    line(format!("  mov.b64 %fuel, {SUSPENDED};"));
+    line("  st.param.b64 [ret], %fuel;\n  ret;\n$fault:\n  mov.b32 %r, 1;".into());
+    line(format!("  st.global.b32 [%c+{FAULT}], %r;\n$answer:"));
+    line(format!("  ld.global.b64 %h, [%c+{HASH}];"));
+    for i in 0..fuel {
+        line(format!(
+            "  mul.lo.s64 %h, %h, 1099511628211;\n  xor.b64 %h, %h, %d{i};\n  add.s64 %h, %h, 12345;"
+        ));
+    }
+    line("  mul.lo.s64 %h, %h, 1099511628211;\n  add.s64 %h, %h, 7;".into());
+    line(format!(
+        "  st.global.b64 [%c+{HASH}], %h;\n  st.param.b64 [ret], %fuel;"
+    ));
+    let mut at = 8;
+    for (i, ty) in results.iter().enumerate() {
+        // The lower bits of such a hash go round in short circles.
+        line(format!(
+            "  shr.u64 %t, %h, 29;\n  xor.b64 %t, %t, %h;\n  add.s64 %t, %t, {i};"
+        ));
+        match ty {
+            // References are made by nobody but the compiler.
+            ValueType::FuncRef => line("  mov.b64 %t, 0;".into()),
+            ValueType::ExternRef => line("  or.b64 %t, %t, 1;".into()),
+            _ => {}
+        }
+        if ty.is_wide() {
+            line(format!("  st.param.b64 [ret+{at}], %t;"));
+        } else {
+            line(format!(
+                "  cvt.u32.u64 %r, %t;\n  st.param.b32 [ret+{at}], %r;"
+            ));
+        }
+        at += if *ty == ValueType::V128 { 4 } else { 8 };
+    }
+    line("  ret;\n}".into());
+    out
+}
+
+/// Compiled text without the declarations of what is linked from elsewhere, which the interpreter does not know.
+pub(crate) fn without_externs(ptx: &str) -> String {
+    let lines = ptx.lines().filter(|l| !l.starts_with(".extern"));
+    lines.fold(String::new(), |text, line| text + line + "\n")
+}
+
+/// Stores a number of so many bytes.
+pub(crate) fn store(process: &Process, at: u64, bytes: usize, number: u64) {
+    let mut machine = process.machine.borrow_mut();
+    let stored = machine.write(at, &number.to_le_bytes()[..bytes]);
+    stored.expect("there is memory");
+}
+
+/// The control record in the machine's memory, and what resumes its instances.
+pub(crate) struct Host {
+    pub(crate) control: u64,
+    pub(crate) schedule: Schedule,
+}
+
+/// What a call did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) ended: Result<Vec<u64>, Trapped>,
+    pub(crate) spent: i64,
+}
+
+/// The fuel that calls begin with when they are preempted: a multiple of the interval, so that the kill word
+/// is looked at when `every` more has been spent.
+const PLENTY: i64 = 1 << 50;
+
+impl Host {
+    pub(crate) fn new(machine: &SharedMachine, schedule: Schedule) -> Self {
+        const { assert!((PLENTY as u64).is_multiple_of(KILL_INTERVAL)) };
+        let mut record = vec![0; CONTROL_BYTES];
+        record[RANDOM..RANDOM + 8].copy_from_slice(&schedule.seed.to_le_bytes());
+        record[BELOW..BELOW + 4].copy_from_slice(&schedule.suspensions_below.to_le_bytes());
+        let length = record.len() as u64;
+        let control = machine.borrow_mut().allocate(&record, length);
+        Self {
+            control: control.expect("there is memory"),
+            schedule,
+        }
+    }
+
+    fn word(&self, process: &Process, at: usize) -> u64 {
+        let mut machine = process.machine.borrow_mut();
+        let loaded = machine.number(self.control + at as u64, 4);
+        loaded.expect("the record is there")
+    }
+
+    /// Lets the request that is pending be answered when it is repeated.
+    pub(crate) fn answer(&self, process: &Process) {
+        assert!(self.word(process, PENDING) > 0, "nothing is pending");
+        self.set_pending(process, 1);
+    }
+
+    /// Forgets a request of a call that was given up.
+    pub(crate) fn forget(&self, process: &Process) {
+        self.set_pending(process, 0);
+    }
+
+    fn set_pending(&self, process: &Process, times: u64) {
+        store(process, self.control + PENDING as u64, 4, times);
+    }
+
+    /// A hash of everything that was asked.
+    pub(crate) fn asked(&self, process: &Process) -> u64 {
+        let mut machine = process.machine.borrow_mut();
+        let loaded = machine.number(self.control + HASH as u64, 8);
+        loaded.expect("the record is there")
+    }
+
+    fn state(process: &Process) -> CallState {
+        let at = process.block + offset_of!(DevInstance, state) as u64;
+        let code = process.machine.borrow_mut().number(at, 4);
+        CallState::from_code(code.expect("the header is there") as u32).expect("a known state")
+    }
+
+    fn set_fuel(process: &Process, fuel: i64) {
+        let at = process.block + offset_of!(DevInstance, fuel) as u64;
+        store(process, at, 8, fuel as u64);
+    }
+
+    /// Asks an instance to yield when it looks next: by the kill word, or by a slice of one look.
+    pub(crate) fn ask_to_yield(&self, process: &Process) {
+        let (kill, slice) = if self.schedule.by_slice {
+            (0, 1)
+        } else {
+            (YIELD, 0)
+        };
+        let at = process.block + offset_of!(DevInstance, kill) as u64;
+        store(process, at, 4, kill.into());
+        let record = process.compiled.layout.suspension;
+        let record = record.expect("it is compiled to be preempted");
+        let at = process.block + (record + offset_of!(DevSuspension, slice)) as u64;
+        store(process, at, 4, slice);
+    }
+
+    /// The fuel that an instance goes on with, which was preempted so many times. Who runs for long is preempted
+    /// less often, lest the suite take minutes.
+    fn prepare(&self, process: &mut Process, times: u32) -> i64 {
+        if self.schedule.every > 0 {
+            self.ask_to_yield(process);
+            let every = (self.schedule.every as i64) << (times / 64).min(32);
+            Self::set_fuel(process, PLENTY + every);
+        }
+        process.fuel()
+    }
+
+    /// Calls a function and resumes it until it ends. Adds up how often it was suspended.
+    pub(crate) fn call(
+        &self,
+        process: &mut Process,
+        function: u32,
+        args: &[u64],
+        suspensions: &mut Suspensions,
+    ) -> Result<Outcome, String> {
+        let (mut begun, mut spent, mut times) = (self.prepare(process, 0), 0, 0);
+        let mut ended = process.call(function, args)?;
+        loop {
+            match Self::state(process) {
+                CallState::Ended => break,
+                CallState::Waiting => suspensions.waited += 1,
+                CallState::Preempted => {
+                    suspensions.preempted += 1;
+                    spent += begun - process.fuel();
+                    times += 1;
+                    begun = self.prepare(process, times);
+                }
+            }
+            if ended.is_err() {
+                return Err("what is suspended has not trapped".to_owned());
+            }
+            // The arguments do not count any more.
+            ended = process.call(function, &[!0; 8])?;
+        }
+        if self.word(process, FAULT) != 0 {
+            return Err("a request changed while it was waiting".to_owned());
+        }
+        spent += begun - process.fuel();
+        Ok(Outcome { ended, spent })
+    }
+}
+
+/// How often calls were suspended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Suspensions {
+    pub(crate) waited: u64,
+    pub(crate) preempted: u64,
+}

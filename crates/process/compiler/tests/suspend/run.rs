@@ -1,0 +1,266 @@
+//! Runs a module's calls under a schedule, so that two runs can be compared.
+
+use core::mem::offset_of;
+use std::collections::BTreeMap;
+
+use everwarp_compiler::{
+    CompileOptions, Compiled, DevInstance, Export, FunctionType, ImportKind, InstanceLimits,
+    Limits, Link, ProvidedImport, Provider, ValueType, compile,
+};
+
+use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
+use crate::support::encode;
+use crate::support::instance::Process;
+use crate::support::machine::interpreter;
+
+pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
+    memory_pages: 4,
+    table_elements: 16,
+    fuel: 1 << 40,
+    depth: 50,
+};
+
+/// Everything that can be seen of an instance after some calls.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) outcomes: Vec<Outcome>,
+    globals: Vec<u128>,
+    memory: Vec<u8>,
+    /// What the imported functions were asked.
+    asked: u64,
+}
+
+/// The modules of which the host provides functions: its own, and the suite's.
+const HOSTS: [&str; 2] = ["host", "spectest"];
+
+/// How a module is compiled for a schedule: every function of the host's is provided, and may suspend. None if
+/// the module is not supported.
+pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions> {
+    let threads = CompileOptions {
+        threads: true,
+        ..CompileOptions::default()
+    };
+    let ignoring = compile(bytes, &threads).ok()?;
+    let mut options = CompileOptions {
+        suspendable: schedule.suspendable,
+        preempt: schedule.preempt,
+        ..threads
+    };
+    for import in ignoring.imports() {
+        if HOSTS.contains(&import.module.as_str()) {
+            options.provided_imports.push(ProvidedImport {
+                module: import.module.clone(),
+                name: import.name.clone(),
+                symbol: format!("host_{}", import.name),
+                provider: Provider::Device,
+                suspends: schedule.suspendable,
+            });
+        }
+    }
+    Some(options)
+}
+
+/// The functions that a compiled module imports from the host, in PTX.
+fn providers(compiled: &Compiled, control: u64) -> String {
+    let mut functions = BTreeMap::new();
+    for import in compiled.imports() {
+        if let ImportKind::Function(ty) = &import.kind
+            && HOSTS.contains(&import.module.as_str())
+        {
+            let symbol = format!("host_{}", import.name);
+            functions.insert(import.name.as_str(), provider(&symbol, ty, control));
+        }
+    }
+    functions.into_values().collect()
+}
+
+/// An instance of a module that imports nothing but what the host provides.
+pub(crate) struct Instance {
+    pub(crate) process: Process,
+    pub(crate) host: Host,
+    pub(crate) suspensions: Suspensions,
+}
+
+impl Instance {
+    /// `save_bytes` is the size of the save area, if it is not to be what the compiler asks for.
+    pub(crate) fn new(
+        bytes: &[u8],
+        schedule: Schedule,
+        limits: &InstanceLimits,
+        save_bytes: Option<u64>,
+    ) -> Self {
+        let made = Self::try_new(bytes, schedule, limits, save_bytes);
+        made.expect("it imports from the host alone")
+    }
+
+    /// None if the module cannot be instantiated.
+    pub(crate) fn try_new(
+        bytes: &[u8],
+        schedule: Schedule,
+        limits: &InstanceLimits,
+        save_bytes: Option<u64>,
+    ) -> Option<Self> {
+        let compiled = compile(bytes, &options(bytes, schedule)?).expect("it is supported");
+        let compiled: &'static Compiled = Box::leak(Box::new(compiled));
+        let machine = interpreter();
+        let host = Host::new(&machine, schedule);
+        let providers = providers(compiled, host.control);
+        let text = providers + &without_externs(&compiled.ptx);
+        let loaded = machine.borrow_mut().load("", &text, &[], limits.depth);
+        loaded.expect("the interpreter reads what is emitted");
+        let initial = compiled.instantiate(&HostLink(compiled), limits);
+        let mut initial = initial.ok()?;
+        initial.save_bytes = save_bytes.unwrap_or(initial.save_bytes);
+        Some(Self {
+            process: Process::new(compiled, &machine, "", &initial).expect("there is memory"),
+            host,
+            suspensions: Suspensions::default(),
+        })
+    }
+
+    /// How many globals there are.
+    pub(crate) fn globals(&self) -> u32 {
+        self.process.compiled.layout.global_offsets.len() as u32
+    }
+
+    pub(crate) fn call(&mut self, name: &str, args: &[u64]) -> Outcome {
+        let Some(Export::Function(function)) = self.process.compiled.export(name) else {
+            panic!("no function {name}");
+        };
+        self.call_function(function, args)
+    }
+
+    pub(crate) fn call_function(&mut self, function: u32, args: &[u64]) -> Outcome {
+        let Self {
+            process,
+            host,
+            suspensions,
+        } = self;
+        let outcome = host.call(process, function, args, suspensions);
+        outcome.expect("the interpreter finds no fault")
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let mut machine = self.process.machine.borrow_mut();
+        let word = machine.number(self.process.block + at as u64, 8);
+        word.expect("the header is there")
+    }
+
+    pub(crate) fn see(&mut self, outcomes: Vec<Outcome>, globals: u32) -> Seen {
+        let (memory, len) = (
+            self.word(offset_of!(DevInstance, memory)),
+            self.word(offset_of!(DevInstance, memory_bytes)),
+        );
+        let mut bytes = vec![0; len as usize];
+        let read = self.process.machine.borrow_mut().read(memory, &mut bytes);
+        read.expect("linear memory is there");
+        Seen {
+            outcomes,
+            globals: (0..globals)
+                .map(|g| self.process.global(g).expect("the global is there"))
+                .collect(),
+            memory: bytes,
+            asked: self.host.asked(&self.process),
+        }
+    }
+}
+
+/// Makes these calls, the start function first.
+pub(crate) fn run(
+    bytes: &[u8],
+    globals: u32,
+    calls: &[(&str, Vec<u64>)],
+    schedule: Schedule,
+) -> (Seen, Suspensions) {
+    let mut instance = Instance::new(bytes, schedule, &LIMITS, None);
+    let mut outcomes = Vec::new();
+    if let Some(start) = instance.process.compiled.start() {
+        outcomes.push(instance.call_function(start, &[]));
+    }
+    for (name, args) in calls {
+        outcomes.push(instance.call(name, args));
+    }
+    (instance.see(outcomes, globals), instance.suspensions)
+}
+
+/// The schedules that a module is run under: suspended by imports once or more often, preempted at every
+/// safepoint or at some, and both.
+pub(crate) fn schedules() -> Vec<Schedule> {
+    let at_imports = Schedule {
+        suspendable: true,
+        suspensions_below: 4,
+        ..NEVER
+    };
+    let preempted = |every| Schedule {
+        preempt: true,
+        every,
+        ..NEVER
+    };
+    vec![
+        at_imports,
+        Schedule {
+            seed: 99,
+            ..at_imports
+        },
+        preempted(1),
+        preempted(2),
+        Schedule {
+            by_slice: true,
+            ..preempted(3)
+        },
+        preempted(7),
+        Schedule {
+            seed: 5,
+            suspensions_below: 3,
+            suspendable: true,
+            ..preempted(1)
+        },
+    ]
+}
+
+/// Runs the calls under every schedule and sees the same as without any. Gives all suspensions.
+pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Suspensions {
+    let bytes = encode(text);
+    let (expected, _) = run(&bytes, globals, calls, NEVER);
+    let mut all = Suspensions::default();
+    for schedule in schedules() {
+        let (seen, suspensions) = run(&bytes, globals, calls, schedule);
+        assert_eq!(seen, expected, "{schedule:?}");
+        all.waited += suspensions.waited;
+        all.preempted += suspensions.preempted;
+    }
+    all
+}
+
+/// Has the host's functions, and what else the suite's `spectest` has.
+struct HostLink(&'static Compiled);
+
+impl Link for HostLink {
+    fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
+        let mut imports = self.0.imports().iter();
+        let import = imports.find(|i| i.module == module && i.name == name)?;
+        match &import.kind {
+            ImportKind::Function(ty) if HOSTS.contains(&module) => Some(ty.clone()),
+            _ => None,
+        }
+    }
+    fn global(&self, module: &str, name: &str) -> Option<(ValueType, bool, u128)> {
+        let (ty, bits) = match (module, name) {
+            ("spectest", "global_i32") => (ValueType::I32, 666),
+            ("spectest", "global_i64") => (ValueType::I64, 666),
+            ("spectest", "global_f32") => (ValueType::F32, 666.6f32.to_bits().into()),
+            ("spectest", "global_f64") => (ValueType::F64, 666.6f64.to_bits().into()),
+            _ => return None,
+        };
+        Some((ty, false, bits))
+    }
+    fn memory(&self, module: &str, name: &str) -> Option<Limits> {
+        let (min, max, shared) = (1, Some(2), false);
+        ((module, name) == ("spectest", "memory")).then_some(Limits { min, max, shared })
+    }
+    fn table(&self, module: &str, name: &str) -> Option<(ValueType, Limits)> {
+        let (min, max, shared) = (10, Some(20), false);
+        let found = (module, name) == ("spectest", "table");
+        found.then_some((ValueType::FuncRef, Limits { min, max, shared }))
+    }
+}

@@ -1,0 +1,154 @@
+// Children: a process spawns others, waits for them and ends them, all in device memory.
+//
+// A child has a place that the host never gives away. Its parent takes the place from the module's free ones, and
+// gives it back when it has the status: so until then the pid means this child and no other. A process ends when
+// its children have: it kills those that are left. So nothing outlives the first ancestor, whose count of
+// descendants is the quota of all of them.
+//
+// The state of a child's bond, with the host that may end it from outside:
+// 1. It is 0 while the place is nobody's. The parent makes it BOND_RUNS when all is written that the child begins with.
+// 2. Who waits for the end adds BOND_AWAITED; who has ended adds BOND_ENDED, and wakes the parent if it was awaited. So
+//    one of the two sees the other.
+// 3. Who ends a child that is not its own adds BOND_HELD first, to one that runs, and looks at the generation then: the
+//    parent does not give the place away as long as it is held, so nobody else is in it. It is held for some stores.
+// `crates/engine/cuda/src/models/kin.rs` is a model of it.
+
+namespace process {
+
+// The warp: what a process begins with. `s` is what it is started with, `place` its number.
+__device__ __forceinline__ void begin_kin(const DevProcessTable& t, const DevSpawn* s, u32 lane) {
+  const u64 pid = __ldcg(&s->pid);
+  DevKin* k = kin(t.world, (u32)pid);
+  const u32 given = __ldcg(&s->given);
+  const u32* ends = (const u32*)__ldcg((const u64*)&s->strings) - 1;
+  for (u32 h = lane; h < HANDLES; h += 32) k->handles[h] = h < given ? __ldcg(ends - h) : 0;
+  for (u32 c = lane; c < CHILDREN; c += 32) k->children[c] = 0;
+  if (lane != 0) return;
+  k->pid = pid;
+  k->instance = __ldcg(&s->instance);
+  k->descendants = k->spawned = 0;
+  k->waits_on = 0;
+  k->retired = 0;
+  if (k->parent == 0) k->root = (u32)pid;
+}
+
+// Takes a free place of a module, of the stack of this block first; NONE if there is none.
+__device__ __noinline__ u32 take_place(const DevWorld* world, const DevModule& m) {
+  for (u32 k = 0; k < FREE_STACKS; k++) {
+    const u32 place = ew::stack_pop(m.free + (blockIdx.x + k) % FREE_STACKS * FREE_STRIDE, world->place_links);
+    if (place != ew::NONE) return place;
+  }
+  return ew::NONE;
+}
+__device__ __forceinline__ void give_place(const DevWorld* world, const DevModule& m, u32 place) {
+  ew::stack_push(m.free + blockIdx.x % FREE_STACKS * FREE_STRIDE, world->place_links, place);
+}
+
+// Asks what is in a place for its end. What it waits for may be the host, which does not look at these words.
+__device__ __noinline__ void ask_end(const DevWorld* world, u32 place) {
+  const DevKin* k = kin(world, place);
+  const DevProcessTable& t = *world->modules[__ldcg(&k->module)].table;
+  const u32 slot = __ldcg(&k->slot);
+  // In this order: see `prepare`.
+  ew::store(&t.spawns[slot].kill, 1, ew::relaxed, ew::sys);
+  ew::fence(ew::acq_rel, ew::sys);
+  ew::store(&instance(at(t, slot))->kill, 1, ew::relaxed, ew::sys);
+  wake(world, place);
+}
+
+// A parent asks for the end of its child.
+__device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
+  ask_end(p->table->world, (u32)pid);
+  tell_of(p, HOSTCALL_INTERRUPT, pid);
+}
+
+// Asks for the end of a child for somebody who is not its parent; false if there is no such child, or it has ended.
+__device__ __noinline__ bool kill_from_outside(const DevWorld* world, u32 place, u32 generation) {
+  DevBond* b = bond(world, place);
+  u32 state = ew::load(&b->state, ew::relaxed, ew::gpu);
+  while (true) {
+    if ((state & BOND_RUNS) == 0 || (state & BOND_ENDED) != 0) return false;
+    if ((state & BOND_HELD) != 0) {
+      // By another one, for a moment.
+      __nanosleep(64);
+      state = ew::load(&b->state, ew::relaxed, ew::gpu);
+      continue;
+    }
+    // Acquire: the generation, and what the child begins with, were written before.
+    const u32 found = ew::compare_exchange(&b->state, state, state | BOND_HELD, ew::acquire, ew::gpu);
+    if (found == state) break;
+    state = found;
+  }
+  const bool same = ew::load(&b->generation, ew::relaxed, ew::gpu) == generation;
+  if (same) ask_end(world, place);
+  // Release: what the parent does with the place comes behind it.
+  ew::fetch_and(&b->state, ~BOND_HELD, ew::release, ew::gpu);
+  return same;
+}
+
+// Takes the status of the child of entry `entry`, if it has ended: then its place is free. Otherwise its end will
+// wake this process.
+struct Ended {
+  u32 status, code;
+  i64 fuel;
+};
+__device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& ended) {
+  const u32 place = (u32)k->children[entry];
+  DevBond* b = bond(world, place);
+  // Acquire: what the child says of its end. A child that is awaited already stays so.
+  u32 state = ew::fetch_or(&b->state, BOND_AWAITED, ew::acq_rel, ew::gpu);
+  if ((state & BOND_ENDED) == 0) return false;
+  // Acquire: what was done to the place from outside came before.
+  for (; (state & BOND_HELD) != 0; state = ew::load(&b->state, ew::acquire, ew::gpu)) __nanosleep(64);
+  ended = Ended{b->status, b->code, b->fuel};
+  k->children[entry] = 0;
+  ew::add(&kin(world, k->root)->descendants, ~0u, ew::relaxed, ew::gpu);
+  ew::store(&b->state, 0, ew::relaxed, ew::gpu);
+  give_place(world, world->modules[kin(world, place)->module], place);
+  return true;
+}
+
+// Gives up what an ended process has: its ends, and its children. False if it must wait for those.
+__device__ __noinline__ bool retire(DevProcess* p) {
+  DevWorld* world = p->table->world;
+  const u32 place = (u32)p->pid;
+  DevKin* k = kin(world, place);
+  if (k->retired == 0) {
+    k->retired = 1;
+    if (const u32 on = ew::load(&k->waits_on, ew::relaxed, ew::gpu)) {
+      DevChannel& c = world->channels[on - 1];
+      channel::locked(c, [&] { channel::leave(world, c, on - 1, place); });
+    }
+    for (u32 h = 0; h < HANDLES; h++) {
+      const u32 end = (u32)k->handles[h];
+      if (end != 0) channel::close(world, channel::number_of(end), channel::side_of(end));
+    }
+    for (u32 c = 0; c < CHILDREN; c++) {
+      if (k->children[c] != 0) kill_child(p, k->children[c]);
+    }
+  }
+  Ended ended;
+  for (u32 c = 0; c < CHILDREN; c++) {
+    if (k->children[c] != 0 && !reap(world, k, c, ended)) return false;
+  }
+  return true;
+}
+
+// Tells the parent of an end. Its place is the parent's then, so nothing of it may be touched afterwards.
+__device__ __noinline__ void tell_parent(DevProcess* p) {
+  const DevWorld* world = p->table->world;
+  DevInstance* i = instance(p);
+  const u32 parent = kin(p)->parent - 1;
+  DevBond* b = bond(world, (u32)p->pid);
+  p->dirty = i->memory_bytes;
+  b->status = STATUS_TRAPPED;
+  if (i->trap == 0 || i->trap == TRAP_EXIT) b->status = STATUS_EXITED;
+  if (i->trap == TRAP_KILLED) b->status = STATUS_KILLED;
+  if (i->trap == TRAP_OUT_OF_FUEL) b->status = STATUS_OUT_OF_FUEL;
+  b->code = i->trap == TRAP_EXIT ? p->exit_code : 0;
+  b->fuel = i->fuel;
+  // Release: whoever takes the status sees it, and whoever has the place next sees what was written there.
+  if ((ew::fetch_or(&b->state, BOND_ENDED, ew::acq_rel, ew::gpu) & BOND_AWAITED) != 0) wake(world, parent);
+}
+
+}  // namespace process

@@ -1,0 +1,131 @@
+//! What is linked to an engine for modules, and how large it is made.
+
+use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};
+
+use crate::config::HostConfig;
+use crate::error::StartError;
+use crate::module::{Choice, Loaded, Module};
+use crate::program;
+
+/// The least depth of calls with which ordinary programs run.
+const DEPTH_LEAST: u32 = 24;
+/// The depth with which programs run that bring a standard library.
+const DEPTH_WANTED: u32 = 40;
+/// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
+const OTHER_FRAMES: u32 = 12;
+/// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
+const POOLS: Pools = Pools {
+    submission_slots: 1 << 14,
+    tokens: 1 << 17,
+    arena_tasks: 1 << 12,
+    tasks: 2 << 20,
+    groups: 2 << 20,
+    heap: HeapConfig::of(0),
+};
+
+/// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
+/// and to look after its neighbours, and one more for each start.
+pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
+    // Whatever is loaded later may ask for it.
+    let places = u64::from(config.spare_places)
+        + match modules.iter().any(Loaded::needs_world) {
+            true => config.places_of(modules),
+            false => 0,
+        };
+    let tasks = u64::from(POOLS.tasks) + 3 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
+    }
+}
+
+/// What of a module is linked.
+pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
+    LinkedPart {
+        name: loaded.name.as_str().into(),
+        ptx: loaded.compiled.ptx.as_str().into(),
+    }
+}
+
+/// Compiles modules and says how they are linked.
+pub(crate) fn link(
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<(Vec<Loaded>, Linked), StartError> {
+    let choice = Choice {
+        interleaved: config.interleaved,
+        contract: config.contract,
+    };
+    let loaded = modules.iter().enumerate().map(|(number, module)| {
+        module
+            .compile(number, choice)
+            .map_err(|source| StartError::Load {
+                module: module.name.clone(),
+                source,
+            })
+    });
+    let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
+    let linked = Linked {
+        parts: loaded.iter().map(part).collect(),
+        declarations: program::declarations(loaded.len()),
+        stack_bytes: config.stack_bytes,
+        host_call_slots: config.slots(&loaded),
+    };
+    Ok((loaded, linked))
+}
+
+/// The image that a host of these modules would start, for tests that compile it without a GPU.
+///
+/// # Errors
+/// [`StartError`]: a module is refused.
+#[doc(hidden)]
+pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
+    let linked = link(modules, config)?.1;
+    let programs = vec![&program::PROGRAM];
+    Ok(Image { programs, linked })
+}
+
+/// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.
+pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+    let frames = stack / frame.max(16);
+    let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
+    if depth < DEPTH_LEAST {
+        return Err(StartError::Stack {
+            stack,
+            frame,
+            depth,
+            least: DEPTH_LEAST,
+        });
+    }
+    Ok(depth)
+}
+
+impl StartError {
+    /// Bytes of stack with which calls would nest as deep as most programs want, if there was too little.
+    pub fn stack_wanted(&self) -> Option<u32> {
+        match self {
+            Self::Stack { frame, .. } => {
+                let bytes = frame.checked_mul(OTHER_FRAMES + 2 * DEPTH_WANTED)?;
+                bytes.checked_next_multiple_of(1024)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_leaves_room_for_what_is_not_compiled() {
+        let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
+        assert_eq!(depth_of(32 << 10, 128), 122);
+        assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
+        let error = depth(1024, 200).expect_err("too little");
+        let wanted = error.stack_wanted().expect("it says how much is enough");
+        assert_eq!(depth_of(wanted, 200), DEPTH_WANTED);
+        let error = error.to_string();
+        assert!(error.contains("1024") && error.contains("200"), "{error}");
+    }
+}

@@ -1,0 +1,290 @@
+//! Modules: compiled once, under the number that they have in their image.
+
+use everwarp_compiler::{
+    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
+    InstanceLimits, InstantiateError, Limits, Link, PAGE, SharedMemory, compile,
+};
+use everwarp_process::gpu;
+use everwarp_process::threads::{START, Threads};
+
+use crate::error::LoadError;
+use crate::{program, wasi};
+
+/// Elements that a table may have beyond those it starts with.
+const TABLE_GROWTH: u64 = 256;
+
+/// A module's bytes and what messages call it.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// How a module is compiled, where a host has a choice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Choice {
+    /// With interleaved memories, if it can be.
+    pub(crate) interleaved: bool,
+    /// A product and a sum may be rounded once.
+    pub(crate) contract: bool,
+}
+
+impl Module {
+    /// A module under a name for messages.
+    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        let name = name.into();
+        Self { name, bytes }
+    }
+
+    /// Compiles it as number `number` of an image.
+    pub(crate) fn compile(&self, number: usize, choice: Choice) -> Result<Loaded, LoadError> {
+        let apart = Choice {
+            interleaved: false,
+            ..choice
+        };
+        let threads =
+            everwarp_process::validate(&self.bytes).map_err(|e| CompileError::Invalid {
+                offset: e.offset,
+                message: e.message,
+            })?;
+        // Threads of one process have one memory.
+        let interleaved = choice.interleaved && threads.is_none();
+        let options = CompileOptions {
+            prefix: program::prefix(number),
+            provided_imports: wasi::provided(),
+            preempt: true,
+            interleaved,
+            contract: choice.contract,
+            threads: !interleaved,
+            ..CompileOptions::default()
+        };
+        let compiled = match compile(&self.bytes, &options) {
+            // It has atomic instructions, for which interleaved memories are not.
+            Err(_) if interleaved => return self.compile(number, apart),
+            compiled => compiled?,
+        };
+        if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
+            // Only WASI's imports know of such memories.
+            return self.compile(number, apart);
+        }
+        for import in compiled.imports() {
+            let (offset, module, name) = (import.offset, &import.module, &import.name);
+            if threads
+                .as_ref()
+                .is_some_and(|t| &t.module == module && &t.name == name)
+            {
+                continue;
+            }
+            let ty = wasi::import_type(module, name);
+            let (module, name) = (module.clone(), name.clone());
+            match ty {
+                None => {
+                    return Err(LoadError::UnknownImport {
+                        offset,
+                        module,
+                        name,
+                    });
+                }
+                Some(ty) if import.kind != ImportKind::Function(ty.clone()) => {
+                    return Err(LoadError::ImportType {
+                        offset,
+                        module,
+                        name,
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        let entry = match compiled.export("_start") {
+            Some(Export::Function(f)) if compiled.function_type(f) == &wasi::COMMAND => f,
+            _ => return Err(LoadError::NoEntry),
+        };
+        let name = self.name.clone();
+        Ok(Loaded {
+            name,
+            entry,
+            threads,
+            compiled,
+        })
+    }
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) name: String,
+    pub(crate) compiled: Compiled,
+    /// The function that a process begins with.
+    entry: u32,
+    /// If its memory is shared.
+    pub(crate) threads: Option<Threads>,
+}
+
+impl Loaded {
+    /// The number under which device code calls the entry.
+    pub(crate) fn entry(&self) -> u32 {
+        self.number(self.entry)
+    }
+
+    /// The same of the module's start function, if it has one.
+    pub(crate) fn start(&self) -> Option<u32> {
+        self.compiled.start().map(|f| self.number(f))
+    }
+
+    fn number(&self, function: u32) -> u32 {
+        let number = self.compiled.entry(function);
+        number.expect("exported functions and the start function are entries")
+    }
+
+    /// The same of the function that its threads begin with, if it begins any.
+    pub(crate) fn thread_entry(&self) -> Option<u32> {
+        let threads = self.threads.as_ref();
+        threads.filter(|threads| threads.spawns)?;
+        match self.compiled.export(START) {
+            Some(Export::Function(f)) => Some(self.number(f)),
+            _ => None,
+        }
+    }
+
+    /// Whether its processes wake each other on the device: those of `everwarp:gpu`, and threads.
+    pub(crate) fn needs_world(&self) -> bool {
+        self.uses_gpu() || self.threads.is_some()
+    }
+
+    /// Whether it imports anything of `everwarp:gpu`.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        let imports = self.compiled.imports();
+        imports.iter().any(|i| i.module == gpu::MODULE)
+    }
+
+    /// Bytes of linear memory that an instance starts with.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.compiled.memory().map_or(0, |m| m.min * PAGE)
+    }
+
+    /// Bytes of the tables that an instance starts with, 8 for each element.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let tables = 0..self.compiled.table_count();
+        tables.map(|t| self.compiled.table(t).1.min * 8).sum()
+    }
+
+    /// Bytes of linear memory that an instance can have at most.
+    pub(crate) fn memory_most(&self) -> u64 {
+        match self.compiled.memory() {
+            None => 0,
+            Some(limits) => limits.max.unwrap_or(1 << 16).min(1 << 16) * PAGE,
+        }
+    }
+
+    /// The initial bytes of an instance.
+    pub(crate) fn instantiate(&self, memory: u64, depth: u32) -> Result<Initial, InstantiateError> {
+        let mut limits = InstanceLimits {
+            memory_pages: memory / PAGE,
+            table_elements: TABLE_GROWTH,
+            fuel: i64::MAX,
+            depth,
+        };
+        loop {
+            match self
+                .compiled
+                .instantiate(&Wasi(self.threads.as_ref()), &limits)
+            {
+                Err(InstantiateError::BeyondLimit { needed, .. })
+                    if needed > limits.table_elements && memory >= self.memory_bytes() =>
+                {
+                    limits.table_elements = needed + TABLE_GROWTH;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// What a process can import: functions, and a memory that is shared.
+struct Wasi<'m>(Option<&'m Threads>);
+
+impl Link for Wasi<'_> {
+    fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
+        wasi::import_type(module, name)
+    }
+    fn memory(&self, _: &str, _: &str) -> Option<Limits> {
+        // There is one, whatever it is called.
+        self.0.map(|threads| Limits {
+            min: threads.initial,
+            max: Some(threads.maximum),
+            shared: true,
+        })
+    }
+    fn shared_memory(&self, _: &str, _: &str) -> Option<SharedMemory> {
+        // Where it is, who makes a place ready knows.
+        let nowhere = SharedMemory {
+            memory: 0,
+            length: 0,
+        };
+        self.0.map(|_| nowhere)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everwarp_compiler::ValueType;
+
+    use super::*;
+
+    fn load(text: &str) -> Result<Loaded, LoadError> {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, Choice::default())
+    }
+
+    fn refused(text: &str) -> String {
+        load(text).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn what_nobody_provides_is_named() {
+        let start = r#"(func (export "_start"))"#;
+        let own = refused(&format!(r#"(module (import "env" "log" (func)) {start})"#));
+        assert!(own.contains("env.log"), "{own}");
+        let new = r#"(import "wasi_snapshot_preview1" "fd_teleport" (func))"#;
+        let new = refused(&format!("(module {new} {start})"));
+        assert!(new.contains("fd_teleport"), "{new}");
+        assert!(refused("(module)").contains("_start"));
+        let takes = r#"(module (func (export "_start") (param i32)))"#;
+        assert!(refused(takes).contains("_start"));
+    }
+
+    #[test]
+    fn every_name_of_wasi_is_there_with_its_type() {
+        assert_eq!(wasi::names().count(), 46);
+        let seek = wasi::function_type("fd_seek").expect("it is there");
+        let types = [
+            ValueType::I32,
+            ValueType::I64,
+            ValueType::I32,
+            ValueType::I32,
+        ];
+        assert_eq!(seek.params, types);
+        assert_eq!(seek.results, [ValueType::I32]);
+        let exit = wasi::function_type("proc_exit").expect("it is there");
+        assert!(exit.results.is_empty());
+        let other = refused(
+            r#"(module (import "wasi_snapshot_preview1" "fd_seek" (func (param i32) (result i32)))
+          (func (export "_start")))"#,
+        );
+        assert!(other.contains("fd_seek` with another type"), "{other}");
+    }
+
+    #[test]
+    fn tables_get_as_many_elements_as_they_start_with() {
+        let text = r#"(module (table 5000 funcref) (memory 2) (func (export "_start")))"#;
+        let loaded = load(text).expect("it is supported");
+        assert_eq!(loaded.table_bytes(), 40_000);
+        let initial = loaded.instantiate(2 * PAGE, 50).expect("it fits");
+        assert!(initial.block_bytes() > 5000 * 8);
+        assert!(
+            loaded.instantiate(PAGE, 50).is_err(),
+            "one page is too little"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! The program of processes: device sources, and how modules are linked to them.
+
+use std::fmt::Write;
+
+use everwarp_runtime::{Function, Layout, Order, Program, Shape, TaskCx};
+
+use crate::layout::{self, DevProcessTable};
+
+/// Makes up to 32 places of the table ready and starts their processes.
+pub(crate) const START: u32 = 0;
+/// Goes on with one process.
+pub(crate) const RUN: u32 = 1;
+/// Reports the device's clock.
+pub(crate) const CLOCK: u32 = 2;
+/// Goes on with up to 32 processes.
+pub(crate) const WAKE: u32 = 3;
+/// Does something to a channel for the host.
+pub(crate) const CHANNEL: u32 = 4;
+/// Opens the group of the tasks that processes submit.
+pub(crate) const ANCHOR: u32 = 5;
+/// Clears a piece of the memories that nothing has used yet. Behind `again`, which only device code submits.
+pub(crate) const CLEAR: u32 = 7;
+/// Has many places side by side made ready and their processes started, by as many warps as it takes.
+pub(crate) const SPREAD: u32 = 8;
+
+/// Asks for the end of a process that another one has spawned.
+pub(crate) const KILL: u32 = 9;
+
+/// There is no twin: on the CPU engine another crate runs processes, by other means.
+fn twin(_: &mut dyn TaskCx) {
+    panic!("processes of this crate run on a GPU");
+}
+
+/// The program.
+pub(crate) static PROGRAM: Program = Program {
+    name: "process",
+    functions: &[
+        Function {
+            shape: Shape::Warp,
+            max_spawn: layout::START_PROCESSES as u16,
+            spawns: true,
+            ..Function::lane("start", twin)
+        },
+        Function {
+            max_spawn: 1,
+            spawns: true,
+            ..Function::lane("run", twin)
+        },
+        Function::lane("clock", twin),
+        Function {
+            shape: Shape::Warp,
+            max_spawn: layout::START_PROCESSES as u16,
+            spawns: true,
+            ..Function::lane("wake", twin)
+        },
+        Function::lane("channel", twin),
+        // It spawns nothing, but needs a group of its own.
+        Function {
+            spawns: true,
+            ..Function::lane("anchor", twin)
+        },
+        // Goes on with a process that was preempted, behind everything that its warp has to do: the oldest first.
+        Function {
+            order: Order::BreadthFirst,
+            max_spawn: 1,
+            spawns: true,
+            ..Function::lane("again", twin)
+        },
+        Function {
+            shape: Shape::Warp,
+            ..Function::lane("clear", twin)
+        },
+        // What it submits belongs to its group.
+        Function {
+            shape: Shape::Warp,
+            spawns: true,
+            ..Function::lane("spread", twin)
+        },
+        Function::lane("kill", twin),
+    ],
+    device_source: concat!(
+        include_str!("../device/memory.cuh"),
+        include_str!("../device/call.cuh"),
+        include_str!("../device/turn.cuh"),
+        include_str!("../device/gather.cuh"),
+        include_str!("../device/gpu/wake.cuh"),
+        include_str!("../device/gpu/adopt.cuh"),
+        include_str!("../device/gpu/channel.cuh"),
+        include_str!("../device/gpu/kin.cuh"),
+        include_str!("../device/threads/team.cuh"),
+        include_str!("../device/process.cuh"),
+        include_str!("../device/wasi/import.cuh"),
+        include_str!("../device/threads/wait.cuh"),
+        include_str!("../device/wasi/local.cuh"),
+        include_str!("../device/wasi/stream.cuh"),
+        include_str!("../device/wasi/descriptor.cuh"),
+        include_str!("../device/wasi/path.cuh"),
+        include_str!("../device/gpu/import.cuh"),
+        include_str!("../device/gpu/host.cuh"),
+    ),
+    write_params: layout::write_structs,
+    params_name: DevProcessTable::NAME,
+};
+
+/// What begins every name of a module in the image.
+pub(crate) fn prefix(module: usize) -> String {
+    format!("m{module}_")
+}
+
+/// Declares the entries of this many modules, and the function that calls them by the module's number.
+pub(crate) fn declarations(modules: usize) -> String {
+    let mut out = String::new();
+    let mut cases = String::new();
+    for prefix in (0..modules).map(prefix) {
+        let _ = writeln!(
+            out,
+            "extern \"C\" __device__ void {prefix}enter(u64 block, u32 entry, u64 args, u64 results);"
+        );
+    }
+    for (i, prefix) in (0..modules).map(prefix).enumerate() {
+        let _ = writeln!(
+            cases,
+            "    case {i}: return {prefix}enter(block, entry, args, 0);"
+        );
+    }
+    let _ = writeln!(
+        out,
+        "__device__ __forceinline__ void linked_enter(u32 module, u64 block, u32 entry, u64 args) {{\n  \
+         switch (module) {{\n{cases}  }}\n}}"
+    );
+    out
+}

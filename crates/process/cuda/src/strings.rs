@@ -1,0 +1,273 @@
+//! Arguments, environment and standard input as device code reads them.
+
+use std::ops::Range;
+
+use everwarp_process::Bytes;
+
+use crate::SpawnError;
+use crate::config::Strings;
+use crate::layout::STRINGS_HEAD;
+
+/// Bytes before the first string.
+const HEAD: usize = STRINGS_HEAD as usize;
+/// Arguments and environment are less than this together, and standard input too.
+const MOST: usize = 1 << 31;
+
+/// Where a program writes what each of many processes is given, so that nothing has to be made for each and copied
+/// afterwards: first its arguments, then its environment.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    all: &'a mut All,
+    /// How many arguments and their bytes, then the same of the environment.
+    head: [usize; 4],
+    stdin: Option<Bytes>,
+    /// What cannot be given.
+    wrong: Option<SpawnError>,
+}
+
+impl Writer<'_> {
+    /// Adds an argument that is these parts, one behind the other. By convention the first is the program's name.
+    ///
+    /// # Panics
+    /// There is a variable already.
+    pub fn arg(&mut self, parts: &[&str]) {
+        assert!(self.head[2] == 0, "arguments come before the environment");
+        self.head[1] += self.add(parts);
+        self.head[0] += 1;
+    }
+
+    /// Adds a variable whose value is these parts.
+    pub fn variable(&mut self, name: &str, parts: &[&str]) {
+        let before = self.all.bytes.len();
+        self.add(&[name, "="]);
+        self.all.bytes.pop();
+        self.add(parts);
+        self.head[3] += self.all.bytes.len() - before;
+        self.head[2] += 1;
+    }
+
+    /// Gives it a standard input of its own, in the place of the configuration's. It lies on the device, so reading
+    /// it takes no host call. What lies in [`HostBytes`](everwarp_runtime::HostBytes) is copied there from where it lies.
+    pub fn stdin(&mut self, bytes: Bytes) {
+        self.stdin = Some(bytes);
+    }
+
+    /// Adds a string of these parts with a zero behind it, and answers its bytes.
+    fn add(&mut self, parts: &[&str]) -> usize {
+        let bytes = &mut self.all.bytes;
+        let before = bytes.len();
+        parts
+            .iter()
+            .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+        if bytes[before..].contains(&0) && self.wrong.is_none() {
+            let what = parts.concat();
+            self.wrong = Some(SpawnError::ZeroByte { what });
+        }
+        bytes.push(0);
+        bytes.len() - before
+    }
+
+    /// Adds what was gathered elsewhere.
+    pub(crate) fn strings(&mut self, strings: &Strings) {
+        strings.args.iter().for_each(|arg| self.arg(&[arg]));
+        for (name, value) in &strings.env {
+            self.variable(name, &[value]);
+        }
+        self.stdin.clone_from(&strings.stdin);
+    }
+}
+
+/// What processes are given that are spawned together: for each twelve words (how many arguments, their bytes, how many
+/// variables, their bytes, where standard input begins, its bytes, how many of them have been read, the upper half of
+/// where it begins, how many directories, where their names begin, nothing twice), then the strings, each with a zero
+/// behind it, and the names, each behind its length and padded to four bytes. Behind those of all lie the inputs.
+#[derive(Debug, Default)]
+pub(crate) struct All {
+    /// The directories, and their names as they lie there.
+    pub(crate) directories: (u32, Vec<u8>),
+    pub(crate) bytes: Vec<u8>,
+    /// The inputs, one behind the other.
+    pub(crate) inputs: Vec<Bytes>,
+    /// Of each of them, where what belongs to it begins.
+    of: Vec<usize>,
+    /// What was written last.
+    last: Range<usize>,
+}
+
+/// What one process has of its own.
+pub(crate) struct Own {
+    /// Where it begins.
+    pub(crate) begin: u64,
+    pub(crate) stdin: Option<Bytes>,
+}
+
+impl All {
+    /// Directories that all have, by their names.
+    pub(crate) fn directories<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        let (count, bytes) = &mut self.directories;
+        *count = 0;
+        bytes.clear();
+        for name in names {
+            *count += 1;
+            bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+    }
+
+    /// Forgets what is in it, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.inputs.clear();
+        self.of.clear();
+        self.last = 0..0;
+    }
+
+    /// Adds what a process is given, behind `front`, unless the one before has got the same.
+    pub(crate) fn add(
+        &mut self,
+        front: &[u8],
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Own, SpawnError> {
+        let end = self.bytes.len();
+        // The front stands directly before the rest.
+        let begin = (end + front.len()).next_multiple_of(16);
+        self.bytes.resize(begin - front.len(), 0);
+        self.bytes.extend_from_slice(front);
+        self.bytes.resize(begin + HEAD, 0);
+        let mut writer = Writer {
+            all: self,
+            head: [0; 4],
+            stdin: None,
+            wrong: None,
+        };
+        write(&mut writer);
+        let Writer {
+            head, stdin, wrong, ..
+        } = writer;
+        let texts = self.bytes.len() - begin - HEAD;
+        let names_at = self.bytes.len().next_multiple_of(4);
+        self.bytes.resize(names_at, 0);
+        let (directories, names) = &self.directories;
+        self.bytes.extend_from_slice(names);
+        let input = stdin.as_ref().map_or(0, Bytes::len);
+        if let Some(bytes) = [texts, input].into_iter().find(|&bytes| bytes >= MOST) {
+            return Err(SpawnError::TooLong { bytes });
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let [args, args_bytes, env, env_bytes] = head.map(|number| number as u32);
+        let head = [args, args_bytes, env, env_bytes, 0, 0, 0, 0];
+        let head = head
+            .into_iter()
+            .chain([*directories, (names_at - begin) as u32]);
+        for (at, number) in (begin..).step_by(4).zip(head) {
+            self.bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        let here = begin..self.bytes.len();
+        // What is read counts up in there, so who reads has its own.
+        if stdin.is_none() && self.bytes[here.clone()] == self.bytes[self.last.clone()] {
+            self.bytes.truncate(end);
+            let begin = self.last.start as u64;
+            return Ok(Own { begin, stdin });
+        }
+        self.last = if stdin.is_none() { here } else { 0..0 };
+        if let Some(bytes) = &stdin {
+            self.inputs.push(bytes.clone());
+            self.of.push(begin);
+        }
+        let begin = begin as u64;
+        Ok(Own { begin, stdin })
+    }
+
+    /// Says where the inputs are, which begin behind the strings; answers the bytes of both.
+    pub(crate) fn finish(&mut self) -> usize {
+        let mut at = self.bytes.len();
+        for (&begin, input) in self.of.iter().zip(&self.inputs) {
+            let offset = (at - begin) as u64;
+            let words = [offset as u32, input.len() as u32, 0, (offset >> 32) as u32];
+            for (at, word) in (begin + 16..).step_by(4).zip(words) {
+                self.bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            at += input.len();
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(all: &mut All, strings: &Strings) -> Result<Own, SpawnError> {
+        all.add(&[7; 4], |writer| writer.strings(strings))
+    }
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        let words = bytes[..HEAD].as_chunks::<4>().0.iter();
+        words.map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    #[test]
+    fn counts_and_bytes_come_first_and_inputs_last() {
+        let strings = Strings {
+            args: vec!["a".into(), "".into()],
+            env: vec![("K".into(), "v w".into())],
+            stdin: Some("typed".into()),
+        };
+        let mut all = All::default();
+        all.directories(["/p", "four"].into_iter());
+        let first = add(&mut all, &strings).expect("there are no zeros");
+        let second = add(&mut all, &strings).expect("there are no zeros");
+        assert_eq!((first.begin, second.begin), (16, 96));
+        let total = all.finish();
+        let end = all.bytes.len();
+        assert_eq!((end, total), (172, 182));
+        assert_eq!(
+            words(&all.bytes[16..]),
+            [2, 3, 1, 6, 156, 5, 0, 0, 2, 60, 0, 0]
+        );
+        assert_eq!(
+            words(&all.bytes[96..]),
+            [2, 3, 1, 6, 81, 5, 0, 0, 2, 60, 0, 0]
+        );
+        assert_eq!(&all.bytes[12..16], [7; 4], "what stands in front");
+        assert_eq!(&all.bytes[16 + HEAD..73], b"a\0\0K=v w\0");
+        let names = b"\x02\0\0\0/p\0\0\x04\0\0\0four";
+        assert_eq!(&all.bytes[76..92], names);
+        assert_eq!(all.inputs, ["typed", "typed"]);
+    }
+
+    #[test]
+    fn equal_neighbours_share_unless_they_read() {
+        let one = |arg: &str, stdin: Option<&'static str>| Strings {
+            args: vec![arg.into()],
+            env: Vec::new(),
+            stdin: stdin.map(Into::into),
+        };
+        let mut all = All::default();
+        let mut begin = |strings: &Strings| add(&mut all, strings).expect("it fits").begin;
+        let same = [begin(&one("x", None)), begin(&one("x", None))];
+        let others = [
+            begin(&one("y", None)),
+            begin(&one("y", Some(""))),
+            begin(&one("y", Some(""))),
+            begin(&one("y", None)),
+        ];
+        assert_eq!(same[0], same[1]);
+        assert!(same[1] < others[0] && others.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn a_zero_byte_is_named() {
+        let args = vec!["fine".into(), "not\0fine".into()];
+        let strings = Strings {
+            args,
+            ..Strings::default()
+        };
+        let error = add(&mut All::default(), &strings).err();
+        let error = error.expect("a C string ends there");
+        assert!(error.to_string().contains("not\\0fine"), "{error}");
+    }
+}

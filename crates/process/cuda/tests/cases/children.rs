@@ -1,0 +1,172 @@
+//! Processes that others have spawned, as the host lists and ends them. The CPU engine does the same
+//! (`crates/process/cpu/tests/channels.rs`).
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use everwarp_process_cuda::{Host, Listing, Pid, Reason, Stage, Status};
+use libtest_mimic::Failed;
+
+use super::{PATIENCE, config, normal, number, same, wait};
+
+/// The rows that have this parent.
+fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&Status> {
+    let rows = listing.rows.iter();
+    rows.filter(|row| row.parent == parent).collect()
+}
+
+/// Lists processes until that is what is expected of them.
+fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, Failed> {
+    let begin = Instant::now();
+    loop {
+        let listing = host.processes(usize::MAX)?;
+        match expected(&listing) {
+            Some(found) => return Ok(found),
+            None if begin.elapsed() > PATIENCE => return Err(format!("{listing:?}").into()),
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Children of another module, whose memories may be interleaved where their parents' are not, beside others of it.
+pub(super) fn named(host: &Host) -> Result<(), Failed> {
+    let family = number("family");
+    for module in ["hello", "neighbour"] {
+        let beside = host.spawn_many(number(module), &config(&["e"]), 64)?;
+        let parents = host.spawn_many(family, &config(&["y", module]), 64)?;
+        let mut codes = Vec::new();
+        for pid in beside.into_iter().chain(parents) {
+            codes.push(wait(host, pid)?.reason);
+        }
+        let (beside, of_children) = codes.split_at(64);
+        same(of_children, beside)?;
+        same(
+            beside
+                .iter()
+                .all(|reason| matches!(reason, Reason::Normal(_))),
+            true,
+        )?;
+    }
+    normal(&super::run(host, "family", &config(&["y", "hello"]))?, 7)
+}
+
+/// A process, its child and the four children of that are listed with what they do; who ends some of them ends those.
+pub(super) fn listed(host: &Host) -> Result<(), Failed> {
+    listed_of(host, number("family"))
+}
+
+/// The same with the number of such a module.
+pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
+    let root = host.spawn(family, &config(&["n"]))?;
+    let ended = |code: &str| Stage::Ended(code.to_owned());
+    let stages = |rows: &[&Status]| rows.iter().map(|r| r.stage.clone()).collect::<Vec<_>>();
+    let expected = [
+        Stage::Running,
+        Stage::Calling,
+        Stage::Calling,
+        ended("exit code 3"),
+    ];
+    let (parent, pids) = until(host, |listing| {
+        let own = children(listing, None);
+        let of_root = children(listing, Some(root));
+        let [parent] = of_root[..] else { return None };
+        let mut rows = children(listing, Some(parent.pid));
+        // What has ended comes last; the places are no order.
+        rows.sort_by_key(|row| expected.iter().position(|stage| *stage == row.stage));
+        let there = |row: &&Status| match row.stage {
+            Stage::Ended(_) => row.memory_bytes.is_none() && row.fuel_used.is_some(),
+            _ => row.memory_bytes == Some(1 << 16),
+        };
+        let all = own.iter().map(|row| row.pid).eq([root])
+            && stages(&rows) == expected
+            && rows.iter().all(there)
+            && stages(&[own[0], parent]) == [Stage::Calling, Stage::Calling]
+            && (listing.running, listing.waiting, listing.ended) == (5, 0, 1);
+        all.then(|| {
+            (
+                parent.pid,
+                rows.iter().map(|row| row.pid).collect::<Vec<_>>(),
+            )
+        })
+    })?;
+    same(host.processes(2)?.rows.len(), 2)?;
+    let [loops, first, second, done] = pids[..] else {
+        return Err("there are four".into());
+    };
+    for pid in [loops, first, second, done, parent] {
+        same(host.knows(pid), true)?;
+        let other = Pid::new(pid.slot(), pid.generation() + 1);
+        same(host.knows(other), false)?;
+        // Nobody has this name: a kill finds nobody.
+        host.kill(other)?;
+    }
+    // It has ended: there is nothing to end.
+    host.kill(done)?;
+    for pid in [first, second] {
+        host.kill(pid)?;
+        until(host, |listing| {
+            let mut rows = listing.rows.iter();
+            rows.any(|row| row.pid == pid && row.stage == ended("killed"))
+                .then_some(())
+        })?;
+    }
+    let left = host.processes(usize::MAX)?;
+    same((left.running, left.ended), (3, 3))?;
+    same(
+        host.wait_timeout(root, std::time::Duration::ZERO).is_err(),
+        true,
+    )?;
+    host.kill(loops)?;
+    normal(&wait(host, root)?, 43)?;
+    same(host.processes(usize::MAX)?.total(), 0)?;
+    for pid in [loops, first, second, done, parent] {
+        same(host.knows(pid), false)?;
+    }
+    // A child that was killed with all that it had.
+    let root = host.spawn(family, &config(&["n"]))?;
+    let parent = until(host, |listing| {
+        let of_root = children(listing, Some(root));
+        let parent = of_root.first()?.pid;
+        (children(listing, Some(parent)).len() == 4).then_some(parent)
+    })?;
+    host.kill(parent)?;
+    match wait(host, root)?.reason {
+        Reason::Trap { .. } => {}
+        other => return Err(format!("its child did not end by itself: {other:?}").into()),
+    }
+    same(host.processes(usize::MAX)?.total(), 0)
+}
+
+/// Names of children that are gone mean nobody, whoever has their places; and those that are there are killed while
+/// they begin, end and are waited for.
+pub(super) fn gone(host: &Host) -> Result<(), Failed> {
+    let family = number("family");
+    let spawn = |mode| host.spawn_many(family, &config(&[mode]), 20);
+    let (untouched, bereaved) = (spawn("s")?, spawn("g")?);
+    let mut last = BTreeMap::<u32, u32>::new();
+    let (mut stale, mut killed) = (0, 0);
+    loop {
+        let listing = host.processes(usize::MAX)?;
+        if listing.total() == listing.ended {
+            break;
+        }
+        for row in &listing.rows {
+            let Some(parent) = row.parent else { continue };
+            let pid = row.pid;
+            let before = last.insert(pid.slot(), pid.generation());
+            if let Some(generation) = before.filter(|before| *before < pid.generation()) {
+                stale += 1;
+                host.kill(Pid::new(pid.slot(), generation))?;
+            }
+            if bereaved.contains(&parent) {
+                killed += 1;
+                host.kill(pid)?;
+            }
+        }
+    }
+    eprintln!("{stale} kills of those that were gone, {killed} of others");
+    for pid in untouched.into_iter().chain(bereaved) {
+        normal(&wait(host, pid)?, 0)?;
+    }
+    same(host.processes(usize::MAX)?.total(), 0)
+}

@@ -1,0 +1,134 @@
+//! Loading a module while processes run.
+
+use std::time::Duration;
+
+use everwarp_process_cuda::{Host, LoadConfig, LoadedModule, Module, Reason, Stage, StartError};
+use libtest_mimic::Failed;
+
+use super::{MODULES, config, normal, number, run, same, wait};
+
+/// Adds up numbers in a loop that takes its time, through calls, with values on the stack of operands and in locals,
+/// and ends with whether the sum is right.
+const LATE: &str = include_str!("../modules/late.wat");
+
+/// What an engine may be parked for.
+const GOAL: Duration = Duration::from_millis(5);
+
+pub(super) fn module(name: &str, text: &str) -> Module {
+    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+    Module::new(name, wat.encode().expect("it can be encoded"))
+}
+
+fn places(places: u32) -> LoadConfig {
+    LoadConfig {
+        places,
+        children: 0,
+        threads: 0,
+        memory: Some(4 << 16),
+        memory_budget: 1 << 30,
+    }
+}
+
+pub(super) fn report(loaded: &LoadedModule) {
+    eprintln!(
+        "loaded as number {} in {:?}; the engine went on after {:?}: {:?}",
+        loaded.module,
+        loaded.compiling,
+        loaded.exchanged.total(),
+        loaded.exchanged
+    );
+}
+
+/// Processes that compute, wait for the host, wait for a place and have not been made ready go on as before, whatever
+/// is loaded meanwhile, and what is loaded runs.
+pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
+    let sleep = number("sleep");
+    let waiting = host.spawn_many(sleep, &config(&[]), host.places(sleep) as usize + 5)?;
+    let endless = host.spawn_many(number("ends"), &config(&["l"]), 1000)?;
+    let late = host.load(&module("late", LATE), &places(500))?;
+    report(&late);
+    // Behind those that were there: the tests' own, and guests.
+    if late.module < MODULES.len() {
+        return Err(format!("{} is the number of another module", late.module).into());
+    }
+    // As long as another one comes, wave after wave of these computes, so that some are in the middle.
+    let again = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| host.load(&module("again", LATE), &places(100)));
+        while !loading.is_finished() {
+            let computing = host.spawn_many(late.module, &config(&[]), 500)?;
+            let short = host.spawn_many(number("sum"), &config(&[]), 3000)?;
+            for pid in computing.into_iter().chain(short) {
+                normal(&wait(host, pid)?, 0)?;
+            }
+        }
+        let loaded = loading.join().expect("it does not panic");
+        loaded.map_err(Failed::from)
+    })?;
+    report(&again);
+    same(again.module, late.module + 1)?;
+    for pid in host.spawn_many(again.module, &config(&[]), 300)? {
+        normal(&wait(host, pid)?, 0)?;
+    }
+    normal(&run(host, "hello", &config(&[]))?, 7)?;
+    let listing = host.processes(usize::MAX)?;
+    same(listing.total(), waiting.len() + endless.len())?;
+    for row in listing.rows {
+        let expected = match endless.contains(&row.pid) {
+            true => row.stage == Stage::Running,
+            false => matches!(row.stage, Stage::Calling | Stage::Waiting),
+        };
+        same((row.pid, expected), (row.pid, true))?;
+    }
+    host.kill_all()?;
+    for pid in waiting.into_iter().chain(endless) {
+        same(wait(host, pid)?.reason, Reason::Killed)?;
+    }
+    for loaded in [late, again] {
+        if loaded.exchanged.total() > GOAL {
+            eprintln!("beyond the goal of {GOAL:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What cannot be loaded is refused, and nothing changes.
+pub(super) fn refused_loads(host: &Host) -> Result<(), Failed> {
+    let bad = host.load(&module("bad", "(module)"), &places(1));
+    if !matches!(bad, Err(StartError::Load { .. })) {
+        return Err(format!("a module without a start: {bad:?}").into());
+    }
+    let many = host.load(&module("late", LATE), &places(1 << 20));
+    if !matches!(many, Err(StartError::Spare { .. })) {
+        return Err(format!("more places than are left: {many:?}").into());
+    }
+    // Each process has places for its threads, and others for children.
+    let threads = super::MODULES[number("threads")].1;
+    for (config, text, needs) in [
+        (
+            LoadConfig {
+                threads: 999,
+                ..places(3)
+            },
+            threads,
+            3000,
+        ),
+        (
+            LoadConfig {
+                children: 3000,
+                ..places(3)
+            },
+            LATE,
+            3003,
+        ),
+    ] {
+        match host.load(&module("late", text), &config) {
+            Err(e @ StartError::Spare { places, .. }) => {
+                same(places, needs)?;
+                same(e.to_string().contains("`spare_places`"), true)?;
+            }
+            other => return Err(format!("more places than are left: {other:?}").into()),
+        }
+    }
+    normal(&run(host, "sum", &config(&[]))?, 0)
+}

@@ -1,0 +1,124 @@
+//! How processes end.
+
+use everwarp_contract::errno as e;
+use everwarp_contract::hostcall as call;
+use everwarp_hostcalls::{Captured, Config, Exit, Output, Reason};
+
+use crate::world::World;
+
+#[test]
+fn every_reason_arrives_and_the_slot_is_free_again() {
+    let (world, process) = World::with_process();
+    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[5], "");
+    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[0, 1 << 32], "");
+    process.get(call::HOSTCALL_EXIT, &[0, 7], "");
+    process.fails(e::ERRNO_SRCH, call::HOSTCALL_EXIT, &[0, 7], "");
+    process.fails(e::ERRNO_SRCH, call::HOSTCALL_FD_WRITE, &[1], "too late");
+    let trap = Reason::Trap {
+        kind: 4,
+        function: 5,
+        offset: 6,
+    };
+    let mut reasons = vec![(1, Reason::Normal(7), 0)];
+    for (generation, (args, reason)) in (2..).zip([
+        ([1, 9, 4, 5, 6, 77], trap),
+        ([2, 0, 0, 0, 0, 77], Reason::Killed),
+        ([3, 0, 0, 0, 0, 77], Reason::OutOfFuel),
+        ([4, 0, 0, 0, 0, 77], Reason::OutOfMemory),
+    ]) {
+        world
+            .open(1, generation, world.config())
+            .get(call::HOSTCALL_EXIT, &args, "");
+        reasons.push((generation, reason, 77));
+    }
+    let told = world.told.exits(reasons.len());
+    let expected = reasons.into_iter().map(|(generation, reason, fuel_left)| {
+        let exit = Exit {
+            reason,
+            fuel_left,
+            stdout: None,
+            stderr: None,
+        };
+        (1, generation, exit)
+    });
+    assert_eq!(told, expected.collect::<Vec<_>>());
+    assert_eq!(world.stdout.text(), "");
+}
+
+#[test]
+fn the_last_of_the_output_may_come_with_the_exit() {
+    let (world, process) = World::with_process();
+    process.get(call::HOSTCALL_OUTPUT, &[1], "first, ");
+    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[5], "refused");
+    process.get(call::HOSTCALL_EXIT, &[0, 0], "and last");
+    assert_eq!(world.stdout.text(), "first, and last");
+    let config = Config {
+        stdout: Output::Capture { limit: 5 },
+        ..Config::default()
+    };
+    world
+        .open(2, 1, config)
+        .get(call::HOSTCALL_EXIT, &[0, 0], "too long");
+    let told = world.told.exits(2);
+    let captured = Captured {
+        bytes: b"too l".to_vec(),
+        refused: true,
+    };
+    assert_eq!(told[1].2.stdout, Some(captured));
+}
+
+#[test]
+fn what_was_captured_comes_with_the_exit() {
+    let (world, _) = World::with_process();
+    let config = Config {
+        stdout: Output::Capture { limit: 10 },
+        stderr: Output::Capture { limit: 10 },
+        ..Config::default()
+    };
+    let process = world.open(2, 9, config);
+    process.get(call::HOSTCALL_FD_WRITE, &[1], "0123456");
+    process.get(call::HOSTCALL_OUTPUT, &[2], "0123456789");
+    process.fails(e::ERRNO_NOSPC, call::HOSTCALL_FD_WRITE, &[1], "789abc");
+    process.fails(e::ERRNO_INVAL, call::HOSTCALL_OUTPUT, &[3], "x");
+    let exit = world
+        .service
+        .close(2, 9, Reason::Killed)
+        .expect("it is there");
+    let captured = |refused: bool| {
+        let bytes = b"0123456789".to_vec();
+        Some(Captured { bytes, refused })
+    };
+    let expected = Exit {
+        reason: Reason::Killed,
+        fuel_left: 0,
+        stdout: captured(true),
+        stderr: captured(false),
+    };
+    assert_eq!(exit, expected);
+    assert_eq!(world.service.close(2, 9, Reason::Killed), None);
+    assert_eq!(
+        world.service.close(1, 9, Reason::Killed),
+        None,
+        "that is another generation"
+    );
+    assert_eq!(world.service.close(u32::MAX, 9, Reason::Killed), None);
+}
+
+#[test]
+fn an_exit_closes_what_was_open() {
+    let (world, process) = World::with_process();
+    let open = || {
+        let links = std::fs::read_dir("/proc/self/fd").expect("Linux").flatten();
+        let root = world.root.path().join("beneath");
+        links
+            .filter_map(|link| std::fs::read_link(link.path()).ok())
+            .filter(|path| path.starts_with(&root) && *path != root)
+            .count()
+    };
+    for index in 0..20 {
+        process.create(&format!("file-{index}"));
+    }
+    assert_eq!(open(), 20);
+    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    assert_eq!(open(), 0);
+}

@@ -1,0 +1,21 @@
+//! The service, driven by a mock device through a real ring.
+#![cfg(target_os = "linux")]
+
+mod descriptors;
+mod device;
+mod directories;
+mod escape;
+mod exit;
+mod families;
+mod files;
+mod hostile;
+mod openings;
+mod output;
+mod paths;
+mod poll;
+mod ring;
+mod together;
+mod world;
+
+/// As a server does by default.
+const READS: everwarp_hostcalls::Reads = everwarp_hostcalls::Reads::Together(2);

@@ -1,0 +1,389 @@
+//! Waiting for clocks and for standard input.
+
+use std::io::{self, Write};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use everwarp_contract::errno as e;
+use everwarp_contract::hostcall as call;
+use everwarp_hostcalls::{Config, DATA_BYTES, Input, Reason, Reply, Request};
+
+use crate::world::{DIR, READ, World};
+
+const REALTIME: u32 = 0;
+const MONOTONIC: u32 = 1;
+const ABSOLUTE: u16 = 1;
+
+fn clock(userdata: u64, id: u32, timeout: Duration, flags: u16) -> Vec<u8> {
+    let mut bytes = vec![0; 48];
+    bytes[..8].copy_from_slice(&userdata.to_le_bytes());
+    bytes[16..20].copy_from_slice(&id.to_le_bytes());
+    bytes[24..32].copy_from_slice(
+        &u64::try_from(timeout.as_nanos())
+            .expect("64 bits")
+            .to_le_bytes(),
+    );
+    bytes[40..42].copy_from_slice(&flags.to_le_bytes());
+    bytes
+}
+
+fn ready(userdata: u64, kind: u8, fd: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 48];
+    bytes[..8].copy_from_slice(&userdata.to_le_bytes());
+    bytes[8] = kind;
+    bytes[16..20].copy_from_slice(&fd.to_le_bytes());
+    bytes
+}
+
+/// User data, error number, type, bytes and flags of each event.
+fn events(data: &[u8]) -> Vec<(u64, u16, u8, u64, u16)> {
+    let (events, rest) = data.as_chunks::<32>();
+    assert!(rest.is_empty());
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+    let half = |bytes: &[u8]| u16::from_le_bytes(bytes.try_into().expect("2 bytes"));
+    let event = |bytes: &[u8; 32]| {
+        (
+            word(&bytes[..8]),
+            half(&bytes[8..10]),
+            bytes[10],
+            word(&bytes[16..24]),
+            half(&bytes[24..26]),
+        )
+    };
+    events.iter().map(event).collect()
+}
+
+#[test]
+fn clocks_come_due_in_their_time() {
+    let (_world, process) = World::with_process();
+    let poll = call::HOSTCALL_POLL_ONEOFF;
+    let ms = Duration::from_millis;
+    for (subscription, at_least) in [
+        (clock(7, MONOTONIC, ms(20), 0), ms(20)),
+        (clock(7, REALTIME, ms(20), 0), ms(20)),
+        (clock(7, MONOTONIC, ms(2020), ABSOLUTE), ms(20)),
+        (clock(7, REALTIME, ms(1030), ABSOLUTE), ms(30)),
+        // That time has passed.
+        (clock(7, MONOTONIC, ms(1000), ABSOLUTE), ms(0)),
+        (clock(7, REALTIME, ms(0), 0), ms(0)),
+    ] {
+        let begun = Instant::now();
+        // By the process's clocks it is 1 second past 1970, and 2 seconds after its start.
+        let reply = process.get(poll, &[1, 1_000_000_000, 2_000_000_000], subscription);
+        assert!(begun.elapsed() >= at_least);
+        assert_eq!(events(&reply.data), [(7, 0, 0, 0, 0)]);
+        assert_eq!(reply.values[0], 1);
+    }
+    // The earliest comes alone.
+    let both = [
+        clock(1, MONOTONIC, Duration::from_secs(3600), 0),
+        clock(2, MONOTONIC, ms(5), 0),
+    ]
+    .concat();
+    assert_eq!(
+        events(&process.get(poll, &[2], both).data),
+        [(2, 0, 0, 0, 0)]
+    );
+
+    process.fails(e::ERRNO_INVAL, poll, &[0], "");
+    process.fails(e::ERRNO_INVAL, poll, &[2], clock(1, MONOTONIC, ms(1), 0));
+    process.fails(
+        e::ERRNO_INVAL,
+        poll,
+        &[1],
+        &clock(1, MONOTONIC, ms(1), 0)[..47],
+    );
+    process.fails(e::ERRNO_INVAL, poll, &[1], clock(1, 2, ms(1), 0));
+    process.fails(e::ERRNO_INVAL, poll, &[1], clock(1, REALTIME, ms(1), 2));
+    process.fails(e::ERRNO_INVAL, poll, &[1], ready(1, 3, 0));
+}
+
+#[test]
+fn files_and_streams_are_ready() {
+    let (_world, process) = World::with_process();
+    let fd = process.create("file");
+    process.get(call::HOSTCALL_FD_WRITE, &[fd], "12345");
+    process.get(call::HOSTCALL_FD_SEEK, &[fd, 2, 0], "");
+    let fd = fd as u32;
+    let hour = clock(9, MONOTONIC, Duration::from_secs(3600), 0);
+    let all = [
+        hour,
+        ready(1, 1, fd),
+        ready(2, 2, fd),
+        ready(3, 1, 0),
+        ready(4, 2, 1),
+        ready(5, 2, 2),
+    ]
+    .concat();
+    let reply = process.get(call::HOSTCALL_POLL_ONEOFF, &[6], all);
+    let expected = [
+        (1, 0, 1, 3, 0),
+        (2, 0, 2, 1, 0),
+        (3, 0, 1, 5, 0),
+        (4, 0, 2, 1, 0),
+        (5, 0, 2, 1, 0),
+    ];
+    assert_eq!(events(&reply.data), expected);
+    assert_eq!(reply.values[0], 5);
+
+    process.get(call::HOSTCALL_FD_SEEK, &[u64::from(fd), 0, 2], "");
+    assert_eq!(
+        process.get(call::HOSTCALL_FD_READ, &[0, 99], "").data,
+        b"typed"
+    );
+    let ends = [ready(1, 1, fd), ready(2, 1, 0)].concat();
+    let reply = process.get(call::HOSTCALL_POLL_ONEOFF, &[2], ends);
+    assert_eq!(events(&reply.data), [(1, 0, 1, 0, 1), (2, 0, 1, 0, 1)]);
+    for bad in [
+        ready(0, 1, 1),
+        ready(0, 2, 0),
+        ready(0, 1, DIR as u32),
+        ready(0, 2, 50),
+    ] {
+        process.fails(e::ERRNO_BADF, call::HOSTCALL_POLL_ONEOFF, &[1], bad);
+    }
+    // As many as fit.
+    let many = ready(8, 2, 1).repeat(call::HOSTCALL_POLL_MAX as usize);
+    let reply = process.get(
+        call::HOSTCALL_POLL_ONEOFF,
+        &[u64::from(call::HOSTCALL_POLL_MAX)],
+        many,
+    );
+    assert_eq!(
+        events(&reply.data),
+        [(8, 0, 2, 1, 0); call::HOSTCALL_POLL_MAX as usize]
+    );
+}
+
+/// More processes than workers wait for time and for input; a neighbour of each is served all the while.
+#[test]
+fn who_waits_holds_up_nobody() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let world = World::new(16, 16, reader);
+    let inherit = Config {
+        stdin: Input::Inherit,
+        ..Config::default()
+    };
+    let processes: Vec<_> = (0..6)
+        .map(|slot| world.open(slot, 1, inherit.clone()))
+        .collect();
+    let hour = clock(1, MONOTONIC, Duration::from_secs(3600), 0);
+    let sleeper = world
+        .device
+        .send(&processes[0].request(call::HOSTCALL_POLL_ONEOFF, &[1], &hour));
+    let either = [hour.clone(), ready(2, 1, 0)].concat();
+    let watcher =
+        world
+            .device
+            .send(&processes[1].request(call::HOSTCALL_POLL_ONEOFF, &[2], &either));
+    for process in &processes {
+        assert_eq!(
+            process.get(call::HOSTCALL_FD_FDSTAT_GET, &[0], "").values[1],
+            READ
+        );
+    }
+    assert!(!world.device.is_answered(&sleeper) && !world.device.is_answered(&watcher));
+
+    writer.write_all(b"first").expect("somebody reads");
+    let reply = world.device.receive(watcher);
+    assert_eq!(events(&reply.data), [(2, 0, 1, 5, 0)]);
+    assert_eq!(
+        processes[2].get(call::HOSTCALL_FD_READ, &[0, 2], "").data,
+        b"fi"
+    );
+    assert_eq!(
+        processes[1].get(call::HOSTCALL_FD_READ, &[0, 99], "").data,
+        b"rst"
+    );
+
+    let readers: Vec<_> = processes[2..5]
+        .iter()
+        .map(|of| {
+            world
+                .device
+                .send(&of.request(call::HOSTCALL_FD_READ, &[0, 4], b""))
+        })
+        .collect();
+    processes[5].get(call::HOSTCALL_NOP, &[], "");
+    assert!(
+        readers
+            .iter()
+            .all(|reader| !world.device.is_answered(reader))
+    );
+    // Reads of different processes take what comes in the order in which they began to wait, which that of
+    // different workers does not fix; together they get every byte once.
+    writer.write_all(b"aaaabbbbcccc").expect("somebody reads");
+    let mut got: Vec<_> = readers
+        .into_iter()
+        .map(|reader| world.device.receive(reader).data)
+        .collect();
+    got.sort();
+    assert_eq!(got, [b"aaaa", b"bbbb", b"cccc"]);
+
+    let at_end = world
+        .device
+        .send(&processes[3].request(call::HOSTCALL_FD_READ, &[0, 4], b""));
+    drop(writer);
+    let reply = world.device.receive(at_end);
+    assert_eq!((reply.errno, reply.values[0]), (0, 0));
+    assert_eq!(
+        processes[4].get(call::HOSTCALL_FD_READ, &[0, 4], "").values[0],
+        0
+    );
+
+    // Who ends while it waits is answered, so that its slot comes back.
+    world
+        .service
+        .close(0, 1, Reason::Killed)
+        .expect("it is there");
+    assert_eq!(world.device.receive(sleeper).errno, e::ERRNO_CANCELED);
+}
+
+#[test]
+fn a_server_that_ends_answers_what_waits() {
+    let (reader, _writer) = io::pipe().expect("a pipe");
+    let mut world = World::new(4, 4, reader);
+    let process = world.open(
+        0,
+        1,
+        Config {
+            stdin: Input::Inherit,
+            ..Config::default()
+        },
+    );
+    let hour = clock(1, MONOTONIC, Duration::from_secs(3600), 0);
+    let sleeper = world
+        .device
+        .send(&process.request(call::HOSTCALL_POLL_ONEOFF, &[1], &hour));
+    let never = Duration::from_nanos(u64::MAX);
+    let forever = clock(1, MONOTONIC, never, 0);
+    let forever = world
+        .device
+        .send(&process.request(call::HOSTCALL_POLL_ONEOFF, &[1], &forever));
+    let read = world
+        .device
+        .send(&process.request(call::HOSTCALL_FD_READ, &[0, 1], b""));
+    while world.service.counts().waited < 3 {
+        std::thread::yield_now();
+    }
+    world.server = None;
+    for sent in [sleeper, forever, read] {
+        assert!(
+            world.device.is_answered(&sent),
+            "the server answered before it was gone"
+        );
+        assert_eq!(world.device.receive(sent).errno, e::ERRNO_CANCELED);
+    }
+    assert_eq!(world.service.counts().failed, 3);
+}
+
+/// Whoever is to be told of an answer may fail; the others' requests are answered all the same.
+#[test]
+fn a_panic_of_one_who_is_told_is_nobody_elses() {
+    let (world, _) = World::with_process();
+    let soon = clock(1, MONOTONIC, Duration::from_millis(1), 0);
+    let request = Request {
+        process: 1,
+        generation: 1,
+        call: call::HOSTCALL_POLL_ONEOFF,
+        args: [1, 0, 0, 0, 0, 0],
+        payload: &soon,
+        room: DATA_BYTES,
+    };
+    let (sender, answers) = mpsc::channel();
+    let mut reply = Reply::default();
+    for panics in [true, false] {
+        let sender = sender.clone();
+        let wait = world
+            .service
+            .answer(&request, &mut reply)
+            .expect("a millisecond is to pass");
+        let later = move |reply: &Reply| {
+            sender.send(reply.values[0]).expect("the test waits");
+            assert!(!panics, "this panic is meant");
+            None
+        };
+        world.service.later(wait, Box::new(later));
+        assert_eq!(answers.recv_timeout(Duration::from_secs(60)), Ok(1));
+    }
+    world.service.cancel_waits();
+}
+
+/// Without a ring: a request is found to have to wait, what it waits for comes, and only then it begins to wait.
+#[test]
+fn what_comes_before_the_wait_begins_is_not_missed() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let world = World::new(4, 4, reader);
+    let inherit = Config {
+        stdin: Input::Inherit,
+        ..Config::default()
+    };
+    world.open(0, 1, inherit);
+    let readable = ready(1, 1, 0);
+    let request = |call: u32, args: [u64; 6], payload| Request {
+        process: 0,
+        generation: 1,
+        call,
+        args,
+        payload,
+        room: DATA_BYTES,
+    };
+    let mut reply = Reply::default();
+    let read = request(call::HOSTCALL_FD_READ, [0, 9, 0, 0, 0, 0], &[]);
+    let read = world
+        .service
+        .answer(&read, &mut reply)
+        .expect("nothing has been typed");
+    let poll = request(call::HOSTCALL_POLL_ONEOFF, [1, 0, 0, 0, 0, 0], &readable);
+    let poll = world
+        .service
+        .answer(&poll, &mut reply)
+        .expect("nothing has been typed");
+    let (sender, answers) = mpsc::channel();
+    let later = || {
+        let sender = sender.clone();
+        Box::new(move |reply: &Reply| {
+            drop(sender.send(reply.clone()));
+            None
+        })
+    };
+    // That this one is answered says that the news of the input has been used up.
+    world.service.later(poll, later());
+    writer.write_all(b"typed").expect("somebody reads");
+    let answer = answers
+        .recv_timeout(Duration::from_secs(60))
+        .expect("an answer");
+    assert_eq!(events(&answer.data), [(1, 0, 1, 5, 0)]);
+    world.service.later(read, later());
+    let answer = answers
+        .recv_timeout(Duration::from_secs(60))
+        .expect("an answer");
+    assert_eq!(
+        (answer.errno, answer.values[0], &*answer.data),
+        (0, 5, &b"typed"[..])
+    );
+}
+
+/// Neighbours may wait for whoever reads a file; so who reads standard input in the place of one is told to say that it
+/// is patient.
+#[test]
+fn input_under_another_number_is_waited_for_by_who_says_so() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let world = World::new(4, 4, reader);
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    let inherit = Config {
+        stdin: Input::Inherit,
+        ..world.config()
+    };
+    let process = world.open(0, 1, inherit);
+    let file = process.create("file");
+    process.get(call::HOSTCALL_FD_RENUMBER, &[0, file], "");
+    process.fails(call::HOSTCALL_LATER, call::HOSTCALL_FD_READ, &[file, 9], "");
+    let patient = call::HOSTCALL_FD_READ | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
+    let ask = process.request(patient, &[file, 9], b"");
+    let sent = world.device.send(&ask);
+    assert!(!world.device.is_answered(&sent));
+    writer.write_all(b"typed").expect("somebody reads");
+    let reply = world.device.receive(sent);
+    assert_eq!((reply.errno, reply.data), (0, b"typed".to_vec()));
+}

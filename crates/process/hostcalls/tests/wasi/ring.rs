@@ -1,0 +1,268 @@
+//! The ring itself.
+
+use std::io;
+use std::ptr::NonNull;
+use std::thread;
+use std::time::Instant;
+
+use everwarp_contract::errno as e;
+use everwarp_contract::hostcall::{self as call, Request};
+use everwarp_hostcalls::{Config, Ring, RingError, RingMemory, Woken};
+
+use crate::device::Ask;
+use crate::world::World;
+
+/// Few slots, few entries, many laps, several threads that race for both: every answer is that of its request.
+#[test]
+fn every_request_gets_its_own_answer_over_many_laps() {
+    for (slots, entries) in [(4, 4), (2, 8), (1, 1)] {
+        let world = World::new(slots, entries, io::empty());
+        let processes: Vec<_> = (0..3)
+            .map(|slot| world.open(slot, 7, Config::default()))
+            .collect();
+        const ROUNDS: u64 = 4000;
+        thread::scope(|scope| {
+            for process in &processes {
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let args = [round, u64::from(process.slot), !round];
+                        let payload = vec![round as u8; (round * 37 % 200) as usize];
+                        let reply = process.get(call::HOSTCALL_NOP, &args, &payload);
+                        assert_eq!((reply.values, reply.data), (args, payload));
+                    }
+                });
+            }
+        });
+        let counts = world.service.counts();
+        assert_eq!(counts.calls[call::HOSTCALL_NOP as usize], 3 * ROUNDS);
+        assert_eq!(
+            (counts.bad_entries, counts.refused, counts.failed),
+            (0, 0, 0)
+        );
+        assert_eq!(counts.bytes_in, counts.bytes_out);
+    }
+}
+
+#[test]
+fn a_parked_process_is_woken_behind_its_answer() {
+    let (world, process) = World::with_process();
+    for call in [call::HOSTCALL_NOP, call::HOSTCALL_FD_TELL] {
+        world
+            .told
+            .woken
+            .lock()
+            .expect("no test panics there")
+            .clear();
+        let sent = world
+            .device
+            .send(&process.request(call | call::HOSTCALL_WAKE, &[0], b""));
+        let expected = Woken {
+            process: 1,
+            generation: 1,
+            slot: sent.slot,
+            sequence: sent.sequence,
+        };
+        while world
+            .told
+            .woken
+            .lock()
+            .expect("no test panics there")
+            .is_empty()
+        {
+            thread::yield_now();
+        }
+        assert!(world.device.is_answered(&sent), "it was woken too early");
+        assert_eq!(
+            *world.told.woken.lock().expect("no test panics there"),
+            [expected]
+        );
+        world.device.receive(sent);
+    }
+    // Who polls is not woken.
+    process.get(call::HOSTCALL_NOP, &[], "");
+    assert_eq!(
+        world.told.woken.lock().expect("no test panics there").len(),
+        1
+    );
+}
+
+#[test]
+fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
+    let (reader, _writer) = io::pipe().expect("a pipe");
+    let world = World::new(4, 8, reader);
+    let stdin = everwarp_hostcalls::Input::Inherit;
+    let process = world.open(
+        0,
+        1,
+        Config {
+            stdin,
+            ..Config::default()
+        },
+    );
+    let read = process.request(call::HOSTCALL_FD_READ, &[0, 1], b"");
+    let sent = world.device.send(&read);
+    while world.service.counts().waited == 0 {
+        thread::yield_now();
+    }
+    // A second entry for the same slot, and one for none.
+    for slot in [sent.slot, 4, call::HOSTCALL_SLOTS_MOST - 1] {
+        world.device.submit(&Request {
+            slot,
+            ..Request::default()
+        });
+    }
+    process.get(call::HOSTCALL_NOP, &[], "");
+    assert_eq!(world.service.counts().bad_entries, 3);
+    assert!(!world.device.is_answered(&sent));
+}
+
+#[test]
+fn strangers_and_nonsense_are_refused_and_answered() {
+    let (world, process) = World::with_process();
+    let nop = process.request(call::HOSTCALL_NOP, &[], b"");
+    for (ask, errno) in [
+        (Ask { process: 2, ..nop }, e::ERRNO_SRCH),
+        (
+            Ask {
+                process: u32::MAX,
+                ..nop
+            },
+            e::ERRNO_SRCH,
+        ),
+        (
+            Ask {
+                generation: 2,
+                ..nop
+            },
+            e::ERRNO_SRCH,
+        ),
+        (Ask { call: 0, ..nop }, e::ERRNO_NOSYS),
+        (Ask { call: 52, ..nop }, e::ERRNO_NOSYS),
+        (Ask { call: 0x7f, ..nop }, e::ERRNO_NOSYS),
+        (
+            Ask {
+                data_bytes: 193,
+                ..nop
+            },
+            e::ERRNO_INVAL,
+        ),
+        (
+            Ask {
+                data_bytes: 8193,
+                payload: &[9; 200],
+                ..nop
+            },
+            e::ERRNO_INVAL,
+        ),
+        (
+            Ask {
+                data_bytes: 0x3fff,
+                ..nop
+            },
+            e::ERRNO_INVAL,
+        ),
+    ] {
+        let reply = world.device.ask(&ask);
+        assert_eq!((reply.errno, reply.data.len()), (errno, 0), "{ask:?}");
+    }
+    let counts = world.service.counts();
+    assert_eq!((counts.refused, counts.failed), (9, 9));
+    assert_eq!(
+        process
+            .get(call::HOSTCALL_NOP, &[1, 2, 3], vec![9; 8192])
+            .data
+            .len(),
+        8192
+    );
+}
+
+/// A request whose data is in an area that there is not has an answer, and its slot is the device's again.
+#[test]
+fn areas_that_there_are_not_are_refused() {
+    let (world, process) = World::with_process();
+    for area in [17, call::HOSTCALL_AREAS_MOST] {
+        for data_bytes in [0, 8] {
+            let sent = world.device.send_in(
+                &Ask {
+                    data_bytes,
+                    ..process.request(call::HOSTCALL_NOP, &[], b"")
+                },
+                area,
+            );
+            assert_eq!(world.device.receive(sent).errno, e::ERRNO_INVAL);
+        }
+    }
+    assert_eq!(world.service.counts().refused, 4);
+    process.get(call::HOSTCALL_NOP, &[1], "");
+}
+
+#[test]
+fn memory_that_is_no_ring_is_refused() {
+    let memory = RingMemory {
+        slots: NonNull::dangling(),
+        areas: NonNull::<u64>::dangling().cast(),
+        entries: NonNull::dangling(),
+        slot_count: 4,
+        area_count: 4,
+        entry_count: 4,
+    };
+    let new = |memory: RingMemory| {
+        // SAFETY: all of these are refused before anything is touched.
+        unsafe { Ring::new(memory) }.err()
+    };
+    let counts = [
+        (4, 3, 4),
+        (5, 4, 4),
+        (0, 4, 4),
+        (4, 0, 4),
+        (1, 1 << 31, 4),
+        ((1 << 20) + 1, 1 << 21, 4),
+        (4, 4, 1 << 17),
+    ];
+    for (slots, entries, areas) in counts {
+        let refused = RingError::Counts {
+            slots,
+            entries,
+            areas,
+        };
+        let found = new(RingMemory {
+            slot_count: slots,
+            entry_count: entries,
+            area_count: areas,
+            ..memory
+        });
+        assert_eq!(found, Some(refused));
+    }
+    // SAFETY: 8 and 1 are not null.
+    let odd = unsafe { memory.areas.add(1) };
+    let found = new(RingMemory {
+        areas: odd,
+        ..memory
+    });
+    assert_eq!(found, Some(RingError::Alignment));
+}
+
+/// For information: what a call costs here that does nothing.
+#[test]
+fn latency_of_nothing() {
+    let world = World::new(16, 16, io::empty());
+    let process = world.open(0, 1, Config::default());
+    for (name, call) in [
+        ("NOP", call::HOSTCALL_NOP),
+        ("FD_FDSTAT_GET", call::HOSTCALL_FD_FDSTAT_GET),
+    ] {
+        let mut times: Vec<_> = (0..5000)
+            .map(|_| {
+                let begun = Instant::now();
+                process.get(call, &[0], "");
+                begun.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!(
+            "{name}: p50 {:?}, p99 {:?}",
+            times[times.len() / 2],
+            times[times.len() * 99 / 100]
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads and writes of many processes at once, of which a worker may do the reads together.
+
+use std::io;
+
+use everwarp_contract::errno as e;
+use everwarp_contract::hostcall as call;
+use everwarp_hostcalls::Reads;
+
+use crate::world::{DIR, READ, READ_WRITE, World};
+
+const PROCESSES: u64 = 40;
+const BYTES: usize = 4096;
+
+/// What process `n` writes in round `round`.
+fn page(n: u64, round: u64) -> Vec<u8> {
+    let seed = n * 31 + round * 7;
+    (0..BYTES as u64).map(|at| (seed + at * 3) as u8).collect()
+}
+
+#[test]
+fn every_process_reads_what_it_wrote() {
+    let world = World::new(64, 128, io::empty());
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    let processes: Vec<_> = (0..PROCESSES)
+        .map(|n| world.open(n as u32, 1, world.config()))
+        .collect();
+    let open: Vec<_> = (0..PROCESSES)
+        .map(|n| processes[n as usize].create(&format!("file{n}")))
+        .collect();
+    // All of them ask before the first is answered, so that workers get many at a time.
+    let all = |call: u32, args: &dyn Fn(u64) -> Vec<u64>, payload: &dyn Fn(u64) -> Vec<u8>| {
+        let sent: Vec<_> = (0..PROCESSES)
+            .map(|n| {
+                let payload = payload(n);
+                let process = &processes[n as usize];
+                world
+                    .device
+                    .send(&process.request(call, &args(n), &payload))
+            })
+            .collect();
+        let replies = sent.into_iter().map(|sent| world.device.receive(sent));
+        replies.collect::<Vec<_>>()
+    };
+    let nothing = |_| Vec::new();
+    for round in 0..20 {
+        let written = all(call::HOSTCALL_FD_WRITE, &|n| vec![open[n as usize]], &|n| {
+            page(n, round)
+        });
+        assert!(
+            written
+                .iter()
+                .all(|r| (r.errno, r.values[0]) == (0, BYTES as u64))
+        );
+        let again = |n| page(n, round + 1);
+        let at = (round + 1) * BYTES as u64;
+        let written = all(
+            call::HOSTCALL_FD_PWRITE,
+            &|n| vec![open[n as usize], at],
+            &again,
+        );
+        assert!(
+            written
+                .iter()
+                .all(|r| (r.errno, r.values[0]) == (0, BYTES as u64))
+        );
+        let there = |n| vec![open[n as usize], BYTES as u64, at];
+        for (n, read) in all(call::HOSTCALL_FD_PREAD, &there, &nothing)
+            .iter()
+            .enumerate()
+        {
+            assert_eq!((read.errno, read.values[0]), (0, BYTES as u64));
+            assert_eq!(read.data, page(n as u64, round + 1));
+        }
+        // The offset stands behind what was written with it; the end of the file is short.
+        let here = |n| vec![open[n as usize], BYTES as u64];
+        for (n, read) in all(call::HOSTCALL_FD_READ, &here, &nothing)
+            .iter()
+            .enumerate()
+        {
+            assert_eq!((read.errno, &read.data), (0, &page(n as u64, round + 1)));
+        }
+        for read in all(call::HOSTCALL_FD_READ, &here, &nothing) {
+            assert_eq!((read.errno, read.values[0], read.data.len()), (0, 0, 0));
+        }
+        let back = |n: u64| vec![open[n as usize], at, 0];
+        assert!(
+            all(call::HOSTCALL_FD_SEEK, &back, &nothing)
+                .iter()
+                .all(|r| r.values[0] == at)
+        );
+    }
+    let closed = all(
+        call::HOSTCALL_FD_CLOSE,
+        &|n| vec![open[n as usize]],
+        &nothing,
+    );
+    assert!(closed.iter().all(|r| r.errno == 0));
+    let gone = all(
+        call::HOSTCALL_FD_PREAD,
+        &|n| vec![open[n as usize], 1, 0],
+        &nothing,
+    );
+    assert!(gone.iter().all(|r| r.errno == e::ERRNO_BADF));
+}
+
+/// One wrong request among many right ones is answered with its own error, and the others are not touched.
+#[test]
+fn wrong_ones_among_many_are_told_their_own_errors() {
+    let world = World::new(64, 128, io::empty());
+    let beneath = world.root.path().join("beneath");
+    std::fs::create_dir(&beneath).expect("an empty directory");
+    std::fs::write(beneath.join("file"), page(1, 1)).expect("it is writable");
+    let processes: Vec<_> = (0..PROCESSES)
+        .map(|n| world.open(n as u32, 1, world.config()))
+        .collect();
+    let open = |rights: u64| {
+        let args = [DIR, 1, 0, 0, rights, 0];
+        let open = |p: &crate::world::Process| p.get(call::HOSTCALL_PATH_OPEN, &args, "file");
+        processes
+            .iter()
+            .map(|p| open(p).values[0])
+            .collect::<Vec<_>>()
+    };
+    let (reading, writing) = (open(READ), open(READ_WRITE));
+    for _ in 0..20 {
+        let ask = |n: usize| match n % 5 {
+            0 => (
+                call::HOSTCALL_FD_PREAD,
+                [reading[n], 100, 8],
+                e::ERRNO_SUCCESS,
+            ),
+            1 => (
+                call::HOSTCALL_FD_PREAD,
+                [reading[n], 100, u64::MAX],
+                e::ERRNO_INVAL,
+            ),
+            2 => (call::HOSTCALL_FD_PREAD, [77, 100, 8], e::ERRNO_BADF),
+            3 => (call::HOSTCALL_FD_PWRITE, [reading[n], 0, 0], e::ERRNO_BADF),
+            _ => (
+                call::HOSTCALL_FD_PREAD,
+                [writing[n], 100, 8],
+                e::ERRNO_SUCCESS,
+            ),
+        };
+        let sent: Vec<_> = (0..PROCESSES as usize)
+            .map(|n| {
+                let (call, args, _) = ask(n);
+                let payload: &[u8] = if n % 5 == 3 { b"no" } else { b"" };
+                world
+                    .device
+                    .send(&processes[n].request(call, &args, payload))
+            })
+            .collect();
+        for (n, sent) in sent.into_iter().enumerate() {
+            let reply = world.device.receive(sent);
+            assert_eq!(reply.errno, ask(n).2, "request {n}");
+            let right = reply.errno == 0 && n % 5 != 3;
+            let expected = if right { &page(1, 1)[8..108] } else { &[] };
+            assert_eq!(reply.data, expected, "request {n}");
+        }
+    }
+}
+
+/// Where the system gives an io_uring, that is what serves.
+#[test]
+fn a_ring_is_used_if_there_is_one() {
+    let world = World::new(16, 32, io::empty());
+    let server = world.server.as_ref().expect("it serves");
+    let there = io_uring::IoUring::new(8).is_ok();
+    assert_eq!(
+        server.reads(),
+        if there { crate::READS } else { Reads::Plain }
+    );
+}

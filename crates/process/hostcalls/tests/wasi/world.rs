@@ -1,0 +1,218 @@
+//! A service with a mock device before it and a temporary directory behind it.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use everwarp_contract::hostcall as call;
+use everwarp_hostcalls::{
+    Config, Directory, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, Server,
+    ServerConfig, Service, Streams, Woken,
+};
+use tempfile::TempDir;
+
+use crate::device::{Ask, Device};
+
+/// What reading and writing needs.
+pub(crate) const READ_WRITE: u64 = 1 << 1 | 1 << 6;
+pub(crate) const READ: u64 = 1 << 1;
+pub(crate) const CREATE: u64 = 1;
+/// The descriptor of the directory that processes are given.
+pub(crate) const DIR: u64 = 3;
+
+/// What a stream of the host has got.
+#[derive(Clone, Default)]
+pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no test panics there").clone())
+            .expect("tests write text")
+    }
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .lock()
+            .expect("no test panics there")
+            .extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What whoever embeds the service has been told.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) woken: Mutex<Vec<Woken>>,
+    pub(crate) exits: Mutex<Vec<(u32, u32, Exit)>>,
+}
+
+impl Told {
+    /// The ends of which it has been told, as soon as there are `count`: a process is answered before.
+    pub(crate) fn exits(&self, count: usize) -> Vec<(u32, u32, Exit)> {
+        let begun = std::time::Instant::now();
+        loop {
+            let exits = self.exits.lock().expect("no test panics there").clone();
+            if exits.len() >= count {
+                return exits;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{exits:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Events for Told {
+    fn wake(&self, woken: &[Woken]) {
+        self.woken
+            .lock()
+            .expect("no test panics there")
+            .extend(woken);
+    }
+    fn exited(&self, ended: &mut Vec<Ended>) {
+        let ended = ended.drain(..);
+        self.exits
+            .lock()
+            .expect("no test panics there")
+            .extend(ended.map(|e| (e.process, e.generation, e.exit)));
+    }
+}
+
+/// Fields are dropped in order: the server before the memory that it reads.
+pub(crate) struct World {
+    pub(crate) server: Option<Server>,
+    pub(crate) service: Arc<Service>,
+    pub(crate) device: Arc<Device>,
+    pub(crate) told: Arc<Told>,
+    pub(crate) stdout: Page,
+    pub(crate) stderr: Page,
+    pub(crate) root: TempDir,
+}
+
+/// Two workers and short naps: the machine that runs the tests may have two cores.
+pub(crate) const SERVER: ServerConfig = ServerConfig {
+    reads: crate::READS,
+    workers: 2,
+    spin: Duration::from_micros(100),
+    nap: Duration::from_micros(100),
+};
+
+impl World {
+    pub(crate) fn new(slots: u32, entries: u32, stdin: impl io::Read + Send + 'static) -> Self {
+        let (stdout, stderr) = (Page::default(), Page::default());
+        let streams = Streams::new(
+            HostInput::new(stdin, false),
+            HostOutput::new(stdout.clone(), true),
+            HostOutput::new(stderr.clone(), false),
+        );
+        let told = Arc::new(Told::default());
+        let service = Service::new(4096, streams, Arc::clone(&told) as Arc<dyn Events>);
+        let service = Arc::new(service.expect("a thread"));
+        let device = Arc::new(Device::new(slots, entries));
+        let server = Server::start(device.ring(), &service, SERVER).expect("threads");
+        let root = TempDir::new().expect("a temporary directory");
+        Self {
+            server: Some(server),
+            service,
+            device,
+            told,
+            stdout,
+            stderr,
+            root,
+        }
+    }
+
+    /// With an empty standard input and process 1.1, which has the directory `beneath` of the temporary one.
+    pub(crate) fn with_process() -> (Self, Process) {
+        let world = Self::new(16, 32, io::empty());
+        std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+        let process = world.open(1, 1, world.config());
+        (world, process)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let beneath = self.root.path().join("beneath");
+        Config {
+            directories: vec![Directory::open(&beneath, "/data").expect("it was just made")],
+            stdin: Input::Bytes(b"typed".to_vec().into()),
+            ..Config::default()
+        }
+    }
+
+    pub(crate) fn open(&self, slot: u32, generation: u32, config: Config) -> Process {
+        self.service
+            .open(slot, generation, config)
+            .expect("a free slot");
+        self.child(slot, generation)
+    }
+
+    /// A process that the host has not opened.
+    pub(crate) fn child(&self, slot: u32, generation: u32) -> Process {
+        Process {
+            device: Arc::clone(&self.device),
+            slot,
+            generation,
+        }
+    }
+}
+
+/// A process on the mock device.
+#[derive(Clone)]
+pub(crate) struct Process {
+    device: Arc<Device>,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Process {
+    pub(crate) fn request<'a>(&self, call: u32, args: &[u64], payload: &'a [u8]) -> Ask<'a> {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        Ask {
+            process: self.slot,
+            generation: self.generation,
+            call,
+            data_bytes: payload.len() as u32,
+            args: all,
+            payload,
+        }
+    }
+
+    /// Asks and waits.
+    pub(crate) fn ask(&self, call: u32, args: &[u64], payload: impl AsRef<[u8]>) -> Reply {
+        self.device.ask(&self.request(call, args, payload.as_ref()))
+    }
+
+    /// Asks for what must succeed.
+    #[track_caller]
+    pub(crate) fn get(&self, call: u32, args: &[u64], payload: impl AsRef<[u8]>) -> Reply {
+        let reply = self.ask(call, args, payload);
+        assert_eq!(reply.errno, 0);
+        reply
+    }
+
+    /// Asks for what must fail.
+    #[track_caller]
+    pub(crate) fn fails(&self, errno: u32, call: u32, args: &[u64], payload: impl AsRef<[u8]>) {
+        let reply = self.ask(call, args, payload);
+        assert_eq!(
+            (reply.errno, reply.values, reply.data),
+            (errno, [0; 3], Vec::new())
+        );
+    }
+
+    /// Opens a file for reading and writing, creating it if need be.
+    #[track_caller]
+    pub(crate) fn create(&self, path: &str) -> u64 {
+        self.get(
+            call::HOSTCALL_PATH_OPEN,
+            &[DIR, 1, CREATE, 0, READ_WRITE, 0],
+            path,
+        )
+        .values[0]
+    }
+}

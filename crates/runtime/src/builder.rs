@@ -1,0 +1,95 @@
+//! Preparing an engine.
+
+use std::time::Duration;
+
+use everwarp_engine::{Backend, HeapConfig, Image, Linked, Pools, Program};
+use everwarp_engine_cpu::CpuEngine;
+
+use crate::core::Core;
+use crate::device::{Device, Opened};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::instance::append;
+
+/// What an engine starts with. Made by [`Device::engine`].
+#[derive(Debug)]
+pub struct EngineBuilder<'d> {
+    device: &'d Device,
+    programs: Vec<&'static Program>,
+    linked: Linked,
+    pools: Pools,
+    heap: Option<HeapConfig>,
+    size: Option<u32>,
+    watchdog: Duration,
+}
+
+impl<'d> EngineBuilder<'d> {
+    pub(crate) fn new(device: &'d Device) -> Self {
+        let (programs, pools) = (Vec::new(), Pools::default());
+        Self {
+            device,
+            programs,
+            linked: Linked::default(),
+            pools,
+            heap: None,
+            size: None,
+            watchdog: Duration::from_secs(10),
+        }
+    }
+    /// Adds a program. Naming one twice does nothing.
+    pub fn program(mut self, program: &'static Program) -> Self {
+        self.programs.push(program);
+        self
+    }
+    /// Sets what is linked beside the programs. Only an engine on a GPU uses it.
+    pub fn linked(mut self, linked: Linked) -> Self {
+        self.linked = linked;
+        self
+    }
+    /// Sets the sizes of rings and pools.
+    pub fn pools(mut self, pools: Pools) -> Self {
+        self.pools = pools;
+        self
+    }
+    /// Gives the engine a heap, from which its tasks allocate; by default it has none. It counts before what
+    /// [`pools`](Self::pools) says.
+    pub fn heap(mut self, heap: HeapConfig) -> Self {
+        self.heap = Some(heap);
+        self
+    }
+    /// Sets the size: blocks on a GPU, threads on a CPU. By default, as many as the device holds.
+    pub fn size(mut self, size: u32) -> Self {
+        self.size = Some(size);
+        self
+    }
+    /// Sets how long nothing may move before a wait ends with an error; 10 s by default.
+    /// A single task that runs longer than this while nothing else moves looks stuck, so let it be longer
+    /// than the longest task.
+    pub fn watchdog(mut self, watchdog: Duration) -> Self {
+        self.watchdog = watchdog;
+        self
+    }
+    /// Starts the engine. On a GPU this compiles the image, unless it is in the cache.
+    ///
+    /// # Errors
+    /// The image does not compile, memory is short, a size is impossible, two programs share a name
+    /// ([`Error::DuplicateProgram`]), or they have too many functions ([`Error::TooManyFunctions`]).
+    pub fn start(self) -> Result<Engine, Error> {
+        let mut image = Image {
+            linked: self.linked,
+            ..Image::default()
+        };
+        for program in self.programs {
+            append(&mut image, program)?;
+        }
+        let mut pools = self.pools;
+        pools.heap = self.heap.unwrap_or(pools.heap);
+        let backend: Box<dyn Backend> = match &self.device.opened {
+            Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, pools)?),
+            Opened::Cuda(device) => Box::new(device.start(&image, self.size, pools)?),
+        };
+        Ok(Engine {
+            core: Core::new(backend, image, self.watchdog),
+        })
+    }
+}

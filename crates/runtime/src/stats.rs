@@ -1,0 +1,46 @@
+//! What an engine has done so far.
+
+use everwarp_contract::DevWorker;
+use everwarp_engine::PoolState;
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// What an engine has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Tasks run to completion, continuations included.
+    pub executed: u64,
+    /// Batches in which they ran.
+    pub batches: u64,
+    /// Continuations fired.
+    pub fired: u64,
+    /// Tasks that moved from one worker to another.
+    pub received: u64,
+    /// How often a worker could not run for want of room.
+    pub starved: u64,
+    /// How the pools fare.
+    pub pools: PoolState,
+    /// Every worker's counters.
+    pub workers: Vec<DevWorker>,
+}
+
+impl Engine {
+    /// What the engine has done so far; may be asked while it runs.
+    ///
+    /// # Errors
+    /// The counters cannot be read.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let workers = self.core.backend.workers()?;
+        let sum = |field: fn(&DevWorker) -> u64| workers.iter().map(field).sum();
+        Ok(Stats {
+            executed: sum(|w| w.executed),
+            batches: sum(|w| w.batches),
+            fired: sum(|w| w.fired),
+            received: sum(|w| w.received),
+            starved: sum(|w| w.starved),
+            pools: self.core.backend.pool_state()?,
+            workers,
+        })
+    }
+}
