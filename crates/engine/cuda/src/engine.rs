@@ -65,6 +65,8 @@ unsafe impl Send for Kernel {}
 struct Epoch {
     number: u32,
     blocks: u32,
+    /// The most blocks that this image's kernel may have.
+    max_blocks: u32,
     resident: bool,
     kernel: Kernel,
     image: Image,
@@ -78,7 +80,8 @@ pub struct CudaEngine {
     arch: u32,
     multiprocessors: u32,
     pools: Pools,
-    max_blocks: u32,
+    /// Blocks that the tables have room for: what the first image's occupancy allowed.
+    reserved_blocks: u32,
     tables: Tables,
     host_calls: Option<HostCalls>,
     copier: Copier,
@@ -225,7 +228,7 @@ impl CudaEngine {
             arch: device.arch(),
             multiprocessors: device.multiprocessors(),
             pools,
-            max_blocks,
+            reserved_blocks: max_blocks,
             tables,
             host_calls,
             copier: Copier::new(device.context)?,
@@ -235,6 +238,7 @@ impl CudaEngine {
             epoch: Mutex::new(Epoch {
                 number: 0,
                 blocks,
+                max_blocks,
                 resident: false,
                 kernel,
                 image: image.clone(),
@@ -424,7 +428,7 @@ impl Backend for CudaEngine {
         lock(&self.epoch).blocks
     }
     fn max_size(&self) -> u32 {
-        self.max_blocks
+        lock(&self.epoch).max_blocks
     }
     fn pools(&self) -> Pools {
         self.pools
@@ -444,8 +448,11 @@ impl Backend for CudaEngine {
 
     fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
         let address = self.alloc_uncleared(bytes)?;
-        // SAFETY: just allocated.
-        unsafe { self.copier.fill(address, bytes, 0) }?;
+        // SAFETY: the allocation above has just made this range, and nothing else knows of it.
+        if let Err(refused) = unsafe { self.copier.fill(address, bytes, 0) } {
+            lock(&self.heap).free(address, bytes);
+            return Err(refused);
+        }
         Ok(address)
     }
     fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
@@ -491,7 +498,7 @@ impl Backend for CudaEngine {
     }
 
     fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
-        let count = (self.max_blocks * BLOCK_WARPS) as usize;
+        let count = (self.reserved_blocks * BLOCK_WARPS) as usize;
         let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
         // SAFETY: the table has `count` entries; every bit pattern is a `DevWorker`.
         unsafe {
@@ -559,7 +566,7 @@ impl Backend for CudaEngine {
             return Ok(());
         }
         let blocks = size.unwrap_or(epoch.blocks);
-        check_size(blocks, self.max_blocks, self.pools)?;
+        check_size(blocks, epoch.max_blocks, self.pools)?;
         self.launch(&mut epoch, blocks)?;
         self.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)
     }
@@ -571,7 +578,7 @@ impl Backend for CudaEngine {
             return Err(BackendError::Parked { action: "swapping" });
         }
         let (old, blocks) = (epoch.number, size.unwrap_or(epoch.blocks));
-        check_size(blocks, self.max_blocks, self.pools)?;
+        check_size(blocks, epoch.max_blocks, self.pools)?;
         // The next epoch waits in the stream before the flag is raised.
         self.launch(&mut epoch, blocks)?;
         let begin = Instant::now();
@@ -596,13 +603,15 @@ impl Backend for CudaEngine {
         }
         epoch.image.check_successor(&prepared.image)?;
         let kernel = load(prepared)?;
-        let max = occupancy(kernel, self.multiprocessors)?;
+        // A larger kernel may allow fewer blocks than the one before; the tables have room for no more than at the start.
+        let max = occupancy(kernel, self.multiprocessors)?.min(self.reserved_blocks);
         if max < epoch.blocks {
             let asked = epoch.blocks;
             return Err(BackendError::Size { asked, max });
         }
         kernel.install(&self.tables.engine)?;
         epoch.kernel = kernel;
+        epoch.max_blocks = max;
         epoch.image = prepared.image.clone();
         Ok(())
     }

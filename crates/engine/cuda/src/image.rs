@@ -7,116 +7,45 @@ use everwarp_contract::header::write_header;
 use everwarp_contract::task::{FN_FETCH, FN_FIRST, FN_LIMIT};
 use everwarp_engine::{Image, Order, Shape};
 
-/// The device sources of the scheduler, by include name. They are part of the binary.
-const SOURCES: &[(&str, &str)] = &[
-    ("everwarp/api.cuh", include_str!("../device/api.cuh")),
-    ("everwarp/atomic.cuh", include_str!("../device/atomic.cuh")),
-    ("everwarp/engine.cu", include_str!("../device/engine.cu")),
-    (
-        "everwarp/heap/class.cuh",
-        include_str!("../device/heap/class.cuh"),
-    ),
-    (
-        "everwarp/heap/find.cuh",
-        include_str!("../device/heap/find.cuh"),
-    ),
-    (
-        "everwarp/heap/guard.cuh",
-        include_str!("../device/heap/guard.cuh"),
-    ),
-    (
-        "everwarp/heap/heap.cuh",
-        include_str!("../device/heap/heap.cuh"),
-    ),
-    (
-        "everwarp/heap/owner.cuh",
-        include_str!("../device/heap/owner.cuh"),
-    ),
-    (
-        "everwarp/heap/page.cuh",
-        include_str!("../device/heap/page.cuh"),
-    ),
-    (
-        "everwarp/heap/realloc.cuh",
-        include_str!("../device/heap/realloc.cuh"),
-    ),
-    (
-        "everwarp/heap/run.cuh",
-        include_str!("../device/heap/run.cuh"),
-    ),
-    (
-        "everwarp/heap/sweep.cuh",
-        include_str!("../device/heap/sweep.cuh"),
-    ),
-    (
-        "everwarp/heap/task.cuh",
-        include_str!("../device/heap/task.cuh"),
-    ),
-    (
-        "everwarp/lane/lane.cuh",
-        include_str!("../device/lane/lane.cuh"),
-    ),
-    (
-        "everwarp/warp/batch.cuh",
-        include_str!("../device/warp/batch.cuh"),
-    ),
-    (
-        "everwarp/warp/finish.cuh",
-        include_str!("../device/warp/finish.cuh"),
-    ),
-    (
-        "everwarp/warp/local.cuh",
-        include_str!("../device/warp/local.cuh"),
-    ),
-    (
-        "everwarp/warp/warp.cuh",
-        include_str!("../device/warp/warp.cuh"),
-    ),
-    (
-        "everwarp/warp/worker.cuh",
-        include_str!("../device/warp/worker.cuh"),
-    ),
-    (
-        "everwarp/block/block.cuh",
-        include_str!("../device/block/block.cuh"),
-    ),
-    (
-        "everwarp/block/mode.cuh",
-        include_str!("../device/block/mode.cuh"),
-    ),
-    (
-        "everwarp/grid/chunk.cuh",
-        include_str!("../device/grid/chunk.cuh"),
-    ),
-    (
-        "everwarp/grid/deque.cuh",
-        include_str!("../device/grid/deque.cuh"),
-    ),
-    (
-        "everwarp/grid/group.cuh",
-        include_str!("../device/grid/group.cuh"),
-    ),
-    (
-        "everwarp/grid/idle.cuh",
-        include_str!("../device/grid/idle.cuh"),
-    ),
-    (
-        "everwarp/grid/refill.cuh",
-        include_str!("../device/grid/refill.cuh"),
-    ),
-    (
-        "everwarp/grid/stack.cuh",
-        include_str!("../device/grid/stack.cuh"),
-    ),
-    (
-        "everwarp/system/egress.cuh",
-        include_str!("../device/system/egress.cuh"),
-    ),
-    (
-        "everwarp/system/ingress.cuh",
-        include_str!("../device/system/ingress.cuh"),
-    ),
-];
+/// Lists device sources by the names under which they are included, which are their paths in `device`.
+macro_rules! sources {
+    ($($path:literal)*) => {
+        &[$((concat!("everwarp/", $path), include_str!(concat!("../device/", $path)))),*]
+    };
+}
+
+/// The device sources of the scheduler. They are part of the binary.
+const SOURCES: &[(&str, &str)] = sources! {
+    "api.cuh"
+    "atomic.cuh"
+    "engine.cu"
+    "heap/class.cuh"
+    "heap/find.cuh"
+    "heap/guard.cuh"
+    "heap/heap.cuh"
+    "heap/owner.cuh"
+    "heap/page.cuh"
+    "heap/realloc.cuh"
+    "heap/run.cuh"
+    "heap/sweep.cuh"
+    "heap/task.cuh"
+    "lane/lane.cuh"
+    "warp/batch.cuh"
+    "warp/finish.cuh"
+    "warp/local.cuh"
+    "warp/warp.cuh"
+    "warp/worker.cuh"
+    "block/block.cuh"
+    "block/mode.cuh"
+    "grid/chunk.cuh"
+    "grid/deque.cuh"
+    "grid/group.cuh"
+    "grid/idle.cuh"
+    "grid/refill.cuh"
+    "grid/stack.cuh"
+    "system/egress.cuh"
+    "system/ingress.cuh"
+};
 
 /// The kernel's name in every image.
 pub const KERNEL: &std::ffi::CStr = c"everwarp_engine";

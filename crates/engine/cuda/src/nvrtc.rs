@@ -82,7 +82,7 @@ macro_rules! raw {
                 // SAFETY: the names and signatures are those of NVRTC's public header, the same since 11.2.
                 unsafe {
                     Ok(Self {
-                        $($field: *library.get::<unsafe extern "C" fn($($arg),*) -> c_int>($symbol).map_err(|_| missing(stringify!($field)))?,)*
+                        $($field: *library.get::<unsafe extern "C" fn($($arg),*) -> c_int>($symbol).map_err(|_| missing(name($symbol)))?,)*
                         error_name: *library.get::<unsafe extern "C" fn(c_int) -> *const c_char>(b"nvrtcGetErrorString\0").map_err(|_| missing("nvrtcGetErrorString"))?,
                         _library: library,
                     })
@@ -100,6 +100,12 @@ raw! {
     log: b"nvrtcGetProgramLog\0" fn(Program, *mut c_char);
     cubin_size: b"nvrtcGetCUBINSize\0" fn(Program, *mut usize);
     cubin: b"nvrtcGetCUBIN\0" fn(Program, *mut c_char);
+}
+
+/// A symbol for a message: as it is looked up, without the zero byte at its end.
+fn name(symbol: &'static [u8]) -> &'static str {
+    let text = symbol.strip_suffix(&[0]).unwrap_or(symbol);
+    std::str::from_utf8(text).unwrap_or("a symbol that is not text")
 }
 
 /// An opened NVRTC.
@@ -375,6 +381,19 @@ mod tests {
             "{given}"
         );
         assert!(!given.contains("EVERWARP_NVRTC"), "{given}");
+    }
+
+    #[test]
+    fn missing_symbol_is_named_as_nvrtc_names_it() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux shows what is mapped");
+        let library = maps
+            .lines()
+            .filter_map(|line| line.split_whitespace().last())
+            .find(|path| path.contains("/libc.so") || path.contains("/libc-"))
+            .expect("this program is linked with a C library");
+        let error = Nvrtc::open_at(Path::new(library)).expect_err("a C library is no NVRTC");
+        let text = error.to_string();
+        assert!(text.contains("it lacks nvrtcVersion;"), "{text}");
     }
 
     #[test]
