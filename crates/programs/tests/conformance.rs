@@ -12,10 +12,11 @@ mod heap;
 #[path = "conformance/heap_tasks.rs"]
 mod heap_tasks;
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use everwarp::Select;
+use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// What makes a child of this process run one case.
@@ -55,16 +56,17 @@ fn main() {
     }
     // Once before all cases, so that a wrong limit is said at once.
     limit();
-    let cuda = everwarp::Device::open(Select::Cuda);
-    if let Err(reason) = &cuda {
-        eprintln!("the GPU's tests are ignored: {reason}");
-    }
+    let gpu = needs_gpu(&everwarp::Device::open(Select::Cuda));
     let mut trials = Vec::new();
-    for (engine, there) in [("cpu", true), ("cuda", cuda.is_ok())] {
+    for engine in ["cpu", "cuda"] {
         for (case, _) in all().filter(|c| concerns(engine, c.0)) {
             let name = format!("{engine}::{case}");
             let child = name.clone();
-            trials.push(Trial::test(name, move || run_child(&child)).with_ignored_flag(!there));
+            let trial = Trial::test(name, move || run_child(&child));
+            trials.push(match engine {
+                "cuda" => gpu.trial(trial),
+                _ => trial,
+            });
         }
     }
     let mut args = Arguments::from_args();
@@ -74,29 +76,7 @@ fn main() {
 }
 
 fn run_child(name: &str) -> Result<(), Failed> {
-    let program = std::env::current_exe()?;
-    let mut child = Command::new(program)
-        .env(CHILD, name)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let (begin, limit) = (Instant::now(), limit());
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if begin.elapsed() > limit {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("still running after {limit:?}").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    if status.success() {
-        return Ok(());
-    }
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{status}\n{text}").into())
+    let mut command = Command::new(std::env::current_exe()?);
+    let finished = everwarp_testkit::run(command.env(CHILD, name), limit())?;
+    Ok(finished.success().map(drop)?)
 }

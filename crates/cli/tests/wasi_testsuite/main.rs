@@ -15,15 +15,15 @@ mod program;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use everwarp_testkit::Outcome;
 use program::{Ended, Program, find};
 
 /// Names a file with what such a process is to do, which it is told by nothing else.
@@ -61,35 +61,25 @@ fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec
         programs: programs.to_vec(),
     };
     std::fs::write(&file, serde_json::to_vec(&work)?)?;
-    let mut child = Command::new(std::env::current_exe()?)
-        .env(CHILD, &file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let (send, ends) = channel();
-    let reader = std::thread::spawn(move || {
-        // Who no longer listens has given up on the child.
-        lines
-            .map_while(Result::ok)
-            .all(|line| send.send(line).is_ok());
-    });
-    let deadline = Instant::now() + PER_PROGRAM * programs.len() as u32;
-    let mut ended = Vec::new();
-    while let Ok(line) = ends.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        ended.push(serde_json::from_str(&line)?);
+    let mut command = Command::new(std::env::current_exe()?);
+    let finished = everwarp_testkit::run(
+        command.env(CHILD, &file),
+        PER_PROGRAM * programs.len() as u32,
+    )?;
+    std::io::stderr().write_all(&finished.stderr)?;
+    match finished.outcome {
+        Outcome::Exited(status) if status.success() => {}
+        Outcome::Exited(status) => {
+            eprintln!("a child with {} programs failed: {status}", programs.len());
+        }
+        Outcome::TimedOut(_) => eprintln!("a child with {} programs took too long", programs.len()),
     }
-    let late = Instant::now() >= deadline;
-    if late {
-        child.kill()?;
-    }
-    let status = child.wait()?;
-    reader.join().expect("reading does not panic");
-    if late || !status.success() {
-        let why = if late { "took too long" } else { "failed" };
-        eprintln!("a child with {} programs {why}: {status}", programs.len());
-    }
-    Ok(ended)
+    // A child that was killed may have left half a line.
+    let whole = finished.stdout.split_inclusive(|&byte| byte == b'\n');
+    whole
+        .filter(|line| line.ends_with(b"\n"))
+        .map(|line| Ok(serde_json::from_slice(line)?))
+        .collect()
 }
 
 /// The ends of some of the programs, each behind its number; none for what a child did not come to. The engine of one

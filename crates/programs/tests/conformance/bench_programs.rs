@@ -5,17 +5,15 @@ use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
 use everwarp_programs::{ALL as PROGRAMS, BENCH};
+use everwarp_testkit::cases;
 
 use crate::cases::Case;
 
-pub(crate) const ALL: &[Case] = &[
-    ("pairs_run_in_order", pairs_run_in_order),
-    ("ranges_are_covered_once", ranges_are_covered_once),
-    ("ranges_survive_other_sizes", ranges_survive_other_sizes),
-    (
-        "operators_equal_the_reference",
-        operators_equal_the_reference,
-    ),
+pub(crate) const ALL: &[Case] = cases![
+    pairs_run_in_order,
+    ranges_are_covered_once,
+    ranges_survive_other_sizes,
+    operators_equal_the_reference,
 ];
 
 fn start(select: Select) -> Engine {

@@ -8,65 +8,42 @@ use everwarp::{
 use everwarp_graph::{Spec, generate};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{ALL as PROGRAMS, bfs, fib, noop, pagerank, pingpong, tree};
+use everwarp_testkit::cases;
 
 pub(crate) type Case = (&'static str, fn(Select));
 
-pub(crate) const ALL: &[Case] = &[
-    ("noop_round_trips", noop_round_trips),
-    (
-        "fib_is_right_and_counts_every_call",
-        fib_is_right_and_counts_every_call,
-    ),
-    ("spawn_tree_of_ten_million", spawn_tree_of_ten_million),
-    ("breadth_first_spread", breadth_first_spread),
-    ("deep_chain", deep_chain),
-    (
-        "pingpong_ends_with_the_right_one",
-        pingpong_ends_with_the_right_one,
-    ),
-    (
-        "wide_fan_joins_before_its_continuation",
-        wide_fan_joins_before_its_continuation,
-    ),
-    ("joins_under_load", joins_under_load),
-    ("warp_and_block_shapes", warp_and_block_shapes),
-    ("block_forks", block_forks),
-    ("block_tree", block_tree),
-    ("bfs_equals_the_reference", bfs_equals_the_reference),
-    (
-        "pagerank_equals_the_reference",
-        pagerank_equals_the_reference,
-    ),
-    ("batches_run_every_task_once", batches_run_every_task_once),
-    ("ten_million_from_the_host", ten_million_from_the_host),
-    ("full_rings_push_back", full_rings_push_back),
-    ("small_pools_suffice", small_pools_suffice),
-    ("urgent_work_overtakes", urgent_work_overtakes),
-    (
-        "parks_and_resumes_with_other_sizes",
-        parks_and_resumes_with_other_sizes,
-    ),
-    ("swaps_under_load", swaps_under_load),
-    (
-        "exchanges_its_image_under_load",
-        exchanges_its_image_under_load,
-    ),
-    ("stops_in_the_middle", stops_in_the_middle),
-    ("loads_a_program_while_parked", loads_a_program_while_parked),
-    ("endless_spawning_is_an_error", endless_spawning_is_an_error),
-    (
-        "a_task_that_does_not_end_is_an_error",
-        a_task_that_does_not_end_is_an_error,
-    ),
-    ("faults_are_named", faults_are_named),
-    ("misuse_is_named", misuse_is_named),
-    ("pieces_arrive_in_order", pieces_arrive_in_order),
-    ("futures_complete", futures_complete),
-    ("drops_in_any_order", drops_in_any_order),
-    (
-        "two_hundred_instances_at_once",
-        two_hundred_instances_at_once,
-    ),
+pub(crate) const ALL: &[Case] = cases![
+    noop_round_trips,
+    fib_is_right_and_counts_every_call,
+    spawn_tree_of_ten_million,
+    breadth_first_spread,
+    deep_chain,
+    pingpong_ends_with_the_right_one,
+    wide_fan_joins_before_its_continuation,
+    joins_under_load,
+    warp_and_block_shapes,
+    block_forks,
+    block_tree,
+    bfs_equals_the_reference,
+    pagerank_equals_the_reference,
+    batches_run_every_task_once,
+    ten_million_from_the_host,
+    full_rings_push_back,
+    small_pools_suffice,
+    urgent_work_overtakes,
+    parks_and_resumes_with_other_sizes,
+    swaps_under_load,
+    exchanges_its_image_under_load,
+    stops_in_the_middle,
+    loads_a_program_while_parked,
+    endless_spawning_is_an_error,
+    a_task_that_does_not_end_is_an_error,
+    faults_are_named,
+    misuse_is_named,
+    pieces_arrive_in_order,
+    futures_complete,
+    drops_in_any_order,
+    two_hundred_instances_at_once,
 ];
 
 fn with<'d>(device: &'d Device) -> EngineBuilder<'d> {

@@ -2,14 +2,15 @@
 
 use everwarp::cuda::baseline::{Baseline, HeapTrial, HeapWay, Sizes};
 use everwarp::{Device, Select};
+use everwarp_testkit::cases;
 
 use crate::cases::Case;
 
-pub(crate) const ALL: &[Case] = &[
-    ("heap_blocks_keep_apart", blocks_keep_apart),
-    ("heap_is_filled_to_the_last_page", filled_to_the_last_page),
-    ("heap_counts_wrong_frees", counts_wrong_frees),
-    ("heap_runs_of_pages", runs_of_pages),
+pub(crate) const ALL: &[Case] = cases![
+    heap_blocks_keep_apart,
+    heap_is_filled_to_the_last_page,
+    heap_counts_wrong_frees,
+    heap_runs_of_pages,
 ];
 
 fn with_heap(select: Select, bytes: u64, slots: u32, test: impl FnOnce(&HeapTrial<'_>)) {
@@ -31,7 +32,7 @@ fn is_as_it_was(heap: &HeapTrial<'_>) {
 }
 
 /// Several generations of blocks of all sizes live side by side, and are freed in another order.
-fn blocks_keep_apart(select: Select) {
+fn heap_blocks_keep_apart(select: Select) {
     const THREADS: u32 = 100_000;
     with_heap(select, 4 << 30, 4 * THREADS, |heap| {
         for round in 0..3u32 {
@@ -75,7 +76,7 @@ fn blocks_keep_apart(select: Select) {
     });
 }
 
-fn filled_to_the_last_page(select: Select) {
+fn heap_is_filled_to_the_last_page(select: Select) {
     const SLOTS: u32 = 300_000;
     with_heap(select, 256 << 20, SLOTS, |heap| {
         for (low, high) in [(4096, 4096), (16, 8192), (1000, 1000)] {
@@ -106,7 +107,7 @@ fn filled_to_the_last_page(select: Select) {
     });
 }
 
-fn counts_wrong_frees(select: Select) {
+fn heap_counts_wrong_frees(select: Select) {
     with_heap(select, 64 << 20, 64, |heap| {
         heap.fill(0, 32, 1, Sizes::of(100), 0).expect("it runs");
         let blocks = heap.read_slots().expect("it is read")[..32].to_vec();
@@ -124,7 +125,7 @@ fn counts_wrong_frees(select: Select) {
     });
 }
 
-fn runs_of_pages(select: Select) {
+fn heap_runs_of_pages(select: Select) {
     with_heap(select, 64 << 20, 200, |heap| {
         // 512 pages; runs of 3 pages or so.
         let sizes = Sizes {

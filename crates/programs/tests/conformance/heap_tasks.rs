@@ -6,28 +6,23 @@ use everwarp::{
     Select,
 };
 use everwarp_programs::heap_probe::{self, HeapProbe};
+use everwarp_testkit::cases;
 
 use crate::cases::Case;
 
-pub(crate) const ALL: &[Case] = &[
-    ("heap_serves_tasks", heap_serves_tasks),
-    ("heap_serves_warps_and_blocks", heap_serves_warps_and_blocks),
-    ("heap_random_operations", heap_random_operations),
-    (
-        "heap_random_operations_checked",
-        heap_random_operations_checked,
-    ),
-    (
-        "heap_random_operations_of_all_sizes",
-        heap_random_operations_of_all_sizes,
-    ),
-    ("heap_is_full_and_then_empty", heap_is_full_and_then_empty),
-    ("heap_resizes_keep_contents", heap_resizes_keep_contents),
-    ("heap_owner_is_released", heap_owner_is_released),
-    ("heap_quotas_are_exact", heap_quotas_are_exact),
-    ("heap_mistakes_are_reported", heap_mistakes_are_reported),
-    ("heap_grows_while_tasks_run", heap_grows_while_tasks_run),
-    ("no_heap_is_an_error", no_heap_is_an_error),
+pub(crate) const ALL: &[Case] = cases![
+    heap_serves_tasks,
+    heap_serves_warps_and_blocks,
+    heap_random_operations,
+    heap_random_operations_checked,
+    heap_random_operations_of_all_sizes,
+    heap_is_full_and_then_empty,
+    heap_resizes_keep_contents,
+    heap_owner_is_released,
+    heap_quotas_are_exact,
+    heap_mistakes_are_reported,
+    heap_grows_while_tasks_run,
+    no_heap_is_an_error,
 ];
 
 const MIB: u64 = 1 << 20;

@@ -1,0 +1,11 @@
+//! A kit for the tests of several crates: child processes with a time limit ([`run`]), tests that need a GPU
+//! ([`Needed`]), and lists of named cases ([`cases!`]).
+//!
+//! Only tests depend on this crate; it is never published, and no shipped crate uses it.
+
+mod cases;
+mod child;
+mod needs;
+
+pub use child::{Finished, Outcome, run};
+pub use needs::{Needed, needs_gpu};

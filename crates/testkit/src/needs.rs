@@ -1,0 +1,59 @@
+//! Tests that need something which a machine may not have.
+
+use std::fmt::Display;
+
+use libtest_mimic::Trial;
+
+/// Whether something is there that tests need. Without it the tests are reported as `ignored`, never as `ok`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "tests are ignored only if they ask"]
+pub struct Needed {
+    present: bool,
+}
+
+impl Needed {
+    /// Looks at the result of opening `what`. If it failed, the reason is written to standard error once.
+    pub fn look<T, E: Display>(what: &str, opened: &Result<T, E>) -> Self {
+        if let Err(reason) = opened {
+            eprintln!("the tests that need {what} are ignored: {reason}");
+        }
+        Self {
+            present: opened.is_ok(),
+        }
+    }
+    /// Whether it is there.
+    pub fn is_present(self) -> bool {
+        self.present
+    }
+    /// A test that needs it.
+    pub fn trial(self, trial: Trial) -> Trial {
+        // A flag that the trial already has is kept.
+        match self.present {
+            true => trial,
+            false => trial.with_ignored_flag(true),
+        }
+    }
+}
+
+/// Whether the GPU's tests can run: `device` is the result of opening the device.
+pub fn needs_gpu<T, E: Display>(device: &Result<T, E>) -> Needed {
+    Needed::look("a GPU", device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many tests of each outcome there are when one test needs a GPU: run, ignored.
+    fn counts(device: &Result<(), &str>) -> (u64, u64) {
+        let trial = needs_gpu(device).trial(Trial::test("on_a_gpu", || Ok(())));
+        let conclusion = libtest_mimic::run(&libtest_mimic::Arguments::default(), vec![trial]);
+        (conclusion.num_passed, conclusion.num_ignored)
+    }
+
+    #[test]
+    fn a_test_without_its_gpu_is_ignored_and_not_ok() {
+        assert_eq!(counts(&Err("no driver")), (0, 1));
+        assert_eq!(counts(&Ok(())), (1, 0));
+    }
+}
