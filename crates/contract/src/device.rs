@@ -61,6 +61,9 @@ crate::dev_consts! {
     pub const INBOX_TASK = 0xffff_ffff;
 }
 
+const _: () = assert!(BLOCK_QUEUES == BLOCK_WARPS + 1 && BLOCK_THREADS == BLOCK_WARPS * 32);
+const _: () = assert!(SAVED_HANDS == 2 + GROUP_CACHE + CHUNK_CACHE);
+
 crate::dev_struct! {
     /// Where an idle warp waits. Each has sectors of its own, so that polling it disturbs nobody.
     pub struct DevInbox: align 64, size 64 {

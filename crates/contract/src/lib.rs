@@ -28,5 +28,5 @@ pub use hostcall::{DevHostCall, DevHostCallEntry, DevHostCallRing};
 pub use layout::{DevPtr, DevType, Field, Layout};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::DevTask;
-pub use telemetry::DevWorker;
+pub use telemetry::{DevWorker, WorkerState};
 pub use trap::TrapKind;

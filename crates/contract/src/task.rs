@@ -59,6 +59,16 @@ crate::dev_consts! {
     pub const PARAM_BYTES = 256;
 }
 
+// The priority's field has two bits, and the masks are `PRIORITIES - 1`.
+const _: () = assert!(PRIORITIES.is_power_of_two() && PRIORITIES <= 4);
+const _: () = assert!(
+    FN_LIMIT == 1 << TASK_FN_BITS
+        && TASK_INSTANCE_SHIFT == TASK_FN_BITS
+        && INSTANCES == 1 << (TASK_TAG_SHIFT - TASK_INSTANCE_SHIFT)
+        && TASK_BATCH == PRIORITIES << TASK_PRIORITY_SHIFT,
+    "the fields of a descriptor's head overlap or leave a gap"
+);
+
 impl DevTask {
     /// A descriptor with the given function, instance, tag and priority; no flags, no group.
     pub const fn new(function: u32, instance: u8, tag: u8, priority: u8, arg: u64) -> Self {

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use everwarp_contract::telemetry::{
-    WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
-};
-use everwarp_contract::{DevWorker, fault};
+use everwarp_contract::{DevWorker, WorkerState, fault};
 
 use crate::core::Core;
 use crate::error::{Error, StuckReason};
@@ -15,8 +12,8 @@ use crate::sync::lock;
 
 /// Ends an engine in which nothing has moved for as long as the watchdog waits, and says why.
 pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
-    let running = workers.iter().any(|w| w.state == WORKER_RUNNING);
-    if workers.iter().any(|w| w.state == WORKER_STARVED) && !running {
+    let running = workers.iter().any(|w| w.activity() == WorkerState::Running);
+    if workers.iter().any(|w| w.activity() == WorkerState::Starved) && !running {
         let pools = core.backend.pool_state().unwrap_or_default();
         let _ = core.backend.park(Duration::from_secs(2));
         return Error::PoolExhausted {
@@ -44,21 +41,14 @@ pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
 /// The workers, grouped by what they do and in which function.
 fn report(core: &Core, workers: &[DevWorker]) -> String {
     let image = lock(&core.image);
-    let mut lines = BTreeMap::<(&str, String), (u32, usize, u32)>::new();
+    let mut lines = BTreeMap::<(WorkerState, String), (u32, usize, u32)>::new();
     for (i, w) in workers
         .iter()
         .enumerate()
-        .filter(|(_, w)| w.state != WORKER_AWAY || w.queued != 0)
+        .filter(|(_, w)| w.activity() != WorkerState::Away || w.queued != 0)
     {
-        let state = match w.state {
-            WORKER_AWAY => "away",
-            WORKER_IDLE => "idle",
-            WORKER_RUNNING => "running",
-            WORKER_STARVED => "starved in",
-            WORKER_INGRESS => "polling the submission ring",
-            _ => "in an unknown state",
-        };
-        let function = if matches!(w.state, WORKER_RUNNING | WORKER_STARVED) {
+        let state = w.activity();
+        let function = if state.is_in_function() {
             image.name(w.function)
         } else {
             String::new()

@@ -12,7 +12,7 @@ use crate::buffer::{Buffer, Element};
 use crate::core::Core;
 use crate::error::Error;
 use crate::instance::{Instance, TaskBuilder, check_batch};
-use crate::pending::Pending;
+use crate::pending::{Completion, Pending};
 use crate::sync::lock;
 use crate::watch::Wait;
 
@@ -120,6 +120,13 @@ impl Engine {
         Instance::new(&self.core, program, params.bytes())
     }
 
+    /// Runs one task: submits it and waits until it has completed, with all tasks that it has spawned.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit) and [`Pending::wait`].
+    pub fn run(&self, task: TaskBuilder<'_>) -> Result<Completion, Error> {
+        self.submit(task)?.wait()
+    }
     /// Submits one task, waiting for room if there is none.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod error;
 mod heap;
 mod linked;
 mod program;
+pub mod sync;
 
 pub use backend::{
     Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, Prepared, SharedMemory,

@@ -1,5 +1,6 @@
 //! Programs: named sets of task functions, each with device source and a CPU twin.
 
+use everwarp_contract::device::{CHUNK_TASKS, LOCAL_TASKS};
 use everwarp_contract::task::FN_FIRST;
 
 use crate::{BackendError, Linked, TwinFn};
@@ -27,6 +28,12 @@ pub enum Order {
 /// The most that [`Function::max_spawn`] may be: a warp's queue holds 511 tasks, so that a call
 /// always finds room in an empty one, and with functions that spawn up to 15 all 32 lanes do.
 pub const MAX_SPAWN: u16 = 128;
+
+// Before a call, a GPU's worker spills its queue until one chunk is left (`admit` in warp/batch.cuh; block/mode.cuh
+// keeps four more places). The call must then have room. And a whole warp of calls that spawn up to 15 tasks each must
+// have room in an empty queue.
+const _: () = assert!(MAX_SPAWN as u32 + CHUNK_TASKS + 4 <= LOCAL_TASKS);
+const _: () = assert!(CHUNK_TASKS * 15 < LOCAL_TASKS);
 
 /// One task function.
 #[derive(Clone, Copy, Debug)]

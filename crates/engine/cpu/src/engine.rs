@@ -177,6 +177,20 @@ impl CpuEngine {
         }
     }
 
+    /// What each thread does, one per line.
+    fn report(&self, image: &Image) -> String {
+        let lines = self.shared.seats.iter().enumerate().map(|(i, seat)| {
+            let worker = seat.counters.read();
+            let state = worker.activity();
+            if state.is_in_function() {
+                format!("  thread {i}: {state} {}", image.name(worker.function))
+            } else {
+                format!("  thread {i}: {state}")
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     fn stop(&self, epoch: &mut Epoch, grace: Duration) -> Result<(), BackendError> {
         if epoch.lost {
             return Err(BackendError::Lost {
@@ -192,18 +206,8 @@ impl CpuEngine {
         while !left() {
             if begin.elapsed() > grace {
                 epoch.lost = true;
-                let report = self.shared.seats.iter().enumerate().map(|(i, s)| {
-                    let w = s.counters.read();
-                    format!(
-                        "  thread {i}: state {} in {}",
-                        w.state,
-                        epoch.image.name(w.function)
-                    )
-                });
-                return Err(BackendError::Stuck {
-                    grace,
-                    report: report.collect::<Vec<_>>().join("\n"),
-                });
+                let report = self.report(&epoch.image);
+                return Err(BackendError::Stuck { grace, report });
             }
             self.shared.waiters.sleep(Duration::from_millis(1), left);
         }

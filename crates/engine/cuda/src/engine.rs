@@ -11,9 +11,6 @@ use everwarp_contract::device::{
     BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
 };
 use everwarp_contract::task::PARAM_BYTES;
-use everwarp_contract::telemetry::{
-    WORKER_AWAY, WORKER_IDLE, WORKER_INGRESS, WORKER_RUNNING, WORKER_STARVED,
-};
 use everwarp_contract::{DevPtr, DevWords, DevWorker};
 use everwarp_engine::{
     Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
@@ -350,17 +347,13 @@ impl CudaEngine {
         };
         let mut groups = std::collections::BTreeMap::new();
         for (i, w) in workers.iter().enumerate() {
-            let state = match w.state {
-                WORKER_AWAY => "away",
-                WORKER_IDLE => "idle",
-                WORKER_RUNNING => "running",
-                WORKER_STARVED => "starved in",
-                WORKER_INGRESS => "ingress",
-                _ => "unknown",
+            let state = w.activity();
+            let function = if state.is_in_function() {
+                image.name(w.function)
+            } else {
+                String::new()
             };
-            let entry: &mut (u32, usize) = groups
-                .entry((state, image.name(w.function)))
-                .or_insert((0, i));
+            let entry: &mut (u32, usize) = groups.entry((state, function)).or_insert((0, i));
             entry.0 += 1;
         }
         let lines = groups

@@ -17,21 +17,21 @@ fn round_trips_over_many_laps() {
     let mock = instance(&engine);
     for i in 0..1000 {
         let task = mock.task(ECHO).tag(3).priority(Priority::URGENT).arg(i);
-        assert_eq!(
-            engine
-                .submit(task)
-                .and_then(|mut p| p.wait())
-                .expect("it completes")
-                .value,
-            i
-        );
+        assert_eq!(engine.run(task).expect("it completes").value, i);
     }
-    let counted = engine
-        .submit(mock.task(COUNTED))
-        .and_then(|mut p| p.wait())
-        .expect("it completes");
+    let counted = engine.run(mock.task(COUNTED)).expect("it completes");
     assert_eq!(counted.value, 1, "a root that may spawn is counted");
     assert_eq!(engine.stats().expect("counters").executed, 1001);
+}
+
+#[test]
+fn run_submits_and_waits() {
+    let (engine, _hand) = engine(4, 4, 8);
+    let mock = instance(&engine);
+    let done = engine.run(mock.task(ECHO).arg(41)).expect("it completes");
+    assert_eq!(done.value, 41);
+    engine.stop().expect("it stops");
+    assert!(matches!(engine.run(mock.task(ECHO)), Err(Error::Stopped)));
 }
 
 #[test]
@@ -85,10 +85,7 @@ fn full_is_an_answer() {
     assert_eq!(kept.len(), 4);
     drop(kept);
     engine.resume().expect("it resumes");
-    engine
-        .submit(mock.task(ECHO))
-        .and_then(|mut p| p.wait())
-        .expect("room comes");
+    engine.run(mock.task(ECHO)).expect("room comes");
 }
 
 #[test]
@@ -98,10 +95,7 @@ fn dropped_submissions_run_and_make_room() {
     for i in 0..100 {
         drop(engine.submit(mock.task(ECHO).arg(i)).expect("room comes"));
     }
-    engine
-        .submit(mock.task(ECHO))
-        .and_then(|mut p| p.wait())
-        .expect("it completes");
+    engine.run(mock.task(ECHO)).expect("it completes");
     // Also without anybody who waits: a refused attempt reaps.
     let mut done = 0;
     while done < 100 {
@@ -217,17 +211,11 @@ fn buffers_copy_and_are_freed_once_nothing_reaches_them() {
     drop(engine.buffer::<u8>(16).expect("memory"));
     assert_eq!(hand.freed(), 2, "a task in flight may reach it");
     // A later submission that outlives the first does not keep it.
-    engine
-        .submit(mock.task(ECHO))
-        .and_then(|mut p| p.wait())
-        .expect("it completes");
+    engine.run(mock.task(ECHO)).expect("it completes");
     hand.release(1);
     first.wait().expect("it was released");
     let mut second = engine.submit(mock.task(HOLD)).expect("room");
-    engine
-        .submit(mock.task(ECHO))
-        .and_then(|mut p| p.wait())
-        .expect("it completes");
+    engine.run(mock.task(ECHO)).expect("it completes");
     assert_eq!(hand.freed(), 3);
     hand.release(1);
     second.wait().expect("it was released");
