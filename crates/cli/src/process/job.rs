@@ -120,7 +120,7 @@ impl Job {
     fn list(&self, processes: &dyn Processes, most: u32) -> Result<control::Engine, String> {
         let listing = processes.list(most as usize)?;
         let instances: HashMap<Pid, u32> = self.instances().iter().copied().collect();
-        let row = |status: &everwarp_process::Status| control::Process {
+        let row = |status: &everwarp_process::ProcessSnapshot| control::Process {
             pid: status.pid.to_string(),
             instance: instances.get(&status.pid).copied(),
             parent: status.parent.map(|parent| parent.to_string()),

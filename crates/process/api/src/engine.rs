@@ -1,4 +1,4 @@
-//! What an engine of processes does: the one interface of the CPU's and the GPU's.
+//! The interface between `everwarp::process` and the engines that host processes.
 
 use std::ops::ControlFlow;
 use std::task::{Context, Poll};
@@ -10,19 +10,20 @@ use crate::channel::{ChannelError, Receiver, Sender};
 use crate::config::{Grants, LoadConfig, ModuleId, StartWriter};
 use crate::error::{HostError, SpawnError, StartError};
 use crate::exit::Exit;
+use crate::listing::Listing;
 use crate::module::Module;
+use crate::output::OutputErrors;
 use crate::pid::Pid;
-use crate::status::Listing;
 
-/// A module that was loaded.
+/// The result of [`ProcessEngine::load`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadedModule {
-    /// Its id in this host.
+    /// The module's id in this host.
     pub id: ModuleId,
-    /// How long it took to compile, beside running processes.
+    /// The time to compile the module, while other processes ran.
     pub compiling: Duration,
-    /// How long processes stood still; zero where they did not.
+    /// The time for which running processes were paused; zero on an engine that does not pause them.
     pub pause: Duration,
 }
 
@@ -37,83 +38,94 @@ impl LoadedModule {
     }
 }
 
-/// A call of [`ProcessEngine::spawn`].
+/// The arguments of [`ProcessEngine::spawn`].
 #[derive(Clone, Copy)]
 pub struct SpawnRequest<'a> {
-    /// The module.
+    /// The module that the processes run.
     pub module: ModuleId,
-    /// What all processes have in common.
+    /// The settings that all these processes share.
     pub grants: &'a Grants,
-    /// How many processes to start; they are numbered from 0.
+    /// The number of processes. They are numbered from 0, and `everwarp:gpu`'s `instance` returns this number.
     pub count: u32,
-    /// Writes what the process with this number has of its own. Several threads call it at once.
+    /// Writes the arguments, the environment and the standard input of the process with the given number. Several
+    /// threads call it at the same time, each number once.
     pub write: &'a (dyn Fn(u32, &mut dyn StartWriter) + Sync),
-    /// Receives the number of the first of some processes and their pids in order, as soon as they have been started,
-    /// from any thread. After [`ControlFlow::Break`] no further processes are started.
+    /// Receives the pids of processes as soon as these have been started: `started(first, pids)` means that process
+    /// `first + i` has the pid `pids[i]`. Any thread may call it, and the parts come in any order. After
+    /// [`ControlFlow::Break`] the engine starts no further processes and [`ProcessEngine::spawn`] returns `Ok`.
     pub started: &'a (dyn Fn(u32, &[Pid]) -> ControlFlow<()> + Sync),
 }
 
-/// An engine that hosts processes. `everwarp-process-cpu` and `everwarp-process-cuda` implement it; `everwarp::process`
-/// is what users see of it.
+/// An engine that hosts WebAssembly processes. `everwarp-process-cpu` and `everwarp-process-cuda` implement it; users
+/// reach it through `everwarp::process`.
 ///
-/// Dropping it kills what still runs.
+/// Each engine's crate has a function that starts it from `&[Module]` and [`HostConfig`](crate::HostConfig); the modules
+/// get the ids 0, 1, 2 and so on. Dropping an engine kills the processes that still run.
 pub trait ProcessEngine: Send + Sync + std::fmt::Debug {
-    /// Which kind of engine this is.
+    /// The kind of this engine.
     fn kind(&self) -> EngineKind;
 
-    /// How many processes of a module run at once: threads of the CPU engine, places on a GPU. 0 for an unknown module.
+    /// How many processes of a module can run at the same time: the CPU engine's threads, or the places that the module
+    /// has on a GPU. It is 0 for an unknown module.
     fn width(&self, module: ModuleId) -> u32;
 
-    /// Loads a module while processes run. Its processes can be spawned by its name from other processes.
+    /// Loads a module while processes run. Other processes can spawn the module by its name.
     ///
     /// # Errors
-    /// The module is refused, or there is no room for its processes; the engine goes on as before.
+    /// The engine refuses the module, or has no room for its processes. Loaded modules and processes are not affected.
     fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError>;
 
-    /// Starts processes. They run when a thread or place is free.
+    /// Starts processes. Each of them runs as soon as a thread or a place is free.
     ///
     /// # Errors
-    /// [`SpawnError`]. Those that `started` has been told of have been started.
+    /// [`SpawnError`]. The processes that were passed to `started` before the error keep running.
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError>;
 
-    /// Waits for a process to end; its pid names nothing afterwards.
+    /// Waits until a process exits, and frees its pid.
     ///
     /// # Errors
-    /// [`HostError::Timeout`], and the process goes on; [`HostError::UnknownPid`]; or the engine has ended.
+    /// * [`HostError::Timeout`]: the process did not exit in time; it keeps running.
+    /// * [`HostError::UnknownPid`]: the pid has been waited for, or never existed.
+    /// * [`HostError::Lost`]: the engine has failed.
     fn wait(&self, pid: Pid, timeout: Option<Duration>) -> Result<Exit, HostError>;
 
-    /// Waits for processes and hands their exits over in this order. Pids that have been waited for are skipped.
+    /// Waits until all these processes have exited, and passes each exit to `each` in the order of `pids`. It skips pids
+    /// that have been waited for.
     ///
     /// # Errors
-    /// The engine has ended.
+    /// [`HostError::Lost`]: the engine has failed.
     fn wait_each(&self, pids: &[Pid], each: &mut dyn FnMut(Pid, Exit)) -> Result<(), HostError>;
 
-    /// Looks whether a process has ended, and otherwise wakes `cx`'s waker when it has. Only the last waker of a process
-    /// is kept.
+    /// Takes the exit of a process if it has exited, and frees its pid. Otherwise it stores `cx`'s waker and wakes it
+    /// when the process exits or the engine fails. An engine keeps one waker for each process, the last one.
     fn poll_wait(&self, pid: Pid, cx: &mut Context<'_>) -> Poll<Result<Exit, HostError>>;
 
-    /// Asks a process to end; `false` if the pid names none. One that has ended keeps its status.
+    /// Asks a process to end. Returns `false` if the pid is unknown. A process that has exited keeps its status.
     ///
     /// # Errors
-    /// The engine has ended.
+    /// [`HostError::Lost`]: the engine has failed.
     fn kill(&self, pid: Pid) -> Result<bool, HostError>;
 
-    /// Asks all processes to end, those that have not started first.
+    /// Asks all processes to end, first those that have not started.
     ///
     /// # Errors
-    /// The engine has ended.
+    /// [`HostError::Lost`]: the engine has failed.
     fn kill_all(&self) -> Result<(), HostError>;
 
-    /// The processes that have not been waited for, with details of at most `most`.
+    /// Counts the processes that have not been waited for, and describes up to `limit` of them.
     ///
     /// # Errors
-    /// The engine has ended.
-    fn list(&self, most: usize) -> Result<Listing, HostError>;
+    /// [`HostError::Lost`]: the engine has failed.
+    fn list(&self, limit: usize) -> Result<Listing, HostError>;
 
-    /// Makes a channel for `capacity` messages of up to `bytes` bytes, whose ends the host holds and may give to
-    /// processes ([`Grants::ends`]). A side is open as long as anyone has an end of it.
+    /// Makes a channel for `capacity` messages of up to `bytes` bytes each. The host holds both ends and may pass them
+    /// to processes ([`Grants::ends`]). A side is open as long as any end of it exists.
     ///
     /// # Errors
-    /// It is too large, there are too many, or no module of this host imports `everwarp:gpu`.
+    /// The channel is too large, there are too many channels, or no module of this host imports `everwarp:gpu`.
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError>;
+
+    /// The errors of writes to the host's own standard output and standard error. All output of a process has been
+    /// written, or its error is recorded here, before [`wait`](Self::wait) has returned for all processes of the engine.
+    fn output_errors(&self) -> &OutputErrors;
 }

@@ -7,6 +7,16 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
+    /// The module's file cannot be read.
+    #[error("{path}: {message}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The kind of the system's error.
+        kind: std::io::ErrorKind,
+        /// The system's message.
+        message: String,
+    },
     /// The bytes are no WebAssembly module.
     #[error("this is no WebAssembly module: {found}")]
     NotAModule {
@@ -76,14 +86,12 @@ pub enum StartError {
         source: LoadError,
     },
     /// An option was given that the engine does not have.
-    #[error("the {engine} engine has no option `{option}`; the {other} engine has")]
+    #[error("the {engine} engine has no option `{option}`: leave it out, or use another engine")]
     Option {
         /// The option's name in [`HostConfig`](crate::HostConfig).
         option: &'static str,
-        /// The engine that was chosen.
-        engine: &'static str,
-        /// An engine that has the option.
-        other: &'static str,
+        /// The engine that was started.
+        engine: everwarp_engine::EngineKind,
     },
     /// The module starts with more memory than its processes may have.
     #[error("{module} starts with {needs} bytes of memory, and the limit is {limit}")]

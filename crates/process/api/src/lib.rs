@@ -12,12 +12,15 @@ mod engine;
 mod error;
 mod exit;
 pub mod gpu;
+pub mod imports;
 mod lines;
+mod listing;
 mod module;
+mod output;
 mod pid;
-mod status;
 mod streams;
 pub mod threads;
+mod validate;
 
 pub use bytes::Bytes;
 pub use channel::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender};
@@ -26,7 +29,16 @@ pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
-pub use module::{Invalid, Module, validate, validate_language};
+pub use listing::{Listing, ProcessSnapshot, Stage};
+pub use module::Module;
+pub use output::{OutputError, OutputErrors, OutputStream};
 pub use pid::{NoPid, Pid};
-pub use status::{Listing, Stage, Status};
 pub use streams::{Captured, Input, Output};
+pub use validate::{Invalid, validate_language};
+
+/// As the engines called it before [`Module`]; it goes when they use that.
+#[doc(hidden)]
+pub fn validate(bytes: &[u8]) -> Result<Option<threads::Threads>, Invalid> {
+    let types = validate::validate_types(bytes)?;
+    threads::Threads::find(bytes, &types)
+}

@@ -1,107 +1,340 @@
-//! Which modules are programs: the same on every engine.
+//! Modules that can be processes: the same on every engine.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use wasmparser::types::Types;
-use wasmparser::{BinaryReaderError, Validator, WasmFeatures};
+use wasmparser::{
+    BinaryReaderError, ExternalKind, FuncType, Import, Parser, Payload, TypeRef, ValType,
+};
 
 use crate::error::LoadError;
-use crate::threads::{self, Threads};
+use crate::gpu;
+use crate::imports::{ImportType, ImportedFunction, WASI_MODULE, find_function};
+use crate::threads::Threads;
+use crate::validate::{Invalid, validate};
 
-/// What a module may use: WebAssembly 2.0 with tail calls, constants that are computed, and threads.
+/// The bytes that an element of a table counts as memory.
+const ELEMENT_BYTES: u64 = 8;
+/// The bytes of a page of linear memory.
+const PAGE: u64 = 1 << 16;
+/// The function that a process runs.
+const ENTRY: &str = "_start";
+
+/// A WebAssembly module that has been validated: every engine runs it, unless the engine's compiler has a limit.
 ///
-/// Left out are external references, which a process could only have null ones of, and for which wasmtime would need a
-/// garbage collector.
-const FEATURES: WasmFeatures = WasmFeatures::WASM2
-    .union(WasmFeatures::TAIL_CALL)
-    .union(WasmFeatures::EXTENDED_CONST)
-    .union(threads::FEATURES)
-    .difference(WasmFeatures::GC_TYPES);
-
-/// Why bytes are no module of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    /// Where in the bytes.
-    pub offset: usize,
-    /// What is wrong there.
-    pub message: String,
-}
-
-impl From<BinaryReaderError> for Invalid {
-    fn from(e: BinaryReaderError) -> Self {
-        Self {
-            offset: e.offset(),
-            message: e.message().to_owned(),
-        }
-    }
-}
-
-/// Whether bytes are a module that every engine takes, but for what it imports and exports; and what it has to do
-/// with threads, if its memory is shared.
-///
-/// # Errors
-///
-/// What is wrong with them, and where.
-pub fn validate(bytes: &[u8]) -> Result<Option<Threads>, Invalid> {
-    Threads::find(bytes, &types(bytes)?)
-}
-
-fn types(bytes: &[u8]) -> Result<Types, Invalid> {
-    let mut validator = Validator::new_with_features(FEATURES);
-    Ok(validator.validate_all(bytes)?)
-}
-
-/// Whether bytes are a module of the language that every engine takes, also one that no process could be.
-///
-/// # Errors
-///
-/// What is wrong with them, and where.
-#[doc(hidden)]
-pub fn validate_language(bytes: &[u8]) -> Result<(), Invalid> {
-    types(bytes).map(drop)
-}
-
-/// A WebAssembly module with the name that messages and `spawn` of other processes have for it. It has been validated,
-/// so that every engine takes it, unless the engine's compiler has a limit. Clones share the bytes.
+/// Other processes spawn the module by its name, and messages mention it. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct Module {
     name: Arc<str>,
     bytes: Bytes,
-    threads: Option<Arc<Threads>>,
+    facts: Arc<Facts>,
+}
+
+/// What a module needs of its host.
+#[derive(Debug, Default)]
+struct Facts {
+    threads: Option<Threads>,
+    uses_gpu: bool,
+    start_bytes: u64,
+    is_command: bool,
 }
 
 impl Module {
-    /// A module from its binary form.
+    /// Reads a module from a file. The file's name, without its folder, becomes the module's name.
+    ///
+    /// # Errors
+    /// [`LoadError`]: the file cannot be read, or is no module that can be a process.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|e| LoadError::File {
+            path: path.to_owned(),
+            kind: e.kind(),
+            message: e.to_string(),
+        })?;
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self::new(name.to_string_lossy(), bytes)
+    }
+
+    /// Makes a module from its binary form.
     ///
     /// # Errors
     /// [`LoadError`]: the bytes are no module that can be a process.
     pub fn new(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<Self, LoadError> {
-        let (name, bytes) = (Arc::from(name.into()), bytes.into());
-        let invalid = |e: Invalid| LoadError::Invalid {
-            offset: e.offset,
-            message: e.message,
-        };
-        let threads = validate(&bytes).map_err(invalid)?.map(Arc::new);
-        Ok(Self {
-            name,
-            bytes,
-            threads,
-        })
+        let module = Self::library(name, bytes)?;
+        match module.facts.is_command {
+            true => Ok(module),
+            false => Err(LoadError::NoEntry),
+        }
     }
 
-    /// Its name.
+    /// Makes a module that may lack the function `_start`, which a process needs.
+    ///
+    /// # Errors
+    /// As [`Module::new`], except for [`LoadError::NoEntry`].
+    #[doc(hidden)]
+    pub fn library(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<Self, LoadError> {
+        let (name, bytes) = (Arc::from(name.into()), bytes.into());
+        let facts = Arc::new(Facts::of(&bytes)?);
+        Ok(Self { name, bytes, facts })
+    }
+
+    /// The module's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its binary form.
+    /// The module's binary form.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// What it needs of threads, if its memory is shared.
+    /// The memory that the module's threads share, if its memory is shared.
     pub fn threads(&self) -> Option<&Threads> {
-        self.threads.as_deref()
+        self.facts.threads.as_ref()
+    }
+
+    /// Whether the module imports `everwarp:gpu`.
+    pub fn uses_gpu(&self) -> bool {
+        self.facts.uses_gpu
+    }
+
+    /// The bytes of linear memory and tables that a process of this module starts with.
+    pub fn start_bytes(&self) -> u64 {
+        self.facts.start_bytes
+    }
+}
+
+impl Facts {
+    /// Validates a module and collects the facts.
+    fn of(bytes: &[u8]) -> Result<Self, LoadError> {
+        let types = validate(bytes)?;
+        let mut reading = Reading {
+            facts: Self {
+                threads: Threads::find(bytes, &types)?,
+                ..Self::default()
+            },
+            functions: 0,
+            types: &types,
+        };
+        for payload in Parser::new(0).parse_all(bytes) {
+            reading.payload(payload.map_err(Invalid::from)?)?;
+        }
+        Ok(reading.facts)
+    }
+}
+
+/// One pass over a valid module.
+struct Reading<'t> {
+    facts: Facts,
+    /// How many functions have been imported so far; the next one has this number.
+    functions: u32,
+    types: &'t Types,
+}
+
+impl Reading<'_> {
+    fn payload(&mut self, payload: Payload<'_>) -> Result<(), LoadError> {
+        let invalid = |e: BinaryReaderError| LoadError::from(Invalid::from(e));
+        match payload {
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports_with_offsets() {
+                    let (offset, import) = import.map_err(invalid)?;
+                    self.import(offset, &import)?;
+                }
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    self.facts.start_bytes += memory.map_err(invalid)?.initial * PAGE;
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    self.facts.start_bytes += table.map_err(invalid)?.ty.initial * ELEMENT_BYTES;
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    let export = export.map_err(invalid)?;
+                    if export.name == ENTRY && export.kind == ExternalKind::Func {
+                        let ty = self.function_type(export.index);
+                        self.facts.is_command = ty.params().is_empty() && ty.results().is_empty();
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn function_type(&self, function: u32) -> &FuncType {
+        self.types[self.types.as_ref().core_function_at(function)].unwrap_func()
+    }
+
+    /// Checks that the engines provide an import.
+    fn import(&mut self, offset: usize, import: &Import<'_>) -> Result<(), LoadError> {
+        let (module, name) = (import.module, import.name);
+        let is_function = matches!(import.ty, TypeRef::Func(_) | TypeRef::FuncExact(_));
+        let number = self.functions;
+        self.functions += u32::from(is_function);
+        if let TypeRef::Memory(memory) = import.ty
+            && let Some(threads) = &self.facts.threads
+            && (threads.module.as_str(), threads.name.as_str()) == (module, name)
+        {
+            self.facts.start_bytes += memory.initial * PAGE;
+            return Ok(());
+        }
+        let Some(provided) = find_function(module, name) else {
+            return Err(LoadError::UnknownImport {
+                offset,
+                module: module.to_owned(),
+                name: name.to_owned(),
+                advice: advice(module, &import.ty),
+            });
+        };
+        if !is_function || !has_type(self.function_type(number), &provided) {
+            return Err(LoadError::ImportType {
+                offset,
+                module: module.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        self.facts.uses_gpu |= module == gpu::MODULE;
+        Ok(())
+    }
+}
+
+fn has_type(ty: &FuncType, provided: &ImportedFunction) -> bool {
+    let value = |ty| match ty {
+        ImportType::I32 => ValType::I32,
+        ImportType::I64 => ValType::I64,
+    };
+    let params = ty.params().iter().copied();
+    let results = ty.results().iter().copied();
+    params.eq(provided.params().map(value)) && results.eq(provided.result().map(value))
+}
+
+/// What to do about an import that no engine provides, from its separator on.
+fn advice(module: &str, ty: &TypeRef) -> &'static str {
+    match module {
+        WASI_MODULE => ": WASI preview 1 has no function of this name",
+        "wasi_unstable" => {
+            ": `wasi_unstable` is the older preview 0; compile the module for WASI preview 1 (wasm32-wasip1)"
+        }
+        _ if module.starts_with("wasi:") => {
+            ": it belongs to WASI preview 2; compile the module for WASI preview 1 (wasm32-wasip1)"
+        }
+        _ if module.starts_with("wasix_") => {
+            ": it belongs to WASIX; compile the module for WASI preview 1 (wasm32-wasip1)"
+        }
+        "wbg" | "__wbindgen_placeholder__" => {
+            ": it belongs to wasm-bindgen and a browser; compile the module for wasm32-wasip1 without it"
+        }
+        "env" if matches!(ty, TypeRef::Memory(_)) => {
+            ": link the module with a memory of its own (no `--import-memory`)"
+        }
+        "env" => {
+            ": it was declared but not linked; add the library that defines it, or link without `--allow-undefined`"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(text: &str) -> Result<Module, LoadError> {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        Module::new("m", wat.encode().expect("it can be encoded"))
+    }
+
+    const START: &str = r#"(func (export "_start"))"#;
+    const WASI: &str = r#"(import "wasi_snapshot_preview1""#;
+
+    #[test]
+    fn a_command_says_what_it_starts_with() {
+        let text = format!(
+            r#"(module {WASI} "proc_exit" (func (param i32))) (import "everwarp:gpu" "lane" (func (result i32)))
+               (memory 2) (table 10 funcref) {START})"#
+        );
+        let module = module(&text).expect("it is a command");
+        assert_eq!(module.start_bytes(), 2 * 65536 + 80);
+        assert!(module.uses_gpu() && module.threads().is_none());
+        assert_eq!(module.name(), "m");
+    }
+
+    #[test]
+    fn a_shared_memory_counts_as_memory_at_the_start() {
+        let text = format!(r#"(module (import "env" "memory" (memory 3 9 shared)) {START})"#);
+        let module = module(&text).expect("it is a command");
+        assert_eq!(module.start_bytes(), 3 * 65536);
+        assert!(module.threads().is_some() && !module.uses_gpu());
+    }
+
+    #[test]
+    fn imports_that_no_engine_provides_are_refused_with_advice() {
+        for (import, says) in [
+            (r#"(import "env" "f" (func))"#, "declared but not linked"),
+            (r#"(import "env" "m" (memory 1))"#, "--import-memory"),
+            (r#"(import "wasi_unstable" "fd_read" (func))"#, "preview 0"),
+            (r#"(import "wasi:cli/run" "run" (func))"#, "preview 2"),
+            (r#"(import "wasix_32v1" "fork" (func))"#, "WASIX"),
+            (r#"(import "wbg" "log" (func))"#, "wasm-bindgen"),
+            (
+                r#"(import "x" "f" (func))"#,
+                "`x.f`, which everwarp does not provide",
+            ),
+            (
+                r#"(import "wasi_snapshot_preview1" "fork" (func))"#,
+                "no function of this name",
+            ),
+            (r#"(import "\1b[31m" "f" (func))"#, r"`\u{1b}[31m.f`"),
+        ] {
+            let error = module(&format!("(module {import} {START})"));
+            let error = error.expect_err(import).to_string();
+            assert!(error.starts_with("at offset 0x"), "{error}");
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn provided_imports_need_the_right_type() {
+        for (import, right) in [
+            (r#""fd_close" (func (param i32) (result i32))"#, true),
+            (r#""fd_close" (func (param i64) (result i32))"#, false),
+            (r#""fd_close" (func (param i32))"#, false),
+            (r#""fd_close" (memory 1)"#, false),
+            (r#""fd_close" (global i32)"#, false),
+        ] {
+            let loaded = module(&format!("(module {WASI} {import}) {START})"));
+            match loaded {
+                Ok(_) => assert!(right, "{import}"),
+                Err(LoadError::ImportType { .. }) => assert!(!right, "{import}"),
+                Err(other) => panic!("{import}: {other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_library_is_no_command() {
+        for text in [
+            "(module)",
+            r#"(module (func (export "_start") (result i32) i32.const 1))"#,
+            r#"(module (memory (export "_start") 1))"#,
+        ] {
+            assert_eq!(module(text).expect_err(text), LoadError::NoEntry);
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Module::from_file("no/such/file.wasm").expect_err("there is none");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("no/such/file.wasm: No such file"),
+            "{text}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use wasmparser::{
 };
 
 use crate::gpu;
-use crate::module::Invalid;
+use crate::validate::Invalid;
 
 /// What is allowed for threads: atomic instructions, and memories that are shared.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::THREADS;
@@ -180,12 +180,14 @@ impl Threads {
 
 #[cfg(test)]
 mod tests {
-    use crate::validate;
+    use crate::validate::{Invalid, validate};
 
     fn found(text: &str) -> Result<Option<super::Threads>, String> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        validate(&wat.encode().expect("it can be encoded")).map_err(|e| e.message)
+        let bytes = wat.encode().expect("it can be encoded");
+        let types = validate(&bytes).map_err(|e| e.to_string())?;
+        super::Threads::find(&bytes, &types).map_err(|e: Invalid| e.message)
     }
 
     const MEMORY: &str = r#"(import "env" "memory" (memory 1 9 shared))"#;

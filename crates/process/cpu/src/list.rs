@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everwarp_process::{Listing, Stage, Status};
+use everwarp_process::{Listing, ProcessSnapshot, Stage};
 
 use crate::engines::Engines;
 use crate::host::Host;
@@ -31,7 +31,7 @@ fn refresh<'p>(running: impl Iterator<Item = &'p Arc<Process>>) {
 }
 
 /// A row for a process that is in this state.
-fn row(process: &Process, state: &State) -> Status {
+fn row(process: &Process, state: &State) -> ProcessSnapshot {
     let (stage, numbers) = match state {
         State::Queued(_) => (Stage::Waiting, None),
         State::Running if process.live.calling() => (Stage::Calling, process.live.numbers()),
@@ -42,7 +42,7 @@ fn row(process: &Process, state: &State) -> Status {
         }
         State::Reaped => unreachable!("nobody is told of it"),
     };
-    Status {
+    ProcessSnapshot {
         pid: process.pid,
         parent: process.parent,
         stage,

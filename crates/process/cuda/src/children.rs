@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use everwarp_hostcalls::Reason;
-use everwarp_process::{Pid, Stage, Status};
+use everwarp_process::{Pid, ProcessSnapshot, Stage};
 
 use crate::dispatch::Shared;
 use crate::kin::{
@@ -147,10 +147,10 @@ impl Shared {
         &self,
         child: &Child,
         parent: Option<Pid>,
-    ) -> Result<Option<Status>, everwarp_runtime::Error> {
+    ) -> Result<Option<ProcessSnapshot>, everwarp_runtime::Error> {
         let seen = self.places[child.module].look_at(child.place)?;
         let seen = Some(seen).filter(|seen| seen.pid == child.pid.number());
-        let row = |stage, fuel_used, memory_bytes| Status {
+        let row = |stage, fuel_used, memory_bytes| ProcessSnapshot {
             pid: child.pid,
             parent,
             stage,

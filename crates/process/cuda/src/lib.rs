@@ -61,7 +61,7 @@ pub use error::{LoadError, SpawnError, StartError};
 pub use everwarp_hostcalls::{
     Captured, Directory, Input, Output, Reads, Streams, descriptor_limit,
 };
-pub use everwarp_process::{Bytes, ChannelError, Listing, Pid, Stage, Status};
+pub use everwarp_process::{Bytes, ChannelError, Listing, Pid, ProcessSnapshot, Stage};
 pub use exit::{Exit, Reason};
 pub use host::Host;
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use everwarp_compiler::DevInstance;
 use everwarp_hostcalls::Reason;
-use everwarp_process::{Listing, Pid, Stage, Status};
+use everwarp_process::{Listing, Pid, ProcessSnapshot, Stage};
 
 use crate::children::Child;
 use crate::dispatch::Shared;
@@ -151,7 +151,7 @@ impl Host {
         let mut listing = Listing::default();
         let (mut placed, mut waiting, mut ended) = (Vec::new(), Vec::new(), Vec::new());
         self.shared().table.each(|pid, phase| {
-            let rest = |stage, fuel_used| Status {
+            let rest = |stage, fuel_used| ProcessSnapshot {
                 pid,
                 parent: None,
                 stage,
@@ -212,7 +212,7 @@ impl Host {
         &self,
         row: &Row,
         parents: &Parents,
-    ) -> Result<Option<Status>, everwarp_runtime::Error> {
+    ) -> Result<Option<ProcessSnapshot>, everwarp_runtime::Error> {
         let shared = self.shared();
         match row {
             Row::Own(process) => self.look_at(process).map(Some),
@@ -220,7 +220,7 @@ impl Host {
         }
     }
 
-    fn look_at(&self, process: &Placed) -> Result<Status, everwarp_runtime::Error> {
+    fn look_at(&self, process: &Placed) -> Result<ProcessSnapshot, everwarp_runtime::Error> {
         let shared = self.shared();
         let places = &shared.places[process.module];
         let seen = places.look_at(process.place)?;
@@ -228,7 +228,7 @@ impl Host {
         // Before it was made ready, the record is an earlier process's; and after its end, a later one's.
         let seen = Some(seen).filter(|seen| seen.pid == own);
         let tables = shared.modules[process.module].table_bytes();
-        Ok(Status {
+        Ok(ProcessSnapshot {
             pid: process.pid,
             parent: None,
             stage: seen.map_or(Stage::Running, |seen| seen.stage()),

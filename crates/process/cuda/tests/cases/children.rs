@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use everwarp_process_cuda::{Host, Listing, Pid, Reason, Stage, Status};
+use everwarp_process_cuda::{Host, Listing, Pid, ProcessSnapshot, Reason, Stage};
 use libtest_mimic::Failed;
 
 use super::{PATIENCE, config, normal, number, same, wait};
 
 /// The rows that have this parent.
-fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&Status> {
+fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&ProcessSnapshot> {
     let rows = listing.rows.iter();
     rows.filter(|row| row.parent == parent).collect()
 }
@@ -59,7 +59,8 @@ pub(super) fn listed(host: &Host) -> Result<(), Failed> {
 pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
     let root = host.spawn(family, &config(&["n"]))?;
     let ended = |code: &str| Stage::Ended(code.to_owned());
-    let stages = |rows: &[&Status]| rows.iter().map(|r| r.stage.clone()).collect::<Vec<_>>();
+    let stages =
+        |rows: &[&ProcessSnapshot]| rows.iter().map(|r| r.stage.clone()).collect::<Vec<_>>();
     let expected = [
         Stage::Running,
         Stage::Calling,
@@ -73,7 +74,7 @@ pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
         let mut rows = children(listing, Some(parent.pid));
         // What has ended comes last; the places are no order.
         rows.sort_by_key(|row| expected.iter().position(|stage| *stage == row.stage));
-        let there = |row: &&Status| match row.stage {
+        let there = |row: &&ProcessSnapshot| match row.stage {
             Stage::Ended(_) => row.memory_bytes.is_none() && row.fuel_used.is_some(),
             _ => row.memory_bytes == Some(1 << 16),
         };
