@@ -68,6 +68,7 @@ pub(crate) fn link(
     let linked = Linked {
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
+        headers: program::HEADERS,
         stack_bytes: config.stack_bytes,
         host_call_slots: config.slots(&loaded),
     };
