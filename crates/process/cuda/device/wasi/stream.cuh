@@ -219,9 +219,11 @@ constexpr u32 WASI_CLOCK = 0;
 WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   const wasi::Call c(i);
   const wasi::Memory m(i);
-  if (count == 0 || count > HOSTCALL_POLL_MAX) return {fuel, ERRNO_INVAL, 0};
+  if (count == 0) return {fuel, ERRNO_INVAL, 0};
   u32 e = m.check(in, 48ull * count, 8);
   if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
+  // More than fit an area, which the memory holds.
+  if (e == wasi::OK && count > HOSTCALL_POLL_MAX) e = ERRNO_INVAL;
   if (e != wasi::OK) return {fuel, e, 0};
   bool reads = false;
   for (u32 k = 0; k < count; k++) reads |= (m.word(in + 48 * k + 8) & 0xff) != WASI_CLOCK;
