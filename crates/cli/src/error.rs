@@ -82,9 +82,13 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Spawn(#[from] everwarp_process_cpu::SpawnError),
     #[error(transparent)]
-    GpuHost(#[from] everwarp_process_cuda::StartError),
+    GpuHost(#[from] everwarp_process::StartError),
     #[error(transparent)]
-    GpuSpawn(#[from] everwarp_process_cuda::SpawnError),
+    GpuSpawn(#[from] everwarp_process::SpawnError),
+    #[error(transparent)]
+    GpuProcess(#[from] everwarp_process::HostError),
+    #[error(transparent)]
+    GpuModule(#[from] everwarp_process::LoadError),
     #[error("process {pid} ended: {reason}")]
     Process { pid: String, reason: String },
     #[error("{failed} of {instances} processes failed; the first was {first}")]

@@ -1,4 +1,4 @@
-//! WASI preview 1's error numbers, which both the host and the device return.
+//! WASI preview 1's error numbers, which both the host and the device answer with.
 
 crate::dev_consts! {
     /// Writes the error numbers as CUDA C++.
@@ -69,13 +69,13 @@ crate::dev_consts! {
     pub const ERRNO_OVERFLOW = 61;
     /// Operation not permitted.
     pub const ERRNO_PERM = 63;
-    /// The reader of this pipe has closed it.
+    /// Nobody reads from this pipe.
     pub const ERRNO_PIPE = 64;
     /// Out of range.
     pub const ERRNO_RANGE = 68;
     /// The file system is read-only.
     pub const ERRNO_ROFS = 69;
-    /// The descriptor cannot seek.
+    /// No seeking here.
     pub const ERRNO_SPIPE = 70;
     /// No such process.
     pub const ERRNO_SRCH = 71;

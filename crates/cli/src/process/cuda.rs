@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -9,9 +10,11 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp::Device;
-use everwarp_process_cuda::{
-    Config, Directory, Host, HostConfig, Module, Pid, Reason, StartError, Streams, Writer,
+use everwarp_process::{
+    Directory, ExitStatus, Grants, HostConfig, Module, ModuleId, Pid, ProcessEngine, SpawnRequest,
+    StartWriter,
 };
+use everwarp_process_cuda::{CudaProcesses, Streams};
 
 use super::lines::StdinLines;
 use super::tally::{Ended, How, Tally};
@@ -28,7 +31,7 @@ const FOR_A_WAITER: u32 = 1 << 12;
 /// Bytes of arguments and of what stands before them, as a guess.
 const BESIDE_A_LINE: u64 = 128;
 
-fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
+fn grants(plan: &Plan<'_>) -> Result<Grants, CliError> {
     let options = &plan.args.process;
     let (stdout, stderr) = plan.outputs();
     let open = |(host, guest): &(std::path::PathBuf, String)| {
@@ -37,30 +40,26 @@ fn config(plan: &Plan<'_>) -> Result<Config, CliError> {
             source,
         })
     };
-    Ok(Config {
+    Ok(Grants {
         directories: options.dir.iter().map(open).collect::<Result<_, _>>()?,
         stdin: plan.input(),
         stdout,
         stderr,
         fuel: options.fuel,
-        ..Config::default()
+        ..Grants::default()
     })
 }
 
-fn ended(reason: &Reason, fuel_used: u64) -> Ended {
+fn ended(status: &ExitStatus, fuel_used: Option<u64>) -> Ended {
     Ended {
-        how: match reason {
-            Reason::Normal(code) => How::Code(*code),
-            Reason::Trap { trap, .. } => How::Words {
-                key: format!("trap: {trap}"),
-                reason: reason.to_string(),
-            },
+        how: match status {
+            ExitStatus::Exited(code) => How::Code(*code),
             other => How::Words {
-                key: other.to_string(),
+                key: other.category(),
                 reason: other.to_string(),
             },
         },
-        fuel_used,
+        fuel_used: fuel_used.unwrap_or(0),
     }
 }
 
@@ -73,7 +72,7 @@ fn given_bytes(plan: &Plan<'_>) -> u64 {
 }
 
 /// Writes what a process is given.
-fn give(plan: &Plan<'_>, number: u32, writer: &mut Writer<'_>) {
+fn give(plan: &Plan<'_>, number: u32, writer: &mut dyn StartWriter) {
     let options = &plan.args.process;
     let digits = options.digits(number);
     writer.arg(&[&plan.args.program]);
@@ -92,7 +91,7 @@ fn waiters(instances: u32) -> usize {
 }
 
 /// Begins all of them, and waits for them as soon as the first have begun.
-fn run_all(host: &Host, config: &Config, plan: &Plan<'_>) -> Result<Tally, CliError> {
+fn run_all(host: &CudaProcesses, grants: &Grants, plan: &Plan<'_>) -> Result<Tally, CliError> {
     let (sender, parts) = mpsc::channel::<(u32, Vec<Pid>)>();
     let parts = Mutex::new(parts);
     let wait = || {
@@ -103,23 +102,28 @@ fn run_all(host: &Host, config: &Config, plan: &Plan<'_>) -> Result<Tally, CliEr
                 return Ok::<_, CliError>(tallies);
             };
             let tally: &mut Tally = tallies.entry(first).or_default();
-            host.wait_each(&pids, |pid, exit| {
-                tally.add(pid, ended(&exit.reason, exit.fuel_used));
+            host.wait_each(&pids, &mut |pid, exit| {
+                tally.add(pid, ended(&exit.status, exit.fuel_used));
             })?;
         }
     };
     std::thread::scope(|scope| {
         let spawner = scope.spawn(move || {
-            let write = |number, writer: &mut Writer<'_>| give(plan, number, writer);
-            let begun = |first, pids: Vec<Pid>| {
-                plan.job.name(&pids, first);
-                // Nobody waits any more who has failed.
-                drop(sender.send((first, pids)));
-            };
-            let spawned = host.spawn_all(0, config, plan.instances, write, begun);
+            let spawned = host.spawn(&SpawnRequest {
+                module: ModuleId(0),
+                grants,
+                count: plan.instances,
+                write: &|number, writer| give(plan, number, writer),
+                started: &|first, pids| {
+                    plan.job.name(pids, first);
+                    // The waiters are gone if they have failed.
+                    drop(sender.send((first, pids.to_vec())));
+                    ControlFlow::Continue(())
+                },
+            });
             if spawned.is_err() || plan.job.signal().is_some() {
                 // A signal may have come before they did; and nobody waits for what will not be whole.
-                host.kill_all()?;
+                ProcessEngine::kill_all(host)?;
             }
             Ok::<(), CliError>(spawned?)
         });
@@ -143,52 +147,40 @@ fn run_all(host: &Host, config: &Config, plan: &Plan<'_>) -> Result<Tally, CliEr
 /// Runs all of them on a GPU, which took so long to open.
 pub(super) fn run(plan: &Plan<'_>, device: &Device, opening: Duration) -> Result<Ran, CliError> {
     let options = &plan.args.process;
-    let config = config(plan)?;
+    let grants = grants(plan)?;
     let begin = Instant::now();
-    let gpu = device.cuda().expect("a GPU was asked for");
-    let (free, _) = gpu.memory()?;
-    let host = HostConfig {
-        memory: options.memory,
-        interleaved: options.interleave,
-        contract: options.contract,
-        threads: options.threads,
-        given_bytes: given_bytes(plan),
-        ..HostConfig::new(plan.instances.min(PLACES_MOST), free)
-    };
-    let host = match options.stack {
-        None => host,
-        Some(stack) => HostConfig {
-            stack_bytes: u32::try_from(stack).map_err(|_| CliError::Value {
-                option: "--stack",
-                rule: "less than 4G",
-                value: stack,
-            })?,
-            ..host
-        },
-    };
-    let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
-    let start =
-        |host: &HostConfig| Host::start(device, slice::from_ref(&module), host, Streams::inherit());
-    let started = start(&host);
-    // Nobody has said how much stack there is to be, and how much it takes is known only now.
-    let wanted = started.as_ref().err().and_then(StartError::stack_wanted);
-    let host = match wanted.filter(|_| options.stack.is_none()) {
-        Some(stack_bytes) => start(&HostConfig {
-            stack_bytes,
-            ..host
-        })?,
-        None => started?,
-    };
+    let mut config = HostConfig::default();
+    config.load.places = plan.instances.min(PLACES_MOST);
+    config.load.memory = options.memory;
+    config.load.threads = options.threads;
+    config.interleaved = options.interleave;
+    config.contract = options.contract;
+    config.given_bytes = given_bytes(plan);
+    if let Some(stack) = options.stack {
+        let stack = u32::try_from(stack).map_err(|_| CliError::Value {
+            option: "--stack",
+            rule: "less than 4G",
+            value: stack,
+        })?;
+        config.stack_bytes = Some(stack);
+    }
+    let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned())?;
+    let host = CudaProcesses::start(
+        device,
+        slice::from_ref(&module),
+        &config,
+        Streams::inherit(),
+    )?;
     let host = Arc::new(host);
     plan.job.begins(host.clone());
     let load = opening + begin.elapsed();
     let begin = Instant::now();
-    let tally = run_all(&host, &config, plan)?;
+    let tally = run_all(&host, &grants, plan)?;
     plan.job.is_over();
     Ok(Ran {
         engine: "cuda",
-        width: host.places(0) as usize,
-        on: format!("{} places of {}", host.places(0), device.name()),
+        width: host.width(ModuleId(0)) as usize,
+        on: format!("{} places of {}", host.width(ModuleId(0)), device.name()),
         load,
         elapsed: begin.elapsed(),
         tally,

@@ -1,6 +1,6 @@
 //! What the command asks of a host of processes, whichever engine it is on.
 
-use everwarp_process::{Listing, Pid};
+use everwarp_process::{Listing, Pid, ProcessEngine};
 
 /// A host that runs.
 pub(crate) trait Processes: Send + Sync {
@@ -32,24 +32,21 @@ impl Processes for everwarp_process_cpu::Host {
     }
 }
 
-impl Processes for everwarp_process_cuda::Host {
+impl Processes for everwarp_process_cuda::CudaProcesses {
     fn engine(&self) -> &'static str {
         "cuda"
     }
 
     fn list(&self, most: usize) -> Result<Listing, String> {
-        self.processes(most).map_err(|e| e.to_string())
+        ProcessEngine::list(self, most).map_err(|e| e.to_string())
     }
 
     fn kill(&self, pid: Pid) -> Result<bool, String> {
-        if !self.knows(pid) {
-            return Ok(false);
-        }
-        self.kill(pid).map(|()| true).map_err(|e| e.to_string())
+        ProcessEngine::kill(self, pid).map_err(|e| e.to_string())
     }
 
     fn kill_all(&self) {
         // A host whose engine has ended says so to whoever waits.
-        drop(self.kill_all());
+        drop(ProcessEngine::kill_all(self));
     }
 }

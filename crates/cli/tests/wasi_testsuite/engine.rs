@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use everwarp::{Device, Select};
@@ -86,20 +88,22 @@ pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
 /// Runs programs on the CUDA engine, all of them in one image. With `prepare` they are only compiled, so that who does
 /// the same again finds the image in the cache.
 pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<()> {
-    use everwarp_process_cuda::{
-        Config, Directory, Host, HostConfig, Module, Reason, Streams, Strings,
+    use everwarp_process::{
+        Directory, ExitStatus, Grants, HostConfig, HostError, Module, ModuleId, ProcessEngine,
+        SpawnRequest,
     };
+    use everwarp_process_cuda::{CudaProcesses, Streams};
     let device = Device::open(Select::Cuda)?;
     let modules = programs.iter().map(|program| {
         let bytes = std::fs::read(&program.path)?;
-        Ok(Module::new(program.name(), bytes))
+        Ok(Module::new(program.name(), bytes)?)
     });
     let modules: Vec<_> = modules.collect::<Result<_>>()?;
-    let config = HostConfig {
-        stack_bytes: STACK,
-        ..HostConfig::new(1, 4 << 30)
-    };
-    let host = Host::start(&device, &modules, &config, Streams::inherit())?;
+    let mut config = HostConfig::default();
+    config.load.places = 1;
+    config.load.memory_budget = Some((4 << 30) / 10 * 7 / modules.len().max(1) as u64);
+    config.stack_bytes = Some(STACK);
+    let host = CudaProcesses::start(&device, &modules, &config, Streams::inherit())?;
     eprintln!(
         "{} modules: started in {:?}, frames of up to {} bytes, calls {} deep",
         modules.len(),
@@ -112,32 +116,44 @@ pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<
     }
     for (number, program) in programs.iter().enumerate() {
         let folders = program.folders(under)?.into_iter();
-        let folders = folders.map(|(host, guest)| Directory::open(&host, guest));
-        let config = Config {
-            strings: Strings {
-                args: args(program),
-                env: env(program),
-                stdin: None,
-            },
+        let folders = folders.map(|(host, guest)| Directory::open(host, guest));
+        let grants = Grants {
             directories: folders.collect::<std::io::Result<_>>()?,
             stdin: Input::Empty,
             stdout: OUTPUT,
             stderr: OUTPUT,
-            ..Config::default()
+            ..Grants::default()
         };
-        let pid = host.spawn(number, &config)?;
-        let exit = match host.wait_timeout(pid, PATIENCE)? {
-            Some(exit) => exit,
-            None => {
+        let (args, env) = (args(program), env(program));
+        let started = Mutex::new(None);
+        host.spawn(&SpawnRequest {
+            module: ModuleId(number as u32),
+            grants: &grants,
+            count: 1,
+            write: &|_, writer| {
+                args.iter().for_each(|arg| writer.arg(&[arg]));
+                for (name, value) in &env {
+                    writer.variable(name, &[value]);
+                }
+            },
+            started: &|_, pids| {
+                *started.lock().expect("no holder panics") = pids.first().copied();
+                ControlFlow::Continue(())
+            },
+        })?;
+        let pid = started.into_inner()?.ok_or("it was not started")?;
+        let exit = match host.wait(pid, Some(PATIENCE)) {
+            Err(HostError::Timeout { .. }) => {
                 host.kill(pid)?;
-                host.wait(pid)?.ok_or("it has been waited for")?
+                host.wait(pid, None)?
             }
+            ended => ended?,
         };
-        let code = match exit.reason {
-            Reason::Normal(code) => Some(code),
+        let code = match exit.status {
+            ExitStatus::Exited(code) => Some(code),
             _ => None,
         };
-        tell(code, &exit.reason, exit.stdout, exit.stderr)?;
+        tell(code, &exit.status, exit.stdout, exit.stderr)?;
     }
     Ok(())
 }

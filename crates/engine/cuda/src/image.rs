@@ -100,11 +100,9 @@ pub fn source(image: &Image) -> Source {
     );
     let mut unit = String::new();
     write_unit(&mut unit, image).expect("writing to a string cannot fail");
-    let linked = image.linked.headers.iter();
-    let linked = linked.map(|&(name, text)| (name.to_owned(), text.to_owned()));
     Source {
         unit,
-        headers: headers().into_iter().chain(linked).collect(),
+        headers: headers(),
         relocatable: !image.linked.is_empty(),
     }
 }

@@ -71,6 +71,9 @@ pub enum LoadError {
     /// The module is valid, and the engine's compiler refuses it.
     #[error("the module cannot be compiled: {0}")]
     Compile(String),
+    /// The module compiles, and what it starts with does not fit its own memory or tables, or the limits of a process.
+    #[error("the module cannot be instantiated: {0}")]
+    Instantiate(String),
 }
 
 /// Why a host did not start, or did not load a module.
@@ -164,14 +167,6 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The host has not loaded the module.
-    #[error(
-        "the host has not loaded the module {module:?}: pass it to `HostBuilder::module` or `Host::load`"
-    )]
-    NotLoaded {
-        /// The module's name.
-        module: String,
-    },
     /// The host has no module with this id.
     #[error("this host has no module {0}")]
     UnknownModule(crate::ModuleId),
@@ -240,6 +235,12 @@ pub enum HostError {
     /// The pid names no process: the process has been waited for, or there never was one.
     #[error("{0} names no process of this host: it may have been waited for already")]
     UnknownPid(crate::Pid),
+    /// The engine refused, such as for lack of memory, and goes on.
+    #[error("the engine refused: {reason}")]
+    Engine {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The engine has ended.
     #[error("the engine has ended: {reason}")]
     Lost {

@@ -1,7 +1,4 @@
 // Linear memory as imports see it, and copies between it and the host.
-#pragma once
-
-#include "everwarp/api.cuh"
 
 namespace process {
 

@@ -6,16 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use everwarp_process_cuda::{
-    Config, Directory, Host, HostConfig, Module, Output, Streams, Strings,
+use everwarp_process::{
+    Directory, Exit, Grants, HostConfig, Module, ModuleId, Output, Pid, ProcessEngine,
+    SpawnRequest, StartWriter,
 };
+use everwarp_process_cuda::{CudaProcesses, Streams};
 use everwarp_runtime::{Device, Select};
-
-/// Processes that are spawned together: the first ones run while the arguments of the next are gathered.
-const PART: usize = 1 << 13;
 
 /// Seconds that threads of this process have worked, by their names.
 fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
@@ -36,18 +36,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let mut word = || words.next().ok_or(usage);
     let path = word()?;
-    let count: usize = word()?.parse()?;
+    let count: u32 = word()?.parse()?;
     let memory: u64 = word()?.parse()?;
     let places: u32 = word()?.parse()?;
-    let (mut config, mut workers, mut rounds) = (Config::default(), None, 3);
+    let (mut grants, mut workers, mut rounds) = (Grants::default(), None, 3);
     let mut interleaved = false;
     loop {
         match word()?.as_str() {
             "--dir" => {
                 let folders = word()?;
                 let (host, guest) = folders.split_once("::").ok_or(usage)?;
-                let directory = Directory::open(Path::new(host), guest.to_owned())?;
-                config.directories.push(directory);
+                let directory = Directory::open(host, guest)?;
+                grants.directories.push(directory);
             }
             "--workers" => workers = Some(word()?.parse()?),
             "--interleave" => interleaved = true,
@@ -61,53 +61,53 @@ fn main() -> Result<(), Box<dyn Error>> {
         tag: false,
         to_stderr: false,
     };
-    (config.stdout, config.stderr) = (lines, lines);
-    let strings = |number: usize| Strings {
-        args: [path.clone()]
-            .into_iter()
-            .chain(
-                args.iter()
-                    .map(|a| a.replace("{instance}", &number.to_string())),
-            )
-            .collect(),
-        ..Strings::default()
+    (grants.stdout, grants.stderr) = (lines, lines);
+    let write = |number: u32, writer: &mut dyn StartWriter| {
+        writer.arg(&[&path]);
+        for arg in &args {
+            writer.arg(&[&arg.replace("{instance}", &number.to_string())]);
+        }
     };
-    let module = Module::new(path.clone(), std::fs::read(&path)?);
+    let module = Module::new(path.clone(), std::fs::read(&path)?)?;
     let device = Device::open(Select::Cuda)?;
-    let gpu = device.cuda().expect("a GPU was asked for");
-    let mut host = HostConfig {
-        memory: Some(memory),
-        interleaved,
-        ..HostConfig::new(places, gpu.memory()?.0)
-    };
-    host.workers = workers.unwrap_or(host.workers);
+    let mut config = HostConfig::default();
+    config.load.places = places;
+    config.load.memory = Some(memory);
+    config.interleaved = interleaved;
+    config.servers = workers.unwrap_or(config.servers);
     let begin = Instant::now();
-    let host = Host::start(&device, &[module], &host, Streams::inherit())?;
+    let host = CudaProcesses::start(&device, &[module], &config, Streams::inherit())?;
     let started = begin.elapsed();
     for round in 0..rounds {
         let before = worked()?;
         let begin = Instant::now();
-        let mut pids = Vec::with_capacity(count);
-        for begin in (0..count).step_by(PART) {
-            let part = begin..count.min(begin + PART);
-            pids.extend(host.spawn_each(0, &config, part.map(strings))?);
-        }
+        let pids = Mutex::new(Vec::<Pid>::with_capacity(count as usize));
+        host.spawn(&SpawnRequest {
+            module: ModuleId(0),
+            grants: &grants,
+            count,
+            write: &write,
+            started: &|_, started| {
+                pids.lock().expect("no holder panics").extend(started);
+                ControlFlow::Continue(())
+            },
+        })?;
+        let pids = pids.into_inner()?;
         let spawned = begin.elapsed();
         let (mut first, mut failed, mut fuel) = (None, 0, 0);
-        for pid in pids {
-            let exit = host.wait(pid)?.expect("nobody else waits for it");
+        host.wait_each(&pids, &mut |_, exit: Exit| {
             first.get_or_insert_with(|| begin.elapsed());
-            failed += usize::from(exit.reason != everwarp_process_cuda::Reason::Normal(0));
-            fuel += exit.fuel_used;
-        }
+            failed += usize::from(!exit.success());
+            fuel += exit.fuel_used.unwrap_or(0);
+        })?;
         let ended = begin.elapsed();
         let after = worked()?;
         eprintln!(
             "round {round}: {count} of {path} on {} places: started {started:.1?}, spawned {spawned:.1?}, first {:.1?}, \
              all {ended:.1?} ({:.2} us each), {failed} failed, {fuel} fuel",
-            host.places(0),
+            host.width(ModuleId(0)),
             first.unwrap_or_default(),
-            ended.as_secs_f64() * 1e6 / count as f64
+            ended.as_secs_f64() * 1e6 / f64::from(count)
         );
         let threads = after.into_iter().map(|(name, at)| {
             let begun = before.get(&name).copied().unwrap_or_default();

@@ -1,12 +1,14 @@
 //! Channels between the host and processes on a GPU, and between processes, as the host makes them.
 
-use std::sync::{Arc, Weak};
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use everwarp_process::{ChannelError, gpu};
+use everwarp_process::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender, SpawnError, gpu};
 use everwarp_runtime::Layout;
 
 use crate::dispatch::Shared;
+use crate::error::channel_lost;
 use crate::kin::{
     DevHostOp, END_RECEIVES, HOST_CLOSE, HOST_KEEP, HOST_OPEN, HOST_RECEIVE, HOST_SEND,
     SIDE_RECEIVE, SIDE_SEND,
@@ -14,23 +16,31 @@ use crate::kin::{
 use crate::program;
 use crate::world::World;
 
-/// The host looks again after so long, and then after twice as long, up to the other: a device cannot wake it.
+/// The host looks again after this time, and then after twice as long, up to [`LAST_NAP`]: a device cannot wake it.
 const FIRST_NAP: Duration = Duration::from_micros(20);
 const LAST_NAP: Duration = Duration::from_millis(1);
 
-/// An end of a channel that the host holds, or that a process which has not started is to have; clones are the
-/// same end. It is closed when the last one is dropped.
-#[derive(Clone, Debug)]
-pub struct End(Arc<Inner>);
+/// An end of a channel that the host holds, or that a process which has not started is to have. Clones are the same
+/// end. It is closed when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct HostEnd(Arc<OpenEnd>);
 
-#[derive(Debug)]
-struct Inner {
+impl std::fmt::Debug for HostEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostEnd")
+            .field("channel", &self.0.channel)
+            .field("receives", &(self.0.side == SIDE_RECEIVE))
+            .finish()
+    }
+}
+
+struct OpenEnd {
     host: Weak<Shared>,
     channel: u32,
     side: u32,
 }
 
-impl Drop for Inner {
+impl Drop for OpenEnd {
     fn drop(&mut self) {
         if let Some(shared) = self.host.upgrade() {
             // With a lost engine there is nothing to close.
@@ -39,35 +49,75 @@ impl Drop for Inner {
     }
 }
 
-impl End {
+impl HostEnd {
     fn new(host: &Arc<Shared>, channel: u32, side: u32) -> Self {
         let host = Arc::downgrade(host);
-        Self(Arc::new(Inner {
+        Self(Arc::new(OpenEnd {
             host,
             channel,
             side,
         }))
     }
 
+    /// The end that a caller gives to processes of this host.
+    pub(crate) fn of(end: &ChannelEnd, shared: &Arc<Shared>) -> Result<Self, SpawnError> {
+        let end: Option<&Self> = end.endpoint().as_any().downcast_ref();
+        let own = end.filter(|end| std::ptr::eq(end.0.host.as_ptr(), Arc::as_ptr(shared)));
+        own.cloned().ok_or(SpawnError::ForeignEnd)
+    }
+
     /// As the table of ends of a process has it.
     pub(crate) fn entry(&self) -> u32 {
-        let receives = if self.0.side == SIDE_RECEIVE {
-            END_RECEIVES
-        } else {
-            0
+        let receives = match self.0.side {
+            SIDE_RECEIVE => END_RECEIVES,
+            _ => 0,
         };
         (self.0.channel + 1) | receives
     }
 
-    /// Makes it the end of so many processes too.
+    /// Makes it the end of this many processes too.
     pub(crate) fn keep(&self, shared: &Shared, processes: u32) -> Result<(), ChannelError> {
-        let inner = &self.0;
-        let kept = shared.ask(HOST_KEEP, inner.channel, inner.side, processes, &[]);
+        let end = &self.0;
+        let kept = shared.ask(HOST_KEEP, end.channel, end.side, processes, &[]);
         kept.map(drop)
+    }
+
+    fn shared(&self, side: u32) -> Result<Arc<Shared>, ChannelError> {
+        let host = self.0.host.upgrade();
+        host.filter(|_| self.0.side == side)
+            .ok_or(ChannelError::Closed)
     }
 }
 
-/// Does something until it need not wait, or the time is over.
+impl Endpoint for HostEnd {
+    fn duplicate(&self) -> Box<dyn Endpoint> {
+        Box::new(self.clone())
+    }
+
+    fn send(&self, message: &[u8], timeout: Option<Duration>) -> Result<(), ChannelError> {
+        if message.len() > gpu::MESSAGE_BYTES as usize {
+            return Err(ChannelError::Size);
+        }
+        let bytes = message.len() as u32;
+        until(timeout, || {
+            let shared = self.shared(SIDE_SEND)?;
+            let sent = shared.ask(HOST_SEND, self.0.channel, SIDE_SEND, bytes, message);
+            sent.map(drop)
+        })
+    }
+
+    fn receive(&self, timeout: Option<Duration>) -> Result<Vec<u8>, ChannelError> {
+        until(timeout, || {
+            self.shared(SIDE_RECEIVE)?.ask_for(self.0.channel)
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Tries until the attempt need not wait, or the time is over.
 fn until<T>(
     timeout: Option<Duration>,
     mut attempt: impl FnMut() -> Result<T, ChannelError>,
@@ -87,81 +137,6 @@ fn until<T>(
     }
 }
 
-/// The host's end of a channel to send to.
-#[derive(Clone, Debug)]
-pub struct Sender(End);
-
-impl Sender {
-    /// Sends a message, and waits while the channel is full.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: nobody can receive it, or it is too long.
-    pub fn send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        until(None, || self.try_send(message))
-    }
-
-    /// Sends a message if there is room.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when there is no room.
-    pub fn try_send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        if message.len() > gpu::MESSAGE_BYTES as usize {
-            return Err(ChannelError::Size);
-        }
-        let inner = &self.0.0;
-        let shared = inner.host.upgrade().ok_or(ChannelError::Closed)?;
-        let bytes = message.len() as u32;
-        let sent = shared.ask(HOST_SEND, inner.channel, SIDE_SEND, bytes, message);
-        sent.map(drop)
-    }
-
-    /// The same end, to be given to processes.
-    pub fn end(&self) -> End {
-        self.0.clone()
-    }
-}
-
-/// The host's end of a channel to receive from.
-#[derive(Clone, Debug)]
-pub struct Receiver(End);
-
-impl Receiver {
-    /// Receives a message, and waits for one.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: there is none and nobody can send one.
-    pub fn receive(&self) -> Result<Vec<u8>, ChannelError> {
-        until(None, || self.try_receive())
-    }
-
-    /// Receives a message, and waits for so long.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when none has come.
-    pub fn receive_timeout(&self, timeout: Duration) -> Result<Vec<u8>, ChannelError> {
-        until(Some(timeout), || self.try_receive())
-    }
-
-    /// Receives a message if there is one.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when there is none.
-    pub fn try_receive(&self) -> Result<Vec<u8>, ChannelError> {
-        let inner = &self.0.0;
-        let shared = inner.host.upgrade().ok_or(ChannelError::Closed)?;
-        shared.ask_for(inner.channel)
-    }
-
-    /// The same end, to be given to processes.
-    pub fn end(&self) -> End {
-        self.0.clone()
-    }
-}
-
-fn lost(error: &everwarp_runtime::Error) -> ChannelError {
-    ChannelError::Lost(error.to_string())
-}
-
 /// What an answer means, which is a length, a number or an error.
 fn understood(answer: u32) -> Result<u32, ChannelError> {
     match ChannelError::of(answer as i32) {
@@ -170,17 +145,24 @@ fn understood(answer: u32) -> Result<u32, ChannelError> {
     }
 }
 
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
-    /// Makes a channel of so many messages of up to so many bytes.
+    /// Makes a channel for `capacity` messages of up to `bytes` bytes.
     pub(crate) fn channel(
         self: &Arc<Self>,
         capacity: u32,
         bytes: u32,
     ) -> Result<(Sender, Receiver), ChannelError> {
         let channel = self.ask(HOST_OPEN, 0, capacity, bytes, &[])?;
-        let sender = Sender(End::new(self, channel, SIDE_SEND));
-        let receiver = Receiver(End::new(self, channel, SIDE_RECEIVE));
-        Ok((sender, receiver))
+        let sender = HostEnd::new(self, channel, SIDE_SEND);
+        let receiver = HostEnd::new(self, channel, SIDE_RECEIVE);
+        Ok((
+            Sender::new(Box::new(sender)),
+            Receiver::new(Box::new(receiver)),
+        ))
     }
 
     fn ask(
@@ -191,25 +173,19 @@ impl Shared {
         bytes: u32,
         message: &[u8],
     ) -> Result<u32, ChannelError> {
-        let world = self.world.get().ok_or(ChannelError::Limit)?;
-        // One at a time: they share the mailbox.
-        let world = world
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // One request at a time, because they share the mailbox.
+        let world = lock(self.world.get().ok_or(ChannelError::Limit)?);
         self.ask_in(&world, operation, channel, side, bytes, message)
     }
 
     fn ask_for(&self, channel: u32) -> Result<Vec<u8>, ChannelError> {
-        let world = self.world.get().ok_or(ChannelError::Limit)?;
-        let world = world
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let world = lock(self.world.get().ok_or(ChannelError::Limit)?);
         let length = self.ask_in(&world, HOST_RECEIVE, channel, SIDE_RECEIVE, 0, &[])?;
         let mut message = vec![0; length as usize];
         world
             .mailbox
             .read_at(size_of::<DevHostOp>(), &mut message)
-            .map_err(|e| lost(&e))?;
+            .map_err(|e| channel_lost(&e))?;
         Ok(message)
     }
 
@@ -230,12 +206,12 @@ impl Shared {
             reserved: [0; 4],
         };
         let all = [head.bytes(), message].concat();
-        world.mailbox.write(&all).map_err(|e| lost(&e))?;
+        world.mailbox.write(&all).map_err(|e| channel_lost(&e))?;
         let task = self.places[world.asker].instance.task(program::CHANNEL);
         let task = task.arg(world.mailbox.ptr().address());
-        let mut pending = self.engine.submit(task).map_err(|e| lost(&e))?;
-        let answer = pending.wait().map_err(|e| lost(&e))?.value;
-        // One more than the answer, so that no answer is not one.
+        let mut pending = self.engine.submit(task).map_err(|e| channel_lost(&e))?;
+        let answer = pending.wait().map_err(|e| channel_lost(&e))?.value;
+        // The device adds one, so that 0 is no answer.
         understood((answer as u32).wrapping_sub(1))
     }
 }

@@ -172,9 +172,9 @@ impl Shared {
                 STATUS_OUT_OF_FUEL => Reason::OutOfFuel,
                 _ => seen.trap(),
             };
-            let reason = self.reason(child.module as u32, reason);
+            let status = self.status(child.module as u32, reason);
             let fuel = seen.fuel_used(child.bond.fuel);
-            row(Stage::Ended(reason.to_string()), Some(fuel), None)
+            row(Stage::Ended(status.to_string()), Some(fuel), None)
         }))
     }
 }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use everwarp_compiler::TrapKind;
 use everwarp_hostcalls::{Ended, Events, Service, Woken};
 use everwarp_runtime::{DevPtr, Engine, Pending};
 
-use everwarp_process::Pid;
+use everwarp_process::{Exit, ExitStatus, Pid};
 
-use crate::exit::{Exit, Reason};
+use crate::config::MODULES_MOST;
 use crate::growing::Growing;
 use crate::module::Loaded;
 use crate::places::{Places, Start};
@@ -27,9 +27,6 @@ const BATCH: usize = 1 << 13;
 const GATHER: Duration = Duration::from_micros(50);
 /// Long enough for a wait to look at the engine itself, not only at what was submitted.
 const GLANCE: Duration = Duration::from_micros(200);
-
-/// Each module is an instance of the program, of which an engine has room for 256, and one reads the clock.
-pub(crate) const MODULES_MOST: usize = 255;
 
 /// What the threads of a host share.
 pub(crate) struct Shared {
@@ -129,11 +126,22 @@ impl Shared {
         }
     }
 
-    /// Says that something has ended which is waited for.
-    fn notify(&self, mut state: MutexGuard<'_, State>) {
-        state.ends += 1;
+    /// Tells all that wait for one of these processes that it has ended.
+    fn notify(&self, mut state: MutexGuard<'_, State>, ended: impl Iterator<Item = Pid> + Clone) {
+        // Mostly a caller waits for one of many; the ends of the others need not wake it.
+        let awaited = ended.clone().any(|pid| state.awaited.contains(&pid));
+        let wakers: Vec<_> = match state.wakers.is_empty() {
+            true => Vec::new(),
+            false => ended.filter_map(|pid| state.wakers.remove(&pid)).collect(),
+        };
+        if awaited {
+            state.ends += 1;
+        }
         drop(state);
-        self.ended.notify_all();
+        if awaited {
+            self.ended.notify_all();
+        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Takes the exit of a process.
@@ -163,22 +171,25 @@ impl Shared {
     fn exit(&self, end: Outcome) -> Exit {
         let [stdout, stderr] = end.kept.map_or([None, None], |kept| *kept);
         Exit {
-            reason: self.reason(end.module, end.reason),
-            fuel_used: end.fuel_used,
+            status: self.status(end.module, end.reason),
+            fuel_used: Some(end.fuel_used),
             elapsed: end.elapsed,
             stdout,
             stderr,
         }
     }
 
-    pub(crate) fn reason(&self, module: u32, reason: everwarp_hostcalls::Reason) -> Reason {
-        in_words(&self.modules[module as usize], reason)
+    pub(crate) fn status(&self, module: u32, reason: everwarp_hostcalls::Reason) -> ExitStatus {
+        self.modules[module as usize].status(reason)
     }
 
     fn fail(&self, error: &dyn std::fmt::Display) {
         let mut state = self.state();
         state.failed.get_or_insert_with(|| error.to_string());
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
         self.ended.notify_all();
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// The dispatcher's thread.
@@ -418,12 +429,7 @@ impl Shared {
             state.lines[*module as usize].free.push_back(*place);
         }
         let more = state.dispatcher_waits && state.lines.iter().any(|l| l.startable() > 0);
-        // Mostly somebody waits for one of many; the ends of the others need not wake anybody.
-        if ends.iter().any(|(pid, ..)| state.awaited.contains(pid)) {
-            self.notify(state);
-        } else {
-            drop(state);
-        }
+        self.notify(state, ends.iter().map(|(pid, ..)| *pid));
         if more {
             self.call_dispatcher();
         }
@@ -448,7 +454,7 @@ impl Shared {
                 drop(cursor);
                 // Its ends of channels go with it, which asks the engine for something.
                 drop(job);
-                self.notify(self.state());
+                self.notify(self.state(), std::iter::once(pid));
                 Ok(())
             }
             Phase::Running(running) => {
@@ -463,29 +469,6 @@ impl Shared {
                     self.places[module].wake(&self.engine, &[place])?;
                 }
                 Ok(())
-            }
-        }
-    }
-}
-
-/// What the device says of an end, in words.
-fn in_words(loaded: &Loaded, reason: everwarp_hostcalls::Reason) -> Reason {
-    use everwarp_hostcalls::Reason as R;
-    match reason {
-        R::Normal(code) => Reason::Normal(code),
-        R::Killed => Reason::Killed,
-        R::OutOfFuel => Reason::OutOfFuel,
-        R::OutOfMemory => Reason::OutOfMemory,
-        R::Trap {
-            kind,
-            function,
-            offset,
-        } => {
-            let trap = TrapKind::from_code(kind).unwrap_or(TrapKind::UnlinkedImport);
-            Reason::Trap {
-                trap,
-                function: loaded.compiled.function_name(function).map(str::to_owned),
-                sentence: loaded.compiled.describe_trap(trap, function, offset),
             }
         }
     }

@@ -28,6 +28,11 @@ impl<T> Growing<T> {
         }
     }
 
+    /// The one with this number, if it has been added.
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        self.slots.get(at)?.get()
+    }
+
     /// Those that are there now.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().map_while(OnceLock::get)
@@ -48,7 +53,7 @@ impl<T> Index<usize> for Growing<T> {
     type Output = T;
 
     fn index(&self, at: usize) -> &T {
-        self.slots[at].get().expect("it has been added")
+        self.get(at).expect("it has been added")
     }
 }
 

@@ -1,10 +1,10 @@
 //! What is linked to an engine for modules, and how large it is made.
 
+use everwarp_process::{HostConfig, Module, StartError};
 use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};
 
-use crate::config::HostConfig;
-use crate::error::StartError;
-use crate::module::{Choice, Loaded, Module};
+use crate::config::{PlaceConfig, STACK_BYTES};
+use crate::module::{Choice, Loaded, compile_module};
 use crate::program;
 
 /// The least depth of calls with which ordinary programs run.
@@ -25,9 +25,9 @@ const POOLS: Pools = Pools {
 
 /// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
 /// and to look after its neighbours, and one more for each start.
-pub(crate) fn pools(config: &HostConfig, modules: &[Loaded]) -> Pools {
-    // Whatever is loaded later may ask for it.
-    let places = u64::from(config.spare_places)
+pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[Loaded]) -> Pools {
+    // A module that is loaded later may need them.
+    let places = u64::from(spare_places)
         + match modules.iter().any(Loaded::needs_world) {
             true => config.places_of(modules),
             false => 0,
@@ -57,20 +57,18 @@ pub(crate) fn link(
         contract: config.contract,
     };
     let loaded = modules.iter().enumerate().map(|(number, module)| {
-        module
-            .compile(number, choice)
-            .map_err(|source| StartError::Load {
-                module: module.name.clone(),
-                source,
-            })
+        compile_module(module, number, choice).map_err(|source| StartError::Load {
+            module: module.name().to_owned(),
+            source,
+        })
     });
     let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
     let linked = Linked {
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
-        headers: program::HEADERS,
-        stack_bytes: config.stack_bytes,
-        host_call_slots: config.slots(&loaded),
+        stack_bytes: config.stack_bytes.unwrap_or(STACK_BYTES),
+        // The budget decides how many of the places there can be, not how many slots there are for them.
+        host_call_slots: PlaceConfig::of(&config.load, 0).slots(&loaded, config.spare_places),
     };
     Ok((loaded, linked))
 }
@@ -101,17 +99,11 @@ pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
     Ok(depth)
 }
 
-impl StartError {
-    /// Bytes of stack with which calls would nest as deep as most programs want, if there was too little.
-    pub fn stack_wanted(&self) -> Option<u32> {
-        match self {
-            Self::Stack { frame, .. } => {
-                let bytes = frame.checked_mul(OTHER_FRAMES + 2 * DEPTH_WANTED)?;
-                bytes.checked_next_multiple_of(1024)
-            }
-            _ => None,
-        }
-    }
+/// Bytes of stack with which calls nest as deep as most programs want, if the largest frame has this size. `None` if the
+/// stack would be too large for any device.
+pub(crate) fn stack_wanted(frame: u32) -> Option<u32> {
+    let bytes = frame.checked_mul(OTHER_FRAMES + 2 * DEPTH_WANTED)?;
+    bytes.checked_next_multiple_of(1024)
 }
 
 #[cfg(test)]
@@ -124,7 +116,7 @@ mod tests {
         assert_eq!(depth_of(32 << 10, 128), 122);
         assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
         let error = depth(1024, 200).expect_err("too little");
-        let wanted = error.stack_wanted().expect("it says how much is enough");
+        let wanted = stack_wanted(200).expect("a device can have it");
         assert_eq!(depth_of(wanted, 200), DEPTH_WANTED);
         let error = error.to_string();
         assert!(error.contains("1024") && error.contains("200"), "{error}");

@@ -9,7 +9,6 @@ use everwarp_process::{Listing, Pid, ProcessSnapshot, Stage};
 
 use crate::children::Child;
 use crate::dispatch::Shared;
-use crate::host::Host;
 use crate::layout::{DevProcess, TURN_PARKED};
 use crate::state::{Phase, Running};
 
@@ -139,18 +138,15 @@ impl Placed {
     }
 }
 
-impl Host {
-    /// The processes that have not been waited for, of which `most` at most are described. Each one that has a place
-    /// takes a copy from the device, and so does each module whose processes others can spawn.
-    ///
-    /// # Errors
-    /// The engine has ended.
-    pub fn processes(&self, most: usize) -> Result<Listing, everwarp_runtime::Error> {
-        let children = self.shared().children()?;
+impl Shared {
+    /// The processes that have not been waited for, with details of at most `most`. Each one that has a place takes a
+    /// copy from the device, and so does each module whose processes others can spawn.
+    pub(crate) fn list(&self, most: usize) -> Result<Listing, everwarp_runtime::Error> {
+        let children = self.children()?;
         let mut parents = Parents::of(&children);
         let mut listing = Listing::default();
         let (mut placed, mut waiting, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-        self.shared().table.each(|pid, phase| {
+        self.table.each(|pid, phase| {
             let rest = |stage, fuel_used| ProcessSnapshot {
                 pid,
                 parent: None,
@@ -168,7 +164,7 @@ impl Host {
                 }
                 Phase::Running(running) => {
                     listing.running += 1;
-                    parents.meet(self.shared(), pid, running);
+                    parents.meet(self, pid, running);
                     if placed.len() < most {
                         placed.push(Row::Own(Placed::new(pid, running)));
                     }
@@ -176,8 +172,8 @@ impl Host {
                 Phase::Exited(end) => {
                     listing.ended += 1;
                     if ended.len() < most {
-                        let reason = self.shared().reason(end.module, end.reason);
-                        let stage = Stage::Ended(reason.to_string());
+                        let status = self.status(end.module, end.reason);
+                        let stage = Stage::Ended(status.to_string());
                         ended.push(rest(stage, Some(end.fuel_used)));
                     }
                 }
@@ -190,12 +186,12 @@ impl Host {
         placed.sort_by_key(Row::pid);
         placed.truncate(most);
         for row in placed {
-            listing.rows.extend(self.describe(&row, &parents)?);
+            listing.rows.extend(self.details(&row, &parents)?);
         }
         for child in over {
             listing.ended += 1;
             if ended.len() < most {
-                match self.describe(&Row::Child(child), &parents)? {
+                match self.details(&Row::Child(child), &parents)? {
                     Some(row) => ended.push(row),
                     // Its parent has waited for it meanwhile.
                     None => listing.ended -= 1,
@@ -208,26 +204,24 @@ impl Host {
         Ok(listing)
     }
 
-    fn describe(
+    fn details(
         &self,
         row: &Row,
         parents: &Parents,
     ) -> Result<Option<ProcessSnapshot>, everwarp_runtime::Error> {
-        let shared = self.shared();
         match row {
             Row::Own(process) => self.look_at(process).map(Some),
-            Row::Child(child) => shared.describe(child, parents.parent(shared, child)),
+            Row::Child(child) => self.describe(child, parents.parent(self, child)),
         }
     }
 
     fn look_at(&self, process: &Placed) -> Result<ProcessSnapshot, everwarp_runtime::Error> {
-        let shared = self.shared();
-        let places = &shared.places[process.module];
+        let places = &self.places[process.module];
         let seen = places.look_at(process.place)?;
         let own = Pid::new(places.first + process.place, process.generation).number();
         // Before it was made ready, the record is an earlier process's; and after its end, a later one's.
         let seen = Some(seen).filter(|seen| seen.pid == own);
-        let tables = shared.modules[process.module].table_bytes();
+        let tables = self.modules[process.module].table_bytes();
         Ok(ProcessSnapshot {
             pid: process.pid,
             parent: None,
@@ -237,39 +231,37 @@ impl Host {
         })
     }
 
-    /// Whether there is a process of that name that has not been waited for. An engine that has ended knows none that
-    /// others have spawned.
-    pub fn knows(&self, pid: Pid) -> bool {
-        let shared = self.shared();
-        match shared.names_child(pid) {
-            true => shared.knows_child(pid).unwrap_or(false),
-            false => shared.table.cursor().phase(pid).is_some(),
+    /// Whether there is a process of that name that has not been waited for.
+    pub(crate) fn knows(&self, pid: Pid) -> Result<bool, everwarp_runtime::Error> {
+        match self.names_child(pid) {
+            true => self.knows_child(pid),
+            false => Ok(self.table.cursor().phase(pid).is_some()),
         }
     }
 
-    /// Asks all processes to end; those that have not begun do not. What others have spawned ends with them.
-    ///
-    /// # Errors
-    /// The engine has ended.
-    pub fn kill_all(&self) -> Result<(), everwarp_runtime::Error> {
-        let shared = self.shared();
-        let of = |wanted: fn(&Phase) -> bool| -> Vec<Pid> {
-            let mut all = Vec::new();
-            shared.table.each(|pid, phase| {
-                if wanted(phase) {
-                    all.push(pid);
-                }
-            });
-            all
-        };
-        // First those that wait, lest they begin in the places of the others.
-        for wanted in [
-            (|phase| matches!(phase, Phase::Queued(_))) as fn(&Phase) -> bool,
-            |phase| matches!(phase, Phase::Queued(_) | Phase::Running(_)),
-        ] {
-            for pid in of(wanted) {
-                shared.kill(pid)?;
+    /// The processes that have not ended, but for those that others have spawned.
+    pub(crate) fn alive(&self) -> Vec<Pid> {
+        self.those_in(|phase| matches!(phase, Phase::Queued(_) | Phase::Running(_)))
+    }
+
+    fn those_in(&self, wanted: fn(&Phase) -> bool) -> Vec<Pid> {
+        let mut found = Vec::new();
+        self.table.each(|pid, phase| {
+            if wanted(phase) {
+                found.push(pid);
             }
+        });
+        found
+    }
+
+    /// Asks all processes to end; those that have not started do not start. What others have spawned ends with them.
+    pub(crate) fn kill_all(&self) -> Result<(), everwarp_runtime::Error> {
+        // First those that wait, or they would start in the places of the others.
+        for pid in self.those_in(|phase| matches!(phase, Phase::Queued(_))) {
+            self.kill(pid)?;
+        }
+        for pid in self.alive() {
+            self.kill(pid)?;
         }
         Ok(())
     }

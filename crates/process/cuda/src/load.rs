@@ -2,60 +2,38 @@
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use everwarp_runtime::{Buffer, DevPtr, Exchanged, Linked};
+use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
+use everwarp_runtime::{Buffer, DevPtr, Device, Linked, Select};
 
-use crate::config::HostConfig;
+use crate::config::{PlaceConfig, memory_budget};
 use crate::dispatch::Shared;
-use crate::error::StartError;
-use crate::host::Host;
+use crate::error::not_started;
 use crate::kin::DevWorld;
 use crate::link::{depth, part};
-use crate::module::{Choice, Module};
+use crate::module::{Choice, Loaded, compile_module};
 use crate::places::{Common, Places};
 use crate::program;
+use crate::start::free_bytes;
 use crate::state::Line;
 use crate::world::World;
 
-/// What the places of a module that is loaded later may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadConfig {
-    /// As [`HostConfig::places`], out of [`HostConfig::spare_places`].
-    pub places: u32,
-    /// Places for processes of it that others spawn, out of the same. Those with threads cannot be spawned.
-    pub children: u32,
-    /// As [`HostConfig::threads`], out of the same.
-    pub threads: u32,
-    /// As [`HostConfig::memory`].
-    pub memory: Option<u64>,
-    /// As [`HostConfig::memory_budget`].
-    pub memory_budget: u64,
-}
-
-/// A module that was loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadedModule {
-    /// Its number.
-    pub module: usize,
-    /// How long it took to compile and to link it, beside the engine.
-    pub compiling: Duration,
-    /// How long the engine took to go on with it.
-    pub exchanged: Exchanged,
-}
-
-/// What a later load begins from. Who holds it loads.
+/// What later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct Loads {
     pub(crate) linked: Linked,
     pub(crate) common: Common,
-    pub(crate) config: HostConfig,
+    /// Whether a product and a sum may be rounded once.
+    pub(crate) contract: bool,
+    /// How many channels there can be at a time.
+    pub(crate) channels: u32,
     /// The number of the first place that no module has.
     pub(crate) next: u32,
     /// How many there are from there on.
     pub(crate) spare: u32,
 }
 
-impl Host {
+impl Loads {
     /// Loads a module while processes run. It is compiled beside the engine; then all processes that run are
     /// suspended at their next safepoint, the engine goes on with the new image, and they go on in it: what was
     /// suspended is known by positions in the module, not by addresses in the image.
@@ -67,94 +45,98 @@ impl Host {
     /// those find it, if both have places for children: a module that was given to the host at its start has some if
     /// another one that was imports `everwarp:gpu`.
     ///
-    /// # Errors
-    /// [`StartError`]: the module is refused, or there is no room for its places. The engine goes on as before, unless
-    /// it was lost.
-    pub fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError> {
-        let shared = self.shared();
-        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+    /// After an error the engine goes on as before, unless it was lost.
+    pub(crate) fn load(
+        &mut self,
+        shared: &Shared,
+        module: &Module,
+        config: &LoadConfig,
+    ) -> Result<LoadedModule, StartError> {
         let begin = Instant::now();
         let number = shared.modules.len();
         if !shared.modules.has_room() {
             return Err(StartError::Modules { most: number });
         }
-        let choice = Choice {
-            interleaved: false,
-            contract: loads.config.contract,
-        };
-        let loaded = module
-            .compile(number, choice)
-            .map_err(|source| StartError::Load {
-                module: module.name.clone(),
-                source,
-            })?;
-        let children = match loaded.threads {
-            None => config.children,
-            Some(_) => 0,
-        };
-        let config = HostConfig {
-            places: config.places.max(1),
-            memory: config.memory,
-            memory_budget: config.memory_budget,
-            children,
-            threads: config.threads,
-            ..loads.config.clone()
-        };
-        let wanted = config.places_with(&loaded, children);
-        if wanted > u64::from(loads.spare) {
-            return Err(StartError::Spare {
-                places: wanted,
-                spare: loads.spare,
-            });
-        }
-        let mut linked = loads.linked.clone();
+        let loaded = self.compile(module, number)?;
+        let config = self.places_for(&loaded, config)?;
+        let mut linked = self.linked.clone();
         linked.parts.push(part(&loaded));
         linked.declarations = program::declarations(number + 1);
-        let prepared = shared.engine.prepare_linked(linked.clone())?;
+        let prepared = shared.engine.prepare_linked(linked.clone());
+        let prepared = prepared.map_err(not_started)?;
         let compiling = begin.elapsed();
-        let meets = loaded.needs_world() || children > 0;
-        let head = meets.then(|| Head::of(shared)).transpose()?;
+        let meets = loaded.needs_world() || config.children > 0;
+        let head = meets.then(|| Head::of(shared)).transpose();
+        let head = head.map_err(not_started)?;
         let common = Common {
             depth: depth(linked.stack_bytes, prepared.largest_frame)?,
             world: head.as_ref().map_or(DevPtr::NULL, Head::address),
-            ..loads.common.clone()
+            ..self.common.clone()
         };
-        let places = Places::new(
-            &shared.engine,
-            &loaded,
-            number,
-            loads.next,
-            &config,
-            &common,
-        )?;
-        let all = loads.next..loads.next + loads.spare;
-        let met = match head {
-            None => None,
-            Some(head) => {
-                let meeting = head.lay_out(shared, all, &config, number, &places)?;
-                let join = |world: &World| world.join(&shared.engine, number, &loaded, &places);
-                let joined = meeting.with(join)?;
-                Some((meeting, joined))
-            }
-        };
-        let exchanged = shared.engine.exchange(&prepared)?;
-        loads.next += places.total();
-        loads.spare -= places.total();
-        loads.linked = linked;
-        // Who finds the module finds its line and its places too.
+        let places = Places::new(&shared.engine, &loaded, number, self.next, &config, &common)?;
+        let all = self.next..self.next + self.spare;
+        let met = head.map(|head| {
+            let meeting = head.lay_out(shared, all, self.channels, number, &places)?;
+            let join = |world: &World| world.join(&shared.engine, number, &loaded, &places);
+            let joined = meeting.with(join)?;
+            Ok((meeting, joined))
+        });
+        let met = met.transpose().map_err(not_started)?;
+        let exchanged = shared.engine.exchange(&prepared).map_err(not_started)?;
+        self.next += places.total();
+        self.spare -= places.total();
+        self.linked = linked;
+        // A thread that finds the module must find its line and its places too.
         shared.state().lines.push(Line::of(places.count));
         let room = "there was room, and only one loads at a time";
         assert!(shared.places.push(places).is_ok(), "{room}");
         assert!(shared.modules.push(loaded).is_ok(), "{room}");
         if let Some((meeting, joined)) = met {
             // Processes that run may spawn some of it from here on.
-            meeting.settle(shared).admit(number, joined)?;
+            let admitted = meeting.settle(shared).admit(number, joined);
+            admitted.map_err(not_started)?;
         }
-        Ok(LoadedModule {
-            module: number,
-            compiling,
-            exchanged,
+        let id = ModuleId(number as u32);
+        Ok(LoadedModule::new(id, compiling, exchanged.total()))
+    }
+
+    fn compile(&self, module: &Module, number: usize) -> Result<Loaded, StartError> {
+        let choice = Choice {
+            interleaved: false,
+            contract: self.contract,
+        };
+        compile_module(module, number, choice).map_err(|source| StartError::Load {
+            module: module.name().to_owned(),
+            source,
         })
+    }
+
+    /// What the places of a module may take, if as many as it asks for are left.
+    fn places_for(&self, loaded: &Loaded, config: &LoadConfig) -> Result<PlaceConfig, StartError> {
+        let budget = match config.memory_budget {
+            Some(bytes) => bytes,
+            None => {
+                let device = Device::open(Select::Cuda).map_err(not_started)?;
+                memory_budget(free_bytes(&device)?, 1)
+            }
+        };
+        let config = PlaceConfig::of(config, budget);
+        let config = PlaceConfig {
+            places: config.places.max(1),
+            children: match loaded.threads {
+                None => config.children,
+                Some(_) => 0,
+            },
+            ..config
+        };
+        let places = config.places_with(loaded, config.children);
+        if places > u64::from(self.spare) {
+            return Err(StartError::Spare {
+                places,
+                spare: self.spare,
+            });
+        }
+        Ok(config)
     }
 }
 
@@ -190,14 +172,14 @@ impl<'h> Head<'h> {
         self,
         shared: &Shared,
         all: Range<u32>,
-        config: &HostConfig,
+        channels: u32,
         number: usize,
         places: &Places,
-    ) -> Result<Meeting<'h>, StartError> {
+    ) -> Result<Meeting<'h>, everwarp_runtime::Error> {
         match self {
             Self::There(world) => Ok(Meeting::There(world)),
             Self::Begun(head) => {
-                let world = World::new(&shared.engine, head, all, config, number)?;
+                let world = World::new(&shared.engine, head, all, channels, number)?;
                 world.anchor(&shared.engine, places)?;
                 Ok(Meeting::New(Box::new(world)))
             }

@@ -1,24 +1,17 @@
 //! Modules: compiled once, under the number that they have in their image.
 
 use everwarp_compiler::{
-    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, Initial,
-    InstanceLimits, InstantiateError, Limits, Link, PAGE, SharedMemory, compile,
+    CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
+    Limits, Link, PAGE, SharedMemory, TrapKind, compile,
 };
-use everwarp_process::gpu;
 use everwarp_process::threads::{START, Threads};
+use everwarp_process::{ExitStatus, LoadError, Module, Trap, gpu};
 
-use crate::error::LoadError;
+use crate::error::not_compiled;
 use crate::{program, wasi};
 
 /// Elements that a table may have beyond those it starts with.
 const TABLE_GROWTH: u64 = 256;
-
-/// A module's bytes and what messages call it.
-#[derive(Clone, Debug)]
-pub struct Module {
-    pub(crate) name: String,
-    pub(crate) bytes: Vec<u8>,
-}
 
 /// How a module is compiled, where a host has a choice.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,84 +22,50 @@ pub(crate) struct Choice {
     pub(crate) contract: bool,
 }
 
-impl Module {
-    /// A module under a name for messages.
-    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
-        let name = name.into();
-        Self { name, bytes }
-    }
-
-    /// Compiles it as number `number` of an image.
-    pub(crate) fn compile(&self, number: usize, choice: Choice) -> Result<Loaded, LoadError> {
-        let apart = Choice {
+/// Compiles a module as number `number` of an image.
+pub(crate) fn compile_module(
+    module: &Module,
+    number: usize,
+    choice: Choice,
+) -> Result<Loaded, LoadError> {
+    let threads = module.threads();
+    // Threads of one process share one memory.
+    let interleaved = choice.interleaved && threads.is_none();
+    let options = CompileOptions {
+        prefix: program::prefix(number),
+        provided_imports: wasi::provided(),
+        preempt: true,
+        interleaved,
+        contract: choice.contract,
+        threads: !interleaved,
+        ..CompileOptions::default()
+    };
+    let apart = || {
+        let choice = Choice {
             interleaved: false,
             ..choice
         };
-        let threads =
-            everwarp_process::validate(&self.bytes).map_err(|e| CompileError::Invalid {
-                offset: e.offset,
-                message: e.message,
-            })?;
-        // Threads of one process have one memory.
-        let interleaved = choice.interleaved && threads.is_none();
-        let options = CompileOptions {
-            prefix: program::prefix(number),
-            provided_imports: wasi::provided(),
-            preempt: true,
-            interleaved,
-            contract: choice.contract,
-            threads: !interleaved,
-            ..CompileOptions::default()
-        };
-        let compiled = match compile(&self.bytes, &options) {
-            // It has atomic instructions, for which interleaved memories are not.
-            Err(_) if interleaved => return self.compile(number, apart),
-            compiled => compiled?,
-        };
-        if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
-            // Only WASI's imports know of such memories.
-            return self.compile(number, apart);
-        }
-        for import in compiled.imports() {
-            let (offset, module, name) = (import.offset, &import.module, &import.name);
-            if threads
-                .as_ref()
-                .is_some_and(|t| &t.module == module && &t.name == name)
-            {
-                continue;
-            }
-            let ty = wasi::import_type(module, name);
-            let (module, name) = (module.clone(), name.clone());
-            match ty {
-                None => {
-                    return Err(LoadError::UnknownImport {
-                        offset,
-                        module,
-                        name,
-                    });
-                }
-                Some(ty) if import.kind != ImportKind::Function(ty.clone()) => {
-                    return Err(LoadError::ImportType {
-                        offset,
-                        module,
-                        name,
-                    });
-                }
-                Some(_) => {}
-            }
-        }
-        let entry = match compiled.export("_start") {
-            Some(Export::Function(f)) if compiled.function_type(f) == &wasi::COMMAND => f,
-            _ => return Err(LoadError::NoEntry),
-        };
-        let name = self.name.clone();
-        Ok(Loaded {
-            name,
-            entry,
-            threads,
-            compiled,
-        })
+        compile_module(module, number, choice)
+    };
+    let compiled = match compile(module.bytes(), &options) {
+        // The module has atomic instructions, which interleaved memories do not support.
+        Err(_) if interleaved => return apart(),
+        compiled => compiled.map_err(not_compiled)?,
+    };
+    if interleaved && compiled.imports().iter().any(|i| i.module != wasi::MODULE) {
+        // Only WASI's functions can access such memories.
+        return apart();
     }
+    let entry = match compiled.export("_start") {
+        Some(Export::Function(f)) => f,
+        _ => return Err(LoadError::NoEntry),
+    };
+    Ok(Loaded {
+        name: module.name().to_owned(),
+        entry,
+        threads: threads.cloned(),
+        compiled,
+    })
 }
 
 /// A compiled module.
@@ -176,6 +135,34 @@ impl Loaded {
         }
     }
 
+    /// The exit status that the device's account of an end stands for.
+    pub(crate) fn status(&self, reason: everwarp_hostcalls::Reason) -> ExitStatus {
+        use everwarp_hostcalls::Reason;
+        match reason {
+            Reason::Normal(code) => ExitStatus::Exited(code),
+            Reason::Killed => ExitStatus::Killed,
+            Reason::OutOfFuel => ExitStatus::OutOfFuel,
+            Reason::OutOfMemory => ExitStatus::OutOfMemory {
+                needs: self.memory_bytes() + self.table_bytes(),
+            },
+            Reason::Trap {
+                kind,
+                function,
+                offset,
+            } => {
+                let name = self.compiled.function_name(function);
+                ExitStatus::Trapped(Trap {
+                    kind: TrapKind::from_code(kind).unwrap_or(TrapKind::UnlinkedImport),
+                    function: Some(match name {
+                        Some(name) => name.to_owned(),
+                        None => format!("function {function}"),
+                    }),
+                    message: format!("at offset {offset:#x} of the module"),
+                })
+            }
+        }
+    }
+
     /// The initial bytes of an instance.
     pub(crate) fn instantiate(&self, memory: u64, depth: u32) -> Result<Initial, InstantiateError> {
         let mut limits = InstanceLimits {
@@ -234,7 +221,8 @@ mod tests {
     fn load(text: &str) -> Result<Loaded, LoadError> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        Module::new("m", wat.encode().expect("it can be encoded")).compile(0, Choice::default())
+        let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
+        compile_module(&module, 0, Choice::default())
     }
 
     fn refused(text: &str) -> String {

@@ -4,11 +4,11 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everwarp_compiler::{Addresses, DevInstance, PAGE};
-use everwarp_process::Pid;
+use everwarp_process::{Pid, StartError};
 use everwarp_runtime::{Buffer, DevPtr, Engine, Instance, Layout, Pending};
 
-use crate::config::HostConfig;
-use crate::error::StartError;
+use crate::config::PlaceConfig;
+use crate::error::{not_instantiated, not_started};
 use crate::kin::DevWorld;
 use crate::layout::{
     CLEAR_PIECE, DevProcess, DevProcessTable, DevSpawn, ENTRY_NONE, OUTPUT_BYTES, PROCESS_FRESH,
@@ -113,7 +113,7 @@ impl Places {
         loaded: &Loaded,
         module: usize,
         first: u32,
-        config: &HostConfig,
+        config: &PlaceConfig,
         common: &Common,
     ) -> Result<Self, StartError> {
         let (needs, most) = (loaded.memory_bytes(), loaded.memory_most());
@@ -142,9 +142,9 @@ impl Places {
             });
         }
         let initial = loaded.instantiate(memory, common.depth);
-        let mut initial = initial.map_err(|source| StartError::Instantiate {
+        let mut initial = initial.map_err(|e| StartError::Load {
             module: loaded.name.clone(),
-            source,
+            source: not_instantiated(&e),
         })?;
         initial.save_bytes = initial.save_bytes.min(SAVE_MOST).next_multiple_of(16);
         let block = padded(initial.block(Addresses {
@@ -189,26 +189,40 @@ impl Places {
         };
         let cleared = memory_bytes as u64 <= CLEARED_MOST;
         let memories = match cleared {
-            true => engine.buffer(memory_bytes)?,
-            false => engine.buffer_uncleared(memory_bytes)?,
+            true => engine.buffer(memory_bytes).map_err(not_started)?,
+            false => engine.buffer_uncleared(memory_bytes).map_err(not_started)?,
         };
         // Where others may wake or kill a process before it is ready, its record says that it does not wait.
         let records = match common.world.address() {
-            0 => engine.buffer_uncleared((records_of * record_stride) as usize)?,
-            _ => engine.buffer((records_of * record_stride) as usize)?,
+            0 => engine
+                .buffer_uncleared((records_of * record_stride) as usize)
+                .map_err(not_started)?,
+            _ => engine
+                .buffer((records_of * record_stride) as usize)
+                .map_err(not_started)?,
         };
         let teams = match loaded.threads {
-            Some(_) => Some(engine.buffer(count as usize * size_of::<DevTeam>())?),
+            Some(_) => Some(
+                engine
+                    .buffer(count as usize * size_of::<DevTeam>())
+                    .map_err(not_started)?,
+            ),
             None => None,
         };
-        let spawns = engine.buffer(groups as usize * size_of::<DevSpawn>())?;
+        let spawns = engine
+            .buffer(groups as usize * size_of::<DevSpawn>())
+            .map_err(not_started)?;
         let gathered = records_of.div_ceil(START_PROCESSES.into()) as usize;
-        let gathering = engine.buffer(gathered * size_of::<u64>())?;
+        let gathering = engine
+            .buffer(gathered * size_of::<u64>())
+            .map_err(not_started)?;
         let initial_memory = padded(initial.memory.clone());
         let initial_bytes = initial_memory.len().min(memory_stride as usize);
-        let blocks = engine.buffer_from(&block)?;
-        let template = engine.buffer_from(&initial_memory)?;
-        let data = engine.buffer_from(&padded(loaded.compiled.module_data()))?;
+        let blocks = engine.buffer_from(&block).map_err(not_started)?;
+        let template = engine.buffer_from(&initial_memory).map_err(not_started)?;
+        let data = engine
+            .buffer_from(&padded(loaded.compiled.module_data()))
+            .map_err(not_started)?;
         let layout = &loaded.compiled.layout;
         let tables = initial.table_count();
         let table = DevProcessTable {
@@ -245,9 +259,10 @@ impl Places {
         };
         // SAFETY: the buffers have the sizes that the strides and counts say, and are kept beside the
         // instance; the program checks its places.
-        let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
+        let instance =
+            unsafe { engine.instance(&program::PROGRAM, &table) }.map_err(not_started)?;
         if !cleared {
-            clear(engine, &instance, memory_bytes as u64)?;
+            clear(engine, &instance, memory_bytes as u64).map_err(not_started)?;
         }
         let nothing = DevSpawn {
             pid: 0,

@@ -1,13 +1,14 @@
 //! What the host knows of its processes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use everwarp_process::{Captured, Pid};
 use everwarp_runtime::Buffer;
 
-use crate::channel::End;
+use crate::channel::HostEnd;
 use crate::layout::START_PROCESSES;
 
 /// What processes that were spawned together have in common. Few enough share one that the threads which begin and end
@@ -16,7 +17,7 @@ use crate::layout::START_PROCESSES;
 pub(crate) struct Group {
     pub(crate) held: Arc<Held>,
     /// Their ends of channels, which are open as long as one of them waits.
-    pub(crate) ends: Arc<[End]>,
+    pub(crate) ends: Arc<[HostEnd]>,
     pub(crate) wasi: Arc<everwarp_hostcalls::Config>,
 }
 
@@ -141,6 +142,8 @@ pub(crate) struct State {
     pub(crate) lines: Vec<Line>,
     /// Those that somebody waits for, once for each who does.
     pub(crate) awaited: Vec<Pid>,
+    /// What wakes the futures that wait for processes.
+    pub(crate) wakers: HashMap<Pid, Waker>,
     /// How often something ended that was waited for.
     pub(crate) ends: u64,
     /// Why the host cannot go on.

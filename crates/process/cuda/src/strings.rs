@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use everwarp_process::Bytes;
+use everwarp_process::{Bytes, SpawnError, StartWriter};
 
-use crate::SpawnError;
-use crate::config::Strings;
 use crate::layout::STRINGS_HEAD;
 
 /// Bytes before the first string.
@@ -13,10 +11,10 @@ const HEAD: usize = STRINGS_HEAD as usize;
 /// Arguments and environment are less than this together, and standard input too.
 const MOST: usize = 1 << 31;
 
-/// Where a program writes what each of many processes is given, so that nothing has to be made for each and copied
+/// Where a caller writes what each of many processes is given, so that nothing is made for each process and copied
 /// afterwards: first its arguments, then its environment.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     all: &'a mut All,
     /// How many arguments and their bytes, then the same of the environment.
     head: [usize; 4],
@@ -25,19 +23,16 @@ pub struct Writer<'a> {
     wrong: Option<SpawnError>,
 }
 
-impl Writer<'_> {
-    /// Adds an argument that is these parts, one behind the other. By convention the first is the program's name.
-    ///
+impl StartWriter for Writer<'_> {
     /// # Panics
     /// There is a variable already.
-    pub fn arg(&mut self, parts: &[&str]) {
+    fn arg(&mut self, parts: &[&str]) {
         assert!(self.head[2] == 0, "arguments come before the environment");
         self.head[1] += self.add(parts);
         self.head[0] += 1;
     }
 
-    /// Adds a variable whose value is these parts.
-    pub fn variable(&mut self, name: &str, parts: &[&str]) {
+    fn variable(&mut self, name: &str, parts: &[&str]) {
         let before = self.all.bytes.len();
         self.add(&[name, "="]);
         self.all.bytes.pop();
@@ -46,13 +41,15 @@ impl Writer<'_> {
         self.head[2] += 1;
     }
 
-    /// Gives it a standard input of its own, in the place of the configuration's. It lies on the device, so reading
-    /// it takes no host call. What lies in [`HostBytes`](everwarp_runtime::HostBytes) is copied there from where it lies.
-    pub fn stdin(&mut self, bytes: Bytes) {
+    /// The bytes are on the device, so reading them takes no host call. Bytes of an
+    /// [`everwarp_runtime::HostBytes`] are copied there from where they are.
+    fn stdin(&mut self, bytes: Bytes) {
         self.stdin = Some(bytes);
     }
+}
 
-    /// Adds a string of these parts with a zero behind it, and answers its bytes.
+impl Writer<'_> {
+    /// Adds a string of these parts with a zero after it, and returns its bytes.
     fn add(&mut self, parts: &[&str]) -> usize {
         let bytes = &mut self.all.bytes;
         let before = bytes.len();
@@ -65,15 +62,6 @@ impl Writer<'_> {
         }
         bytes.push(0);
         bytes.len() - before
-    }
-
-    /// Adds what was gathered elsewhere.
-    pub(crate) fn strings(&mut self, strings: &Strings) {
-        strings.args.iter().for_each(|arg| self.arg(&[arg]));
-        for (name, value) in &strings.env {
-            self.variable(name, &[value]);
-        }
-        self.stdin.clone_from(&strings.stdin);
     }
 }
 
@@ -127,7 +115,7 @@ impl All {
     pub(crate) fn add(
         &mut self,
         front: &[u8],
-        write: impl FnOnce(&mut Writer<'_>),
+        write: impl FnOnce(&mut dyn StartWriter),
     ) -> Result<Own, SpawnError> {
         let end = self.bytes.len();
         // The front stands directly before the rest.
@@ -200,8 +188,24 @@ impl All {
 mod tests {
     use super::*;
 
+    /// What one process is given.
+    #[derive(Default)]
+    struct Strings {
+        args: Vec<&'static str>,
+        env: Vec<(&'static str, &'static str)>,
+        stdin: Option<&'static str>,
+    }
+
     fn add(all: &mut All, strings: &Strings) -> Result<Own, SpawnError> {
-        all.add(&[7; 4], |writer| writer.strings(strings))
+        all.add(&[7; 4], |writer| {
+            strings.args.iter().for_each(|arg| writer.arg(&[arg]));
+            for (name, value) in &strings.env {
+                writer.variable(name, &[value]);
+            }
+            if let Some(stdin) = strings.stdin {
+                writer.stdin(stdin.into());
+            }
+        })
     }
 
     fn words(bytes: &[u8]) -> Vec<u32> {
@@ -212,9 +216,9 @@ mod tests {
     #[test]
     fn counts_and_bytes_come_first_and_inputs_last() {
         let strings = Strings {
-            args: vec!["a".into(), "".into()],
-            env: vec![("K".into(), "v w".into())],
-            stdin: Some("typed".into()),
+            args: vec!["a", ""],
+            env: vec![("K", "v w")],
+            stdin: Some("typed"),
         };
         let mut all = All::default();
         all.directories(["/p", "four"].into_iter());
@@ -241,10 +245,10 @@ mod tests {
 
     #[test]
     fn equal_neighbours_share_unless_they_read() {
-        let one = |arg: &str, stdin: Option<&'static str>| Strings {
-            args: vec![arg.into()],
+        let one = |arg: &'static str, stdin: Option<&'static str>| Strings {
+            args: vec![arg],
             env: Vec::new(),
-            stdin: stdin.map(Into::into),
+            stdin,
         };
         let mut all = All::default();
         let mut begin = |strings: &Strings| add(&mut all, strings).expect("it fits").begin;
@@ -261,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_zero_byte_is_named() {
-        let args = vec!["fine".into(), "not\0fine".into()];
+        let args = vec!["fine", "not\0fine"];
         let strings = Strings {
             args,
             ..Strings::default()

@@ -139,9 +139,3 @@ pub(crate) fn calls_the_host(name: &str) -> bool {
     let prefixes = ["fd_", "path_", "poll_", "sock_"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
-
-/// The type of `_start`.
-pub(crate) const COMMAND: FunctionType = FunctionType {
-    params: Vec::new(),
-    results: Vec::new(),
-};

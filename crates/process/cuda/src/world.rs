@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use everwarp_runtime::{Buffer, DevPtr, Engine, Layout};
 
 use crate::children::Bond;
-use crate::config::HostConfig;
-use crate::dispatch::MODULES_MOST;
-use crate::error::StartError;
+use crate::config::MODULES_MOST;
 use crate::kin::{
     CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevBond, DevChannel, DevHostOp, DevKin, DevModule,
     DevWorld, FREE_STACKS, FREE_STRIDE, MESSAGE_BYTES, NAME_BYTES,
@@ -84,11 +82,11 @@ impl World {
         engine: &Engine,
         head: Buffer<u8>,
         places: Range<u32>,
-        config: &HostConfig,
+        channels: u32,
         asker: usize,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, everwarp_runtime::Error> {
         let (first, total) = (places.start, places.len());
-        let channel_count = config.channels.max(1);
+        let channel_count = channels.max(1);
         let mut channel_links = vec![0; 4 * channel_count as usize];
         let channels_free = stack((0..channel_count).rev(), 0, &mut channel_links);
         let channel_links = engine.buffer_from(&channel_links)?;
@@ -153,7 +151,7 @@ impl World {
         number: usize,
         module: &Loaded,
         of: &Places,
-    ) -> Result<Joined, StartError> {
+    ) -> Result<Joined, everwarp_runtime::Error> {
         let area = u64::from(CHILD_ENDS + CHILD_STRINGS);
         let strings = engine.buffer((u64::from(of.children.max(1)) * area) as usize)?;
         let mut next = strings.ptr().address();
@@ -243,7 +241,11 @@ impl World {
 
     /// Opens the group that counts what processes submit, by a task of places that know of the world. It never ends, so
     /// nobody waits for its completion.
-    pub(crate) fn anchor(&self, engine: &Engine, places: &Places) -> Result<(), StartError> {
+    pub(crate) fn anchor(
+        &self,
+        engine: &Engine,
+        places: &Places,
+    ) -> Result<(), everwarp_runtime::Error> {
         drop(engine.submit(places.instance.task(program::ANCHOR))?);
         let begin = Instant::now();
         let mut group = NONE.to_le_bytes();
@@ -253,7 +255,7 @@ impl World {
                 return Ok(());
             }
             if begin.elapsed() > PATIENCE {
-                return Err(everwarp_runtime::Error::Timeout { after: PATIENCE }.into());
+                return Err(everwarp_runtime::Error::Timeout { after: PATIENCE });
             }
             std::thread::yield_now();
         }

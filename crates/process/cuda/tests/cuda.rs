@@ -1,81 +1,101 @@
-//! Processes on a GPU. Where there is none, all of this is skipped, and says so.
+//! Processes on a GPU. Without one, every case is reported as ignored.
 //!
-//! One host serves all cases: its image has every module linked, and the table's places are used again and again. A
-//! last one begins with two modules, beside which others are loaded.
+//! One host serves all cases: every module is linked into its image, and the table's places are used again and again. A
+//! last one starts with two modules, beside which others are loaded.
 
 mod cases;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
-use everwarp_process_cuda::{Host, HostConfig, Module, Streams};
-use everwarp_runtime::{Device, Select};
+use everwarp_process::{HostConfig, Module};
+use everwarp_process_cuda::{CudaProcesses, Streams};
+use everwarp_runtime::{Device, Error, Select, cuda_device_count};
 use libtest_mimic::{Arguments, Trial};
+
+/// How the hosts differ that run the cases, and which cases each one runs.
+const KINDS: [(&str, &[(&str, cases::Case)]); 3] = [
+    ("apart", cases::ALL),
+    ("interleaved", cases::ALL),
+    ("bare", cases::BARE),
+];
 
 /// A module of `tests/modules`.
 fn module(name: &str, text: &str) -> Module {
     let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
     let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    Module::new(name, wat.encode().expect("it can be encoded"))
+    let bytes = wat.encode().expect("it can be encoded");
+    Module::new(name, bytes).expect("it is valid")
+}
+
+/// The modules that a host of this kind starts with.
+fn modules(kind: &str) -> Vec<Module> {
+    let texts = cases::MODULES.iter();
+    if kind == "bare" {
+        let bare = texts.filter(|(name, _)| cases::BARE_MODULES.contains(name));
+        return bare.map(|(name, text)| module(name, text)).collect();
+    }
+    let built = cases::GUESTS
+        .iter()
+        .map(|(name, bytes)| Module::new(*name, bytes.to_vec()).expect("it is valid"));
+    texts
+        .map(|(name, text)| module(name, text))
+        .chain(built)
+        .collect()
 }
 
 fn main() -> ExitCode {
-    let args = Arguments::from_args();
-    if args.list {
-        let trials = cases::ALL
-            .iter()
-            .chain(cases::BARE)
-            .map(|(name, _)| Trial::test(*name, || Ok(())));
-        return libtest_mimic::run(&args, trials.collect()).exit_code();
-    }
-    let device = match Device::open(Select::Cuda) {
-        Ok(device) => device,
-        Err(e) => {
-            eprintln!(
-                "skipped: {} cases of processes on a GPU: {e}",
-                cases::ALL.len() + cases::BARE.len()
-            );
-            return ExitCode::SUCCESS;
-        }
-    };
-    let texts = cases::MODULES.iter().map(|(name, text)| module(name, text));
-    let built = cases::GUESTS
-        .iter()
-        .map(|(name, bytes)| Module::new(*name, bytes.to_vec()));
-    let modules: Vec<_> = texts.chain(built).collect();
-    let bare = cases::MODULES.iter();
-    let bare = bare.filter(|(name, _)| cases::BARE_MODULES.contains(name));
-    let bare: Vec<_> = bare.map(|(name, text)| module(name, text)).collect();
-    let one_after_the_other = Arguments {
+    let args = Arguments {
+        // Each case wants the whole host.
         test_threads: Some(1),
-        ..args
+        ..Arguments::from_args()
     };
-    // Each case twice: with memories of their own, and with interleaved ones.
-    for (kind, modules, all) in [
-        ("apart", &modules, cases::ALL),
-        ("interleaved", &modules, cases::ALL),
-        ("bare", &bare, cases::BARE),
-    ] {
-        let wanted = |name: &str| match &one_after_the_other.filter {
+    let device = match args.list {
+        true => None,
+        false => match Device::open(Select::Cuda) {
+            Ok(device) => Some(device),
+            Err(e) => {
+                if !matches!(e, Error::Cuda(_)) || cuda_device_count().is_ok_and(|n| n > 0) {
+                    eprintln!("the GPU cannot be opened: {e}");
+                    return ExitCode::FAILURE;
+                }
+                eprintln!("every case needs a GPU: {e}");
+                None
+            }
+        },
+    };
+    let Some(device) = device else {
+        let trials = KINDS.iter().flat_map(|&(kind, cases)| {
+            cases.iter().map(move |&(name, _)| {
+                Trial::test(name, || Ok(()))
+                    .with_kind(kind)
+                    .with_ignored_flag(!args.list)
+            })
+        });
+        return libtest_mimic::run(&args, trials.collect()).exit_code();
+    };
+    for (kind, cases) in KINDS {
+        let wanted = |name: &str| match &args.filter {
             None => true,
-            Some(filter) if one_after_the_other.exact => name == filter,
+            Some(filter) if args.exact => name == filter,
             Some(filter) => name.contains(filter),
         };
-        if !all.iter().any(|(name, _)| wanted(name)) {
+        if !cases.iter().any(|(name, _)| wanted(name)) {
             continue;
         }
-        let host = start(&device, modules, kind == "interleaved");
-        let trials = all.iter().map(|&(name, case)| {
+        let host = start(&device, &modules(kind), kind == "interleaved");
+        let trials = cases.iter().map(|&(name, case)| {
             let host = Arc::clone(&host);
             Trial::test(name, move || {
-                let begin = std::time::Instant::now();
+                let begin = Instant::now();
                 case(&host)?;
                 eprintln!("{name}: {:?}", begin.elapsed());
                 Ok(())
             })
             .with_kind(kind)
         });
-        let conclusion = libtest_mimic::run(&one_after_the_other, trials.collect());
+        let conclusion = libtest_mimic::run(&args, trials.collect());
         drop(host);
         if conclusion.has_failed() {
             return conclusion.exit_code();
@@ -85,17 +105,17 @@ fn main() -> ExitCode {
 }
 
 /// A host with these modules.
-fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<Host> {
-    let config = HostConfig {
-        // Four pages, and the small table of one module.
-        memory: Some((4 << 16) + 1024),
-        interleaved,
-        spare_places: 2048,
-        ..HostConfig::new(4096, 40 << 30)
-    };
-    let begin = std::time::Instant::now();
-    let host = Host::start(device, modules, &config, Streams::inherit());
-    let host = Arc::new(host.unwrap_or_else(|e| panic!("the host starts: {e}")));
+fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<CudaProcesses> {
+    let mut config = HostConfig::default();
+    config.load.places = 4096;
+    // Four pages, and the small table of one module.
+    config.load.memory = Some((4 << 16) + 1024);
+    config.load.memory_budget = Some((28 << 30) / modules.len() as u64);
+    config.interleaved = interleaved;
+    config.spare_places = 2048;
+    let begin = Instant::now();
+    let host = CudaProcesses::start(device, modules, &config, Streams::inherit());
+    let host = Arc::new(host.unwrap_or_else(|e| panic!("the host does not start: {e}")));
     eprintln!(
         "started in {:?} (engine {:?}): frames of up to {} bytes, calls {} deep",
         begin.elapsed(),

@@ -1,7 +1,8 @@
 //! The device sources of processes compile with a module linked to them, for every architecture. Needs NVRTC, no
 //! GPU.
 
-use everwarp_process_cuda::{HostConfig, Module, image};
+use everwarp_process::{HostConfig, Module};
+use everwarp_process_cuda::image;
 use everwarp_runtime::cuda::image::source;
 use everwarp_runtime::cuda::testing::nvrtc;
 
@@ -19,9 +20,10 @@ fn processes_compile_for_each_architecture() {
     let modules = [text, family, forge, threads].map(|text| {
         let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
-        Module::new("m", wat.encode().expect("it can be encoded"))
+        let bytes = wat.encode().expect("it can be encoded");
+        Module::new("m", bytes).expect("it is valid")
     });
-    let image = image(&modules, &HostConfig::new(1, 1 << 30)).expect("it is supported");
+    let image = image(&modules, &HostConfig::default()).expect("it is supported");
     let source = source(&image);
     assert!(source.relocatable);
     for arch in [80, 90, 100] {

@@ -42,6 +42,19 @@ impl Directory {
         })
     }
 
+    /// A directory that the host's program has opened.
+    ///
+    /// # Errors
+    /// The system has no descriptor left for another handle.
+    pub fn of(directory: &everwarp_process::Directory) -> io::Result<Self> {
+        let handle = directory.handle().try_clone()?;
+        Ok(Self {
+            dir: Arc::new(Dir::from_std_file(handle)),
+            guest: directory.guest().to_owned(),
+            read_only: directory.is_read_only(),
+        })
+    }
+
     /// What processes call it.
     pub fn guest(&self) -> &str {
         &self.guest

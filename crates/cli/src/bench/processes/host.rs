@@ -1,10 +1,15 @@
 //! Processes on either engine, as far as measuring needs them.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use everwarp::Device;
+use everwarp_process as gpu;
+use everwarp_process::ProcessEngine;
 use everwarp_process_cpu as cpu;
-use everwarp_process_cuda as gpu;
+use everwarp_process_cuda::{CudaProcesses, Streams};
 
 use crate::error::CliError;
 
@@ -13,7 +18,7 @@ const LIMIT: usize = 8192;
 
 /// A host with its modules loaded.
 pub(super) enum Host {
-    Gpu(Box<gpu::Host>),
+    Gpu(Box<CudaProcesses>),
     Cpu(cpu::Host, Vec<cpu::Program>),
 }
 
@@ -49,7 +54,7 @@ impl Host {
         places: u32,
         reads: gpu::Reads,
     ) -> Result<Self, CliError> {
-        let Some(of) = device.cuda() else {
+        if device.cuda().is_none() {
             let load = |&(name, bytes): &(&str, &[u8])| {
                 cpu::Program::load(bytes).map_err(|source| CliError::Program {
                     path: name.into(),
@@ -59,17 +64,14 @@ impl Host {
             let programs = modules.iter().map(load).collect::<Result<_, _>>()?;
             let host = cpu::Host::start(None).map_err(CliError::ProcessHost)?;
             return Ok(Self::Cpu(host, programs));
-        };
-        let (free, _) = of.memory()?;
-        let config = gpu::HostConfig {
-            memory: Some(1 << 16),
-            reads,
-            ..gpu::HostConfig::new(places, free)
-        };
+        }
+        let mut config = gpu::HostConfig::default();
+        config.load.places = places;
+        config.load.memory = Some(1 << 16);
+        config.reads = reads;
         let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
-        let modules: Vec<_> = modules.iter().map(module).collect();
-        let streams = gpu::Streams::inherit();
-        let host = gpu::Host::start(device, &modules, &config, streams)?;
+        let modules = modules.iter().map(module).collect::<Result<Vec<_>, _>>()?;
+        let host = CudaProcesses::start(device, &modules, &config, Streams::inherit())?;
         Ok(Self::Gpu(Box::new(host)))
     }
 
@@ -94,8 +96,32 @@ pub(super) fn failed(pid: &impl ToString, reason: &impl ToString) -> CliError {
     }
 }
 
+/// Spawns processes that are all given the same; returns their pids by number.
+pub(super) fn spawn_gpu(
+    host: &CudaProcesses,
+    module: gpu::ModuleId,
+    grants: &gpu::Grants,
+    args: &[String],
+    count: usize,
+) -> Result<Vec<gpu::Pid>, gpu::SpawnError> {
+    let parts = Mutex::new(BTreeMap::new());
+    host.spawn(&gpu::SpawnRequest {
+        module,
+        grants,
+        count: count as u32,
+        write: &|_, writer| args.iter().for_each(|arg| writer.arg(&[arg])),
+        started: &|first, pids| {
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.insert(first, pids.to_vec());
+            ControlFlow::Continue(())
+        },
+    })?;
+    let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(parts.into_values().flatten().collect())
+}
+
 fn run_gpu(
-    host: &gpu::Host,
+    host: &CudaProcesses,
     module: usize,
     given: Given<'_>,
     count: usize,
@@ -106,21 +132,23 @@ fn run_gpu(
             source,
         })
     };
-    let config = gpu::Config {
-        strings: gpu::Strings {
-            args: given.args(),
-            ..gpu::Strings::default()
-        },
+    let grants = gpu::Grants {
         directories: given.directory.map(open).transpose()?.into_iter().collect(),
         stdout: gpu::Output::Capture { limit: LIMIT },
-        ..gpu::Config::default()
+        ..gpu::Grants::default()
     };
-    let pids = host.spawn_many(module, &config, count)?;
+    let pids = spawn_gpu(
+        host,
+        gpu::ModuleId(module as u32),
+        &grants,
+        &given.args(),
+        count,
+    )?;
     let (mut written, mut first) = (Vec::with_capacity(count), None);
-    host.wait_each(&pids, |pid, exit| match exit.reason {
-        gpu::Reason::Normal(0) => written.push(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
-        reason => {
-            first.get_or_insert_with(|| failed(&pid, &reason));
+    host.wait_each(&pids, &mut |pid, exit| match exit.status {
+        gpu::ExitStatus::Exited(0) => written.push(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
+        status => {
+            first.get_or_insert_with(|| failed(&pid, &status));
         }
     })?;
     match first {

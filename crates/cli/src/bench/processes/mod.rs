@@ -7,7 +7,7 @@ mod pause;
 use std::time::Instant;
 
 use everwarp::cuda::raw::Raw;
-use everwarp_process_cuda::Reads;
+use everwarp_process::Reads;
 
 use self::host::{Given, Host};
 use super::experiment::{Context, Experiment, On, Part};

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp_process_cuda as gpu;
+use everwarp_process as gpu;
+use everwarp_process::ProcessEngine;
+use everwarp_process_cuda::{CudaProcesses, Streams};
 
 use super::{NOTHING, host};
 use crate::bench::experiment::Context;
@@ -23,20 +25,22 @@ const PLACES: u32 = 64;
 /// Parks the engine and lets it go on, beside processes that sleep and beside some that never come to an end by
 /// themselves; and loads modules beside the latter.
 pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
-    let Some(of) = cx.device.cuda() else {
+    if cx.device.cuda().is_none() {
         return Ok(());
-    };
-    let (free, _) = of.memory()?;
-    let config = gpu::HostConfig {
-        memory: Some(1 << 16),
-        spare_places: LOADS as u32 * PLACES,
-        ..gpu::HostConfig::new(4096, free)
-    };
+    }
+    let mut config = gpu::HostConfig::default();
+    config.load.places = 4096;
+    config.load.memory = Some(1 << 16);
+    config.spare_places = LOADS as u32 * PLACES;
     let modules = [("spin", SPIN), ("sleep", SLEEP)];
-    const LOOPING: usize = 0;
-    const SLEEPING: usize = 1;
-    let modules = modules.map(|(name, bytes)| gpu::Module::new(name, bytes.to_vec()));
-    let host = gpu::Host::start(cx.device, &modules, &config, gpu::Streams::inherit())?;
+    const LOOPING: u32 = 0;
+    const SLEEPING: u32 = 1;
+    let modules = modules
+        .into_iter()
+        .map(|(name, bytes)| gpu::Module::new(name, bytes.to_vec()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let host = CudaProcesses::start(cx.device, &modules, &config, Streams::inherit())?;
+    let grants = gpu::Grants::default();
     for (name, module, what) in [
         (
             "park_sleeping",
@@ -49,7 +53,7 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
             "parking and going on beside processes that loop for ever",
         ),
     ] {
-        let pids = host.spawn_many(module, &gpu::Config::default(), PROCESSES)?;
+        let pids = host::spawn_gpu(&host, gpu::ModuleId(module), &grants, &[], PROCESSES)?;
         let mut times = Vec::new();
         for _ in 0..PAUSES {
             let begin = Instant::now();
@@ -57,7 +61,7 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
             host.engine().resume()?;
             times.push(begin.elapsed().as_secs_f64());
         }
-        let mut right = pids.iter().all(|&pid| host.knows(pid));
+        let mut right = all_there(&host, &pids)?;
         if module == LOOPING {
             load(cx, &host, &pids)?;
         }
@@ -69,38 +73,46 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
 }
 
 /// Loads modules beside what runs, each of which must work.
-fn load(cx: &Context<'_>, host: &gpu::Host, looping: &[gpu::Pid]) -> Result<(), CliError> {
-    let config = gpu::LoadConfig {
-        places: PLACES,
-        children: 0,
-        threads: 0,
-        memory: Some(1 << 16),
-        memory_budget: 1 << 30,
-    };
+fn load(cx: &Context<'_>, host: &CudaProcesses, looping: &[gpu::Pid]) -> Result<(), CliError> {
+    let mut config = gpu::LoadConfig::default();
+    config.places = PLACES;
+    config.children = 0;
+    config.threads = 0;
+    config.memory = Some(1 << 16);
+    config.memory_budget = Some(1 << 30);
+    let grants = gpu::Grants::default();
     let (mut times, mut right) = (Vec::new(), true);
     for number in 0..LOADS {
-        let module = gpu::Module::new(format!("nothing-{number}"), NOTHING.to_vec());
+        let module = gpu::Module::new(format!("nothing-{number}"), NOTHING.to_vec())?;
         let loaded = host.load(&module, &config)?;
-        times.push(loaded.exchanged.total().as_secs_f64());
-        for pid in host.spawn_many(loaded.module, &gpu::Config::default(), PLACES as usize)? {
-            let exit = host.wait(pid)?.expect("nobody else waits for it");
-            right &= exit.reason == gpu::Reason::Normal(0);
+        times.push(loaded.pause.as_secs_f64());
+        for pid in host::spawn_gpu(host, loaded.id, &grants, &[], PLACES as usize)? {
+            right &= host.wait(pid, None)?.success();
         }
     }
-    right &= looping.iter().all(|&pid| host.knows(pid));
+    right &= all_there(host, looping)?;
     let what = "a module loaded beside processes that loop for ever: how long the engine pauses";
     let row = Row::new(what, "pause", 1.0, times).size(PROCESSES as u64);
     cx.emit_as("load", row.verified(right))
 }
 
-/// Ends them, and answers whether each was killed.
-fn end(host: &gpu::Host, pids: Vec<gpu::Pid>) -> Result<bool, CliError> {
+/// Whether none of these processes has been waited for.
+fn all_there(host: &CudaProcesses, pids: &[gpu::Pid]) -> Result<bool, gpu::HostError> {
+    for pid in pids {
+        if !host.knows(*pid)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Ends them, and returns whether each was killed.
+fn end(host: &CudaProcesses, pids: Vec<gpu::Pid>) -> Result<bool, CliError> {
     host.kill_all()?;
     let mut all = true;
     for pid in pids {
-        let exit = host.wait_timeout(pid, Duration::from_secs(20))?;
-        let exit = exit.ok_or_else(|| host::failed(&pid, &"it has not ended"))?;
-        all &= exit.reason == gpu::Reason::Killed;
+        let exit = host.wait(pid, Some(Duration::from_secs(20)))?;
+        all &= exit.status == gpu::ExitStatus::Killed;
     }
     Ok(all)
 }

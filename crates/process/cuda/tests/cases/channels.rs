@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp_process_cuda::{ChannelError, Config, Host, Reason};
+use everwarp_process::{ChannelError, ExitStatus, ProcessEngine};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
-use super::{PATIENCE, config, normal, number, run, same, text, wait};
+use super::{PATIENCE, config, normal, number, run, same, spawn, spawn_many, text, wait};
 
 /// What the host sends comes back by a process, in order, of every length; its end is that of the channel.
-pub(super) fn echo(host: &Host) -> Result<(), Failed> {
+pub(super) fn echo(host: &CudaProcesses) -> Result<(), Failed> {
     let (requests, from) = host.channel(3, 64)?;
     let (to, answers) = host.channel(2, 64)?;
-    let config = Config {
-        ends: vec![from.end(), to.end()],
-        ..config(&[])
-    };
-    let pid = host.spawn(number("echo"), &config)?;
+    let config = config(&[]).granted(|grants| {
+        grants.ends = vec![from.end(), to.end()];
+    });
+    let pid = spawn(host, number("echo"), &config)?;
     drop((config, from, to));
     let begin = Instant::now();
     for n in 1..=64u8 {
@@ -35,62 +35,58 @@ pub(super) fn echo(host: &Host) -> Result<(), Failed> {
 }
 
 /// A kill reaches a process that waits for a message, and closes what it had.
-pub(super) fn kill_a_receiver(host: &Host) -> Result<(), Failed> {
+pub(super) fn kill_a_receiver(host: &CudaProcesses) -> Result<(), Failed> {
     let (requests, from) = host.channel(1, 64)?;
     let (to, answers) = host.channel(1, 64)?;
-    let config = Config {
-        ends: vec![from.end(), to.end()],
-        ..config(&[])
-    };
-    let pid = host.spawn(number("echo"), &config)?;
+    let config = config(&[]).granted(|grants| {
+        grants.ends = vec![from.end(), to.end()];
+    });
+    let pid = spawn(host, number("echo"), &config)?;
     drop((config, from, to));
     requests.send(b"a")?;
     same(answers.receive_timeout(PATIENCE)?, b"b".to_vec())?;
     host.kill(pid)?;
-    same(wait(host, pid)?.reason, Reason::Killed)?;
+    same(wait(host, pid)?.status, ExitStatus::Killed)?;
     same(answers.try_receive(), Err(ChannelError::Closed))?;
     same(requests.try_send(b"c"), Err(ChannelError::Closed))
 }
 
 /// A process that never starts holds nothing open.
-pub(super) fn ends_in_the_queue(host: &Host) -> Result<(), Failed> {
+pub(super) fn ends_in_the_queue(host: &CudaProcesses) -> Result<(), Failed> {
     let echo = number("echo");
     let (requests, from) = host.channel(1, 8)?;
-    let waiting = Config {
-        ends: vec![from.end(), requests.end()],
-        ..config(&[])
-    };
-    let busy = host.spawn_many(echo, &waiting, host.places(echo) as usize)?;
+    let waiting = config(&[]).granted(|grants| {
+        grants.ends = vec![from.end(), requests.end()];
+    });
+    let busy = spawn_many(host, echo, &waiting, host.width(echo) as usize)?;
     let (to, answers) = host.channel(1, 8)?;
-    let config = Config {
-        ends: vec![from.end(), to.end()],
-        ..config(&[])
-    };
-    let queued = host.spawn(echo, &config)?;
+    let config = config(&[]).granted(|grants| {
+        grants.ends = vec![from.end(), to.end()];
+    });
+    let queued = spawn(host, echo, &config)?;
     drop((config, to));
     same(answers.try_receive(), Err(ChannelError::Again))?;
     host.kill(queued)?;
-    same(wait(host, queued)?.reason, Reason::Killed)?;
+    same(wait(host, queued)?.status, ExitStatus::Killed)?;
     same(answers.try_receive(), Err(ChannelError::Closed))?;
     for pid in &busy {
         host.kill(*pid)?;
     }
     for pid in busy {
-        same(wait(host, pid)?.reason, Reason::Killed)?;
+        same(wait(host, pid)?.status, ExitStatus::Killed)?;
     }
     Ok(())
 }
 
 /// Whatever a process says, nothing but an error comes of it.
-pub(super) fn forged(host: &Host) -> Result<(), Failed> {
+pub(super) fn forged(host: &CudaProcesses) -> Result<(), Failed> {
     let mut pids = Vec::new();
     for _ in 0..20 {
         let (to, from) = host.channel(2, 16)?;
-        let config = Config {
-            ends: vec![to.end(), from.end()],
-            ..config(&[])
-        };
-        pids.push(host.spawn(number("forge"), &config)?);
+        let config = config(&[]).granted(|grants| {
+            grants.ends = vec![to.end(), from.end()];
+        });
+        pids.push(spawn(host, number("forge"), &config)?);
     }
     for pid in pids {
         normal(&wait(host, pid)?, 0)?;
@@ -99,10 +95,10 @@ pub(super) fn forged(host: &Host) -> Result<(), Failed> {
 }
 
 /// A child adds up what its parent sends it, in each of many pairs.
-pub(super) fn pairs(host: &Host) -> Result<(), Failed> {
+pub(super) fn pairs(host: &CudaProcesses) -> Result<(), Failed> {
     for count in [1, 32, 200] {
         let begin = Instant::now();
-        for pid in host.spawn_many(number("family"), &config(&["p"]), count)? {
+        for pid in spawn_many(host, number("family"), &config(&["p"]), count)? {
             normal(&wait(host, pid)?, 499_500 % 1000)?;
         }
         let rate = count as f64 * 1000.0 / begin.elapsed().as_secs_f64();
@@ -112,10 +108,10 @@ pub(super) fn pairs(host: &Host) -> Result<(), Failed> {
 }
 
 /// Children one after the other, by one parent and by many.
-pub(super) fn children(host: &Host) -> Result<(), Failed> {
+pub(super) fn children(host: &CudaProcesses) -> Result<(), Failed> {
     for count in [1, 32, 500] {
         let begin = Instant::now();
-        for pid in host.spawn_many(number("family"), &config(&["s"]), count)? {
+        for pid in spawn_many(host, number("family"), &config(&["s"]), count)? {
             normal(&wait(host, pid)?, 0)?;
         }
         let each = begin.elapsed() / (count as u32 * 1000);
@@ -125,27 +121,27 @@ pub(super) fn children(host: &Host) -> Result<(), Failed> {
 }
 
 /// A bomb is refused in the end; others spawn meanwhile; its death takes all of it along.
-pub(super) fn bombs(host: &Host) -> Result<(), Failed> {
+pub(super) fn bombs(host: &CudaProcesses) -> Result<(), Failed> {
     let family = number("family");
     for _ in 0..3 {
-        let bomb = host.spawn(family, &config(&["b"]))?;
+        let bomb = spawn(host, family, &config(&["b"]))?;
         for _ in 0..3 {
             normal(&run(host, "family", &config(&["p"]))?, 500)?;
         }
         same(
-            host.wait_timeout(bomb, Duration::from_millis(50)).is_err(),
+            host.wait(bomb, Some(Duration::from_millis(50))).is_err(),
             true,
         )?;
         host.kill(bomb)?;
-        same(wait(host, bomb)?.reason, Reason::Killed)?;
+        same(wait(host, bomb)?.status, ExitStatus::Killed)?;
     }
     Ok(())
 }
 
 /// Who is killed by its parent, or left behind, ends.
-pub(super) fn killed_children(host: &Host) -> Result<(), Failed> {
+pub(super) fn killed_children(host: &CudaProcesses) -> Result<(), Failed> {
     for mode in ["k", "x"] {
-        for pid in host.spawn_many(number("family"), &config(&[mode]), 4)? {
+        for pid in spawn_many(host, number("family"), &config(&[mode]), 4)? {
             normal(&wait(host, pid)?, 0)?;
         }
     }
@@ -153,7 +149,7 @@ pub(super) fn killed_children(host: &Host) -> Result<(), Failed> {
 }
 
 /// Children write to their ancestor's output.
-pub(super) fn output_of_children(host: &Host) -> Result<(), Failed> {
+pub(super) fn output_of_children(host: &CudaProcesses) -> Result<(), Failed> {
     let exit = run(host, "family", &config(&["o"]))?;
     normal(&exit, 0)?;
     same(
@@ -164,8 +160,8 @@ pub(super) fn output_of_children(host: &Host) -> Result<(), Failed> {
 
 /// Children print one after the other, and each begins where the one before has just ended: none of them calls a host
 /// that has yet to hear of the end before.
-pub(super) fn places_of_children(host: &Host) -> Result<(), Failed> {
-    for pid in host.spawn_many(number("family"), &config(&["r"]), 8)? {
+pub(super) fn places_of_children(host: &CudaProcesses) -> Result<(), Failed> {
+    for pid in spawn_many(host, number("family"), &config(&["r"]), 8)? {
         let exit = wait(host, pid)?;
         normal(&exit, 0)?;
         same(text(&exit.stdout), "child\n".repeat(200) + "parent\n")?;
@@ -175,15 +171,14 @@ pub(super) fn places_of_children(host: &Host) -> Result<(), Failed> {
 
 /// Processes that share both channels are killed while messages are on their way: each comes back once or was taken
 /// by one that died, and the last one's death closes both.
-pub(super) fn closing_races(host: &Host) -> Result<(), Failed> {
+pub(super) fn closing_races(host: &CudaProcesses) -> Result<(), Failed> {
     for round in 0..20 {
         let (requests, from) = host.channel(4, 8)?;
         let (to, answers) = host.channel(4, 8)?;
-        let config = Config {
-            ends: vec![from.end(), to.end()],
-            ..config(&[])
-        };
-        let pids = host.spawn_many(number("echo"), &config, 40)?;
+        let config = config(&[]).granted(|grants| {
+            grants.ends = vec![from.end(), to.end()];
+        });
+        let pids = spawn_many(host, number("echo"), &config, 40)?;
         drop((config, from, to));
         let mut seen = [false; 250];
         let mut take = |message: Vec<u8>| {
@@ -215,7 +210,7 @@ pub(super) fn closing_races(host: &Host) -> Result<(), Failed> {
             host.kill(*pid)?;
         }
         for pid in pids {
-            same(wait(host, pid)?.reason, Reason::Killed)?;
+            same(wait(host, pid)?.status, ExitStatus::Killed)?;
         }
         loop {
             match answers.try_receive() {
@@ -229,7 +224,7 @@ pub(super) fn closing_races(host: &Host) -> Result<(), Failed> {
 }
 
 /// The guests that use them, with what they print on the CPU engine.
-pub(super) fn guests(host: &Host) -> Result<(), Failed> {
+pub(super) fn guests(host: &CudaProcesses) -> Result<(), Failed> {
     let pipeline = "1229 primes below 10000, sum 5736396\nthree processes ended\n";
     let mut kv: String = (0..8)
         .map(|n| format!("client {n}: 34 puts, 100 gets, 100 adds\n"))
@@ -238,7 +233,7 @@ pub(super) fn guests(host: &Host) -> Result<(), Failed> {
     for (name, expected) in [("pipeline", pipeline), ("kv", &kv)] {
         for count in [1, 20] {
             let begin = Instant::now();
-            for pid in host.spawn_many(number(name), &config(&[]), count)? {
+            for pid in spawn_many(host, number(name), &config(&[]), count)? {
                 let exit = wait(host, pid)?;
                 normal(&exit, 0)?;
                 same(text(&exit.stdout), expected.to_owned())?;

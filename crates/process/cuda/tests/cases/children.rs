@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use everwarp_process_cuda::{Host, Listing, Pid, ProcessSnapshot, Reason, Stage};
+use everwarp_process::{ExitStatus, Listing, ModuleId, Pid, ProcessEngine, ProcessSnapshot, Stage};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
-use super::{PATIENCE, config, normal, number, same, wait};
+use super::{PATIENCE, config, normal, number, same, spawn, spawn_many, wait};
 
 /// The rows that have this parent.
 fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&ProcessSnapshot> {
@@ -16,10 +17,10 @@ fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&ProcessSnapshot> {
 }
 
 /// Lists processes until that is what is expected of them.
-fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, Failed> {
+fn until<T>(host: &CudaProcesses, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, Failed> {
     let begin = Instant::now();
     loop {
-        let listing = host.processes(usize::MAX)?;
+        let listing = host.list(usize::MAX)?;
         match expected(&listing) {
             Some(found) => return Ok(found),
             None if begin.elapsed() > PATIENCE => return Err(format!("{listing:?}").into()),
@@ -29,21 +30,21 @@ fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, 
 }
 
 /// Children of another module, whose memories may be interleaved where their parents' are not, beside others of it.
-pub(super) fn named(host: &Host) -> Result<(), Failed> {
+pub(super) fn named(host: &CudaProcesses) -> Result<(), Failed> {
     let family = number("family");
     for module in ["hello", "neighbour"] {
-        let beside = host.spawn_many(number(module), &config(&["e"]), 64)?;
-        let parents = host.spawn_many(family, &config(&["y", module]), 64)?;
+        let beside = spawn_many(host, number(module), &config(&["e"]), 64)?;
+        let parents = spawn_many(host, family, &config(&["y", module]), 64)?;
         let mut codes = Vec::new();
         for pid in beside.into_iter().chain(parents) {
-            codes.push(wait(host, pid)?.reason);
+            codes.push(wait(host, pid)?.status);
         }
         let (beside, of_children) = codes.split_at(64);
         same(of_children, beside)?;
         same(
             beside
                 .iter()
-                .all(|reason| matches!(reason, Reason::Normal(_))),
+                .all(|reason| matches!(reason, ExitStatus::Exited(_))),
             true,
         )?;
     }
@@ -51,13 +52,13 @@ pub(super) fn named(host: &Host) -> Result<(), Failed> {
 }
 
 /// A process, its child and the four children of that are listed with what they do; who ends some of them ends those.
-pub(super) fn listed(host: &Host) -> Result<(), Failed> {
+pub(super) fn listed(host: &CudaProcesses) -> Result<(), Failed> {
     listed_of(host, number("family"))
 }
 
 /// The same with the number of such a module.
-pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
-    let root = host.spawn(family, &config(&["n"]))?;
+pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Failed> {
+    let root = spawn(host, family, &config(&["n"]))?;
     let ended = |code: &str| Stage::Ended(code.to_owned());
     let stages =
         |rows: &[&ProcessSnapshot]| rows.iter().map(|r| r.stage.clone()).collect::<Vec<_>>();
@@ -90,14 +91,14 @@ pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
             )
         })
     })?;
-    same(host.processes(2)?.rows.len(), 2)?;
+    same(host.list(2)?.rows.len(), 2)?;
     let [loops, first, second, done] = pids[..] else {
         return Err("there are four".into());
     };
     for pid in [loops, first, second, done, parent] {
-        same(host.knows(pid), true)?;
+        same(host.knows(pid)?, true)?;
         let other = Pid::new(pid.slot(), pid.generation() + 1);
-        same(host.knows(other), false)?;
+        same(host.knows(other)?, false)?;
         // Nobody has this name: a kill finds nobody.
         host.kill(other)?;
     }
@@ -111,43 +112,43 @@ pub(super) fn listed_of(host: &Host, family: usize) -> Result<(), Failed> {
                 .then_some(())
         })?;
     }
-    let left = host.processes(usize::MAX)?;
+    let left = host.list(usize::MAX)?;
     same((left.running, left.ended), (3, 3))?;
     same(
-        host.wait_timeout(root, std::time::Duration::ZERO).is_err(),
+        host.wait(root, Some(std::time::Duration::ZERO)).is_err(),
         true,
     )?;
     host.kill(loops)?;
     normal(&wait(host, root)?, 43)?;
-    same(host.processes(usize::MAX)?.total(), 0)?;
+    same(host.list(usize::MAX)?.total(), 0)?;
     for pid in [loops, first, second, done, parent] {
-        same(host.knows(pid), false)?;
+        same(host.knows(pid)?, false)?;
     }
     // A child that was killed with all that it had.
-    let root = host.spawn(family, &config(&["n"]))?;
+    let root = spawn(host, family, &config(&["n"]))?;
     let parent = until(host, |listing| {
         let of_root = children(listing, Some(root));
         let parent = of_root.first()?.pid;
         (children(listing, Some(parent)).len() == 4).then_some(parent)
     })?;
     host.kill(parent)?;
-    match wait(host, root)?.reason {
-        Reason::Trap { .. } => {}
+    match wait(host, root)?.status {
+        ExitStatus::Trapped(_) => {}
         other => return Err(format!("its child did not end by itself: {other:?}").into()),
     }
-    same(host.processes(usize::MAX)?.total(), 0)
+    same(host.list(usize::MAX)?.total(), 0)
 }
 
 /// Names of children that are gone mean nobody, whoever has their places; and those that are there are killed while
 /// they begin, end and are waited for.
-pub(super) fn gone(host: &Host) -> Result<(), Failed> {
+pub(super) fn gone(host: &CudaProcesses) -> Result<(), Failed> {
     let family = number("family");
-    let spawn = |mode| host.spawn_many(family, &config(&[mode]), 20);
+    let spawn = |mode| spawn_many(host, family, &config(&[mode]), 20);
     let (untouched, bereaved) = (spawn("s")?, spawn("g")?);
     let mut last = BTreeMap::<u32, u32>::new();
     let (mut stale, mut killed) = (0, 0);
     loop {
-        let listing = host.processes(usize::MAX)?;
+        let listing = host.list(usize::MAX)?;
         if listing.total() == listing.ended {
             break;
         }
@@ -169,5 +170,5 @@ pub(super) fn gone(host: &Host) -> Result<(), Failed> {
     for pid in untouched.into_iter().chain(bereaved) {
         normal(&wait(host, pid)?, 0)?;
     }
-    same(host.processes(usize::MAX)?.total(), 0)
+    same(host.list(usize::MAX)?.total(), 0)
 }

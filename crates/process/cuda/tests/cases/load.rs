@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use everwarp_process_cuda::{Host, LoadConfig, LoadedModule, Module, Reason, Stage, StartError};
+use everwarp_process::{
+    ExitStatus, LoadConfig, LoadedModule, Module, ModuleId, ProcessEngine, Stage, StartError,
+};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
-use super::{MODULES, config, normal, number, run, same, wait};
+use super::{MODULES, config, normal, number, run, same, spawn_many, wait};
 
 /// Adds up numbers in a loop that takes its time, through calls, with values on the stack of operands and in locals,
 /// and ends with whether the sum is right.
@@ -17,47 +20,49 @@ const GOAL: Duration = Duration::from_millis(5);
 pub(super) fn module(name: &str, text: &str) -> Module {
     let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
     let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    Module::new(name, wat.encode().expect("it can be encoded"))
+    let bytes = wat.encode().expect("it can be encoded");
+    Module::new(name, bytes).expect("it is valid")
+}
+
+pub(super) fn load_config(places: u32, children: u32, threads: u32, memory: u64) -> LoadConfig {
+    let mut config = LoadConfig::default();
+    config.places = places;
+    config.children = children;
+    config.threads = threads;
+    config.memory = Some(memory);
+    config.memory_budget = Some(1 << 30);
+    config
 }
 
 fn places(places: u32) -> LoadConfig {
-    LoadConfig {
-        places,
-        children: 0,
-        threads: 0,
-        memory: Some(4 << 16),
-        memory_budget: 1 << 30,
-    }
+    load_config(places, 0, 0, 4 << 16)
 }
 
 pub(super) fn report(loaded: &LoadedModule) {
     eprintln!(
-        "loaded as number {} in {:?}; the engine went on after {:?}: {:?}",
-        loaded.module,
-        loaded.compiling,
-        loaded.exchanged.total(),
-        loaded.exchanged
+        "loaded as number {} in {:?}; the engine went on after {:?}",
+        loaded.id, loaded.compiling, loaded.pause
     );
 }
 
 /// Processes that compute, wait for the host, wait for a place and have not been made ready go on as before, whatever
 /// is loaded meanwhile, and what is loaded runs.
-pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
+pub(super) fn load_while_running(host: &CudaProcesses) -> Result<(), Failed> {
     let sleep = number("sleep");
-    let waiting = host.spawn_many(sleep, &config(&[]), host.places(sleep) as usize + 5)?;
-    let endless = host.spawn_many(number("ends"), &config(&["l"]), 1000)?;
+    let waiting = spawn_many(host, sleep, &config(&[]), host.width(sleep) as usize + 5)?;
+    let endless = spawn_many(host, number("ends"), &config(&["l"]), 1000)?;
     let late = host.load(&module("late", LATE), &places(500))?;
     report(&late);
     // Behind those that were there: the tests' own, and guests.
-    if late.module < MODULES.len() {
-        return Err(format!("{} is the number of another module", late.module).into());
+    if (late.id.0 as usize) < MODULES.len() {
+        return Err(format!("{} is the number of another module", late.id).into());
     }
     // As long as another one comes, wave after wave of these computes, so that some are in the middle.
     let again = std::thread::scope(|scope| {
         let loading = scope.spawn(|| host.load(&module("again", LATE), &places(100)));
         while !loading.is_finished() {
-            let computing = host.spawn_many(late.module, &config(&[]), 500)?;
-            let short = host.spawn_many(number("sum"), &config(&[]), 3000)?;
+            let computing = spawn_many(host, late.id, &config(&[]), 500)?;
+            let short = spawn_many(host, number("sum"), &config(&[]), 3000)?;
             for pid in computing.into_iter().chain(short) {
                 normal(&wait(host, pid)?, 0)?;
             }
@@ -66,12 +71,12 @@ pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
         loaded.map_err(Failed::from)
     })?;
     report(&again);
-    same(again.module, late.module + 1)?;
-    for pid in host.spawn_many(again.module, &config(&[]), 300)? {
+    same(again.id, ModuleId(late.id.0 + 1))?;
+    for pid in spawn_many(host, again.id, &config(&[]), 300)? {
         normal(&wait(host, pid)?, 0)?;
     }
     normal(&run(host, "hello", &config(&[]))?, 7)?;
-    let listing = host.processes(usize::MAX)?;
+    let listing = host.list(usize::MAX)?;
     same(listing.total(), waiting.len() + endless.len())?;
     for row in listing.rows {
         let expected = match endless.contains(&row.pid) {
@@ -82,10 +87,10 @@ pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
     }
     host.kill_all()?;
     for pid in waiting.into_iter().chain(endless) {
-        same(wait(host, pid)?.reason, Reason::Killed)?;
+        same(wait(host, pid)?.status, ExitStatus::Killed)?;
     }
     for loaded in [late, again] {
-        if loaded.exchanged.total() > GOAL {
+        if loaded.pause > GOAL {
             eprintln!("beyond the goal of {GOAL:?}");
         }
     }
@@ -93,7 +98,7 @@ pub(super) fn load_while_running(host: &Host) -> Result<(), Failed> {
 }
 
 /// What cannot be loaded is refused, and nothing changes.
-pub(super) fn refused_loads(host: &Host) -> Result<(), Failed> {
+pub(super) fn refused_loads(host: &CudaProcesses) -> Result<(), Failed> {
     let bad = host.load(&module("bad", "(module)"), &places(1));
     if !matches!(bad, Err(StartError::Load { .. })) {
         return Err(format!("a module without a start: {bad:?}").into());
@@ -103,24 +108,10 @@ pub(super) fn refused_loads(host: &Host) -> Result<(), Failed> {
         return Err(format!("more places than are left: {many:?}").into());
     }
     // Each process has places for its threads, and others for children.
-    let threads = super::MODULES[number("threads")].1;
+    let threads = super::MODULES[number("threads").0 as usize].1;
     for (config, text, needs) in [
-        (
-            LoadConfig {
-                threads: 999,
-                ..places(3)
-            },
-            threads,
-            3000,
-        ),
-        (
-            LoadConfig {
-                children: 3000,
-                ..places(3)
-            },
-            LATE,
-            3003,
-        ),
+        (load_config(3, 0, 999, 4 << 16), threads, 3000),
+        (load_config(3, 3000, 0, 4 << 16), LATE, 3003),
     ] {
         match host.load(&module("late", text), &config) {
             Err(e @ StartError::Spare { places, .. }) => {

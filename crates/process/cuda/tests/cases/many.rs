@@ -1,18 +1,22 @@
 //! Many processes at once.
 
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use everwarp_process_cuda::{Config, Directory, Host, Output, Reason, descriptor_limit};
+use everwarp_process::{
+    Directory, ExitStatus, Output, ProcessEngine, SpawnRequest, StartWriter, TrapKind,
+};
+use everwarp_process_cuda::{CudaProcesses, descriptor_limit};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
-use super::{PATIENCE, config, normal, number, run, same, wait};
+use super::{Launch, PATIENCE, config, normal, number, run, same, spawn_many, wait};
 
 /// As many processes wait as there are places; another one's work goes on beside them.
-pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
+pub(super) fn waits_hold_no_lane(host: &CudaProcesses) -> Result<(), Failed> {
     let sleep = number("sleep");
-    let pids = host.spawn_many(sleep, &config(&[]), host.places(sleep) as usize)?;
+    let pids = spawn_many(host, sleep, &config(&[]), host.width(sleep) as usize)?;
     for _ in 0..10 {
         normal(&run(host, "facts", &config(&[]))?, 0)?;
     }
@@ -27,12 +31,12 @@ pub(super) fn waits_hold_no_lane(host: &Host) -> Result<(), Failed> {
 
 /// More processes that loop for ever than there are warps: each gets its turn, and so do others. What a record says of
 /// fuel changes only when a process gives up its lane.
-pub(super) fn loops_share_their_lanes(host: &Host) -> Result<(), Failed> {
+pub(super) fn loops_share_their_lanes(host: &CudaProcesses) -> Result<(), Failed> {
     let ends = number("ends");
-    let pids = host.spawn_many(ends, &config(&["l"]), host.places(ends) as usize - 1)?;
+    let pids = spawn_many(host, ends, &config(&["l"]), host.width(ends) as usize - 1)?;
     let begin = Instant::now();
     loop {
-        let listing = host.processes(usize::MAX)?;
+        let listing = host.list(usize::MAX)?;
         let turns = listing
             .rows
             .iter()
@@ -57,29 +61,28 @@ pub(super) fn loops_share_their_lanes(host: &Host) -> Result<(), Failed> {
         host.kill(*pid)?;
     }
     for pid in pids {
-        same(wait(host, pid)?.reason, Reason::Killed)?;
+        same(wait(host, pid)?.status, ExitStatus::Killed)?;
     }
     Ok(())
 }
 
 /// Every process's memory is zero at first and stays its own, whatever a hostile one beside it tries.
-pub(super) fn neighbours(host: &Host) -> Result<(), Failed> {
+pub(super) fn neighbours(host: &CudaProcesses) -> Result<(), Failed> {
     let module = number("neighbour");
     let mut wrong = Vec::new();
     for round in 0..3 {
-        let good = host.spawn_many(module, &config(&["good"]), 500)?;
-        let hostile = host.spawn_many(module, &config(&["hostile"]), 50)?;
-        let more = host.spawn_many(module, &config(&["good"]), 500)?;
+        let good = spawn_many(host, module, &config(&["good"]), 500)?;
+        let hostile = spawn_many(host, module, &config(&["hostile"]), 50)?;
+        let more = spawn_many(host, module, &config(&["good"]), 500)?;
         for pid in hostile {
-            match wait(host, pid)?.reason {
-                Reason::Trap { sentence, .. }
-                    if sentence.starts_with("out of bounds memory access") => {}
+            match wait(host, pid)?.status {
+                ExitStatus::Trapped(trap) if trap.kind == TrapKind::MemoryOutOfBounds => {}
                 other => return Err(format!("a hostile process ended by {other:?}").into()),
             }
         }
         for pid in good.into_iter().chain(more) {
             let exit = wait(host, pid)?;
-            if exit.reason != Reason::Normal(0) {
+            if exit.status != ExitStatus::Exited(0) {
                 let found = exit.stdout.expect("it was captured").bytes;
                 let words: Vec<_> = found
                     .chunks(8)
@@ -87,7 +90,7 @@ pub(super) fn neighbours(host: &Host) -> Result<(), Failed> {
                     .collect();
                 wrong.push(format!(
                     "round {round}: {pid} ended by {:?}; at, found, expected: {words:x?}",
-                    exit.reason
+                    exit.status
                 ));
             }
         }
@@ -99,45 +102,44 @@ pub(super) fn neighbours(host: &Host) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn a_hundred_thousand(host: &Host) -> Result<(), Failed> {
-    let config = Config {
-        stdout: Output::Lines {
-            tag: true,
-            to_stderr: false,
-        },
-        ..config(&[])
+pub(super) fn a_hundred_thousand(host: &CudaProcesses) -> Result<(), Failed> {
+    let lines = Output::Lines {
+        tag: true,
+        to_stderr: false,
     };
-    for pid in host.spawn_many(number("sum"), &config, 100_000)? {
+    let config = config(&[]).granted(|grants| grants.stdout = lines);
+    for pid in spawn_many(host, number("sum"), &config, 100_000)? {
         normal(&wait(host, pid)?, 0)?;
     }
     Ok(())
 }
 
 /// Many that several threads spawn, each with an input of its own: each answers with that one.
-pub(super) fn each_its_own(host: &Host) -> Result<(), Failed> {
+pub(super) fn each_its_own(host: &CudaProcesses) -> Result<(), Failed> {
     const COUNT: u32 = 20_000;
     let text = |number: u32| format!("{number} ").repeat(number as usize % 40);
     let pids = Mutex::new(vec![None; COUNT as usize]);
-    host.spawn_all(
-        number("cat"),
-        &config(&[]),
-        COUNT,
-        |number, writer| {
+    host.spawn(&SpawnRequest {
+        module: number("cat"),
+        grants: &config(&[]).grants,
+        count: COUNT,
+        write: &|number, writer: &mut dyn StartWriter| {
             writer.arg(&["program"]);
             writer.stdin(text(number).into_bytes().into());
         },
-        |first, begun| {
+        started: &|first, started| {
             let mut pids = pids.lock().expect("no other holder panics");
-            for (number, pid) in (first as usize..).zip(begun) {
-                pids[number] = Some(pid);
+            for (number, pid) in (first as usize..).zip(started) {
+                pids[number] = Some(*pid);
             }
+            ControlFlow::Continue(())
         },
-    )?;
+    })?;
     let pids: Option<Vec<_>> = pids.into_inner()?.into_iter().collect();
     let pids = pids.ok_or("a number was left out")?;
     let (mut number, mut wrong) = (0, Vec::new());
-    host.wait_each(&pids, |pid, exit| {
-        let right = exit.reason == Reason::Normal(0)
+    host.wait_each(&pids, &mut |pid, exit| {
+        let right = exit.status == ExitStatus::Exited(0)
             && pid == pids[number as usize]
             && exit
                 .stdout
@@ -151,10 +153,10 @@ pub(super) fn each_its_own(host: &Host) -> Result<(), Failed> {
 }
 
 /// Runs so many processes, each of which writes how long its thousand calls took; says how long they took.
-fn timed(host: &Host, module: &str, config: &Config, count: usize) -> Result<(), Failed> {
+fn timed(host: &CudaProcesses, module: &str, config: &Launch, count: usize) -> Result<(), Failed> {
     let begin = Instant::now();
     let mut times = Vec::new();
-    for pid in host.spawn_many(number(module), config, count)? {
+    for pid in spawn_many(host, number(module), config, count)? {
         let exit = wait(host, pid)?;
         normal(&exit, 0)?;
         let bytes = exit.stdout.expect("it was captured").bytes;
@@ -172,7 +174,7 @@ fn timed(host: &Host, module: &str, config: &Config, count: usize) -> Result<(),
 }
 
 /// Calls of the host by one process and by thousands at once.
-pub(super) fn many_callers(host: &Host) -> Result<(), Failed> {
+pub(super) fn many_callers(host: &CudaProcesses) -> Result<(), Failed> {
     for count in [1, 1, 8, 31, 64, 500, 4000] {
         timed(host, "calls", &config(&[]), count)?;
     }
@@ -180,26 +182,24 @@ pub(super) fn many_callers(host: &Host) -> Result<(), Failed> {
 }
 
 /// A directory with a file of 8-byte numbers, as the modules that read expect it.
-fn with_numbers(bytes: u64) -> Result<(TempDir, Config), Failed> {
+fn with_numbers(bytes: u64) -> Result<(TempDir, Launch), Failed> {
     let folder = tempfile::tempdir()?;
     let number = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     let bytes: Vec<u8> = (0..bytes).step_by(8).flat_map(number).collect();
     std::fs::write(folder.path().join("numbers"), bytes)?;
-    let config = Config {
-        directories: vec![Directory::open(folder.path(), "/data")?],
-        ..config(&[])
-    };
+    let directory = Directory::open(folder.path(), "/data")?;
+    let config = config(&[]).granted(|grants| grants.directories = vec![directory]);
     Ok((folder, config))
 }
 
 /// As many processes as may each have a file open, and no more than there are places.
-fn most_readers(host: &Host, module: &str) -> Result<usize, Failed> {
+fn most_readers(host: &CudaProcesses, module: &str) -> Result<usize, Failed> {
     let limit = usize::try_from(descriptor_limit() / 2)?;
-    Ok(limit.min(host.places(number(module)) as usize))
+    Ok(limit.min(host.width(number(module)) as usize))
 }
 
 /// Reads of pages of a file, by one process and by thousands at once.
-pub(super) fn many_readers(host: &Host) -> Result<(), Failed> {
+pub(super) fn many_readers(host: &CudaProcesses) -> Result<(), Failed> {
     let (_folder, config) = with_numbers((1 << 20) + 4096)?;
     for count in [1, 8, 64, most_readers(host, "reads")?.min(1000)] {
         timed(host, "reads", &config, count)?;
@@ -209,12 +209,12 @@ pub(super) fn many_readers(host: &Host) -> Result<(), Failed> {
 
 /// As many at once as there are areas for what they read, so that some find none and read less at a time: all see
 /// all of the file.
-pub(super) fn readers_without_room(host: &Host) -> Result<(), Failed> {
+pub(super) fn readers_without_room(host: &CudaProcesses) -> Result<(), Failed> {
     const BYTES: u64 = 64 << 10;
     let (_folder, config) = with_numbers(BYTES)?;
     let mut pieces = 0;
     let count = most_readers(host, "pieces")?;
-    for pid in host.spawn_many(number("pieces"), &config, count)? {
+    for pid in spawn_many(host, number("pieces"), &config, count)? {
         let exit = wait(host, pid)?;
         normal(&exit, 0)?;
         let written = exit.stdout.expect("it was captured").bytes;
@@ -229,13 +229,13 @@ pub(super) fn readers_without_room(host: &Host) -> Result<(), Failed> {
 
 /// Far more than may have a file open together, so that of neighbours some have one and others wait for theirs to be
 /// closed: all get through, because nobody who has one waits for them.
-pub(super) fn readers_in_turn(host: &Host) -> Result<(), Failed> {
+pub(super) fn readers_in_turn(host: &CudaProcesses) -> Result<(), Failed> {
     const BYTES: u64 = 1 << 10;
     let (_folder, config) = with_numbers(BYTES)?;
     let pieces = number("pieces");
-    for (files, count) in [(2, 100), (50, 1000), (1000, host.places(pieces) as usize)] {
+    for (files, count) in [(2, 100), (50, 1000), (1000, host.width(pieces) as usize)] {
         host.limit_files(files);
-        for pid in host.spawn_many(pieces, &config, count)? {
+        for pid in spawn_many(host, pieces, &config, count)? {
             let exit = wait(host, pid)?;
             normal(&exit, 0)?;
             let written = exit.stdout.expect("it was captured").bytes;

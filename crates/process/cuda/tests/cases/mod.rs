@@ -9,13 +9,20 @@ mod many;
 mod streams;
 mod threads;
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use everwarp_process_cuda::{Captured, Config, Exit, Host, Output, Pid, Reason, Strings};
+use everwarp_process::{
+    Bytes, Captured, Exit, ExitStatus, Grants, ModuleId, Output, Pid, ProcessEngine, SpawnError,
+    SpawnRequest, StartWriter,
+};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
 /// A case.
-pub(crate) type Case = fn(&Host) -> Result<(), Failed>;
+pub(crate) type Case = fn(&CudaProcesses) -> Result<(), Failed>;
 
 macro_rules! modules {
     ($($name:literal),* $(,)?) => {
@@ -123,34 +130,90 @@ pub(crate) const BARE: &[(&str, Case)] = &[
 const PATIENCE: Duration = Duration::from_secs(20);
 const CAPTURE: Output = Output::Capture { limit: 1 << 20 };
 
-fn number(module: &str) -> usize {
+fn number(module: &str) -> ModuleId {
     let texts = MODULES.iter().map(|(name, _)| *name);
     let mut all = texts.chain(GUESTS.iter().map(|(name, _)| *name));
     let found = all.position(|name| name == module);
-    found.unwrap_or_else(|| panic!("there is no module {module}"))
+    let found = found.unwrap_or_else(|| panic!("there is no module {module}"));
+    ModuleId(found as u32)
 }
 
-/// Captured output, and these arguments behind the program's name.
-fn config(args: &[&str]) -> Config {
-    let args = std::iter::once(&"program").chain(args);
-    Config {
-        strings: Strings {
-            args: args.map(|a| (*a).to_owned()).collect(),
-            ..Strings::default()
-        },
-        stdout: CAPTURE,
-        stderr: CAPTURE,
-        ..Config::default()
+/// What the processes of a case are given.
+#[derive(Clone)]
+struct Launch {
+    args: Vec<String>,
+    env: Vec<(&'static str, &'static str)>,
+    /// A standard input of the process's own.
+    stdin: Option<Bytes>,
+    grants: Grants,
+}
+
+impl Launch {
+    fn granted(mut self, change: impl FnOnce(&mut Grants)) -> Self {
+        change(&mut self.grants);
+        self
+    }
+
+    fn write(&self, writer: &mut dyn StartWriter) {
+        self.args.iter().for_each(|arg| writer.arg(&[arg]));
+        for (name, value) in &self.env {
+            writer.variable(name, &[value]);
+        }
+        if let Some(bytes) = &self.stdin {
+            writer.stdin(bytes.clone());
+        }
     }
 }
 
-fn wait(host: &Host, pid: Pid) -> Result<Exit, Failed> {
-    let exit = host.wait_timeout(pid, PATIENCE)?;
-    exit.ok_or_else(|| "it has not been waited for".into())
+/// Captured output, and these arguments after the program's name.
+fn config(args: &[&str]) -> Launch {
+    let args = std::iter::once(&"program").chain(args);
+    Launch {
+        args: args.map(|a| (*a).to_owned()).collect(),
+        env: Vec::new(),
+        stdin: None,
+        grants: Grants {
+            stdout: CAPTURE,
+            stderr: CAPTURE,
+            ..Grants::default()
+        },
+    }
 }
 
-fn run(host: &Host, module: &str, config: &Config) -> Result<Exit, Failed> {
-    let pid = host.spawn(number(module), config)?;
+/// Starts processes that are all given the same; returns their pids by number.
+fn spawn_many(
+    host: &CudaProcesses,
+    module: ModuleId,
+    launch: &Launch,
+    count: usize,
+) -> Result<Vec<Pid>, SpawnError> {
+    let parts = Mutex::new(BTreeMap::new());
+    host.spawn(&SpawnRequest {
+        module,
+        grants: &launch.grants,
+        count: count as u32,
+        write: &|_, writer| launch.write(writer),
+        started: &|first, pids| {
+            let mut parts = parts.lock().expect("no other holder panics");
+            parts.insert(first, pids.to_vec());
+            ControlFlow::Continue(())
+        },
+    })?;
+    let parts = parts.into_inner().expect("no other holder panics");
+    Ok(parts.into_values().flatten().collect())
+}
+
+fn spawn(host: &CudaProcesses, module: ModuleId, launch: &Launch) -> Result<Pid, SpawnError> {
+    let pids = spawn_many(host, module, launch, 1)?;
+    Ok(pids[0])
+}
+
+fn wait(host: &CudaProcesses, pid: Pid) -> Result<Exit, Failed> {
+    Ok(host.wait(pid, Some(PATIENCE))?)
+}
+
+fn run(host: &CudaProcesses, module: &str, launch: &Launch) -> Result<Exit, Failed> {
+    let pid = spawn(host, number(module), launch)?;
     wait(host, pid)
 }
 
@@ -168,5 +231,5 @@ fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), Fai
 }
 
 fn normal(exit: &Exit, code: u32) -> Result<(), Failed> {
-    same(&exit.reason, &Reason::Normal(code))
+    same(&exit.status, &ExitStatus::Exited(code))
 }

@@ -2,14 +2,15 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use everwarp_process_cuda::{Config, Directory, Host, Input};
+use everwarp_process::{Directory, Input};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
 use super::{config, normal, run, same, text};
 
-pub(super) fn hello(host: &Host) -> Result<(), Failed> {
+pub(super) fn hello(host: &CudaProcesses) -> Result<(), Failed> {
     let mut config = config(&["one", ""]);
-    config.strings.env = vec![("A".into(), "1".into()), ("B".into(), "two words".into())];
+    config.env = vec![("A", "1"), ("B", "two words")];
     let exit = run(host, "hello", &config)?;
     normal(&exit, 7)?;
     same(
@@ -19,12 +20,10 @@ pub(super) fn hello(host: &Host) -> Result<(), Failed> {
     same(text(&exit.stderr).as_str(), "A=1\0B=two words\0")
 }
 
-pub(super) fn files(host: &Host) -> Result<(), Failed> {
+pub(super) fn files(host: &CudaProcesses) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    let config = Config {
-        directories: vec![Directory::open(folder.path(), "/data")?],
-        ..config(&[])
-    };
+    let directory = Directory::open(folder.path(), "/data")?;
+    let config = config(&[]).granted(|grants| grants.directories = vec![directory]);
     let exit = run(host, "files", &config)?;
     normal(&exit, 0)?;
     let content = "thirty-three bytes of a small file";
@@ -34,13 +33,11 @@ pub(super) fn files(host: &Host) -> Result<(), Failed> {
     same(std::fs::read_dir(folder.path())?.count(), 1)
 }
 
-pub(super) fn cat(host: &Host) -> Result<(), Failed> {
+pub(super) fn cat(host: &CudaProcesses) -> Result<(), Failed> {
     for length in [0, 1, 2999, 3000, 3001, 100_000] {
         let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
-        let config = Config {
-            stdin: Input::Bytes(bytes.clone().into()),
-            ..config(&[])
-        };
+        let input = Input::Bytes(bytes.clone().into());
+        let config = config(&[]).granted(|grants| grants.stdin = input);
         let exit = run(host, "cat", &config)?;
         normal(&exit, 0)?;
         let out = exit.stdout.expect("it was captured").bytes;
@@ -52,7 +49,7 @@ pub(super) fn cat(host: &Host) -> Result<(), Failed> {
 }
 
 /// Standard input that is read where the process runs, in part or to its end.
-pub(super) fn own_input(host: &Host) -> Result<(), Failed> {
+pub(super) fn own_input(host: &CudaProcesses) -> Result<(), Failed> {
     for (module, length) in [
         ("cat", 0),
         ("cat", 1),
@@ -64,7 +61,7 @@ pub(super) fn own_input(host: &Host) -> Result<(), Failed> {
     ] {
         let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
         let mut config = config(&[]);
-        config.strings.stdin = Some(bytes.clone().into());
+        config.stdin = Some(bytes.clone().into());
         let exit = run(host, module, &config)?;
         normal(&exit, 0)?;
         let out = exit.stdout.expect("it was captured").bytes;
@@ -76,7 +73,7 @@ pub(super) fn own_input(host: &Host) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn facts(host: &Host) -> Result<(), Failed> {
+pub(super) fn facts(host: &CudaProcesses) -> Result<(), Failed> {
     let mut random = Vec::new();
     for _ in 0..3 {
         let before = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
@@ -111,7 +108,7 @@ pub(super) fn facts(host: &Host) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn lines(host: &Host) -> Result<(), Failed> {
+pub(super) fn lines(host: &CudaProcesses) -> Result<(), Failed> {
     let exit = run(host, "lines", &config(&[]))?;
     normal(&exit, 0)?;
     let all: String = (0..10_000).map(|n| format!("line {n:04}\n")).collect();

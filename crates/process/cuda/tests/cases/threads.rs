@@ -4,56 +4,55 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use everwarp_compiler::TrapKind;
-use everwarp_process::Stage;
-use everwarp_process_cuda::{Config, Exit, Host, Reason};
+use everwarp_process::{Exit, ExitStatus, ProcessEngine, Stage, TrapKind};
+use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
-use super::{config, normal, number, run, same, text, wait};
+use super::{config, normal, number, run, same, spawn, text, wait};
 
 /// Waits of this length are reported.
 const SLOW: Duration = Duration::from_millis(200);
 
-fn exit(host: &Host, mode: &str) -> Result<Exit, Failed> {
+fn exit(host: &CudaProcesses, mode: &str) -> Result<Exit, Failed> {
     let begin = Instant::now();
     let exit = run(host, "threads", &config(&[mode]))?;
     eprintln!("threads {mode}: {:?}", begin.elapsed());
     Ok(exit)
 }
 
-fn all_well(host: &Host, mode: &str) -> Result<(), Failed> {
+fn all_well(host: &CudaProcesses, mode: &str) -> Result<(), Failed> {
     normal(&exit(host, mode)?, 0)
 }
 
 /// A lock that waits, and one that spins: also between lanes of one warp.
-pub(super) fn locks(host: &Host) -> Result<(), Failed> {
+pub(super) fn locks(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "c")?;
     all_well(host, "l")
 }
 
 /// As many are notified as was asked for.
-pub(super) fn notifications(host: &Host) -> Result<(), Failed> {
+pub(super) fn notifications(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "n")
 }
 
 /// Waits end in time, and one that is notified before calls the host afterwards.
-pub(super) fn times(host: &Host) -> Result<(), Failed> {
+pub(super) fn times(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "t")
 }
 
 /// All threads see what each has grown.
-pub(super) fn growing(host: &Host) -> Result<(), Failed> {
+pub(super) fn growing(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "g")
 }
 
 /// Places of threads are used again; threads begin others.
-pub(super) fn joins(host: &Host) -> Result<(), Failed> {
+pub(super) fn joins(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "j")?;
     all_well(host, "d")
 }
 
 /// Lines stay whole.
-pub(super) fn output(host: &Host) -> Result<(), Failed> {
+pub(super) fn output(host: &CudaProcesses) -> Result<(), Failed> {
     let exit = exit(host, "o")?;
     normal(&exit, 0)?;
     let mut lines = BTreeMap::new();
@@ -65,18 +64,17 @@ pub(super) fn output(host: &Host) -> Result<(), Failed> {
 }
 
 /// What ends one thread ends all.
-pub(super) fn ends(host: &Host) -> Result<(), Failed> {
+pub(super) fn ends(host: &CudaProcesses) -> Result<(), Failed> {
     for (mode, trap, function) in [
         ("x", TrapKind::Unreachable, "culprit"),
         ("a", TrapKind::UnalignedAtomic, "first"),
         ("w", TrapKind::MemoryOutOfBounds, "first"),
     ] {
-        match exit(host, mode)?.reason {
-            Reason::Trap {
-                trap: found,
-                function: name,
-                ..
-            } => same((found, name.as_deref()), (trap, Some(function)))?,
+        match exit(host, mode)?.status {
+            ExitStatus::Trapped(found) => same(
+                (found.kind, found.function.as_deref()),
+                (trap, Some(function)),
+            )?,
             other => return Err(format!("{mode}: {other:?}").into()),
         }
     }
@@ -85,68 +83,69 @@ pub(super) fn ends(host: &Host) -> Result<(), Failed> {
 }
 
 /// Fuel is the process's.
-pub(super) fn fuel(host: &Host) -> Result<(), Failed> {
-    let limited = |mode: &str, fuel| Config {
-        fuel: Some(fuel),
-        ..config(&[mode])
+pub(super) fn fuel(host: &CudaProcesses) -> Result<(), Failed> {
+    let limited = |mode: &str, fuel| {
+        config(&[mode]).granted(|grants| {
+            grants.fuel = Some(fuel);
+        })
     };
     let spinning = run(host, "threads", &limited("f", 1_000_000))?;
-    same(spinning.reason, Reason::OutOfFuel)?;
-    same(spinning.fuel_used <= 1_000_000, true)?;
+    same(spinning.status, ExitStatus::OutOfFuel)?;
+    same(spinning.fuel_used <= Some(1_000_000), true)?;
     let churning = run(host, "threads", &limited("j", 1 << 40))?;
     normal(&churning, 0)?;
     same(
-        churning.fuel_used > 300 && churning.fuel_used < 1 << 32,
+        churning.fuel_used > Some(300) && churning.fuel_used < Some(1 << 32),
         true,
     )?;
     let endless = exit(host, "c")?.fuel_used;
-    same(endless > 40 * 100 && endless < 1 << 32, true)
+    same(endless > Some(40 * 100) && endless < Some(1 << 32), true)
 }
 
 /// A kill ends all threads, whatever they wait for.
-pub(super) fn kills(host: &Host) -> Result<(), Failed> {
+pub(super) fn kills(host: &CudaProcesses) -> Result<(), Failed> {
     for (mode, at_once) in [("k", false), ("k", true), ("f", true)].repeat(3) {
-        let pid = host.spawn(number("threads"), &config(&[mode]))?;
+        let pid = spawn(host, number("threads"), &config(&[mode]))?;
         let calls = || -> Result<bool, Failed> {
-            let rows = host.processes(1)?.rows;
+            let rows = host.list(1)?.rows;
             Ok(rows.first().is_some_and(|row| row.stage == Stage::Calling))
         };
         while !(at_once || calls()?) {
             std::thread::yield_now();
         }
         host.kill(pid)?;
-        same(wait(host, pid)?.reason, Reason::Killed)?;
+        same(wait(host, pid)?.status, ExitStatus::Killed)?;
     }
     Ok(())
 }
 
 /// A process that begins threads until it may not is told so.
-pub(super) fn bomb(host: &Host) -> Result<(), Failed> {
+pub(super) fn bomb(host: &CudaProcesses) -> Result<(), Failed> {
     normal(&exit(host, "b")?, 64)
 }
 
 /// Processes with threads run beside each other, more than there are places for, and leave nothing behind.
-pub(super) fn crowd(host: &Host) -> Result<(), Failed> {
+pub(super) fn crowd(host: &CudaProcesses) -> Result<(), Failed> {
     let threads = number("threads");
     let mut pids = Vec::new();
-    for n in 0..2 * host.places(threads) as usize {
+    for n in 0..2 * host.width(threads) as usize {
         let mode = ["c", "n", "x", "d", "e", "b"][n % 6];
-        pids.push((mode, host.spawn(threads, &config(&[mode]))?));
+        pids.push((mode, spawn(host, threads, &config(&[mode]))?));
     }
     let begin = Instant::now();
     let count = pids.len();
     for (mode, pid) in pids {
         let before = begin.elapsed();
-        let reason = wait(host, pid)?.reason;
+        let reason = wait(host, pid)?.status;
         let waited = begin.elapsed().saturating_sub(before);
         if waited > SLOW {
             eprintln!("{mode} has been waited for: {waited:?}");
         }
         let expected = match mode {
-            "x" => matches!(reason, Reason::Trap { .. }),
-            "e" => reason == Reason::Normal(7),
-            "b" => reason == Reason::Normal(64),
-            _ => reason == Reason::Normal(0),
+            "x" => matches!(reason, ExitStatus::Trapped(_)),
+            "e" => reason == ExitStatus::Exited(7),
+            "b" => reason == ExitStatus::Exited(64),
+            _ => reason == ExitStatus::Exited(0),
         };
         if !expected {
             return Err(format!("{mode}: {reason:?}").into());
