@@ -33,7 +33,7 @@ pub(crate) struct KillArgs {
     engine: Option<u32>,
 }
 
-fn pid(text: &str) -> Result<String, everwarp_process::NoPid> {
+fn pid(text: &str) -> Result<String, everwarp_process::ParsePidError> {
     let pid: everwarp_process::Pid = text.parse()?;
     Ok(pid.to_string())
 }

@@ -1,4 +1,4 @@
-//! WASI preview 1's error numbers, which both the host and the device answer with.
+//! WASI preview 1's error numbers, which both the host and the device return.
 
 crate::dev_consts! {
     /// Writes the error numbers as CUDA C++.
@@ -69,13 +69,13 @@ crate::dev_consts! {
     pub const ERRNO_OVERFLOW = 61;
     /// Operation not permitted.
     pub const ERRNO_PERM = 63;
-    /// Nobody reads from this pipe.
+    /// The reader of this pipe has closed it.
     pub const ERRNO_PIPE = 64;
     /// Out of range.
     pub const ERRNO_RANGE = 68;
     /// The file system is read-only.
     pub const ERRNO_ROFS = 69;
-    /// No seeking here.
+    /// The descriptor cannot seek.
     pub const ERRNO_SPIPE = 70;
     /// No such process.
     pub const ERRNO_SRCH = 71;

@@ -42,6 +42,7 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     hostcall::DevHostCall::write_struct(out)?;
     hostcall::DevHostCallEntry::write_struct(out)?;
     hostcall::DevHostCallRing::write_struct(out)?;
+    hostcall::write_calls(out)?;
     device::DevInbox::write_struct(out)?;
     device::DevDeque::write_struct(out)?;
     device::DevGrid::write_struct(out)?;

@@ -85,7 +85,7 @@ impl Job {
             Request::Kill { pid } => {
                 let pid: Pid = pid
                     .parse()
-                    .map_err(|e: everwarp_process::NoPid| e.to_string())?;
+                    .map_err(|e: everwarp_process::ParsePidError| e.to_string())?;
                 let found = processes.kill(pid)?;
                 Ok(if found {
                     Answer::Asked

@@ -11,6 +11,8 @@ pub struct Linked {
     pub parts: Vec<LinkedPart>,
     /// CUDA C++ that stands before the programs' sources: it declares what they call in the parts.
     pub declarations: String,
+    /// Headers that the programs' sources include: the name in `#include "…"`, and the text.
+    pub headers: &'static [(&'static str, &'static str)],
     /// The stack that each thread of the device gets, in bytes. The driver reserves that much device memory
     /// for every thread that the device can hold, not only for those of the engine.
     pub stack_bytes: u32,

@@ -100,9 +100,11 @@ pub fn source(image: &Image) -> Source {
     );
     let mut unit = String::new();
     write_unit(&mut unit, image).expect("writing to a string cannot fail");
+    let linked = image.linked.headers.iter();
+    let linked = linked.map(|&(name, text)| (name.to_owned(), text.to_owned()));
     Source {
         unit,
-        headers: headers(),
+        headers: headers().into_iter().chain(linked).collect(),
         relocatable: !image.linked.is_empty(),
     }
 }

@@ -1,4 +1,4 @@
-//! Channels between the host and processes, as every engine offers them.
+//! Channels between the host and processes.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -6,35 +6,36 @@ use std::time::Duration;
 
 use crate::gpu;
 
-/// One end of a channel, as an engine implements it. It is closed when it is dropped.
+/// One end of a channel, as an engine implements it. Dropping it closes the end.
 pub trait Endpoint: Debug + Send + Sync {
-    /// Another end of the same side, which keeps the side open by itself.
+    /// Makes another end of the same side. The side stays open until both are dropped.
     fn duplicate(&self) -> Box<dyn Endpoint>;
-    /// Sends a message, and waits up to `timeout` while the channel is full; without a timeout for as long as it takes.
+    /// Sends a message. While the channel is full it waits up to `timeout`, or without a limit if that is `None`.
     ///
     /// # Errors
     /// [`ChannelError`].
     fn send(&self, message: &[u8], timeout: Option<Duration>) -> Result<(), ChannelError>;
-    /// Receives a message, and waits up to `timeout` for one; without a timeout for as long as it takes.
+    /// Receives a message. While the channel is empty it waits up to `timeout`, or without a limit if that is `None`.
     ///
     /// # Errors
     /// [`ChannelError`].
     fn receive(&self, timeout: Option<Duration>) -> Result<Vec<u8>, ChannelError>;
-    /// The engine's own type, by which it recognizes its ends.
+    /// Lets an engine find its own type, and refuse the ends of another engine.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// An end of a channel that a process is to have ([`Grants::ends`](crate::Grants::ends)); clones keep the side open too.
+/// An end of a channel for a process ([`Grants::ends`](crate::Grants::ends)). Each clone keeps its side open too.
 #[derive(Debug)]
 pub struct ChannelEnd(Box<dyn Endpoint>);
 
 impl ChannelEnd {
-    /// An engine's end.
+    /// Wraps an engine's end.
     pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
         Self(endpoint)
     }
 
-    /// What the engine made it from.
+    /// The engine's end.
+    #[doc(hidden)]
     pub fn endpoint(&self) -> &dyn Endpoint {
         &*self.0
     }
@@ -46,20 +47,21 @@ impl Clone for ChannelEnd {
     }
 }
 
-/// The host's end of a channel to send to.
+/// The host's end of a channel for sending.
 #[derive(Clone, Debug)]
 pub struct Sender(ChannelEnd);
 
 impl Sender {
-    /// An engine's end.
+    /// Wraps an engine's end.
+    #[doc(hidden)]
     pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
         Self(ChannelEnd(endpoint))
     }
 
-    /// Sends a message, and waits while the channel is full.
+    /// Sends a message. It waits while the channel is full.
     ///
     /// # Errors
-    /// [`ChannelError`]: no receiver is left, or the message is too long.
+    /// [`ChannelError::Closed`]: no receiver is left; [`ChannelError::Size`]: the message is too long.
     pub fn send(&self, message: &[u8]) -> Result<(), ChannelError> {
         self.0.0.send(message, None)
     }
@@ -67,39 +69,40 @@ impl Sender {
     /// Sends a message if there is room.
     ///
     /// # Errors
-    /// [`ChannelError`]: [`ChannelError::Again`] if there is no room.
+    /// [`ChannelError::Again`]: there is no room; otherwise as [`send`](Self::send).
     pub fn try_send(&self, message: &[u8]) -> Result<(), ChannelError> {
         self.0.0.send(message, Some(Duration::ZERO))
     }
 
-    /// An end for a process.
+    /// An end of this side for a process.
     pub fn end(&self) -> ChannelEnd {
         self.0.clone()
     }
 }
 
-/// The host's end of a channel to receive from.
+/// The host's end of a channel for receiving.
 #[derive(Clone, Debug)]
 pub struct Receiver(ChannelEnd);
 
 impl Receiver {
-    /// An engine's end.
+    /// Wraps an engine's end.
+    #[doc(hidden)]
     pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
         Self(ChannelEnd(endpoint))
     }
 
-    /// Receives a message, and waits for one.
+    /// Receives a message. It waits while the channel is empty.
     ///
     /// # Errors
-    /// [`ChannelError`]: the channel is empty and no sender is left.
+    /// [`ChannelError::Closed`]: the channel is empty and no sender is left.
     pub fn receive(&self) -> Result<Vec<u8>, ChannelError> {
         self.0.0.receive(None)
     }
 
-    /// Receives a message, and waits up to `timeout` for one.
+    /// Receives a message. It waits up to `timeout` while the channel is empty.
     ///
     /// # Errors
-    /// [`ChannelError`]: [`ChannelError::Again`] if none has come.
+    /// [`ChannelError::Again`]: no message came in time; otherwise as [`receive`](Self::receive).
     pub fn receive_timeout(&self, timeout: Duration) -> Result<Vec<u8>, ChannelError> {
         self.0.0.receive(Some(timeout))
     }
@@ -107,36 +110,36 @@ impl Receiver {
     /// Receives a message if there is one.
     ///
     /// # Errors
-    /// [`ChannelError`]: [`ChannelError::Again`] if there is none.
+    /// [`ChannelError::Again`]: the channel is empty; otherwise as [`receive`](Self::receive).
     pub fn try_receive(&self) -> Result<Vec<u8>, ChannelError> {
         self.0.0.receive(Some(Duration::ZERO))
     }
 
-    /// An end for a process.
+    /// An end of this side for a process.
     pub fn end(&self) -> ChannelEnd {
         self.0.clone()
     }
 }
 
-/// Why nothing was sent or received.
+/// Why no message was sent or received, or no channel was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// The other side has no ends left, and nothing is left to be received.
+    /// The other side has no ends left, and no message is left to be received.
     Closed,
-    /// It would have to wait.
+    /// The call would have to wait.
     Again,
-    /// The message is longer than the channel's may be, or no channel of this size is possible.
+    /// The message is longer than the channel allows, or no channel of this size is possible.
     Size,
-    /// There is no room for another channel, or processes of this host have none: none of its modules imports
+    /// There is no room for another channel, or this host has no channels because none of its modules imports
     /// `everwarp:gpu`.
     Limit,
-    /// The engine has ended, for this reason.
+    /// The engine has failed, for this reason.
     Lost(String),
 }
 
 impl ChannelError {
-    /// The error of this number, if it is one of these.
+    /// The error with this number of [`gpu`], if it is one of a channel.
     pub fn of(number: i32) -> Option<Self> {
         Some(match number {
             gpu::CLOSED => Self::Closed,
@@ -155,13 +158,16 @@ impl std::fmt::Display for ChannelError {
             Self::Again => f.write_str("the channel is full, or empty"),
             Self::Size => write!(
                 f,
-                "a message has at most the bytes that its channel was made for, and at most {}; those of a channel take \
-                 at most {} together",
+                "a message has up to as many bytes as its channel was made for, and up to {}; the messages of a channel \
+                 take up to {} bytes together",
                 gpu::MESSAGE_BYTES,
                 gpu::CHANNEL_BYTES
             ),
-            Self::Limit => f.write_str("there is no room for another channel"),
-            Self::Lost(reason) => write!(f, "the engine has ended: {reason}"),
+            Self::Limit => f.write_str(
+                "there is no room for another channel; a host has channels only if one of its modules imports \
+                 `everwarp:gpu`",
+            ),
+            Self::Lost(reason) => write!(f, "the engine has failed: {reason}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What hosts, modules and processes are given.
+//! Settings of hosts, modules and processes.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use crate::channel::ChannelEnd;
 use crate::streams::{Input, Output};
 use crate::threads::THREADS;
 
-/// A module of a host, by the order of loading.
+/// A module of a host: its number in the order of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub u32);
 
@@ -21,36 +21,38 @@ impl fmt::Display for ModuleId {
     }
 }
 
-/// What a host is started with. Each engine refuses options that it does not have
-/// ([`StartError::Option`](crate::StartError::Option)); what is said to be a GPU's and has a default is ignored by the
-/// CPU engine.
+/// The settings of a host. An engine refuses an option that it does not have
+/// ([`StartError::Option`](crate::StartError::Option)). The CPU engine ignores the options that only size a GPU's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HostConfig {
-    /// On the CPU engine, how many threads run processes; by default one for each core. A GPU has no such option.
+    /// On the CPU engine, the number of threads that run processes; by default one for each core. A GPU does not have
+    /// this option.
     pub workers: Option<NonZeroUsize>,
-    /// What each module that the host starts with may have.
+    /// The settings of each module that the host starts with.
     pub load: LoadConfig,
-    /// On a GPU, bytes of stack for each thread, which decide how deep calls may nest; by default 32 KiB, or more if a
-    /// module's frames need more. The driver reserves the stack for every thread that the device can hold. The CPU
-    /// engine has no such option.
+    /// On a GPU, the bytes of stack of each thread, which decide how deep calls may nest; by default 32 KiB, or more if
+    /// a module's frames need more. The driver reserves the stack for every thread that the device can hold: an H200 has
+    /// 270,336, so that 32 KiB are 8.9 GB. The CPU engine does not have this option.
     pub stack_bytes: Option<u32>,
-    /// On a GPU, interleave the memories of every 32 processes by 4 bytes. Processes that run in step gain by it. The
-    /// CPU engine has no such option.
-    pub interleaved: bool,
-    /// On a GPU, allow one rounding for a product and a sum, as CUDA C++ does by default. The CPU engine has no such
+    /// On a GPU, interleave the memories of every 32 processes of a module by 4 bytes. Processes that run in step gain,
+    /// because what they access at the same time is adjacent; processes that each do something else lose. Modules that
+    /// import `everwarp:gpu` and modules that are loaded later are never interleaved. The CPU engine does not have this
     /// option.
+    pub interleaved: bool,
+    /// On a GPU, allow one rounding for a product and a sum, as CUDA C++ does by default. The CPU engine does not have
+    /// this option.
     pub contract: bool,
-    /// On a GPU, places for modules that are loaded later, including their children and threads.
+    /// On a GPU, the places for modules that are loaded later, including their children and threads. Until then each
+    /// takes a slot for host calls and 1.5 KiB of the engine's task memory. With the other places they are 2^20 at most.
     pub spare_places: u32,
-    /// On a GPU, bytes that processes will be given as arguments and standard input, if known: memory for them is
-    /// mapped at the start.
+    /// On a GPU, the bytes of arguments and standard input that all processes will get together, if this is known.
+    /// Memory for them is mapped at the start, because mapping 64 MiB while the engine runs takes 2 ms.
     pub given_bytes: u64,
-    /// On a GPU, threads that serve host calls.
+    /// On a GPU, the number of threads that serve host calls, besides the thread that polls the ring.
     pub servers: usize,
     /// On a GPU, how the servers read files.
     pub reads: Reads,
-    /// On a GPU, how many channels there can be at a time: 16 KiB each.
+    /// On a GPU, the largest number of channels at the same time: 16 KiB each.
     pub channels: u32,
 }
 
@@ -72,23 +74,22 @@ impl Default for HostConfig {
     }
 }
 
-/// What the processes of one module may have.
+/// The settings of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LoadConfig {
-    /// On a GPU, how many processes of the module are on the device at once; more wait. Each takes its memory from the
-    /// start, so there are fewer if the memory does not suffice.
+    /// On a GPU, the number of the module's processes that are on the device at the same time; further processes wait.
+    /// Each place reserves its memory, so there are fewer if the memory does not suffice.
     pub places: u32,
-    /// Bytes that linear memory and tables (8 bytes an element) may take in each process. By default as much as the
+    /// The bytes that linear memory and tables (8 bytes an element) may take in each process. By default as much as the
     /// module declares on the CPU engine, and on a GPU 64 MiB more than the module starts with, as memory allows.
     pub memory: Option<u64>,
-    /// Threads that each process may have at a time beside its first, if the module starts any; at most
+    /// The number of threads that each process may have besides its first one, if the module starts threads; up to
     /// [`THREADS_MOST`](crate::threads::THREADS_MOST).
     pub threads: u32,
-    /// On a GPU, places for processes of the module that other processes spawn.
+    /// On a GPU, the places for processes of the module that other processes spawn.
     pub children: u32,
-    /// On a GPU, bytes of device memory for all places of the module; by default seven tenths of what is free, divided
-    /// among the modules that a host starts with.
+    /// On a GPU, the bytes of device memory for all places of the module; by default seven tenths of what is free,
+    /// divided among the modules that a host starts with.
     pub memory_budget: Option<u64>,
 }
 
@@ -107,9 +108,9 @@ impl Default for LoadConfig {
 /// How the threads that serve host calls read files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// One read after the other, by plain calls.
+    /// One read after the other, with a system call each.
     Plain,
-    /// Through an io_uring, when a thread has at least this many reads at a time.
+    /// Through an io_uring, when a thread has at least this many reads at the same time.
     Batched(usize),
 }
 
@@ -132,7 +133,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at `path`, which processes will call `guest`.
+    /// Opens the directory at `path`, which processes see as `guest`.
     ///
     /// # Errors
     /// There is no directory at `path`, or this program may not list it.
@@ -149,19 +150,19 @@ impl Directory {
         })
     }
 
-    /// Whether a process that changes anything beneath it gets `EPERM`.
+    /// Sets whether a process that changes anything beneath the directory gets `EPERM`.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// Where it was opened.
+    /// The path that it was opened at.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The name that processes have for it.
+    /// The name that processes see.
     pub fn guest(&self) -> &str {
         &self.guest
     }
@@ -177,11 +178,11 @@ impl Directory {
     }
 }
 
-/// What the processes of one call of [`ProcessEngine::spawn`](crate::ProcessEngine::spawn) have in common. A process
+/// The settings that all processes of one call of [`ProcessEngine::spawn`](crate::ProcessEngine::spawn) share. A process
 /// sees nothing else of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
-    /// The directories, in the order of their descriptors from 3.
+    /// The directories. Their descriptors start at 3, in this order.
     pub directories: Vec<Directory>,
     /// Standard input, for processes that get none of their own.
     pub stdin: Input,
@@ -189,22 +190,23 @@ pub struct Grants {
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// How much a process may execute. On the CPU engine a unit is about one instruction; on a GPU it is a round of a
-    /// loop, or a call of a function that calls. Without a limit the CPU engine does not count.
+    /// How much a process may execute. On the CPU engine a unit is about one instruction; on a GPU it is an iteration of
+    /// a loop, or a call of a function that calls others. Without a limit the CPU engine does not count fuel.
     pub fuel: Option<u64>,
-    /// How many descriptors a process may have at a time; by default as many as the engine allows.
+    /// The largest number of descriptors that a process may have at the same time; by default the engine's limit.
     pub handles: Option<u32>,
     /// Ends of channels, which become the process's handles from 0.
     pub ends: Vec<ChannelEnd>,
 }
 
-/// Receives what one process is given of its own: arguments first, then variables, then standard input.
+/// Receives what one process gets of its own: first its arguments, then its environment, then its standard input.
 ///
-/// Engines implement it, so that nothing has to be allocated for each of 100,000 processes.
+/// Engines implement it and copy the parts to where the process reads them, so starting 100,000 processes allocates
+/// nothing for each of them.
 pub trait StartWriter {
-    /// Adds an argument, which is these parts joined. By convention the first argument is the program's name.
+    /// Adds an argument: these parts, joined. By convention the first argument is the program's name.
     fn arg(&mut self, parts: &[&str]);
-    /// Adds an environment variable, whose value is these parts joined.
+    /// Adds an environment variable: `parts`, joined, are its value.
     fn variable(&mut self, name: &str, parts: &[&str]);
     /// Gives the process a standard input of its own.
     fn stdin(&mut self, bytes: Bytes);

@@ -167,6 +167,14 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
+    /// The host has not loaded the module.
+    #[error(
+        "the host has not loaded the module {module:?}: pass it to `HostBuilder::module` or `Host::load`"
+    )]
+    NotLoaded {
+        /// The module's name.
+        module: String,
+    },
     /// The host has no module with this id.
     #[error("this host has no module {0}")]
     UnknownModule(crate::ModuleId),

@@ -1,22 +1,21 @@
-//! The import module `everwarp:gpu`: what a process may ask for beyond WASI, on every engine with one meaning.
+//! The import module `everwarp:gpu`: functions beyond WASI that have the same meaning on every engine.
 //!
-//! `guests/GPU.md` says what each function does. Here stand the names, types, limits and numbers, once for both
+//! `guests/GPU.md` says what each function does. The names, types, limits and numbers are declared here, once for all
 //! engines.
 
 /// The module that these functions are imported from.
 pub const MODULE: &str = "everwarp:gpu";
 
-/// A function: its name, its parameters and its result, `i` for 32 bits and `l` for 64, and whether the process may
-/// have to wait in it.
+/// A function of `everwarp:gpu`. A letter stands for a type: `i` for 32 bits, `l` for 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     /// The imported name.
     pub name: &'static str,
-    /// Its parameters.
+    /// One letter for each parameter.
     pub params: &'static str,
-    /// Its result.
+    /// The letter of the result.
     pub result: char,
-    /// Whether it waits for others.
+    /// Whether the calling process may have to wait for another one.
     pub waits: bool,
 }
 
@@ -49,62 +48,62 @@ pub const FUNCTIONS: &[Function] = &[
     function("kill", "l", 'i', false),
 ];
 
-/// The function of this name.
+/// The function with this name.
 pub fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|f| f.name == name)
 }
 
-/// The other side of the channel has no ends left, and nothing is left to be received.
+/// The other side of the channel has no ends left, and no message is left to be received.
 pub const CLOSED: i32 = -1;
-/// It would have to wait: the channel is full, or empty.
+/// The call would have to wait: the channel is full, or empty.
 pub const AGAIN: i32 = -2;
-/// No end of a channel has this handle in this process, or one of the other direction.
+/// No channel end of this direction has this handle in this process.
 pub const HANDLE: i32 = -3;
-/// A pointer that reaches beyond the linear memory.
+/// A pointer reaches beyond the linear memory.
 pub const MEMORY: i32 = -4;
-/// A message, a channel or arguments of a size that is not possible here.
+/// A message, a channel or a list of arguments has an impossible size.
 pub const SIZE: i32 = -5;
 /// A quota is used up: handles, channels, children, places.
 pub const LIMIT: i32 = -6;
 /// No module has this name.
 pub const NAME: i32 = -7;
-/// No child that has not been waited for has this pid.
+/// The process has no child with this pid, or has waited for it.
 pub const PROCESS: i32 = -8;
 
-/// Ends of channels that a process may have at a time.
+/// The channel ends that a process may have at the same time.
 pub const HANDLES: u32 = 32;
-/// Bits of a handle that say which entry of the table it is; those above are the entry's generation.
+/// The low bits of a handle, which are an index into the table; the upper bits are the entry's generation.
 pub const HANDLE_BITS: u32 = 5;
-/// Children that a process may have at a time, those that have ended and have not been waited for included.
+/// The children that a process may have at the same time, including those that it has not waited for.
 pub const CHILDREN: u32 = 64;
-/// Children that a process may have at a time together with their children and so on.
+/// The descendants that a process may have at the same time.
 pub const DESCENDANTS: u32 = 128;
-/// Bytes of the longest message.
+/// The bytes of the longest message.
 pub const MESSAGE_BYTES: u32 = 4096;
-/// Bytes that the messages of one channel may take, each with [`MESSAGE_HEAD`] before it and rounded up to 16.
+/// The bytes that the messages of one channel may take, each with a head of [`MESSAGE_HEAD`] bytes and rounded up to 16.
 pub const CHANNEL_BYTES: u32 = 16 << 10;
-/// What a message takes beside its own bytes.
+/// The bytes of a message's head.
 pub const MESSAGE_HEAD: u32 = 16;
-/// Bytes of the arguments that a process gives a child.
+/// The bytes of arguments that a process may pass to a child.
 pub const ARGUMENT_BYTES: u32 = 1024;
-/// Bytes of the name of a module.
+/// The bytes of a module's name.
 pub const NAME_BYTES: u32 = 64;
 
-/// In a status: it ended by itself, and the other word is the code.
+/// In a status: the child exited by itself, and the other word is the code.
 pub const STATUS_EXITED: u32 = 0;
-/// In a status: it trapped.
+/// In a status: the child trapped.
 pub const STATUS_TRAPPED: u32 = 1;
-/// In a status: somebody ended it.
+/// In a status: the child was killed.
 pub const STATUS_KILLED: u32 = 2;
-/// In a status: its fuel was spent.
+/// In a status: the child ran out of fuel.
 pub const STATUS_OUT_OF_FUEL: u32 = 3;
 
-/// Bytes that a message of up to `bytes` takes in a channel.
+/// The bytes that a message of up to `bytes` takes in a channel.
 pub const fn stride(bytes: u32) -> u32 {
     MESSAGE_HEAD + bytes.next_multiple_of(16)
 }
 
-/// Whether a channel of so many messages of up to so many bytes is possible.
+/// Whether a channel for `capacity` messages of up to `bytes` bytes is possible.
 pub const fn possible(capacity: u32, bytes: u32) -> bool {
     capacity != 0
         && bytes <= MESSAGE_BYTES

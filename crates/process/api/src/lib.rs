@@ -1,10 +1,15 @@
-//! What processes have in common on every engine: what they are called, what is said of them while they are there,
-//! where their standard streams lead, how their output becomes whole lines, which modules can be some, and what they
-//! import beside WASI ([`gpu`]).
+//! The interface between `everwarp::process` and the engines that host WebAssembly processes.
 //!
-//! A crate of its own, because the engines share nothing else: one needs wasmtime, the other a GPU's driver.
+//! * [`ProcessEngine`] is the trait that each engine implements.
+//! * [`Module`] is a validated module. Every check that does not depend on an engine happens there, with the table of
+//!   [imports](imports) that all engines provide.
+//! * [`HostConfig`], [`LoadConfig`] and [`Grants`] are the settings; [`Exit`], [`Listing`] and the errors are the results.
+//! * [`Lines`] and [`OutputErrors`] are parts that the engines share.
 //!
-//! This crate is internal to everwarp and promises no stability.
+//! It is a crate of its own because the engines have nothing else in common: one needs wasmtime, the other a GPU's
+//! driver.
+//!
+//! This crate is internal to everwarp and promises no stability. `everwarp::process` re-exports what users need.
 
 mod channel;
 mod config;
@@ -32,7 +37,7 @@ pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
 pub use listing::{Listing, ProcessSnapshot, Stage};
 pub use module::Module;
 pub use output::{OutputError, OutputErrors, OutputStream};
-pub use pid::{NoPid, Pid};
+pub use pid::{ParsePidError, Pid};
 pub use streams::{Captured, Input, Output};
 pub use validate::{Invalid, validate_language};
 

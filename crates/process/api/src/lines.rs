@@ -1,16 +1,16 @@
-//! Output as whole lines.
+//! Output in whole lines.
 
 use std::mem::take;
 
-/// Longer lines are passed on in several.
+/// A longer line is passed on in several parts.
 pub const LINE_LIMIT: usize = 64 << 10;
 
-/// The line that a stream has begun.
+/// Collects the bytes of one stream and returns whole lines.
 #[derive(Debug, Default)]
 pub struct Lines(Vec<u8>);
 
 impl Lines {
-    /// Takes bytes, and gives the lines that they end, without the last line feed.
+    /// Adds bytes, and returns the lines that are complete now, without the last line feed.
     pub fn add(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
             self.0.extend_from_slice(bytes);
@@ -22,20 +22,20 @@ impl Lines {
         Some(whole)
     }
 
-    /// What was begun and not ended.
+    /// Returns the incomplete last line, if there is one.
     pub fn rest(&mut self) -> Option<Vec<u8>> {
         (!self.0.is_empty()).then(|| take(&mut self.0))
     }
 }
 
-/// Lines, each behind the tag and before a line feed, in one piece.
+/// Returns lines in one piece, each with the tag before it and a line feed after it.
 pub fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
     tag_into(&mut text, tag, lines);
     text
 }
 
-/// Adds lines to a text, each behind the tag and before a line feed.
+/// Appends lines to a text, each with the tag before it and a line feed after it.
 pub fn tag_into(text: &mut Vec<u8>, tag: &str, lines: &[u8]) {
     if tag.is_empty() {
         text.extend_from_slice(lines);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_limit_is_passed_on() {
+    fn a_line_that_reaches_the_limit_is_passed_on() {
         let mut lines = Lines::default();
         assert_eq!(lines.add(&[b'x'; LINE_LIMIT - 1]), None);
         assert_eq!(lines.add(b"x").map(|l| l.len()), Some(LINE_LIMIT));

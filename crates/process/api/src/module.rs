@@ -80,6 +80,11 @@ impl Module {
         Ok(Self { name, bytes, facts })
     }
 
+    /// Whether two handles are clones of the same module.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.facts, &other.facts)
+    }
+
     /// The module's name.
     pub fn name(&self) -> &str {
         &self.name

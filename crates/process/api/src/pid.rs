@@ -1,12 +1,12 @@
-//! The name of a process.
+//! Process ids.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A process of one host: the slot that it has in the host's table, and which of the slot's processes it is.
+/// The id of a process in its host: a slot of the host's table and the slot's generation.
 ///
-/// A slot is used again after its process has been waited for; the generation tells its processes apart, so
-/// that an old pid never means somebody else's process.
+/// A slot is reused after its process has been waited for. Its generation then grows, so an old pid never names a newer
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid {
     slot: u32,
@@ -14,44 +14,44 @@ pub struct Pid {
 }
 
 impl Pid {
-    /// The name of a slot's process.
+    /// The process of a slot and a generation.
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self { slot, generation }
     }
 
-    /// The place in the host's table.
+    /// The slot in the host's table.
     pub const fn slot(self) -> u32 {
         self.slot
     }
 
-    /// Which of the slot's processes this is, from 1.
+    /// The slot's generation, from 1.
     pub const fn generation(self) -> u32 {
         self.generation
     }
 
-    /// The number that processes have for it: the slot, and the generation in the upper half.
+    /// The number that processes use for it: the generation in the upper half, the slot in the lower.
     pub const fn number(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
 
-    /// The pid of such a number.
+    /// The pid with this number.
     pub const fn of_number(number: u64) -> Self {
         Self::new(number as u32, (number >> 32) as u32)
     }
 }
 
-/// The slot, and behind a point the generation.
+/// `SLOT.GENERATION`.
 impl fmt::Display for Pid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot, self.generation)
     }
 }
 
-/// Text that names no process.
+/// A text that is not a pid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoPid(pub String);
+pub struct ParsePidError(pub String);
 
-impl fmt::Display for NoPid {
+impl fmt::Display for ParsePidError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -61,13 +61,13 @@ impl fmt::Display for NoPid {
     }
 }
 
-impl std::error::Error for NoPid {}
+impl std::error::Error for ParsePidError {}
 
-/// Reads what [`Pid`] is printed as.
+/// Reads the form that [`Pid`] is printed in.
 impl FromStr for Pid {
-    type Err = NoPid;
+    type Err = ParsePidError;
 
-    fn from_str(text: &str) -> Result<Self, NoPid> {
+    fn from_str(text: &str) -> Result<Self, ParsePidError> {
         let number = |digits: &str| match digits.bytes().all(|b| b.is_ascii_digit()) {
             true => digits.parse().ok(),
             false => None,
@@ -75,7 +75,7 @@ impl FromStr for Pid {
         let (slot, generation) = text.split_once('.').unwrap_or((text, ""));
         match (number(slot), number(generation)) {
             (Some(slot), Some(generation)) => Ok(Self { slot, generation }),
-            _ => Err(NoPid(text.to_owned())),
+            _ => Err(ParsePidError(text.to_owned())),
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_can_be_read() {
+    fn a_printed_pid_can_be_read_back() {
         for pid in [Pid::new(0, 1), Pid::new(u32::MAX, u32::MAX)] {
             assert_eq!(pid.to_string().parse(), Ok(pid));
             assert_eq!(Pid::of_number(pid.number()), pid);
@@ -108,7 +108,7 @@ mod tests {
             "a.b",
             "1 .1",
         ] {
-            assert_eq!(text.parse::<Pid>(), Err(NoPid(text.to_owned())));
+            assert_eq!(text.parse::<Pid>(), Err(ParsePidError(text.to_owned())));
         }
     }
 }

@@ -1,47 +1,79 @@
-//! Where standard streams lead.
+//! The standard streams of a process.
 
 use bytes::Bytes;
 
-/// Where a process reads its standard input.
+/// The source of a process's standard input.
 #[derive(Clone, Debug, Default)]
 pub enum Input {
-    /// There is none: the first read is at the end.
+    /// No input: the first read returns the end of the stream.
     #[default]
     Empty,
-    /// The host's own. Processes that share it race for its bytes.
+    /// The host's own standard input. Processes that share it compete for its bytes.
     Inherit,
-    /// These bytes; many processes may have parts of the same.
+    /// These bytes. Many processes may share parts of the same buffer.
     Bytes(Bytes),
 }
 
-/// Where a process's standard output or standard error goes.
+impl From<Bytes> for Input {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl From<&'static str> for Input {
+    fn from(text: &'static str) -> Self {
+        Self::Bytes(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+/// The destination of a process's standard output or standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// To the host's stream of the same name, byte for byte as it is written.
+    /// The host's stream of the same name, byte for byte as the process writes.
     #[default]
     Inherit,
-    /// To a stream of the host in whole lines, so that those of several processes do not mix. The last line
-    /// gets its line feed if it has none; a line longer than 64 KiB arrives as several. Lines are on their way when the
-    /// process has ended, and written when all that write at the time have.
+    /// A stream of the host, in whole lines, so that the lines of several processes do not mix. The last line gets a
+    /// line feed if it has none; a line longer than 64 KiB arrives in several parts. When a process has exited, its
+    /// lines may still wait for another process's write; when all processes have exited, all lines have been written.
     Lines {
-        /// Whether the process's name in brackets stands before each line: `[pid] `.
+        /// Whether each line begins with the process's pid in brackets: `[pid] `.
         tag: bool,
-        /// Whether the lines go to the host's standard error, whichever stream the process wrote to.
+        /// Whether the lines go to the host's standard error, whichever stream the process writes to.
         to_stderr: bool,
     },
-    /// Kept for whoever waits for the process. A write beyond the limit is answered with `ENOSPC`, and the exit
-    /// says so.
+    /// Memory, for [`Exit`](crate::Exit). A write beyond the limit fails with `ENOSPC`, and the exit says so.
     Capture {
-        /// How many bytes are kept at most.
+        /// The largest number of bytes that is kept.
         limit: usize,
     },
 }
 
-/// What a captured stream holds.
+impl Output {
+    /// Whole lines without a tag, on the host's stream of the same name.
+    pub const fn lines() -> Self {
+        Self::Lines {
+            tag: false,
+            to_stderr: false,
+        }
+    }
+
+    /// Memory for up to `limit` bytes.
+    pub const fn capture(limit: usize) -> Self {
+        Self::Capture { limit }
+    }
+}
+
+/// The content of a captured stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The bytes, as many as the limit allows.
+    /// The bytes, up to the limit.
     pub bytes: Vec<u8>,
-    /// Whether the process wanted to write more and was refused.
+    /// Whether the process tried to write more than the limit.
     pub refused: bool,
 }

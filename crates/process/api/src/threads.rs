@@ -1,9 +1,9 @@
-//! Threads of one process: what a module imports and exports for them (the wasi-threads proposal), and which modules
-//! may have them. The same on every engine.
+//! Threads of one process, after the wasi-threads proposal: what a module imports and exports for them, and which
+//! modules may have them.
 //!
-//! A thread is an instance of the process's module of its own, with globals and tables of its own, over the memory
-//! that all of them import. So rules for modules follow that the proposal leaves open, and that both engines check
-//! here.
+//! Each thread is an instance of the process's module with its own globals and tables. All of them import the same
+//! memory. Some rules for modules follow from this that the proposal leaves open; they are checked here, once for all
+//! engines.
 
 use wasmparser::types::Types;
 use wasmparser::{
@@ -13,48 +13,48 @@ use wasmparser::{
 use crate::gpu;
 use crate::validate::Invalid;
 
-/// What is allowed for threads: atomic instructions, and memories that are shared.
+/// The features that threads need: atomic instructions and shared memories.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::THREADS;
 
 /// The module that [`SPAWN`] is imported from.
 pub const MODULE: &str = "wasi";
-/// Begins a thread: `(start_arg: i32) -> i32`, its number or [`AGAIN`].
+/// Starts a thread: `(start_arg: i32) -> i32`. It returns the thread's number or [`AGAIN`].
 pub const SPAWN: &str = "thread-spawn";
-/// What a module exports for threads to begin with: `(tid: i32, start_arg: i32)`.
+/// The exported function that a new thread calls: `(tid: i32, start_arg: i32)`.
 pub const START: &str = "wasi_thread_start";
-/// What [`SPAWN`] answers if there can be no further thread: WASI's `EAGAIN`, negative.
+/// The result of [`SPAWN`] if the process may have no further thread: WASI's `EAGAIN`, negated.
 pub const AGAIN: i32 = -6;
-/// Threads that a process may have at a time beside its first, if nobody says otherwise.
+/// The threads that a process may have at the same time besides its first one, by default.
 pub const THREADS: u32 = 64;
-/// How many it may have at most.
+/// The largest value of this limit.
 pub const THREADS_MOST: u32 = 1024;
 
-/// A module whose memory is shared.
+/// The shared memory of a module, and whether the module starts threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Threads {
     /// The module that the memory is imported from.
     pub module: String,
     /// The memory's name there.
     pub name: String,
-    /// Pages that the memory starts with.
+    /// The pages that the memory starts with.
     pub initial: u64,
-    /// Pages that it has at most.
+    /// The most pages that it may have.
     pub maximum: u64,
-    /// Whether the module may begin threads.
+    /// Whether the module starts threads.
     pub spawns: bool,
 }
 
-/// What one pass finds.
+/// What one pass over a module finds.
 #[derive(Default)]
 struct Found {
     memory: Option<Threads>,
-    /// Where a memory is declared as shared that is not imported.
+    /// The offset of a shared memory that is declared and not imported.
     own: Option<usize>,
-    /// Where a data segment is active.
+    /// The offset of the first active data segment.
     active: Option<usize>,
-    /// Where `everwarp:gpu` is imported.
+    /// The offset of an import of `everwarp:gpu`.
     gpu: Option<usize>,
-    /// Where threads are.
+    /// The offset of the import of [`SPAWN`].
     spawn: Option<usize>,
     starts: bool,
 }
@@ -125,14 +125,15 @@ impl Found {
 }
 
 impl Threads {
-    /// What a valid module has to do with threads; nothing if its memory is not shared.
+    /// Finds the shared memory of a valid module; `None` if its memory is not shared.
     ///
     /// # Errors
-    /// * It declares a shared memory instead of importing it: each thread would have one of its own.
-    /// * It begins threads without a shared memory, or without saying where they begin ([`START`]).
-    /// * Its memory is shared and it has active data segments, which would be copied again whenever a thread begins.
-    ///   Compilers that emit threads make them passive.
-    /// * Its memory is shared and it imports `everwarp:gpu`, whose ends of channels and children are one thread's.
+    /// * The module declares a shared memory instead of importing it: each thread would have its own.
+    /// * The module starts threads without a shared memory, or does not export [`START`].
+    /// * The memory is shared and a data segment is active: it would be copied again whenever a thread starts. Compilers
+    ///   that emit threads make data segments passive.
+    /// * The memory is shared and the module imports `everwarp:gpu`, whose channel ends and children belong to one
+    ///   thread.
     pub(crate) fn find(bytes: &[u8], types: &Types) -> Result<Option<Self>, Invalid> {
         let invalid = |offset, message: &str| {
             Err(Invalid {
@@ -146,23 +147,29 @@ impl Threads {
             payload.map_err(Invalid::from)?;
         }
         if let Some(offset) = found.own {
-            return invalid(offset, "a shared memory must be imported, as threads do");
+            return invalid(
+                offset,
+                "a shared memory must be imported: link with `--import-memory`",
+            );
         }
         let Some(memory) = found.memory else {
             return match found.spawn {
-                Some(offset) => invalid(offset, "threads need a shared memory that is imported"),
+                Some(offset) => invalid(
+                    offset,
+                    "threads need a shared memory that is imported: link with `--shared-memory --import-memory`",
+                ),
                 None => Ok(None),
             };
         };
         if let Some(offset) = found.active {
-            let message = "data segments of a shared memory must be passive: an active one would be copied again for \
-                           each thread";
+            let message = "data segments of a shared memory must be passive, because an active one would be copied again \
+                           for each thread";
             return invalid(offset, message);
         }
         if let Some(offset) = found.gpu {
             return invalid(
                 offset,
-                "a process with a shared memory has no `everwarp:gpu`",
+                "a module with a shared memory cannot import `everwarp:gpu`",
             );
         }
         match found.spawn {
@@ -195,7 +202,7 @@ mod tests {
     const START: &str = r#"(func (export "wasi_thread_start") (param i32 i32))"#;
 
     #[test]
-    fn a_module_with_threads_says_what_they_share() {
+    fn the_shared_memory_of_a_module_is_found() {
         let all = found(&format!("(module {MEMORY} {SPAWN} {START})"));
         let threads = all.expect("it may").expect("its memory is shared");
         assert_eq!(
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_could_not_share_is_refused() {
+    fn modules_whose_threads_could_not_share_are_refused() {
         for (text, part) in [
             (
                 "(module (memory 1 1 shared))".to_owned(),

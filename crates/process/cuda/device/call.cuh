@@ -8,6 +8,9 @@
 // cost more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. Between its
 // arguments and the host there is one atomic and four stores; nothing else waits for memory, and nothing fences
 // unless there is a payload.
+#pragma once
+
+#include "process/memory.cuh"
 
 namespace process {
 
@@ -116,8 +119,6 @@ __device__ __forceinline__ bool on_its_way(const DevProcess* p) {
 struct Call {
   DevInstance* i;
   DevProcess* p;
-  // Arguments, until they are sent; registers, since all of this is inlined.
-  mutable u64 a[6] = {};
 
   __device__ __forceinline__ explicit Call(DevInstance* i) : i(i), p(of(i)) {}
   __device__ __forceinline__ DevHostCall& slot() const { return ring().slots[(u32)p->pid]; }
@@ -153,16 +154,9 @@ struct Call {
     if (const u32 area = take_area((u32)p->pid, must ? ~0u : FEW_LOOKS)) return begin(p, area);
     if (!must) return begin(p, 0);
     begin(p, 0);
-    send(p, SEND_LONG, HOSTCALL_NOP, 0, 0, 0, 0, 0, 0);
+    send(p, SEND_LONG, hostcall::Nop::NUMBER, 0, 0, 0, 0, 0, 0);
     p->call = CALL_FOR_ROOM;
     return false;
-  }
-  __device__ __forceinline__ void arg(u32 k, u64 v) const { a[k] = v; }
-  // Arguments from the first on.
-  template <class... T>
-  __device__ __forceinline__ void args(T... v) const {
-    u32 k = 0;
-    (arg(k++, v), ...);
   }
   // Adds to the payload; the caller has asked for the room.
   __device__ __forceinline__ void payload(Bytes from, u32 bytes) const {
@@ -175,22 +169,37 @@ struct Call {
   // Where the reply is to go, linear memory that was checked: then it may be there when the process is woken,
   // copied by a whole warp. One lane alone has few reads on their way over the bus.
   __device__ __forceinline__ void expect(u32 to, u32 most) const { p->reply_to = to, p->reply_most = most; }
-  __device__ __forceinline__ void post(u32 call) const { send(p, SEND_SHORT, call, a[0], a[1], a[2], a[3], a[4], a[5]); }
+  // Sends a request: one of the contract's structs, whose fields are the arguments. They stay in registers, since all of
+  // this is inlined.
+  template <class C>
+  __device__ __forceinline__ void post_as(u32 how, const C& call) const {
+    u64 a[6] = {};
+    call.words(a);
+    send(p, how, C::NUMBER, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  template <class C>
+  __device__ __forceinline__ void post(const C& call) const {
+    post_as(SEND_SHORT, call);
+  }
   // A call that may take as long as it likes.
-  __device__ __forceinline__ void post_long(u32 call) const {
-    send(p, SEND_LONG, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  template <class C>
+  __device__ __forceinline__ void post_long(const C& call) const {
+    post_as(SEND_LONG, call);
   }
   // A call that is answered soon, and whose answer a warp takes.
-  __device__ __forceinline__ void post_soon(u32 call) const {
-    send(p, SEND_SOON, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  template <class C>
+  __device__ __forceinline__ void post_soon(const C& call) const {
+    post_as(SEND_SOON, call);
   }
-  // A call whose answer is waited for by `await`, whoever else calls.
-  __device__ __forceinline__ void post_here(u32 call) const {
-    send(p, SEND_HERE, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  // A call whose answer is waited for by `await`, whatever other processes call.
+  template <class C>
+  __device__ __forceinline__ void post_here(const C& call) const {
+    post_as(SEND_HERE, call);
   }
-  // The last one: nothing of the process may be touched afterwards, and nobody waits for the answer.
-  __device__ __forceinline__ void post_last(u32 call) const {
-    send(p, SEND_LAST, call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  // The last call: nothing of the process may be touched afterwards, and nothing waits for the answer.
+  template <class C>
+  __device__ __forceinline__ void post_last(const C& call) const {
+    post_as(SEND_LAST, call);
   }
   // Whether the answer is there. If not, the process must park.
   __device__ __forceinline__ bool answered() const { return answered(p); }
@@ -241,9 +250,8 @@ __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
   while (p->output_sent < p->output_len) {
     const u32 rest = p->output_len - p->output_sent;
     if (c.fresh_part(rest)) {
-      c.arg(0, 1);
       c.payload(output(p) + p->output_sent, min(rest, c.room()));
-      c.post(HOSTCALL_OUTPUT);
+      c.post(hostcall::Output{.stream = 1});
     }
     if (!c.answered()) return false;
     error = c.error();

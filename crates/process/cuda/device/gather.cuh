@@ -16,6 +16,9 @@
 // Why is nobody forgotten? Whoever takes a bit of the high half back looks at the word, or has a task do so. To leave
 // that to the host's wake, which comes as well, is not enough: it may have come already, and have found the bit.
 // `crates/engine/cuda/src/models/gather.rs` is a model of it.
+#pragma once
+
+#include "everwarp/api.cuh"
 
 namespace process {
 

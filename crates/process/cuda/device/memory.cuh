@@ -1,4 +1,7 @@
 // Linear memory as imports see it, and copies between it and the host.
+#pragma once
+
+#include "everwarp/api.cuh"
 
 namespace process {
 

@@ -1,4 +1,11 @@
 // The life of a process: start, run, end.
+#pragma once
+
+#include "process/call.cuh"
+#include "process/gather.cuh"
+#include "process/gpu/kin.cuh"
+#include "process/threads/team.cuh"
+#include "process/turn.cuh"
 
 namespace process {
 
@@ -122,9 +129,16 @@ __device__ __noinline__ void tell(DevProcess* p, bool child) {
   if (i->trap == TRAP_OUT_OF_FUEL) kind = EXIT_OUT_OF_FUEL;
   c.fresh();
   c.payload(output(p) + p->output_sent, p->output_len - p->output_sent);
-  c.args(kind, i->trap == TRAP_EXIT ? p->exit_code : 0, i->trap, i->trap_function, i->trap_offset, i->fuel);
-  if (!child) return c.post_last(HOSTCALL_EXIT);
-  c.post_here(HOSTCALL_EXIT);
+  const hostcall::Exit exit{
+      .kind = kind,
+      .code = i->trap == TRAP_EXIT ? p->exit_code : 0,
+      .trap = i->trap,
+      .function = i->trap_function,
+      .offset = i->trap_offset,
+      .fuel_left = (u64)i->fuel,
+  };
+  if (!child) return c.post_last(exit);
+  c.post_here(exit);
   await(p);
   c.close();
 }

@@ -1,4 +1,7 @@
 // Whose turn a process is: that of the lane that runs it, or of whoever wakes it.
+#pragma once
+
+#include "everwarp/api.cuh"
 
 namespace process {
 

@@ -66,6 +66,7 @@ pub(crate) fn link(
     let linked = Linked {
         parts: loaded.iter().map(part).collect(),
         declarations: program::declarations(loaded.len()),
+        headers: program::HEADERS,
         stack_bytes: config.stack_bytes.unwrap_or(STACK_BYTES),
         // The budget decides how many of the places there can be, not how many slots there are for them.
         host_call_slots: PlaceConfig::of(&config.load, 0).slots(&loaded, config.spare_places),

@@ -31,6 +31,35 @@ fn twin(_: &mut dyn TaskCx) {
     panic!("processes of this crate run on a GPU");
 }
 
+/// The device sources of this crate by the names under which they include each other.
+macro_rules! sources {
+    ($($path:literal)*) => {
+        &[$((concat!("process/", $path), include_str!(concat!("../device/", $path)))),*]
+    };
+}
+
+/// The headers that `process.cu` includes, and that include each other and the engine's.
+pub(crate) const HEADERS: &[(&str, &str)] = sources! {
+    "memory.cuh"
+    "call.cuh"
+    "turn.cuh"
+    "gather.cuh"
+    "gpu/wake.cuh"
+    "gpu/adopt.cuh"
+    "gpu/channel.cuh"
+    "gpu/kin.cuh"
+    "threads/team.cuh"
+    "process.cuh"
+    "wasi/import.cuh"
+    "threads/wait.cuh"
+    "wasi/local.cuh"
+    "wasi/stream.cuh"
+    "wasi/descriptor.cuh"
+    "wasi/path.cuh"
+    "gpu/import.cuh"
+    "gpu/host.cuh"
+};
+
 /// The program.
 pub(crate) static PROGRAM: Program = Program {
     name: "process",
@@ -78,26 +107,7 @@ pub(crate) static PROGRAM: Program = Program {
         },
         Function::lane("kill", twin),
     ],
-    device_source: concat!(
-        include_str!("../device/memory.cuh"),
-        include_str!("../device/call.cuh"),
-        include_str!("../device/turn.cuh"),
-        include_str!("../device/gather.cuh"),
-        include_str!("../device/gpu/wake.cuh"),
-        include_str!("../device/gpu/adopt.cuh"),
-        include_str!("../device/gpu/channel.cuh"),
-        include_str!("../device/gpu/kin.cuh"),
-        include_str!("../device/threads/team.cuh"),
-        include_str!("../device/process.cuh"),
-        include_str!("../device/wasi/import.cuh"),
-        include_str!("../device/threads/wait.cuh"),
-        include_str!("../device/wasi/local.cuh"),
-        include_str!("../device/wasi/stream.cuh"),
-        include_str!("../device/wasi/descriptor.cuh"),
-        include_str!("../device/wasi/path.cuh"),
-        include_str!("../device/gpu/import.cuh"),
-        include_str!("../device/gpu/host.cuh"),
-    ),
+    device_source: include_str!("../device/process.cu"),
     write_params: layout::write_structs,
     params_name: DevProcessTable::NAME,
 };

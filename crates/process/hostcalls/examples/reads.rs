@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use device::{Ask, Device};
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
     Config, Directory, HostInput, HostOutput, Reads, Server, ServerConfig, Service, Streams,
 };
@@ -71,9 +71,9 @@ fn measure(world: &World, processes: u32, time: Duration, next: Next<'_>) -> f64
         let (what, page) = next()?;
         let at = page * PAGE;
         let (call, args) = match what {
-            Do::ReadHot => (call::HOSTCALL_FD_PREAD, [4, PAGE, at, 0, 0, 0]),
-            Do::ReadCold => (call::HOSTCALL_FD_PREAD, [5, PAGE, at, 0, 0, 0]),
-            Do::Write => (call::HOSTCALL_FD_PWRITE, [6, at % (16 * PAGE), 0, 0, 0, 0]),
+            Do::ReadHot => (number::FD_PREAD, [4, PAGE, at, 0, 0, 0]),
+            Do::ReadCold => (number::FD_PREAD, [5, PAGE, at, 0, 0, 0]),
+            Do::Write => (number::FD_PWRITE, [6, at % (16 * PAGE), 0, 0, 0, 0]),
         };
         let payload = if what == Do::Write { &written[..] } else { &[] };
         let sent = world.device.send(&Ask {
@@ -143,7 +143,7 @@ fn world(folder: &Path, reads: Reads, workers: usize) -> io::Result<World> {
             let reply = device.ask(&Ask {
                 process,
                 generation: 1,
-                call: call::HOSTCALL_PATH_OPEN,
+                call: number::PATH_OPEN,
                 data_bytes: name.len() as u32,
                 args: [3, 0, flags, 0, rights, 0],
                 payload: name.as_bytes(),

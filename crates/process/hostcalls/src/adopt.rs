@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use everwarp_contract::hostcall::HOSTCALL_ADOPT;
+use everwarp_contract::hostcall::number;
 
 use crate::config::Config;
 use crate::errno::{Errno, Result};
@@ -50,7 +50,7 @@ impl Service {
     /// What processes ask for that others have spawned, or for them.
     pub(crate) fn of_families(&self, request: &Request<'_>) -> Result {
         match request.kind() {
-            HOSTCALL_ADOPT => self.adopt(request),
+            number::ADOPT => self.adopt(request),
             _ => self.interrupt_child(request),
         }
     }

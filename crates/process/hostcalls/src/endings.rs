@@ -5,7 +5,7 @@
 
 use std::mem::take;
 
-use everwarp_contract::hostcall::HOSTCALL_EXIT;
+use everwarp_contract::hostcall::number;
 use everwarp_process::{Captured, Output, tag_into};
 
 use crate::counters::Counters;
@@ -103,7 +103,7 @@ impl Service {
     pub(crate) fn tell_of_ends(&self, endings: &mut Endings) {
         endings.pass_on(self.streams());
         Counters::add(
-            &self.counters.calls[HOSTCALL_EXIT as usize],
+            &self.counters.calls[number::EXIT as usize],
             take(&mut endings.exits),
         );
         Counters::add(&self.counters.bytes_in, take(&mut endings.bytes));

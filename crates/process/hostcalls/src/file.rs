@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use cap_std::fs::Metadata;
-use everwarp_contract::hostcall::HOSTCALL_FD_PREAD;
+use everwarp_contract::hostcall::number;
 use rustix::fs::{Advice, fadvise, futimens};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
@@ -225,7 +225,7 @@ pub(crate) fn read_now(process: &Process, request: &Request<'_>, reply: &mut Rep
     let length = request.length(1).ok()?;
     let descriptor = process.descriptor(request.word(0).ok()?).ok()?;
     let file = descriptor.file().ok()?;
-    if request.kind() == HOSTCALL_FD_PREAD {
+    if request.kind() == number::FD_PREAD {
         read_cached(&file.file, length, request.args[2], reply)?;
     } else {
         let mut offset = file.offset.try_lock().ok()?;

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use everwarp_contract::hostcall::{
-    self, HOSTCALL_AREAS_MOST, HOSTCALL_INLINE_BYTES, HOSTCALL_SLOTS_MOST, answer_head, is_of_lap,
+    EntryFields, HOSTCALL_AREAS_MOST, HOSTCALL_INLINE_BYTES, HOSTCALL_SLOTS_MOST, answer_head,
+    is_of_lap,
 };
 use everwarp_contract::ring::Slots;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
@@ -269,7 +270,7 @@ impl Submissions {
     }
 
     /// Copies the next entry, if all of it is there.
-    fn copy(&self) -> Option<hostcall::Request> {
+    fn copy(&self) -> Option<EntryFields> {
         let (at, lap) = (self.queue.slot(self.head), self.queue.lap(self.head));
         let mut words = [0; 8];
         for piece in 0..4 {
@@ -282,7 +283,7 @@ impl Submissions {
             words[2 * piece] = self.ring.entry_word(at, 2 * piece).load(Relaxed);
             words[2 * piece + 1] = second;
         }
-        Some(hostcall::Request::of(words))
+        Some(EntryFields::decode(words))
     }
 
     /// Whether the device has not written the next entry.
@@ -376,8 +377,8 @@ mod tests {
     }
 
     /// Stores one piece of an entry.
-    fn store(submissions: &Submissions, index: u32, piece: usize, request: &hostcall::Request) {
-        let words = request.words(submissions.queue.lap(index));
+    fn store(submissions: &Submissions, index: u32, piece: usize, request: &EntryFields) {
+        let words = request.encode(submissions.queue.lap(index));
         let at = submissions.queue.slot(index);
         let word = |k: usize| submissions.ring.entry_word(at, 2 * piece + k);
         word(0).store(words[2 * piece], Relaxed);
@@ -390,7 +391,7 @@ mod tests {
         let mut memory = Memory::new(2);
         let mut submissions = memory.submissions();
         for index in 0..16_u32 {
-            let request = hostcall::Request {
+            let request = EntryFields {
                 process: index,
                 slot: index % 2,
                 call: 1,

@@ -14,10 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::hostcall::{
-    HOSTCALL_FD_PREAD, HOSTCALL_FD_PRESTAT_DIR_NAME, HOSTCALL_FD_PRESTAT_GET, HOSTCALL_FD_READ,
-    HOSTCALL_NOP, HOSTCALL_SOCK_ACCEPT, HOSTCALL_SOCK_SHUTDOWN, HOSTCALL_WAKE,
-};
+use everwarp_contract::hostcall::{HOSTCALL_WAKE, number};
 
 use crate::counters::Counters;
 use crate::disk::Disk;
@@ -223,14 +220,14 @@ impl Hands {
 fn is_quick(call: u32) -> bool {
     matches!(
         kind(call),
-        HOSTCALL_NOP | HOSTCALL_FD_PRESTAT_GET | HOSTCALL_FD_PRESTAT_DIR_NAME | HOSTCALL_SOCK_ACCEPT
-            ..=HOSTCALL_SOCK_SHUTDOWN
+        number::NOP | number::FD_PRESTAT_GET | number::FD_PRESTAT_DIR_NAME | number::SOCK_ACCEPT
+            ..=number::SOCK_SHUTDOWN
     )
 }
 
 /// Whether a call may be a read of what is in the page cache.
 pub(crate) fn may_be_cached(call: u32) -> bool {
-    matches!(kind(call), HOSTCALL_FD_READ | HOSTCALL_FD_PREAD)
+    matches!(kind(call), number::FD_READ | number::FD_PREAD)
 }
 
 /// A worker's thread and what it is to be given.

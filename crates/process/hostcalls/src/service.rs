@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 
 use crate::config::Config;
 use crate::counters::{CALLS, Counters, Counts};
@@ -379,16 +379,13 @@ impl Service {
         endings: &mut Endings,
     ) -> Served {
         reply.clear();
-        if matches!(
-            request.kind(),
-            call::HOSTCALL_ADOPT | call::HOSTCALL_INTERRUPT
-        ) {
+        if matches!(request.kind(), number::ADOPT | number::INTERRUPT) {
             reply.set(self.of_families(request));
             return Served::Answered;
         }
         let known = if request.payload.len() > request.room.min(DATA_BYTES) {
             Err(Errno::INVAL)
-        } else if request.kind() == call::HOSTCALL_EXIT {
+        } else if request.kind() == number::EXIT {
             self.knows(request.process, request.generation)
                 .map(|()| None)
         } else {
@@ -479,7 +476,7 @@ impl Service {
         }
         Counters::add(&self.counters.bytes_in, request.payload.len());
         match kind {
-            call::HOSTCALL_FD_READ => {
+            number::FD_READ => {
                 if !file::read(&process, request, reply)? {
                     if request.word(0)? > 2 && !request.patient() {
                         return Err(Errno::LATER);
@@ -488,7 +485,7 @@ impl Service {
                     return Ok(Served::Waits(Wait::input(process, limit)));
                 }
             }
-            call::HOSTCALL_POLL_ONEOFF => {
+            number::POLL_ONEOFF => {
                 let now = Instant::now();
                 let poll = Poll::new(&process, request, now)?;
                 reply.values[0] = poll.finish(&process, now, &mut reply.data);
@@ -496,14 +493,14 @@ impl Service {
                     return Ok(Served::Waits(Wait::poll(process, poll)));
                 }
             }
-            call::HOSTCALL_PATH_OPEN => match self.openings.take(&process.held)? {
+            number::PATH_OPEN => match self.openings.take(&process.held)? {
                 Some(permit) => dir::open(&process, request, reply, permit)?,
                 None if request.patient() => {
                     return Ok(Served::Waits(Wait::open(process, request)));
                 }
                 None => return Err(Errno::LATER),
             },
-            call::HOSTCALL_CALL_OFF => self.waits.call_off(&process, request.word(0)?),
+            number::CALL_OFF => self.waits.call_off(&process, request.word(0)?),
             _ => self.serve_at_once(&process, request, reply)?,
         }
         Ok(Served::Answered)
@@ -522,12 +519,12 @@ impl Service {
 
     fn serve_at_once(&self, process: &Process, request: &Request<'_>, reply: &mut Reply) -> Result {
         match request.kind() {
-            call::HOSTCALL_NOP => {
+            number::NOP => {
                 reply.values.copy_from_slice(&request.args[..3]);
                 reply.data.extend_from_slice(request.payload);
                 Ok(())
             }
-            call::HOSTCALL_OUTPUT => {
+            number::OUTPUT => {
                 let sink = match request.args[0] {
                     1 => &process.stdout,
                     2 => &process.stderr,
@@ -537,42 +534,40 @@ impl Service {
                 reply.values[0] = request.payload.len() as u64;
                 Ok(())
             }
-            call::HOSTCALL_FD_ADVISE => file::advise(process, request),
-            call::HOSTCALL_FD_ALLOCATE => file::allocate(process, request),
-            call::HOSTCALL_FD_CLOSE => file::close(process, request),
-            call::HOSTCALL_FD_DATASYNC => file::sync(process, request, File::sync_data),
-            call::HOSTCALL_FD_SYNC => file::sync(process, request, File::sync_all),
-            call::HOSTCALL_FD_FDSTAT_GET => file::fdstat(process, request, reply),
-            call::HOSTCALL_FD_FDSTAT_SET_FLAGS => file::set_flags(process, request),
-            call::HOSTCALL_FD_FDSTAT_SET_RIGHTS => file::set_rights(process, request),
-            call::HOSTCALL_FD_FILESTAT_GET => file::filestat_get(process, request, reply),
-            call::HOSTCALL_FD_FILESTAT_SET_SIZE => file::set_size(process, request),
-            call::HOSTCALL_FD_FILESTAT_SET_TIMES => file::set_times(process, request),
-            call::HOSTCALL_FD_PREAD => file::pread(process, request, reply),
-            call::HOSTCALL_FD_PRESTAT_GET => dir::prestat(process, request, reply),
-            call::HOSTCALL_FD_PRESTAT_DIR_NAME => dir::prestat_name(process, request, reply),
-            call::HOSTCALL_FD_PWRITE => file::pwrite(process, request, reply),
-            call::HOSTCALL_FD_READDIR => readdir::readdir(process, request, reply),
-            call::HOSTCALL_FD_RENUMBER => file::renumber(process, request),
-            call::HOSTCALL_FD_SEEK => file::seek(process, request, reply),
-            call::HOSTCALL_FD_TELL => file::tell(process, request, reply),
-            call::HOSTCALL_FD_WRITE => file::write(process, request, reply),
-            call::HOSTCALL_PATH_CREATE_DIRECTORY => {
+            number::FD_ADVISE => file::advise(process, request),
+            number::FD_ALLOCATE => file::allocate(process, request),
+            number::FD_CLOSE => file::close(process, request),
+            number::FD_DATASYNC => file::sync(process, request, File::sync_data),
+            number::FD_SYNC => file::sync(process, request, File::sync_all),
+            number::FD_FDSTAT_GET => file::fdstat(process, request, reply),
+            number::FD_FDSTAT_SET_FLAGS => file::set_flags(process, request),
+            number::FD_FDSTAT_SET_RIGHTS => file::set_rights(process, request),
+            number::FD_FILESTAT_GET => file::filestat_get(process, request, reply),
+            number::FD_FILESTAT_SET_SIZE => file::set_size(process, request),
+            number::FD_FILESTAT_SET_TIMES => file::set_times(process, request),
+            number::FD_PREAD => file::pread(process, request, reply),
+            number::FD_PRESTAT_GET => dir::prestat(process, request, reply),
+            number::FD_PRESTAT_DIR_NAME => dir::prestat_name(process, request, reply),
+            number::FD_PWRITE => file::pwrite(process, request, reply),
+            number::FD_READDIR => readdir::readdir(process, request, reply),
+            number::FD_RENUMBER => file::renumber(process, request),
+            number::FD_SEEK => file::seek(process, request, reply),
+            number::FD_TELL => file::tell(process, request, reply),
+            number::FD_WRITE => file::write(process, request, reply),
+            number::PATH_CREATE_DIRECTORY => {
                 dir::change(process, request, |dir, path| dir.create_dir(path))
             }
-            call::HOSTCALL_PATH_FILESTAT_GET => dir::filestat_get(process, request, reply),
-            call::HOSTCALL_PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
-            call::HOSTCALL_PATH_LINK => dir::link(process, request),
-            call::HOSTCALL_PATH_READLINK => dir::readlink(process, request, reply),
-            call::HOSTCALL_PATH_REMOVE_DIRECTORY => dir::change(process, request, dir::remove),
-            call::HOSTCALL_PATH_RENAME => dir::rename(process, request),
-            call::HOSTCALL_PATH_SYMLINK => dir::symlink(process, request),
-            call::HOSTCALL_PATH_UNLINK_FILE => {
+            number::PATH_FILESTAT_GET => dir::filestat_get(process, request, reply),
+            number::PATH_FILESTAT_SET_TIMES => dir::set_times(process, request),
+            number::PATH_LINK => dir::link(process, request),
+            number::PATH_READLINK => dir::readlink(process, request, reply),
+            number::PATH_REMOVE_DIRECTORY => dir::change(process, request, dir::remove),
+            number::PATH_RENAME => dir::rename(process, request),
+            number::PATH_SYMLINK => dir::symlink(process, request),
+            number::PATH_UNLINK_FILE => {
                 dir::change(process, request, |dir, path| dir.remove_file(path))
             }
-            call::HOSTCALL_SOCK_ACCEPT..=call::HOSTCALL_SOCK_SHUTDOWN => {
-                file::socket(process, request)
-            }
+            number::SOCK_ACCEPT..=number::SOCK_SHUTDOWN => file::socket(process, request),
             _ => {
                 Counters::add(&self.counters.refused, 1);
                 Err(Errno::NOSYS)
@@ -608,4 +603,4 @@ impl Drop for Service {
     }
 }
 
-const _: () = assert!((call::HOSTCALL_SOCK_SHUTDOWN as usize) < CALLS);
+const _: () = assert!((number::SOCK_SHUTDOWN as usize) < CALLS);

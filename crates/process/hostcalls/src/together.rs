@@ -8,7 +8,7 @@
 use std::mem::swap;
 use std::sync::{Arc, MutexGuard};
 
-use everwarp_contract::hostcall::{HOSTCALL_FD_PREAD, HOSTCALL_FD_READ};
+use everwarp_contract::hostcall::number;
 
 use crate::disk::{DEPTH, Disk};
 use crate::errno::{Errno, Result};
@@ -28,8 +28,8 @@ struct Read {
 impl Read {
     fn new(process: &Process, request: &Request<'_>) -> Option<Self> {
         let at = match request.kind() {
-            HOSTCALL_FD_READ => None,
-            HOSTCALL_FD_PREAD => Some(request.args[2]),
+            number::FD_READ => None,
+            number::FD_PREAD => Some(request.args[2]),
             _ => return None,
         };
         let descriptor = process.descriptor(request.word(0).ok()?).ok()?;

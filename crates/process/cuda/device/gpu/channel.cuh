@@ -15,6 +15,10 @@
 //
 // Why a lock and no queue without one? A queue would still need the lists, and what parks must be on its list
 // before it has looked for the last time. Copying 64 bytes takes less time than the lock's own two atomics.
+#pragma once
+
+#include "process/gpu/wake.cuh"
+#include "process/memory.cuh"
 
 namespace channel {
 

@@ -1,4 +1,8 @@
 // What the host asks of channels, as tasks.
+#pragma once
+
+#include "process/gpu/channel.cuh"
+#include "process/gpu/kin.cuh"
 
 // arg: the address of what is asked. Reports the answer, one more than it is: a report of 0 is none.
 static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevProcessTable& table) {

@@ -1,4 +1,9 @@
 // The imports of `everwarp:gpu`; guests/GPU.md says what they promise.
+#pragma once
+
+#include "process/gpu/channel.cuh"
+#include "process/gpu/kin.cuh"
+#include "process/wasi/import.cuh"
 
 namespace peers {
 

@@ -12,6 +12,11 @@
 // 3. Who ends a child that is not its own adds BOND_HELD first, to one that runs, and looks at the generation then: the
 //    parent does not give the place away as long as it is held, so nobody else is in it. It is held for some stores.
 // `crates/engine/cuda/src/models/kin.rs` is a model of it.
+#pragma once
+
+#include "process/gpu/adopt.cuh"
+#include "process/gpu/channel.cuh"
+#include "process/gpu/wake.cuh"
 
 namespace process {
 
@@ -59,7 +64,7 @@ __device__ __noinline__ void ask_end(const DevWorld* world, u32 place) {
 // A parent asks for the end of its child.
 __device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
   ask_end(p->table->world, (u32)pid);
-  tell_of(p, HOSTCALL_INTERRUPT, pid);
+  tell_of(p, hostcall::Interrupt{.slot = (u32)pid, .generation = (u32)(pid >> 32)});
 }
 
 // Asks for the end of a child for somebody who is not its parent; false if there is no such child, or it has ended.

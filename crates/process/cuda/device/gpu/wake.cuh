@@ -1,4 +1,9 @@
 // How a process goes on that another one has woken, on the GPU alone; and locks between processes.
+#pragma once
+
+#include "process/gather.cuh"
+#include "process/memory.cuh"
+#include "process/turn.cuh"
 
 namespace process {
 

@@ -12,6 +12,11 @@
 // 3. A thread that has ended gives its place back and then counts itself off; behind that it touches nothing of the
 //    team's. The last one wakes the leader if the process has ended.
 // 4. The leader tells the host when TEAM_ENDS is set and nobody else is counted.
+#pragma once
+
+#include "process/gpu/adopt.cuh"
+#include "process/gpu/kin.cuh"
+#include "process/gpu/wake.cuh"
 
 namespace team {
 
@@ -109,7 +114,7 @@ __device__ __noinline__ void end(DevProcess* p) {
   const DevProcessTable& t = *p->table;
   others(p, [&](u32 slot) { ask(t, slot); });
   // What they wait for may be the host: it calls all of that off at once.
-  process::tell_of(p, HOSTCALL_INTERRUPT, p->owner);
+  process::tell_of(p, hostcall::Interrupt{.slot = (u32)p->owner, .generation = (u32)(p->owner >> 32)});
   others(p, [&](u32 slot) { process::wake(t.world, place_of(p, slot)); });
 }
 

@@ -18,6 +18,12 @@
 // Why one list and not one for each address? A process has at most some dozens of threads. Why the lock, where
 // nobody waits? Without it a waiter that has compared the old value could be missed that has not yet put itself
 // on the list.
+#pragma once
+
+#include "process/gpu/adopt.cuh"
+#include "process/gpu/wake.cuh"
+#include "process/threads/team.cuh"
+#include "process/wasi/import.cuh"
 
 namespace team {
 
@@ -50,9 +56,8 @@ __device__ __noinline__ void post_time(const Call& c, u64 nanoseconds) {
   const u64 subscription[6] = {0, 0, 1, nanoseconds, 0, 0};
   const u64 now = process::now();
   c.fresh(sizeof subscription);
-  c.args(1, now + c.p->table->clock_offset, now);
   c.payload((const u8*)subscription, sizeof subscription);
-  c.post_long(HOSTCALL_POLL_ONEOFF);
+  c.post_long(hostcall::PollOneoff{.count = 1, .realtime = now + c.p->table->clock_offset, .monotonic = now});
   // The first look would find nothing.
   c.answered();
 }
@@ -106,7 +111,7 @@ __device__ __noinline__ u32 notify(DevProcess* p, u64 address, u32 most) {
       const bool timed = other->call != CALL_NONE;
       // The last that is touched of it but by the wake: see the third rule.
       other->wait = WAIT_NOTIFIED;
-      if (timed) process::tell_of(p, HOSTCALL_CALL_OFF, place);
+      if (timed) process::tell_of(p, hostcall::CallOff{.slot = place});
       process::wake(t.world, place);
       woken++;
     }

@@ -1,4 +1,7 @@
 // What changes or asks about a descriptor.
+#pragma once
+
+#include "process/wasi/stream.cuh"
 
 namespace wasi {
 
@@ -54,42 +57,39 @@ __device__ __noinline__ u32 prestat_name(DevInstance* i, u32 fd, u32 at, u32 roo
 
 }  // namespace wasi
 
-WASI(fd_advise, u32 fd, u64 offset, u64 length, u32 advice) { PLAIN(HOSTCALL_FD_ADVISE, fd, offset, length, advice); }
-WASI(fd_allocate, u32 fd, u64 offset, u64 length) { PLAIN(HOSTCALL_FD_ALLOCATE, fd, offset, length); }
-WASI(fd_datasync, u32 fd) { PLAIN(HOSTCALL_FD_DATASYNC, fd, 0); }
-WASI(fd_sync, u32 fd) { PLAIN(HOSTCALL_FD_SYNC, fd, 0); }
-WASI(fd_fdstat_set_flags, u32 fd, u32 flags) { PLAIN(HOSTCALL_FD_FDSTAT_SET_FLAGS, fd, flags); }
+WASI(fd_advise, u32 fd, u64 offset, u64 length, u32 advice) { PLAIN(hostcall::FdAdvise{.fd = fd, .offset = offset, .length = length, .advice = advice}); }
+WASI(fd_allocate, u32 fd, u64 offset, u64 length) { PLAIN(hostcall::FdAllocate{.fd = fd, .offset = offset, .length = length}); }
+WASI(fd_datasync, u32 fd) { PLAIN(hostcall::FdDatasync{.fd = fd}); }
+WASI(fd_sync, u32 fd) { PLAIN(hostcall::FdSync{.fd = fd}); }
+WASI(fd_fdstat_set_flags, u32 fd, u32 flags) { PLAIN(hostcall::FdFdstatSetFlags{.fd = fd, .flags = flags}); }
 WASI(fd_fdstat_set_rights, u32 fd, u64 base, u64 inheriting) {
-  PLAIN(HOSTCALL_FD_FDSTAT_SET_RIGHTS, fd, base, inheriting);
+  PLAIN(hostcall::FdFdstatSetRights{.fd = fd, .base = base, .inheriting = inheriting});
 }
-WASI(fd_filestat_set_size, u32 fd, u64 size) { PLAIN(HOSTCALL_FD_FILESTAT_SET_SIZE, fd, size); }
+WASI(fd_filestat_set_size, u32 fd, u64 size) { PLAIN(hostcall::FdFilestatSetSize{.fd = fd, .size = size}); }
 WASI(fd_filestat_set_times, u32 fd, u64 atim, u64 mtim, u32 flags) {
-  PLAIN(HOSTCALL_FD_FILESTAT_SET_TIMES, fd, atim, mtim, flags);
+  PLAIN(hostcall::FdFilestatSetTimes{.fd = fd, .accessed = atim, .modified = mtim, .flags = flags});
 }
-WASI(sock_shutdown, u32 fd, u32) { PLAIN(HOSTCALL_SOCK_SHUTDOWN, fd, 0); }
-WASI(sock_accept, u32 fd, u32, u32) { PLAIN(HOSTCALL_SOCK_ACCEPT, fd, 0); }
-WASI(sock_recv, u32 fd, u32, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_RECV, fd, 0); }
-WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(HOSTCALL_SOCK_SEND, fd, 0); }
+WASI(sock_shutdown, u32 fd, u32) { PLAIN(hostcall::SockShutdown{.fd = fd}); }
+WASI(sock_accept, u32 fd, u32, u32) { PLAIN(hostcall::SockAccept{.fd = fd}); }
+WASI(sock_recv, u32 fd, u32, u32, u32, u32, u32) { PLAIN(hostcall::SockRecv{.fd = fd}); }
+WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(hostcall::SockSend{.fd = fd}); }
 
 WASI(fd_close, u32 fd) {
   if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
   if (fd == 0) process::of(i)->flags &= ~PROCESS_INPUT;
   wasi::leave_given(process::of(i), fd);
-  PLAIN(HOSTCALL_FD_CLOSE, fd, 0);
+  PLAIN(hostcall::FdClose{.fd = fd});
 }
 WASI(fd_renumber, u32 from, u32 to) {
   if (!wasi::leave_output(wasi::Call(i), from) || !wasi::leave_output(wasi::Call(i), to)) PARK;
   if ((from == 0 || to == 0) && !wasi::leave_input(wasi::Call(i))) PARK;
   process::of(i)->flags &= ~PROCESS_GIVEN;
-  PLAIN(HOSTCALL_FD_RENUMBER, from, to);
+  PLAIN(hostcall::FdRenumber{.from = from, .to = to});
 }
 
 WASI(fd_fdstat_get, u32 fd, u32 at) {
   const wasi::Call c(i);
-  if (c.fresh()) {
-    c.arg(0, fd);
-    c.post(HOSTCALL_FD_FDSTAT_GET);
-  }
+  if (c.fresh()) c.post(hostcall::FdFdstatGet{.fd = fd});
   if (!c.answered()) PARK;
   const wasi::Memory m(i);
   u32 e = c.error();
@@ -100,10 +100,7 @@ WASI(fd_fdstat_get, u32 fd, u32 at) {
 
 WASI(fd_filestat_get, u32 fd, u32 at) {
   const wasi::Call c(i);
-  if (c.fresh()) {
-    c.arg(0, fd);
-    c.post(HOSTCALL_FD_FILESTAT_GET);
-  }
+  if (c.fresh()) c.post(hostcall::FdFilestatGet{.fd = fd});
   if (!c.answered()) PARK;
   u32 e = c.error();
   if (e == wasi::OK) e = wasi::Memory(i).check(at, 64, 8);
@@ -114,10 +111,7 @@ WASI(fd_filestat_get, u32 fd, u32 at) {
 WASI(fd_prestat_get, u32 fd, u32 at) {
   const wasi::Call c(i);
   if (c.p->flags & PROCESS_GIVEN) return {fuel, wasi::prestat(i, fd, at), 0};
-  if (c.fresh()) {
-    c.arg(0, fd);
-    c.post(HOSTCALL_FD_PRESTAT_GET);
-  }
+  if (c.fresh()) c.post(hostcall::FdPrestatGet{.fd = fd});
   if (!c.answered()) PARK;
   const wasi::Memory m(i);
   u32 e = c.error();
@@ -131,10 +125,7 @@ WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
   if (const u32 e = wasi::Memory(i).check(at, length, 1); e != wasi::OK) return {fuel, e, 0};
   const bool given = (c.p->flags & PROCESS_GIVEN) && wasi::Given(c.p).holds(fd);
   if (given) return {fuel, wasi::prestat_name(i, fd, at, length), 0};
-  if (c.fresh(min(length, HOSTCALL_DATA_BYTES))) {
-    c.args(fd, length);
-    c.post(HOSTCALL_FD_PRESTAT_DIR_NAME);
-  }
+  if (c.fresh(min(length, HOSTCALL_DATA_BYTES))) c.post(hostcall::FdPrestatDirName{.fd = fd, .length = length});
   if (!c.answered()) PARK;
   const u32 e = c.error();
   if (e == wasi::OK) c.reply(at, length);
@@ -143,10 +134,7 @@ WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
 
 WASI(fd_seek, u32 fd, u64 delta, u32 whence, u32 at) {
   const wasi::Call c(i);
-  if (c.fresh()) {
-    c.args(fd, delta, whence);
-    c.post(HOSTCALL_FD_SEEK);
-  }
+  if (c.fresh()) c.post(hostcall::FdSeek{.fd = fd, .delta = (i64)delta, .whence = whence});
   if (!c.answered()) PARK;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(at, c.value(0)));
@@ -154,10 +142,7 @@ WASI(fd_seek, u32 fd, u64 delta, u32 whence, u32 at) {
 
 WASI(fd_tell, u32 fd, u32 at) {
   const wasi::Call c(i);
-  if (c.fresh()) {
-    c.arg(0, fd);
-    c.post(HOSTCALL_FD_TELL);
-  }
+  if (c.fresh()) c.post(hostcall::FdTell{.fd = fd});
   if (!c.answered()) PARK;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(at, c.value(0)));

@@ -1,6 +1,10 @@
 // How imports are written.
 //
 // An import gets the block of its caller, the fuel and the depth that is left, and the arguments.
+#pragma once
+
+#include "process/call.cuh"
+#include "process/threads/team.cuh"
 
 namespace wasi {
 
@@ -52,12 +56,9 @@ __device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
     c.close();                                   \
     return {wasi::after(i, fuel), done, 0};      \
   } while (0)
-// Leaves an import that needs no answer but the error number: posts, waits, and hands it on.
-#define PLAIN(call, ...)       \
-  const wasi::Call c(i);       \
-  if (c.fresh()) {             \
-    c.args(__VA_ARGS__);       \
-    c.post(call);              \
-  }                            \
-  if (!c.answered()) PARK;     \
+// Leaves an import that needs only the error number: posts this call, waits, and hands the number on.
+#define PLAIN(...)                      \
+  const wasi::Call c(i);                \
+  if (c.fresh()) c.post(__VA_ARGS__);   \
+  if (!c.answered()) PARK;              \
   DONE(c.error())

@@ -1,4 +1,7 @@
 // What is answered on the device: arguments, environment, clocks, random bytes, the end.
+#pragma once
+
+#include "process/wasi/import.cuh"
 
 namespace wasi {
 

@@ -1,4 +1,7 @@
 // Reading and writing.
+#pragma once
+
+#include "process/wasi/import.cuh"
 
 namespace wasi {
 
@@ -31,7 +34,8 @@ struct Buffers {
 __device__ __forceinline__ u32 most(u64 bytes) { return (u32)min(bytes, (u64)HOSTCALL_DATA_BYTES); }
 
 // Posts as much of the buffers as fits: a short write is allowed.
-__device__ __forceinline__ void post_write(const Call& c, const Buffers& b, u32 call) {
+template <class C>
+__device__ __forceinline__ void post_write(const Call& c, const Buffers& b, const C& call) {
   for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.from(b.from(k)), min(b.length(k), c.room()));
   c.post(call);
 }
@@ -84,10 +88,7 @@ __device__ __noinline__ bool leave_input(const Call& c) {
     const u32 taken = __ldcg(&head[6]);
     if (taken == 0) break;
     const u32 n = min(taken, HOSTCALL_INLINE_BYTES);
-    if (c.fresh(n)) {
-      c.args(0, n);
-      c.post(HOSTCALL_FD_READ);
-    }
+    if (c.fresh(n)) c.post(hostcall::FdRead{.fd = 0, .length = n});
     if (!c.answered()) return false;
     const bool got = c.error() == OK && c.value(0) == n;
     c.close();
@@ -127,10 +128,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh_part(wasi::most(b.bytes))) {
-    c.arg(0, fd);
-    wasi::post_write(c, b, HOSTCALL_FD_WRITE);
-  }
+  if (c.fresh_part(wasi::most(b.bytes))) wasi::post_write(c, b, hostcall::FdWrite{.fd = fd});
   if (!c.answered()) PARK;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : b.m.put(written, (u32)c.value(0)));
@@ -140,10 +138,7 @@ WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
-  if (c.fresh_part(wasi::most(b.bytes))) {
-    c.args(fd, offset);
-    wasi::post_write(c, b, HOSTCALL_FD_PWRITE);
-  }
+  if (c.fresh_part(wasi::most(b.bytes))) wasi::post_write(c, b, hostcall::FdPwrite{.fd = fd, .offset = offset});
   if (!c.answered()) PARK;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : b.m.put(written, (u32)c.value(0)));
@@ -161,10 +156,10 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
   }
   while (true) {
     if (c.fresh_part(b.first_length())) {
-      c.args(fd, wasi::expect_read(c, b));
-      // What stands behind standard streams may never be answered; and standard input may have another number.
-      if (fd > 2 && c.p->progress == 0) c.post_soon(HOSTCALL_FD_READ);
-      else c.post_long(HOSTCALL_FD_READ);
+      const hostcall::FdRead call{.fd = fd, .length = wasi::expect_read(c, b)};
+      // A read of standard input may never be answered; and standard input may have another number.
+      if (fd > 2 && c.p->progress == 0) c.post_soon(call);
+      else c.post_long(call);
     }
     if (!c.answered()) PARK;
     if (c.error() != HOSTCALL_LATER) break;
@@ -180,11 +175,10 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
   if (c.fresh_part(b.first_length())) {
-    const u32 bytes = wasi::expect_read(c, b);
-    c.args(fd, bytes, offset);
+    const hostcall::FdPread call{.fd = fd, .length = wasi::expect_read(c, b), .offset = offset};
     // A long reply comes by a warp, which takes less time than to wait for it and copy it here.
-    if (bytes >= DELIVERED_BYTES) c.post_soon(HOSTCALL_FD_PREAD);
-    else c.post(HOSTCALL_FD_PREAD);
+    if (call.length >= DELIVERED_BYTES) c.post_soon(call);
+    else c.post(call);
   }
   if (!c.answered()) PARK;
   DONE(wasi::take_read(c, b, read));
@@ -198,8 +192,7 @@ WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   while (true) {
     if (c.fresh_part(min(length - c.p->progress, HOSTCALL_DATA_BYTES))) {
       c.expect(buffer + c.p->progress, min(length - c.p->progress, c.room()));
-      c.args(fd, c.p->reply_most, cookie, c.p->progress);
-      c.post(HOSTCALL_FD_READDIR);
+      c.post(hostcall::FdReaddir{.fd = fd, .length = c.p->reply_most, .cookie = cookie, .skip = c.p->progress});
     }
     if (!c.answered()) PARK;
     const u32 asked = c.p->reply_most;
@@ -226,9 +219,11 @@ constexpr u32 WASI_CLOCK = 0;
 WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   const wasi::Call c(i);
   const wasi::Memory m(i);
-  if (count == 0 || count > HOSTCALL_POLL_MAX) return {fuel, ERRNO_INVAL, 0};
+  if (count == 0) return {fuel, ERRNO_INVAL, 0};
   u32 e = m.check(in, 48ull * count, 8);
   if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
+  // More than fit an area, which the memory holds.
+  if (e == wasi::OK && count > HOSTCALL_POLL_MAX) e = ERRNO_INVAL;
   if (e != wasi::OK) return {fuel, e, 0};
   bool reads = false;
   for (u32 k = 0; k < count; k++) reads |= (m.word(in + 48 * k + 8) & 0xff) != WASI_CLOCK;
@@ -236,9 +231,8 @@ WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   if (c.p->output_len != 0 && !process::flush(c, e)) PARK;
   if (c.fresh(48 * count)) {
     const u64 now = process::now();
-    c.args(count, now + c.p->table->clock_offset, now);
     c.payload(m.from(in), 48 * count);
-    c.post_long(HOSTCALL_POLL_ONEOFF);
+    c.post_long(hostcall::PollOneoff{.count = count, .realtime = now + c.p->table->clock_offset, .monotonic = now});
   }
   if (!c.answered()) PARK;
   e = c.error();

@@ -1,7 +1,7 @@
 //! Calls on descriptors as such.
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Config, OpenError};
 
 use crate::world::{DIR, READ, World};
@@ -10,37 +10,28 @@ use crate::world::{DIR, READ, World};
 fn a_directory_that_is_given_has_a_name() {
     let (_world, process) = World::with_process();
     assert_eq!(
-        process
-            .get(call::HOSTCALL_FD_PRESTAT_GET, &[DIR], "")
-            .values[0],
+        process.get(number::FD_PRESTAT_GET, &[DIR], "").values[0],
         5 << 32
     );
     assert_eq!(
-        process
-            .get(call::HOSTCALL_FD_PRESTAT_DIR_NAME, &[DIR, 5], "")
-            .data,
+        process.get(number::FD_PRESTAT_DIR_NAME, &[DIR, 5], "").data,
         b"/data"
     );
     process.fails(
         e::ERRNO_NAMETOOLONG,
-        call::HOSTCALL_FD_PRESTAT_DIR_NAME,
+        number::FD_PRESTAT_DIR_NAME,
         &[DIR, 4],
         "",
     );
-    process.fails(
-        e::ERRNO_NOTDIR,
-        call::HOSTCALL_FD_PRESTAT_DIR_NAME,
-        &[1, 9],
-        "",
-    );
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_PRESTAT_GET, &[1], "");
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_PRESTAT_GET, &[4], "");
+    process.fails(e::ERRNO_NOTDIR, number::FD_PRESTAT_DIR_NAME, &[1, 9], "");
+    process.fails(e::ERRNO_BADF, number::FD_PRESTAT_GET, &[1], "");
+    process.fails(e::ERRNO_BADF, number::FD_PRESTAT_GET, &[4], "");
 }
 
 #[test]
 fn fdstat_says_type_flags_and_rights() {
     let (_world, process) = World::with_process();
-    let fdstat = |fd: u64| process.get(call::HOSTCALL_FD_FDSTAT_GET, &[fd], "").values;
+    let fdstat = |fd: u64| process.get(number::FD_FDSTAT_GET, &[fd], "").values;
     // Standard output is said to be a terminal in these tests, the others not.
     assert_eq!(fdstat(0), [0, READ, READ]);
     assert_eq!(fdstat(1), [2, 1 << 6, 1 << 6]);
@@ -49,71 +40,56 @@ fn fdstat_says_type_flags_and_rights() {
     assert_eq!((kind, base & READ, inheriting & READ), (3, 0, READ));
     process.create("file");
     let open = [DIR, 0, 0, 1 | 4, READ, 0];
-    let file = process.get(call::HOSTCALL_PATH_OPEN, &open, "file").values[0];
+    let file = process.get(number::PATH_OPEN, &open, "file").values[0];
     let [kind, base, inheriting] = fdstat(file);
     assert_eq!((kind, base & (READ | 1 << 6)), (4 | 5 << 16, READ));
     assert_eq!(base, inheriting);
     let dir = process
-        .get(call::HOSTCALL_PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".")
+        .get(number::PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".")
         .values[0];
     let [kind, base, _] = fdstat(dir);
     assert_eq!((kind, base & (1 << 2 | 1 << 6 | 1 << 14)), (3, 1 << 14));
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_FDSTAT_GET, &[77], "");
-    process.fails(e::ERRNO_INVAL, call::HOSTCALL_FD_FDSTAT_GET, &[1 << 40], "");
+    process.fails(e::ERRNO_BADF, number::FD_FDSTAT_GET, &[77], "");
+    process.fails(e::ERRNO_INVAL, number::FD_FDSTAT_GET, &[1 << 40], "");
     process.fails(
         e::ERRNO_NOTSUP,
-        call::HOSTCALL_FD_FDSTAT_SET_RIGHTS,
+        number::FD_FDSTAT_SET_RIGHTS,
         &[file, 0, 0],
         "",
     );
-    process.fails(
-        e::ERRNO_BADF,
-        call::HOSTCALL_FD_FDSTAT_SET_RIGHTS,
-        &[1, 0, 0],
-        "",
-    );
+    process.fails(e::ERRNO_BADF, number::FD_FDSTAT_SET_RIGHTS, &[1, 0, 0], "");
 }
 
 #[test]
 fn filestat_of_a_stream_knows_its_type_only() {
     let (_world, process) = World::with_process();
     for (fd, kind) in [(0, 0), (1, 2), (2, 0)] {
-        let mut stat = process.get(call::HOSTCALL_FD_FILESTAT_GET, &[fd], "").data;
+        let mut stat = process.get(number::FD_FILESTAT_GET, &[fd], "").data;
         assert_eq!((stat.len(), stat[16]), (64, kind));
         stat[16] = 0;
         assert_eq!(stat, [0; 64]);
     }
-    assert_eq!(
-        process.get(call::HOSTCALL_FD_FILESTAT_GET, &[DIR], "").data[16],
-        3
-    );
+    assert_eq!(process.get(number::FD_FILESTAT_GET, &[DIR], "").data[16], 3);
 }
 
 #[test]
 fn closing_and_renumbering() {
     let (_world, process) = World::with_process();
     let (first, second) = (process.create("first"), process.create("second"));
-    process.get(call::HOSTCALL_FD_WRITE, &[second], "text");
-    process.get(call::HOSTCALL_FD_RENUMBER, &[second, first], "");
+    process.get(number::FD_WRITE, &[second], "text");
+    process.get(number::FD_RENUMBER, &[second, first], "");
     assert_eq!(
-        process
-            .get(call::HOSTCALL_FD_PREAD, &[first, 9, 0], "")
-            .data,
+        process.get(number::FD_PREAD, &[first, 9, 0], "").data,
         b"text"
     );
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_TELL, &[second], "");
-    process.fails(
-        e::ERRNO_BADF,
-        call::HOSTCALL_FD_RENUMBER,
-        &[second, first],
-        "",
-    );
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_RENUMBER, &[first, 50], "");
-    process.get(call::HOSTCALL_FD_RENUMBER, &[first, first], "");
-    process.get(call::HOSTCALL_FD_CLOSE, &[first], "");
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_CLOSE, &[first], "");
-    process.get(call::HOSTCALL_FD_CLOSE, &[1], "");
-    process.fails(e::ERRNO_BADF, call::HOSTCALL_FD_WRITE, &[1], "x");
+    process.fails(e::ERRNO_BADF, number::FD_TELL, &[second], "");
+    process.fails(e::ERRNO_BADF, number::FD_RENUMBER, &[second, first], "");
+    process.fails(e::ERRNO_BADF, number::FD_RENUMBER, &[first, 50], "");
+    process.get(number::FD_RENUMBER, &[first, first], "");
+    process.get(number::FD_CLOSE, &[first], "");
+    process.fails(e::ERRNO_BADF, number::FD_CLOSE, &[first], "");
+    process.get(number::FD_CLOSE, &[1], "");
+    process.fails(e::ERRNO_BADF, number::FD_WRITE, &[1], "x");
     assert_eq!(process.create("third"), 1);
 }
 
@@ -127,13 +103,10 @@ fn nobody_opens_more_than_the_limit() {
     let process = world.open(2, 1, config.clone());
     let fd = process.create("one");
     let open = [DIR, 0, 1, 0, READ, 0];
-    process.fails(e::ERRNO_MFILE, call::HOSTCALL_PATH_OPEN, &open, "never");
+    process.fails(e::ERRNO_MFILE, number::PATH_OPEN, &open, "never");
     assert!(!world.root.path().join("beneath/never").exists());
-    process.get(call::HOSTCALL_FD_CLOSE, &[fd], "");
-    assert_eq!(
-        process.get(call::HOSTCALL_PATH_OPEN, &open, "two").values[0],
-        fd
-    );
+    process.get(number::FD_CLOSE, &[fd], "");
+    assert_eq!(process.get(number::PATH_OPEN, &open, "two").values[0], fd);
 
     let few = Config {
         handles: 3,
@@ -159,7 +132,7 @@ fn nobody_opens_more_than_the_limit() {
 #[test]
 fn nothing_is_a_socket() {
     let (_world, process) = World::with_process();
-    for sock in call::HOSTCALL_SOCK_ACCEPT..=call::HOSTCALL_SOCK_SHUTDOWN {
+    for sock in number::SOCK_ACCEPT..=number::SOCK_SHUTDOWN {
         process.fails(e::ERRNO_NOTSOCK, sock, &[1], "");
         process.fails(e::ERRNO_NOTSOCK, sock, &[DIR], "");
         process.fails(e::ERRNO_BADF, sock, &[30], "");

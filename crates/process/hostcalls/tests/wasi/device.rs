@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use everwarp_contract::hostcall::{self as call, HOSTCALL_INLINE_BYTES, Request};
+use everwarp_contract::hostcall::{self as call, EntryFields, HOSTCALL_INLINE_BYTES, number};
 use everwarp_contract::ring::Slots;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
 use everwarp_hostcalls::{DATA_BYTES, Reply, Ring, RingMemory};
@@ -120,9 +120,9 @@ impl Device {
     }
 
     /// Stores an entry behind all others, whatever it says; piece by piece, the first one last.
-    pub(crate) fn submit(&self, request: &Request) {
+    pub(crate) fn submit(&self, fields: &EntryFields) {
         let index = self.tail.fetch_add(1, Relaxed);
-        let words = request.words(self.queue.lap(index));
+        let words = fields.encode(self.queue.lap(index));
         let at = self.queue.slot(index) * size_of::<DevHostCallEntry>();
         for piece in (0..4).rev() {
             let word = |k: usize| self.word(&self.entries, at + 16 * piece + 8 * k);
@@ -232,8 +232,8 @@ impl Device {
     }
 }
 
-fn request(ask: &Ask<'_>, sent: &Sent) -> Request {
-    Request {
+fn request(ask: &Ask<'_>, sent: &Sent) -> EntryFields {
+    EntryFields {
         process: ask.process,
         generation: ask.generation,
         slot: sent.slot,
@@ -248,10 +248,7 @@ fn request(ask: &Ask<'_>, sent: &Sent) -> Request {
 fn needs_area(ask: &Ask<'_>) -> bool {
     let reads = matches!(
         ask.call & !(call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT),
-        call::HOSTCALL_FD_READ
-            | call::HOSTCALL_FD_PREAD
-            | call::HOSTCALL_FD_READDIR
-            | call::HOSTCALL_PATH_READLINK
+        number::FD_READ | number::FD_PREAD | number::FD_READDIR | number::PATH_READLINK
     );
     reads || ask.payload.len() > HOSTCALL_INLINE_BYTES as usize
 }

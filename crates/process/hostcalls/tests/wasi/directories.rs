@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 
 use crate::world::{DIR, Process, READ, World};
 
@@ -42,7 +42,7 @@ fn list(process: &Process, size: usize, piece: usize) -> Vec<Entry> {
         while buffer.len() < size {
             let asked = piece.min(size - buffer.len());
             let args = [DIR, asked as u64, cookie, buffer.len() as u64];
-            let reply = process.get(call::HOSTCALL_FD_READDIR, &args, "");
+            let reply = process.get(number::FD_READDIR, &args, "");
             assert_eq!(reply.values[0], reply.data.len() as u64);
             buffer.extend_from_slice(&reply.data);
             if reply.data.len() < asked {
@@ -120,20 +120,14 @@ fn a_listing_stands_still_and_a_new_one_does_not() {
     for name in ["one", "two"] {
         fs::write(beneath.join(name), "").expect("a file");
     }
-    let first = process
-        .get(call::HOSTCALL_FD_READDIR, &[DIR, 30, 0, 0], "")
-        .data;
+    let first = process.get(number::FD_READDIR, &[DIR, 30, 0, 0], "").data;
     assert_eq!(first.len(), 30);
     fs::remove_file(beneath.join("one")).expect("it is there");
     fs::write(beneath.join("three"), "").expect("a file");
-    let rest = process
-        .get(call::HOSTCALL_FD_READDIR, &[DIR, 8192, 2, 0], "")
-        .data;
+    let rest = process.get(number::FD_READDIR, &[DIR, 8192, 2, 0], "").data;
     let names: BTreeSet<_> = entries(&rest).into_iter().map(|entry| entry.3).collect();
     assert_eq!(names, BTreeSet::from(["one".into(), "two".into()]));
-    let again = process
-        .get(call::HOSTCALL_FD_READDIR, &[DIR, 8192, 0, 0], "")
-        .data;
+    let again = process.get(number::FD_READDIR, &[DIR, 8192, 0, 0], "").data;
     let names: BTreeSet<_> = entries(&again).into_iter().map(|entry| entry.3).collect();
     assert_eq!(
         names,
@@ -143,31 +137,21 @@ fn a_listing_stands_still_and_a_new_one_does_not() {
     for cookie in [4, 5, u64::MAX] {
         assert_eq!(
             process
-                .get(call::HOSTCALL_FD_READDIR, &[DIR, 8192, cookie, 0], "")
+                .get(number::FD_READDIR, &[DIR, 8192, cookie, 0], "")
                 .data,
             b""
         );
     }
     assert_eq!(
         process
-            .get(call::HOSTCALL_FD_READDIR, &[DIR, 8192, 0, u64::MAX], "")
+            .get(number::FD_READDIR, &[DIR, 8192, 0, u64::MAX], "")
             .data,
         b""
     );
     let file = process.create("file");
-    process.fails(
-        e::ERRNO_BADF,
-        call::HOSTCALL_FD_READDIR,
-        &[file, 100, 0, 0],
-        "",
-    );
-    process.fails(
-        e::ERRNO_BADF,
-        call::HOSTCALL_FD_READDIR,
-        &[1, 100, 0, 0],
-        "",
-    );
-    process.get(call::HOSTCALL_PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".");
+    process.fails(e::ERRNO_BADF, number::FD_READDIR, &[file, 100, 0, 0], "");
+    process.fails(e::ERRNO_BADF, number::FD_READDIR, &[1, 100, 0, 0], "");
+    process.get(number::PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".");
 }
 
 /// Seventeen descriptors list a directory, of which the listings of sixteen are kept.
@@ -176,11 +160,11 @@ fn the_oldest_of_many_listings_is_taken_anew() {
     let (world, process) = World::with_process();
     let open = [DIR, 0, 2, 0, READ, 0];
     let opened: Vec<u64> = (0..17)
-        .map(|_| process.get(call::HOSTCALL_PATH_OPEN, &open, ".").values[0])
+        .map(|_| process.get(number::PATH_OPEN, &open, ".").values[0])
         .collect();
     let names = |fd: u64, cookie: u64| {
         let listed = process
-            .get(call::HOSTCALL_FD_READDIR, &[fd, 8192, cookie, 0], "")
+            .get(number::FD_READDIR, &[fd, 8192, cookie, 0], "")
             .data;
         entries(&listed).len()
     };

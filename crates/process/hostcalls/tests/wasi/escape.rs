@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 
 use crate::world::{CREATE, DIR, Process, READ, READ_WRITE, World};
 
@@ -55,27 +55,22 @@ fn no_call_reaches_beside() {
     for way in ways(&world) {
         let both = |first: &str, second: &str| format!("{first}{second}");
         let open = |oflags: u64, rights: u64| [DIR, FOLLOW, oflags, 0, rights, 0];
+        process.fails(e::ERRNO_PERM, number::PATH_OPEN, &open(0, READ), &way);
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_OPEN,
-            &open(0, READ),
-            &way,
-        );
-        process.fails(
-            e::ERRNO_PERM,
-            call::HOSTCALL_PATH_OPEN,
+            number::PATH_OPEN,
             &open(CREATE, READ_WRITE),
             &way,
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_FILESTAT_GET,
+            number::PATH_FILESTAT_GET,
             &[DIR, FOLLOW],
             &way,
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_FILESTAT_SET_TIMES,
+            number::PATH_FILESTAT_SET_TIMES,
             &[DIR, FOLLOW, 0, 0, 8],
             &way,
         );
@@ -83,70 +78,50 @@ fn no_call_reaches_beside() {
             // These are links of the directory's own, which calls that do not follow may well touch.
             continue;
         }
-        process.fails(e::ERRNO_PERM, call::HOSTCALL_PATH_UNLINK_FILE, &[DIR], &way);
+        process.fails(e::ERRNO_PERM, number::PATH_UNLINK_FILE, &[DIR], &way);
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_CREATE_DIRECTORY,
+            number::PATH_CREATE_DIRECTORY,
             &[DIR],
             both(&way, "-new"),
         );
-        process.fails(
-            e::ERRNO_PERM,
-            call::HOSTCALL_PATH_REMOVE_DIRECTORY,
-            &[DIR],
-            &way,
-        );
-        process.fails(
-            e::ERRNO_PERM,
-            call::HOSTCALL_PATH_READLINK,
-            &[DIR, 100],
-            &way,
-        );
-        process.fails(
-            e::ERRNO_PERM,
-            call::HOSTCALL_PATH_FILESTAT_GET,
-            &[DIR, 0],
-            &way,
-        );
+        process.fails(e::ERRNO_PERM, number::PATH_REMOVE_DIRECTORY, &[DIR], &way);
+        process.fails(e::ERRNO_PERM, number::PATH_READLINK, &[DIR, 100], &way);
+        process.fails(e::ERRNO_PERM, number::PATH_FILESTAT_GET, &[DIR, 0], &way);
         let length = way.len() as u64;
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_LINK,
+            number::PATH_LINK,
             &[DIR, 0, length, DIR],
             both(&way, "mine"),
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_LINK,
+            number::PATH_LINK,
             &[DIR, 0, 3, DIR],
             both("own", &way),
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_RENAME,
+            number::PATH_RENAME,
             &[DIR, length, DIR],
             both(&way, "mine"),
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_RENAME,
+            number::PATH_RENAME,
             &[DIR, 3, DIR],
             both("own", &way),
         );
         process.fails(
             e::ERRNO_PERM,
-            call::HOSTCALL_PATH_SYMLINK,
+            number::PATH_SYMLINK,
             &[3, DIR],
             both("own", &way),
         );
     }
     // A link may not even be made that names an absolute path, because others would follow it.
-    process.fails(
-        e::ERRNO_PERM,
-        call::HOSTCALL_PATH_SYMLINK,
-        &[4, DIR],
-        "/etclink",
-    );
+    process.fails(e::ERRNO_PERM, number::PATH_SYMLINK, &[4, DIR], "/etclink");
     assert_eq!(
         fs::read(world.root.path().join("secret")).expect("a file"),
         b"secret"
@@ -180,17 +155,14 @@ fn no_race_reaches_beside() {
         let mut read = 0;
         for _ in 0..2000 {
             let reply = process.ask(
-                call::HOSTCALL_PATH_OPEN,
+                number::PATH_OPEN,
                 &[DIR, FOLLOW, 0, 0, READ, 0],
                 "dir/secret",
             );
             if reply.errno == 0 {
                 let fd = reply.values[0];
-                assert_eq!(
-                    process.get(call::HOSTCALL_FD_READ, &[fd, 9], "").data,
-                    b"public"
-                );
-                process.get(call::HOSTCALL_FD_CLOSE, &[fd], "");
+                assert_eq!(process.get(number::FD_READ, &[fd, 9], "").data, b"public");
+                process.get(number::FD_CLOSE, &[fd], "");
                 read += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! How processes end.
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Captured, Config, Exit, Output, Reason};
 
 use crate::world::World;
@@ -9,11 +9,11 @@ use crate::world::World;
 #[test]
 fn every_reason_arrives_and_the_slot_is_free_again() {
     let (world, process) = World::with_process();
-    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[5], "");
-    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[0, 1 << 32], "");
-    process.get(call::HOSTCALL_EXIT, &[0, 7], "");
-    process.fails(e::ERRNO_SRCH, call::HOSTCALL_EXIT, &[0, 7], "");
-    process.fails(e::ERRNO_SRCH, call::HOSTCALL_FD_WRITE, &[1], "too late");
+    process.fails(e::ERRNO_INVAL, number::EXIT, &[5], "");
+    process.fails(e::ERRNO_INVAL, number::EXIT, &[0, 1 << 32], "");
+    process.get(number::EXIT, &[0, 7], "");
+    process.fails(e::ERRNO_SRCH, number::EXIT, &[0, 7], "");
+    process.fails(e::ERRNO_SRCH, number::FD_WRITE, &[1], "too late");
     let trap = Reason::Trap {
         kind: 4,
         function: 5,
@@ -28,7 +28,7 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
     ]) {
         world
             .open(1, generation, world.config())
-            .get(call::HOSTCALL_EXIT, &args, "");
+            .get(number::EXIT, &args, "");
         reasons.push((generation, reason, 77));
     }
     let told = world.told.exits(reasons.len());
@@ -48,9 +48,9 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
 #[test]
 fn the_last_of_the_output_may_come_with_the_exit() {
     let (world, process) = World::with_process();
-    process.get(call::HOSTCALL_OUTPUT, &[1], "first, ");
-    process.fails(e::ERRNO_INVAL, call::HOSTCALL_EXIT, &[5], "refused");
-    process.get(call::HOSTCALL_EXIT, &[0, 0], "and last");
+    process.get(number::OUTPUT, &[1], "first, ");
+    process.fails(e::ERRNO_INVAL, number::EXIT, &[5], "refused");
+    process.get(number::EXIT, &[0, 0], "and last");
     assert_eq!(world.stdout.text(), "first, and last");
     let config = Config {
         stdout: Output::Capture { limit: 5 },
@@ -58,7 +58,7 @@ fn the_last_of_the_output_may_come_with_the_exit() {
     };
     world
         .open(2, 1, config)
-        .get(call::HOSTCALL_EXIT, &[0, 0], "too long");
+        .get(number::EXIT, &[0, 0], "too long");
     let told = world.told.exits(2);
     let captured = Captured {
         bytes: b"too l".to_vec(),
@@ -76,10 +76,10 @@ fn what_was_captured_comes_with_the_exit() {
         ..Config::default()
     };
     let process = world.open(2, 9, config);
-    process.get(call::HOSTCALL_FD_WRITE, &[1], "0123456");
-    process.get(call::HOSTCALL_OUTPUT, &[2], "0123456789");
-    process.fails(e::ERRNO_NOSPC, call::HOSTCALL_FD_WRITE, &[1], "789abc");
-    process.fails(e::ERRNO_INVAL, call::HOSTCALL_OUTPUT, &[3], "x");
+    process.get(number::FD_WRITE, &[1], "0123456");
+    process.get(number::OUTPUT, &[2], "0123456789");
+    process.fails(e::ERRNO_NOSPC, number::FD_WRITE, &[1], "789abc");
+    process.fails(e::ERRNO_INVAL, number::OUTPUT, &[3], "x");
     let exit = world
         .service
         .close(2, 9, Reason::Killed)
@@ -119,6 +119,6 @@ fn an_exit_closes_what_was_open() {
         process.create(&format!("file-{index}"));
     }
     assert_eq!(open(), 20);
-    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    process.get(number::EXIT, &[0, 0], "");
     assert_eq!(open(), 0);
 }

@@ -1,7 +1,7 @@
 //! Processes that others have spawned on the device.
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Captured, Config, Output};
 
 use crate::world::World;
@@ -23,18 +23,18 @@ fn a_child_has_its_ancestors_output_and_directories() {
     };
     let ancestor = world.open(2, 7, config);
     let child = world.child(3, 5);
-    child.fails(e::ERRNO_SRCH, call::HOSTCALL_FD_WRITE, &[1], "unknown");
-    child.fails(e::ERRNO_SRCH, call::HOSTCALL_ADOPT, &[2, 8], "");
-    child.fails(e::ERRNO_INVAL, call::HOSTCALL_ADOPT, &[1 << 32, 7], "");
-    child.get(call::HOSTCALL_ADOPT, &[2, 7], "");
-    child.fails(e::ERRNO_EXIST, call::HOSTCALL_ADOPT, &[2, 7], "");
+    child.fails(e::ERRNO_SRCH, number::FD_WRITE, &[1], "unknown");
+    child.fails(e::ERRNO_SRCH, number::ADOPT, &[2, 8], "");
+    child.fails(e::ERRNO_INVAL, number::ADOPT, &[1 << 32, 7], "");
+    child.get(number::ADOPT, &[2, 7], "");
+    child.fails(e::ERRNO_EXIST, number::ADOPT, &[2, 7], "");
     child.create("a file");
-    child.get(call::HOSTCALL_FD_WRITE, &[1], "child, ");
-    assert_eq!(child.get(call::HOSTCALL_FD_READ, &[0, 10], "").data, b"");
-    child.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    child.get(number::FD_WRITE, &[1], "child, ");
+    assert_eq!(child.get(number::FD_READ, &[0, 10], "").data, b"");
+    child.get(number::EXIT, &[0, 0], "");
     // Its place is used again.
-    world.child(3, 6).get(call::HOSTCALL_ADOPT, &[2, 7], "");
-    ancestor.get(call::HOSTCALL_EXIT, &[0, 0], "ancestor");
+    world.child(3, 6).get(number::ADOPT, &[2, 7], "");
+    ancestor.get(number::EXIT, &[0, 0], "ancestor");
     let told = world.told.exits(2);
     let captured = Captured {
         bytes: b"child, ancestor".to_vec(),
@@ -47,40 +47,40 @@ fn a_child_has_its_ancestors_output_and_directories() {
 #[test]
 fn who_is_to_end_waits_for_nothing() {
     let (world, parent) = World::with_process();
-    let poll = call::HOSTCALL_POLL_ONEOFF;
-    parent.fails(e::ERRNO_SRCH, call::HOSTCALL_INTERRUPT, &[4096, 1], "");
+    let poll = number::POLL_ONEOFF;
+    parent.fails(e::ERRNO_SRCH, number::INTERRUPT, &[4096, 1], "");
     // Before the host knows it, and after that.
     for (generation, early) in [(1, true), (2, false)] {
         let child = world.child(3, generation);
         let named = [3, u64::from(generation)];
         if early {
-            parent.get(call::HOSTCALL_INTERRUPT, &named, "");
+            parent.get(number::INTERRUPT, &named, "");
         }
-        child.get(call::HOSTCALL_ADOPT, &[1, 1], "");
+        child.get(number::ADOPT, &[1, 1], "");
         if !early {
-            parent.get(call::HOSTCALL_INTERRUPT, &named, "");
+            parent.get(number::INTERRUPT, &named, "");
         }
         child.fails(e::ERRNO_CANCELED, poll, &[1, 0, 0], an_hour());
-        child.get(call::HOSTCALL_EXIT, &[2, 0], "");
+        child.get(number::EXIT, &[2, 0], "");
     }
     // What was said of an older one means nothing for the next.
-    parent.get(call::HOSTCALL_INTERRUPT, &[3, 3], "");
+    parent.get(number::INTERRUPT, &[3, 3], "");
     let next = world.child(3, 4);
-    next.get(call::HOSTCALL_ADOPT, &[1, 1], "");
+    next.get(number::ADOPT, &[1, 1], "");
     let mut now = an_hour();
     now[24..32].fill(0);
     assert_eq!(next.get(poll, &[1, 0, 0], now).values[0], 1);
-    next.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    next.get(number::EXIT, &[0, 0], "");
     // Who asks from outside may be late, and must not hide what was said of a later one.
     for (last, earlier) in [(6, 5), (1, 0x7fff_ffff)] {
         for generation in [last, earlier] {
             let named = [3, u64::from(generation)];
-            parent.get(call::HOSTCALL_INTERRUPT, &named, "");
+            parent.get(number::INTERRUPT, &named, "");
         }
         let child = world.child(3, last);
-        child.get(call::HOSTCALL_ADOPT, &[1, 1], "");
+        child.get(number::ADOPT, &[1, 1], "");
         child.fails(e::ERRNO_CANCELED, poll, &[1, 0, 0], an_hour());
-        child.get(call::HOSTCALL_EXIT, &[2, 0], "");
+        child.get(number::EXIT, &[2, 0], "");
     }
 }
 
@@ -89,19 +89,19 @@ fn a_thread_s_wait_is_called_off_by_its_slot_alone() {
     let (world, process) = World::with_process();
     let send = || {
         let hour = an_hour();
-        let poll = process.request(call::HOSTCALL_POLL_ONEOFF, &[1, 0, 0], &hour);
+        let poll = process.request(number::POLL_ONEOFF, &[1, 0, 0], &hour);
         world.device.send(&poll)
     };
     let (first, second) = (send(), send());
     // Neither a slot that waits for nothing nor one of another process's.
-    process.get(call::HOSTCALL_CALL_OFF, &[0], "");
+    process.get(number::CALL_OFF, &[0], "");
     let stranger = world.open(2, 1, Config::default());
-    stranger.get(call::HOSTCALL_CALL_OFF, &[u64::from(second.slot)], "");
-    process.get(call::HOSTCALL_CALL_OFF, &[u64::from(second.slot)], "");
+    stranger.get(number::CALL_OFF, &[u64::from(second.slot)], "");
+    process.get(number::CALL_OFF, &[u64::from(second.slot)], "");
     assert_eq!(world.device.receive(second).errno, e::ERRNO_CANCELED);
     assert!(!world.device.is_answered(&first));
     // The process lives on.
-    process.get(call::HOSTCALL_FD_WRITE, &[1], "");
-    process.get(call::HOSTCALL_CALL_OFF, &[u64::from(first.slot)], "");
+    process.get(number::FD_WRITE, &[1], "");
+    process.get(number::CALL_OFF, &[u64::from(first.slot)], "");
     assert_eq!(world.device.receive(first).errno, e::ERRNO_CANCELED);
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use everwarp_contract::hostcall::{self as call, Request};
+use everwarp_contract::hostcall::{self as call, EntryFields, number};
 use everwarp_hostcalls::DATA_BYTES;
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
@@ -44,7 +44,7 @@ fn request() -> impl Strategy<Value = (u32, u32, u32, u32, Vec<u64>, Vec<u8>, bo
     // `POLL_ONEOFF` has a place of its own below, because its times may never come.
     let kind = prop_oneof![20 => 0..47_u32, 2 => 48..70_u32, 1 => any::<u32>()];
     let kind = kind.prop_filter("it may wait", |kind| {
-        kind % call::HOSTCALL_PATIENT != call::HOSTCALL_POLL_ONEOFF
+        kind % call::HOSTCALL_PATIENT != number::POLL_ONEOFF
     });
     (
         prop_oneof![9 => 0..2_u32, 1 => any::<u32>()],
@@ -89,21 +89,21 @@ proptest! {
             assert!(reply.errno < 77);
             if let Some((slot, any)) = entries.get(index) {
                 let (slot, args) = (*slot, [u64::from(*any); 6]);
-                world.device.submit(&Request { process: *any, slot, area: *any, args, ..Request::default() });
+                world.device.submit(&EntryFields { process: *any, slot, area: *any, args, ..EntryFields::default() });
             }
         }
         // A poll that is refused or due is answered; the others are called off.
         for poll in &polls {
             let count = poll.len() as u64 / 48;
-            let sent = world.device.send(&honest.request(call::HOSTCALL_POLL_ONEOFF, &[count], poll));
+            let sent = world.device.send(&honest.request(number::POLL_ONEOFF, &[count], poll));
             while !world.device.is_answered(&sent) {
                 world.service.cancel_waits();
             }
             world.device.receive(sent);
         }
-        let reply = honest.get(call::HOSTCALL_NOP, &[1, 2, 3], "still there");
+        let reply = honest.get(number::NOP, &[1, 2, 3], "still there");
         assert_eq!(reply.data, b"still there");
-        assert_eq!(honest.get(call::HOSTCALL_FD_READ, &[0, 9], "").data, b"typed");
+        assert_eq!(honest.get(number::FD_READ, &[0, 9], "").data, b"typed");
         let bad = requests.len().min(entries.len()) as u64;
         assert_eq!(world.service.counts().bad_entries, bad);
         assert_eq!(std::fs::read(root.join("file")).expect("a file"), b"beside");

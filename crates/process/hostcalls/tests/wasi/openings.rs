@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::{self as call, number};
 
 use crate::device::Sent;
 use crate::world::{CREATE, DIR, Process, READ_WRITE, World};
 
 /// Who opens waits until there is room.
-const PATIENT: u32 = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
+const PATIENT: u32 = number::PATH_OPEN | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
 const OPEN: [u64; 6] = [DIR, 1, CREATE, 0, READ_WRITE, 0];
 
 fn worlds(files: u64, count: u32) -> (World, Vec<Process>) {
@@ -48,15 +48,15 @@ fn who_has_nothing_open_waits_until_others_close() {
     until_waiting(&world, 2);
     // The second place was kept, and there is none beyond.
     let other = first.create("other");
-    first.fails(e::ERRNO_NFILE, call::HOSTCALL_PATH_OPEN, &OPEN, "third");
-    first.get(call::HOSTCALL_FD_CLOSE, &[other], "");
+    first.fails(e::ERRNO_NFILE, number::PATH_OPEN, &OPEN, "third");
+    first.get(number::FD_CLOSE, &[other], "");
     assert!(!world.device.is_answered(&second));
-    first.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    first.get(number::FD_CLOSE, &[file], "");
     let reply = world.device.receive(second);
     assert_eq!((reply.errno, reply.values[0]), (0, DIR + 1));
     assert!(!world.device.is_answered(&third));
     // An end closes everything.
-    processes[1].get(call::HOSTCALL_EXIT, &[0, 0], "");
+    processes[1].get(number::EXIT, &[0, 0], "");
     assert_eq!(world.device.receive(third).errno, 0);
 }
 
@@ -74,13 +74,13 @@ fn neighbours_follow_each_other() {
         until_waiting(&world, n as u64 + 1);
         sent
     });
-    first.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    first.get(number::FD_CLOSE, &[file], "");
     let file = world.device.receive(far_sent).values[0];
     assert!(!world.device.is_answered(&beside_far_sent));
-    far.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    far.get(number::FD_CLOSE, &[file], "");
     let file = world.device.receive(beside_far_sent).values[0];
     assert!(!world.device.is_answered(&near_sent));
-    beside_far.get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    beside_far.get(number::FD_CLOSE, &[file], "");
     assert_eq!(world.device.receive(near_sent).errno, 0);
 }
 
@@ -91,11 +91,11 @@ fn who_holds_up_others_is_sent_away() {
     let (_world, processes) = worlds(2, 2);
     let file = processes[0].create("file");
     let open = |call| processes[1].ask(call, &OPEN, b"file").errno;
-    assert_eq!(open(call::HOSTCALL_PATH_OPEN), call::HOSTCALL_LATER);
-    let woken = call::HOSTCALL_PATH_OPEN | call::HOSTCALL_WAKE;
+    assert_eq!(open(number::PATH_OPEN), call::HOSTCALL_LATER);
+    let woken = number::PATH_OPEN | call::HOSTCALL_WAKE;
     assert_eq!(open(woken), call::HOSTCALL_LATER);
-    processes[0].get(call::HOSTCALL_FD_CLOSE, &[file], "");
-    assert_eq!(open(call::HOSTCALL_PATH_OPEN), 0);
+    processes[0].get(number::FD_CLOSE, &[file], "");
+    assert_eq!(open(number::PATH_OPEN), 0);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_fails_makes_room_again() {
         .map(|ask| world.device.send(&ask))
         .collect();
     until_waiting(&world, 3);
-    processes[0].get(call::HOSTCALL_FD_CLOSE, &[file], "");
+    processes[0].get(number::FD_CLOSE, &[file], "");
     for sent in sent {
         assert_eq!(world.device.receive(sent).errno, e::ERRNO_NOENT);
     }
@@ -147,10 +147,10 @@ fn many_that_open_and_end_get_through() {
                     let process = world.open(thread, generation, world.config());
                     let file = process.get(PATIENT, &[DIR, 1, 0, 0, 2, 0], b"file");
                     let file = file.values[0];
-                    let read = process.get(call::HOSTCALL_FD_READ, &[file, 100], b"");
+                    let read = process.get(number::FD_READ, &[file, 100], b"");
                     assert_eq!(read.data, b"content");
-                    process.get(call::HOSTCALL_FD_CLOSE, &[file], "");
-                    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+                    process.get(number::FD_CLOSE, &[file], "");
+                    process.get(number::EXIT, &[0, 0], "");
                     // The slot is free as soon as the end has been answered.
                 }
             });

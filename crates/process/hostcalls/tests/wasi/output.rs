@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Config, LINE_LIMIT, Output};
 
 use crate::world::{Process, World};
@@ -25,12 +25,10 @@ fn lines(tag: bool) -> Config {
 fn an_inherited_stream_gets_every_byte_at_once() {
     let (world, process) = World::with_process();
     assert_eq!(
-        process
-            .get(call::HOSTCALL_FD_WRITE, &[1], "no line feed")
-            .values[0],
+        process.get(number::FD_WRITE, &[1], "no line feed").values[0],
         12
     );
-    process.get(call::HOSTCALL_OUTPUT, &[2], "to the other");
+    process.get(number::OUTPUT, &[2], "to the other");
     assert_eq!(
         (world.stdout.text(), world.stderr.text()),
         ("no line feed".into(), "to the other".into())
@@ -83,7 +81,7 @@ fn lines_of_many_processes_do_not_mix() {
                     let before = sent.len();
                     for (process, pieces) in group.iter().zip(&mut pieces) {
                         if let Some(piece) = pieces.next() {
-                            sent.push(process.request(call::HOSTCALL_OUTPUT, &[1], piece));
+                            sent.push(process.request(number::OUTPUT, &[1], piece));
                         }
                     }
                     if sent.len() == before {
@@ -93,7 +91,7 @@ fn lines_of_many_processes_do_not_mix() {
                 sent.extend(
                     group
                         .iter()
-                        .map(|process| process.request(call::HOSTCALL_EXIT, &[0, 0], b"")),
+                        .map(|process| process.request(number::EXIT, &[0, 0], b"")),
                 );
                 // Four of the device's slots at a time, so that requests of one process are out together.
                 let mut out = std::collections::VecDeque::new();
@@ -133,16 +131,16 @@ fn a_line_without_an_end_is_passed_on_in_pieces() {
     let process = world.open(2, 3, lines(true));
     let piece = "x".repeat(8192);
     for _ in 0..LINE_LIMIT / 8192 - 1 {
-        process.get(call::HOSTCALL_FD_WRITE, &[2], &piece);
+        process.get(number::FD_WRITE, &[2], &piece);
     }
     assert_eq!(world.stderr.text(), "");
-    process.get(call::HOSTCALL_FD_WRITE, &[2], &piece);
+    process.get(number::FD_WRITE, &[2], &piece);
     assert_eq!(
         world.stderr.text(),
         format!("[2.3] {}\n", "x".repeat(LINE_LIMIT))
     );
-    process.get(call::HOSTCALL_FD_WRITE, &[2], "last");
-    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    process.get(number::FD_WRITE, &[2], "last");
+    process.get(number::EXIT, &[0, 0], "");
     assert!(world.stderr.text().ends_with("\n[2.3] last\n"));
     assert_eq!(world.stdout.text(), "");
 }
@@ -152,9 +150,9 @@ fn untagged_lines_are_whole_too() {
     let (world, _) = World::with_process();
     let process = world.open(2, 1, lines(false));
     for piece in ["a", "\n\nb", "", "\nc"] {
-        process.get(call::HOSTCALL_FD_WRITE, &[1], piece);
+        process.get(number::FD_WRITE, &[1], piece);
     }
     assert_eq!(world.stdout.text(), "a\n\nb\n");
-    process.get(call::HOSTCALL_EXIT, &[0, 0], "");
+    process.get(number::EXIT, &[0, 0], "");
     assert_eq!(world.stdout.text(), "a\n\nb\nc\n");
 }

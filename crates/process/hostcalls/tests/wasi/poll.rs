@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::{self as call, number};
 use everwarp_hostcalls::{Config, DATA_BYTES, Input, Reason, Reply, Request};
 
 use crate::world::{DIR, READ, World};
@@ -56,7 +56,7 @@ fn events(data: &[u8]) -> Vec<(u64, u16, u8, u64, u16)> {
 #[test]
 fn clocks_come_due_in_their_time() {
     let (_world, process) = World::with_process();
-    let poll = call::HOSTCALL_POLL_ONEOFF;
+    let poll = number::POLL_ONEOFF;
     let ms = Duration::from_millis;
     for (subscription, at_least) in [
         (clock(7, MONOTONIC, ms(20), 0), ms(20)),
@@ -102,8 +102,8 @@ fn clocks_come_due_in_their_time() {
 fn files_and_streams_are_ready() {
     let (_world, process) = World::with_process();
     let fd = process.create("file");
-    process.get(call::HOSTCALL_FD_WRITE, &[fd], "12345");
-    process.get(call::HOSTCALL_FD_SEEK, &[fd, 2, 0], "");
+    process.get(number::FD_WRITE, &[fd], "12345");
+    process.get(number::FD_SEEK, &[fd, 2, 0], "");
     let fd = fd as u32;
     let hour = clock(9, MONOTONIC, Duration::from_secs(3600), 0);
     let all = [
@@ -115,7 +115,7 @@ fn files_and_streams_are_ready() {
         ready(5, 2, 2),
     ]
     .concat();
-    let reply = process.get(call::HOSTCALL_POLL_ONEOFF, &[6], all);
+    let reply = process.get(number::POLL_ONEOFF, &[6], all);
     let expected = [
         (1, 0, 1, 3, 0),
         (2, 0, 2, 1, 0),
@@ -126,13 +126,10 @@ fn files_and_streams_are_ready() {
     assert_eq!(events(&reply.data), expected);
     assert_eq!(reply.values[0], 5);
 
-    process.get(call::HOSTCALL_FD_SEEK, &[u64::from(fd), 0, 2], "");
-    assert_eq!(
-        process.get(call::HOSTCALL_FD_READ, &[0, 99], "").data,
-        b"typed"
-    );
+    process.get(number::FD_SEEK, &[u64::from(fd), 0, 2], "");
+    assert_eq!(process.get(number::FD_READ, &[0, 99], "").data, b"typed");
     let ends = [ready(1, 1, fd), ready(2, 1, 0)].concat();
-    let reply = process.get(call::HOSTCALL_POLL_ONEOFF, &[2], ends);
+    let reply = process.get(number::POLL_ONEOFF, &[2], ends);
     assert_eq!(events(&reply.data), [(1, 0, 1, 0, 1), (2, 0, 1, 0, 1)]);
     for bad in [
         ready(0, 1, 1),
@@ -140,12 +137,12 @@ fn files_and_streams_are_ready() {
         ready(0, 1, DIR as u32),
         ready(0, 2, 50),
     ] {
-        process.fails(e::ERRNO_BADF, call::HOSTCALL_POLL_ONEOFF, &[1], bad);
+        process.fails(e::ERRNO_BADF, number::POLL_ONEOFF, &[1], bad);
     }
     // As many as fit.
     let many = ready(8, 2, 1).repeat(call::HOSTCALL_POLL_MAX as usize);
     let reply = process.get(
-        call::HOSTCALL_POLL_ONEOFF,
+        number::POLL_ONEOFF,
         &[u64::from(call::HOSTCALL_POLL_MAX)],
         many,
     );
@@ -170,41 +167,31 @@ fn who_waits_holds_up_nobody() {
     let hour = clock(1, MONOTONIC, Duration::from_secs(3600), 0);
     let sleeper = world
         .device
-        .send(&processes[0].request(call::HOSTCALL_POLL_ONEOFF, &[1], &hour));
+        .send(&processes[0].request(number::POLL_ONEOFF, &[1], &hour));
     let either = [hour.clone(), ready(2, 1, 0)].concat();
-    let watcher =
-        world
-            .device
-            .send(&processes[1].request(call::HOSTCALL_POLL_ONEOFF, &[2], &either));
+    let watcher = world
+        .device
+        .send(&processes[1].request(number::POLL_ONEOFF, &[2], &either));
     for process in &processes {
-        assert_eq!(
-            process.get(call::HOSTCALL_FD_FDSTAT_GET, &[0], "").values[1],
-            READ
-        );
+        assert_eq!(process.get(number::FD_FDSTAT_GET, &[0], "").values[1], READ);
     }
     assert!(!world.device.is_answered(&sleeper) && !world.device.is_answered(&watcher));
 
     writer.write_all(b"first").expect("somebody reads");
     let reply = world.device.receive(watcher);
     assert_eq!(events(&reply.data), [(2, 0, 1, 5, 0)]);
-    assert_eq!(
-        processes[2].get(call::HOSTCALL_FD_READ, &[0, 2], "").data,
-        b"fi"
-    );
-    assert_eq!(
-        processes[1].get(call::HOSTCALL_FD_READ, &[0, 99], "").data,
-        b"rst"
-    );
+    assert_eq!(processes[2].get(number::FD_READ, &[0, 2], "").data, b"fi");
+    assert_eq!(processes[1].get(number::FD_READ, &[0, 99], "").data, b"rst");
 
     let readers: Vec<_> = processes[2..5]
         .iter()
         .map(|of| {
             world
                 .device
-                .send(&of.request(call::HOSTCALL_FD_READ, &[0, 4], b""))
+                .send(&of.request(number::FD_READ, &[0, 4], b""))
         })
         .collect();
-    processes[5].get(call::HOSTCALL_NOP, &[], "");
+    processes[5].get(number::NOP, &[], "");
     assert!(
         readers
             .iter()
@@ -222,14 +209,11 @@ fn who_waits_holds_up_nobody() {
 
     let at_end = world
         .device
-        .send(&processes[3].request(call::HOSTCALL_FD_READ, &[0, 4], b""));
+        .send(&processes[3].request(number::FD_READ, &[0, 4], b""));
     drop(writer);
     let reply = world.device.receive(at_end);
     assert_eq!((reply.errno, reply.values[0]), (0, 0));
-    assert_eq!(
-        processes[4].get(call::HOSTCALL_FD_READ, &[0, 4], "").values[0],
-        0
-    );
+    assert_eq!(processes[4].get(number::FD_READ, &[0, 4], "").values[0], 0);
 
     // Who ends while it waits is answered, so that its slot comes back.
     world
@@ -254,15 +238,15 @@ fn a_server_that_ends_answers_what_waits() {
     let hour = clock(1, MONOTONIC, Duration::from_secs(3600), 0);
     let sleeper = world
         .device
-        .send(&process.request(call::HOSTCALL_POLL_ONEOFF, &[1], &hour));
+        .send(&process.request(number::POLL_ONEOFF, &[1], &hour));
     let never = Duration::from_nanos(u64::MAX);
     let forever = clock(1, MONOTONIC, never, 0);
     let forever = world
         .device
-        .send(&process.request(call::HOSTCALL_POLL_ONEOFF, &[1], &forever));
+        .send(&process.request(number::POLL_ONEOFF, &[1], &forever));
     let read = world
         .device
-        .send(&process.request(call::HOSTCALL_FD_READ, &[0, 1], b""));
+        .send(&process.request(number::FD_READ, &[0, 1], b""));
     while world.service.counts().waited < 3 {
         std::thread::yield_now();
     }
@@ -285,7 +269,7 @@ fn a_panic_of_one_who_is_told_is_nobody_elses() {
     let request = Request {
         process: 1,
         generation: 1,
-        call: call::HOSTCALL_POLL_ONEOFF,
+        call: number::POLL_ONEOFF,
         args: [1, 0, 0, 0, 0, 0],
         payload: &soon,
         room: DATA_BYTES,
@@ -329,12 +313,12 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
         room: DATA_BYTES,
     };
     let mut reply = Reply::default();
-    let read = request(call::HOSTCALL_FD_READ, [0, 9, 0, 0, 0, 0], &[]);
+    let read = request(number::FD_READ, [0, 9, 0, 0, 0, 0], &[]);
     let read = world
         .service
         .answer(&read, &mut reply)
         .expect("nothing has been typed");
-    let poll = request(call::HOSTCALL_POLL_ONEOFF, [1, 0, 0, 0, 0, 0], &readable);
+    let poll = request(number::POLL_ONEOFF, [1, 0, 0, 0, 0, 0], &readable);
     let poll = world
         .service
         .answer(&poll, &mut reply)
@@ -377,9 +361,9 @@ fn input_under_another_number_is_waited_for_by_who_says_so() {
     };
     let process = world.open(0, 1, inherit);
     let file = process.create("file");
-    process.get(call::HOSTCALL_FD_RENUMBER, &[0, file], "");
-    process.fails(call::HOSTCALL_LATER, call::HOSTCALL_FD_READ, &[file, 9], "");
-    let patient = call::HOSTCALL_FD_READ | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
+    process.get(number::FD_RENUMBER, &[0, file], "");
+    process.fails(call::HOSTCALL_LATER, number::FD_READ, &[file, 9], "");
+    let patient = number::FD_READ | call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT;
     let ask = process.request(patient, &[file, 9], b"");
     let sent = world.device.send(&ask);
     assert!(!world.device.is_answered(&sent));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall::{self as call, Request};
+use everwarp_contract::hostcall::{self as call, EntryFields, number};
 use everwarp_hostcalls::{Config, Ring, RingError, RingMemory, Woken};
 
 use crate::device::Ask;
@@ -27,14 +27,14 @@ fn every_request_gets_its_own_answer_over_many_laps() {
                     for round in 0..ROUNDS {
                         let args = [round, u64::from(process.slot), !round];
                         let payload = vec![round as u8; (round * 37 % 200) as usize];
-                        let reply = process.get(call::HOSTCALL_NOP, &args, &payload);
+                        let reply = process.get(number::NOP, &args, &payload);
                         assert_eq!((reply.values, reply.data), (args, payload));
                     }
                 });
             }
         });
         let counts = world.service.counts();
-        assert_eq!(counts.calls[call::HOSTCALL_NOP as usize], 3 * ROUNDS);
+        assert_eq!(counts.calls[number::NOP as usize], 3 * ROUNDS);
         assert_eq!(
             (counts.bad_entries, counts.refused, counts.failed),
             (0, 0, 0)
@@ -46,7 +46,7 @@ fn every_request_gets_its_own_answer_over_many_laps() {
 #[test]
 fn a_parked_process_is_woken_behind_its_answer() {
     let (world, process) = World::with_process();
-    for call in [call::HOSTCALL_NOP, call::HOSTCALL_FD_TELL] {
+    for call in [number::NOP, number::FD_TELL] {
         world
             .told
             .woken
@@ -79,7 +79,7 @@ fn a_parked_process_is_woken_behind_its_answer() {
         world.device.receive(sent);
     }
     // Who polls is not woken.
-    process.get(call::HOSTCALL_NOP, &[], "");
+    process.get(number::NOP, &[], "");
     assert_eq!(
         world.told.woken.lock().expect("no test panics there").len(),
         1
@@ -99,19 +99,19 @@ fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
             ..Config::default()
         },
     );
-    let read = process.request(call::HOSTCALL_FD_READ, &[0, 1], b"");
+    let read = process.request(number::FD_READ, &[0, 1], b"");
     let sent = world.device.send(&read);
     while world.service.counts().waited == 0 {
         thread::yield_now();
     }
     // A second entry for the same slot, and one for none.
     for slot in [sent.slot, 4, call::HOSTCALL_SLOTS_MOST - 1] {
-        world.device.submit(&Request {
+        world.device.submit(&EntryFields {
             slot,
-            ..Request::default()
+            ..EntryFields::default()
         });
     }
-    process.get(call::HOSTCALL_NOP, &[], "");
+    process.get(number::NOP, &[], "");
     assert_eq!(world.service.counts().bad_entries, 3);
     assert!(!world.device.is_answered(&sent));
 }
@@ -119,7 +119,7 @@ fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
 #[test]
 fn strangers_and_nonsense_are_refused_and_answered() {
     let (world, process) = World::with_process();
-    let nop = process.request(call::HOSTCALL_NOP, &[], b"");
+    let nop = process.request(number::NOP, &[], b"");
     for (ask, errno) in [
         (Ask { process: 2, ..nop }, e::ERRNO_SRCH),
         (
@@ -169,7 +169,7 @@ fn strangers_and_nonsense_are_refused_and_answered() {
     assert_eq!((counts.refused, counts.failed), (9, 9));
     assert_eq!(
         process
-            .get(call::HOSTCALL_NOP, &[1, 2, 3], vec![9; 8192])
+            .get(number::NOP, &[1, 2, 3], vec![9; 8192])
             .data
             .len(),
         8192
@@ -185,7 +185,7 @@ fn areas_that_there_are_not_are_refused() {
             let sent = world.device.send_in(
                 &Ask {
                     data_bytes,
-                    ..process.request(call::HOSTCALL_NOP, &[], b"")
+                    ..process.request(number::NOP, &[], b"")
                 },
                 area,
             );
@@ -193,7 +193,7 @@ fn areas_that_there_are_not_are_refused() {
         }
     }
     assert_eq!(world.service.counts().refused, 4);
-    process.get(call::HOSTCALL_NOP, &[1], "");
+    process.get(number::NOP, &[1], "");
 }
 
 #[test]
@@ -248,8 +248,8 @@ fn latency_of_nothing() {
     let world = World::new(16, 16, io::empty());
     let process = world.open(0, 1, Config::default());
     for (name, call) in [
-        ("NOP", call::HOSTCALL_NOP),
-        ("FD_FDSTAT_GET", call::HOSTCALL_FD_FDSTAT_GET),
+        ("NOP", number::NOP),
+        ("FD_FDSTAT_GET", number::FD_FDSTAT_GET),
     ] {
         let mut times: Vec<_> = (0..5000)
             .map(|_| {

@@ -3,7 +3,7 @@
 use std::io;
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::Reads;
 
 use crate::world::{DIR, READ, READ_WRITE, World};
@@ -43,7 +43,7 @@ fn every_process_reads_what_it_wrote() {
     };
     let nothing = |_| Vec::new();
     for round in 0..20 {
-        let written = all(call::HOSTCALL_FD_WRITE, &|n| vec![open[n as usize]], &|n| {
+        let written = all(number::FD_WRITE, &|n| vec![open[n as usize]], &|n| {
             page(n, round)
         });
         assert!(
@@ -53,50 +53,36 @@ fn every_process_reads_what_it_wrote() {
         );
         let again = |n| page(n, round + 1);
         let at = (round + 1) * BYTES as u64;
-        let written = all(
-            call::HOSTCALL_FD_PWRITE,
-            &|n| vec![open[n as usize], at],
-            &again,
-        );
+        let written = all(number::FD_PWRITE, &|n| vec![open[n as usize], at], &again);
         assert!(
             written
                 .iter()
                 .all(|r| (r.errno, r.values[0]) == (0, BYTES as u64))
         );
         let there = |n| vec![open[n as usize], BYTES as u64, at];
-        for (n, read) in all(call::HOSTCALL_FD_PREAD, &there, &nothing)
-            .iter()
-            .enumerate()
-        {
+        for (n, read) in all(number::FD_PREAD, &there, &nothing).iter().enumerate() {
             assert_eq!((read.errno, read.values[0]), (0, BYTES as u64));
             assert_eq!(read.data, page(n as u64, round + 1));
         }
         // The offset stands behind what was written with it; the end of the file is short.
         let here = |n| vec![open[n as usize], BYTES as u64];
-        for (n, read) in all(call::HOSTCALL_FD_READ, &here, &nothing)
-            .iter()
-            .enumerate()
-        {
+        for (n, read) in all(number::FD_READ, &here, &nothing).iter().enumerate() {
             assert_eq!((read.errno, &read.data), (0, &page(n as u64, round + 1)));
         }
-        for read in all(call::HOSTCALL_FD_READ, &here, &nothing) {
+        for read in all(number::FD_READ, &here, &nothing) {
             assert_eq!((read.errno, read.values[0], read.data.len()), (0, 0, 0));
         }
         let back = |n: u64| vec![open[n as usize], at, 0];
         assert!(
-            all(call::HOSTCALL_FD_SEEK, &back, &nothing)
+            all(number::FD_SEEK, &back, &nothing)
                 .iter()
                 .all(|r| r.values[0] == at)
         );
     }
-    let closed = all(
-        call::HOSTCALL_FD_CLOSE,
-        &|n| vec![open[n as usize]],
-        &nothing,
-    );
+    let closed = all(number::FD_CLOSE, &|n| vec![open[n as usize]], &nothing);
     assert!(closed.iter().all(|r| r.errno == 0));
     let gone = all(
-        call::HOSTCALL_FD_PREAD,
+        number::FD_PREAD,
         &|n| vec![open[n as usize], 1, 0],
         &nothing,
     );
@@ -115,7 +101,7 @@ fn wrong_ones_among_many_are_told_their_own_errors() {
         .collect();
     let open = |rights: u64| {
         let args = [DIR, 1, 0, 0, rights, 0];
-        let open = |p: &crate::world::Process| p.get(call::HOSTCALL_PATH_OPEN, &args, "file");
+        let open = |p: &crate::world::Process| p.get(number::PATH_OPEN, &args, "file");
         processes
             .iter()
             .map(|p| open(p).values[0])
@@ -124,23 +110,15 @@ fn wrong_ones_among_many_are_told_their_own_errors() {
     let (reading, writing) = (open(READ), open(READ_WRITE));
     for _ in 0..20 {
         let ask = |n: usize| match n % 5 {
-            0 => (
-                call::HOSTCALL_FD_PREAD,
-                [reading[n], 100, 8],
-                e::ERRNO_SUCCESS,
-            ),
+            0 => (number::FD_PREAD, [reading[n], 100, 8], e::ERRNO_SUCCESS),
             1 => (
-                call::HOSTCALL_FD_PREAD,
+                number::FD_PREAD,
                 [reading[n], 100, u64::MAX],
                 e::ERRNO_INVAL,
             ),
-            2 => (call::HOSTCALL_FD_PREAD, [77, 100, 8], e::ERRNO_BADF),
-            3 => (call::HOSTCALL_FD_PWRITE, [reading[n], 0, 0], e::ERRNO_BADF),
-            _ => (
-                call::HOSTCALL_FD_PREAD,
-                [writing[n], 100, 8],
-                e::ERRNO_SUCCESS,
-            ),
+            2 => (number::FD_PREAD, [77, 100, 8], e::ERRNO_BADF),
+            3 => (number::FD_PWRITE, [reading[n], 0, 0], e::ERRNO_BADF),
+            _ => (number::FD_PREAD, [writing[n], 100, 8], e::ERRNO_SUCCESS),
         };
         let sent: Vec<_> = (0..PROCESSES as usize)
             .map(|n| {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use everwarp_contract::hostcall as call;
+use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
     Config, Directory, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, Server,
     ServerConfig, Service, Streams, Woken,
@@ -208,11 +208,7 @@ impl Process {
     /// Opens a file for reading and writing, creating it if need be.
     #[track_caller]
     pub(crate) fn create(&self, path: &str) -> u64 {
-        self.get(
-            call::HOSTCALL_PATH_OPEN,
-            &[DIR, 1, CREATE, 0, READ_WRITE, 0],
-            path,
-        )
-        .values[0]
+        self.get(number::PATH_OPEN, &[DIR, 1, CREATE, 0, READ_WRITE, 0], path)
+            .values[0]
     }
 }
