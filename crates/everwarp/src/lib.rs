@@ -7,7 +7,7 @@
 //! may be dropped in any order.
 //!
 //! ```
-//! use everwarp_runtime::{Device, Function, Layout, Order, Program, Select, Shape, TaskCx, dev_struct};
+//! use everwarp::{Device, Select, TaskCx, dev_struct, program};
 //!
 //! dev_struct! {
 //!     /// The program's parameters.
@@ -26,31 +26,22 @@
 //!     cx.report_add(cx.arg() * factor);
 //! }
 //!
-//! static SCALE: Program = Program {
-//!     name: "scale",
-//!     functions: &[Function {
-//!         name: "multiply",
-//!         shape: Shape::Lane,
-//!         order: Order::DepthFirst,
-//!         max_spawn: 0,
-//!         forks: false,
-//!         spawns: false,
-//!         outlined: false,
-//!         twin: multiply,
-//!     }],
-//!     device_source: "", // CUDA C++ that defines `scale_multiply`; the CPU engine does not need it.
-//!     write_params: <DevScale as Layout>::write_struct,
-//!     params_name: <DevScale as Layout>::NAME,
-//! };
+//! program! {
+//!     /// Without device source, which would be a file of CUDA C++ that defines `scale_multiply`.
+//!     static SCALE: scale(DevScale) {
+//!         /// Reports its argument times the factor.
+//!         MULTIPLY: lane(multiply),
+//!     }
+//! }
 //!
-//! # fn main() -> Result<(), everwarp_runtime::Error> {
+//! # fn main() -> Result<(), everwarp::Error> {
 //! let device = Device::open(Select::Cpu)?;
 //! let engine = device.engine().program(&SCALE).size(1).start()?;
 //! // SAFETY: the parameters point to nothing.
 //! let scale = unsafe { engine.instance(&SCALE, &DevScale { factor: 6, reserved: 0 }) }?;
 //!
 //! // A batch has one completion; its value is the sum of what its tasks report.
-//! let tasks: Vec<_> = (1..=3).map(|n| scale.task(0).arg(n).build()).collect();
+//! let tasks: Vec<_> = (1..=3).map(|n| scale.task(MULTIPLY).arg(n).build()).collect();
 //! assert_eq!(engine.submit_batch(&tasks)?.wait()?.value, 36);
 //! # Ok(()) }
 //! ```
@@ -58,10 +49,10 @@
 #[doc(hidden)]
 pub use everwarp_runtime::cuda;
 pub use everwarp_runtime::{
-    BackendError, Buffer, Completion, CudaUnavailable, DevPtr, DevTask, DevType, DevWorker, Device,
-    Element, Engine, EngineBuilder, EngineKind, Error, Exchanged, Footprint, Function, HeapConfig,
-    HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats, HostBytes, HostCallMemory, Image,
-    Instance, Layout, Linked, LinkedPart, MAX_SPAWN, Order, Pending, PoolState, Pools, Prepared,
-    Priority, Program, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, TwinFn,
-    cuda_device_count, dev_consts, dev_struct, layout,
+    BackendError, Buffer, Completion, CudaUnavailable, DevNone, DevPtr, DevTask, DevType,
+    DevWorker, Device, Element, Engine, EngineBuilder, EngineKind, Error, Exchanged, Footprint,
+    Function, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats, HostBytes,
+    HostCallMemory, Image, Instance, Layout, Linked, LinkedPart, MAX_SPAWN, Order, Pending,
+    PoolState, Pools, Prepared, Priority, Program, Select, Shape, Stats, StuckReason, TaskBuilder,
+    TaskCx, TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
 };

@@ -15,25 +15,7 @@ pub mod probe;
 pub mod range;
 pub mod tree;
 
-use everwarp::{DevPtr, Function, Program, TwinFn, dev_struct};
-
-dev_struct! {
-    /// The parameters of a program that has none.
-    pub struct DevNone: align 16, size 16 {
-        /// Spelled-out hole.
-        pub nothing: [u64; 2],
-    }
-}
-
-impl DevNone {
-    /// No parameters.
-    pub const NEW: Self = Self { nothing: [0; 2] };
-}
-
-/// [`Function::lane`], by a name that is short enough for tables.
-const fn lane(name: &'static str, twin: TwinFn) -> Function {
-    Function::lane(name, twin)
-}
+use everwarp::{DevPtr, Program};
 
 /// All programs, in the order in which `everwarp programs` lists them. `probe` and `heap_probe` serve the
 /// tests.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevTask, Layout};
-use everwarp_engine::{EngineKind, Footprint, HostCallMemory, Pools, Program};
+use everwarp_engine::{DevNone, EngineKind, Footprint, HostCallMemory, Pools, Program};
 
 use crate::buffer::{Buffer, Element};
 use crate::core::Core;
@@ -118,6 +118,14 @@ impl Engine {
             });
         }
         Instance::new(&self.core, program, params.bytes())
+    }
+    /// Makes an instance of a program that has no parameters.
+    ///
+    /// # Errors
+    /// As [`instance`](Self::instance).
+    pub fn plain_instance(&self, program: &'static Program) -> Result<Instance, Error> {
+        // SAFETY: there are no parameters, so nothing that they point to.
+        unsafe { self.instance(program, &DevNone::NEW) }
     }
 
     /// Runs one task: submits it and waits until it has completed, with all tasks that it has spawned.

@@ -78,9 +78,9 @@ pub use everwarp_contract::{
     DevPtr, DevTask, DevType, DevWorker, Layout, dev_consts, dev_struct, layout,
 };
 pub use everwarp_engine::{
-    BackendError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
-    HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, PoolState,
-    Pools, Prepared, Program, Shape, TaskCx, TwinFn,
+    BackendError, DevNone, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind,
+    HeapMode, HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order,
+    PoolState, Pools, Prepared, Program, Shape, TaskCx, TwinFn, program,
 };
 #[cfg(not(loom))]
 pub use everwarp_engine_cuda::CudaUnavailable;

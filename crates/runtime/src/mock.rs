@@ -8,57 +8,34 @@ use std::time::{Duration, Instant};
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_BATCH, TASK_COUNTED};
 use everwarp_contract::telemetry::{WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
-use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker, Layout};
+use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
 use everwarp_engine::{
-    Backend, BackendError, EngineKind, Footprint, Function, Image, PoolState, Pools, Prepared,
-    Program, SharedMemory, TaskCx,
+    Backend, BackendError, DevNone, EngineKind, Footprint, Image, PoolState, Pools, Prepared,
+    SharedMemory, TaskCx, program,
 };
 
 use crate::core::Core;
 use crate::engine::Engine;
 
-everwarp_contract::dev_struct! {
-    /// The parameters.
-    pub(crate) struct DevMock: align 16, size 16 {
-        /// Nothing.
-        pub(crate) nothing: [u64; 2],
-    }
-}
-pub(crate) const PARAMS: DevMock = DevMock { nothing: [0; 2] };
-
-/// Completes with its argument.
-pub(crate) const ECHO: u32 = 0;
-/// Completes once `Hand::release` is called, newest first.
-pub(crate) const HOLD: u32 = 1;
-/// Ends the engine with the fault whose code is its argument.
-pub(crate) const FAULT: u32 = 2;
-/// Never completes; the worker's state is its argument.
-pub(crate) const STAND: u32 = 3;
-/// As `ECHO`, but declared as one that spawns; completes with 1 if the submission was marked as counted.
-pub(crate) const COUNTED: u32 = 4;
+pub(crate) const PARAMS: DevNone = DevNone::NEW;
 
 fn twin(_: &mut dyn TaskCx) {}
-const fn function(name: &'static str, spawns: bool) -> Function {
-    Function {
-        spawns,
-        ..Function::lane(name, twin)
+
+program! {
+    /// The program that the mock runs.
+    pub(crate) static PROGRAM: mock() {
+        /// Completes at once, with its argument as value.
+        ECHO: lane(echo = twin),
+        /// Completes once `Hand::release` is called, newest first.
+        HOLD: lane(hold = twin),
+        /// Ends the engine with the fault whose code is its argument.
+        FAULT: lane(fault = twin),
+        /// Never completes; the worker's state is its argument.
+        STAND: lane(stand = twin),
+        /// As `ECHO`, but declared as a function that spawns; completes with 1 if the submission was marked as counted.
+        COUNTED: lane(counted = twin).spawns(0),
     }
 }
-/// What `PROGRAM` is, for programs that differ from it in one thing.
-pub(crate) const PROGRAM_COPY: Program = Program {
-    name: "mock",
-    functions: &[
-        function("echo", false),
-        function("hold", false),
-        function("fault", false),
-        function("stand", false),
-        function("counted", true),
-    ],
-    device_source: "",
-    write_params: <DevMock as Layout>::write_struct,
-    params_name: <DevMock as Layout>::NAME,
-};
-pub(crate) static PROGRAM: Program = PROGRAM_COPY;
 
 struct Shared {
     memory: SharedMemory,

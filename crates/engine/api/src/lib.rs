@@ -5,16 +5,21 @@
 
 mod backend;
 mod context;
+mod declare;
 mod error;
 mod heap;
 mod linked;
 mod program;
 pub mod sync;
 
+#[doc(hidden)] // `program!` names it
+pub use everwarp_contract::Layout;
+
 pub use backend::{
     Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, Prepared, SharedMemory,
 };
 pub use context::{TaskCx, TwinFn};
+pub use declare::DevNone;
 pub use error::BackendError;
 pub use heap::{
     HEAP_STEP, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,

@@ -59,22 +59,6 @@ pub struct Function {
     pub twin: TwinFn,
 }
 
-impl Function {
-    /// A lane-shaped, depth-first function that spawns nothing; tables of functions name what differs.
-    pub const fn lane(name: &'static str, twin: TwinFn) -> Self {
-        Self {
-            name,
-            shape: Shape::Lane,
-            order: Order::DepthFirst,
-            max_spawn: 0,
-            forks: false,
-            spawns: false,
-            outlined: false,
-            twin,
-        }
-    }
-}
-
 /// A program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -184,12 +168,8 @@ impl Image {
 mod tests {
     use super::*;
 
-    const fn spawning(name: &'static str, max_spawn: u16) -> Function {
-        Function {
-            max_spawn,
-            spawns: true,
-            ..Function::lane(name, |_| {})
-        }
+    const fn spawning(name: &'static str, most: u16) -> Function {
+        Function::lane(name, |_| {}).spawns(most)
     }
     const fn program(name: &'static str, functions: &'static [Function]) -> Program {
         Program {

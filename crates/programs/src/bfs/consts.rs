@@ -1,4 +1,4 @@
-//! The numbers that device source and CPU twin share.
+//! The numbers that device sources and CPU twins share.
 
 everwarp::dev_consts! {
     /// Writes them as CUDA C++.
@@ -9,7 +9,7 @@ everwarp::dev_consts! {
     pub(super) const BFS_PART_EDGES = 96;
     /// Vertices in one part of a reset.
     pub(super) const BFS_RESET_VERTICES = 1024;
-    /// By levels: tasks among which a task divides its range.
+    /// By levels: the number of tasks among which a task divides its range.
     pub(super) const BFS_FAN = 64;
     /// Entries of the queue in one task.
     pub(super) const BFS_DOWN_ENTRIES = 32;
@@ -17,15 +17,15 @@ everwarp::dev_consts! {
     pub(super) const BFS_WIDE_EDGES = 1024;
     /// Vertices in one part of a search from the unreached side.
     pub(super) const BFS_UP_VERTICES = 512;
-    /// A frontier of more than this part of what is unreached is worth searching from the other side.
+    /// A frontier of more than 1 / this of the unreached vertices is worth searching from the other side.
     pub(super) const BFS_UP_SHARE = 32;
-    /// A frontier of so few goes on by visits, after levels from the unreached side.
+    /// A frontier of up to this many vertices goes on by visits, after levels from the unreached side.
     pub(super) const BFS_TAIL = 2048;
-    /// After so many levels, so does a frontier of at most `BFS_NARROW`.
+    /// After this many levels, a frontier of up to `BFS_NARROW` vertices goes on by visits too.
     pub(super) const BFS_PATIENCE = 32;
-    /// See `BFS_PATIENCE`.
+    /// The size of a narrow frontier: `BFS_PATIENCE`.
     pub(super) const BFS_NARROW = 1024;
-    /// Tag of a level: which bitmap holds what has been reached.
+    /// Tag of a level: the bitmap that holds the reached vertices.
     pub(super) const BFS_BITMAP = 1;
     /// Tag: the level before was searched from the unreached side.
     pub(super) const BFS_UPWARDS = 2;

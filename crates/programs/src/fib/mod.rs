@@ -1,31 +1,21 @@
 //! `fib`: Fibonacci numbers by their definition; every call is a task, there is no cut-off.
 
+#[path = "fib.rs"]
 mod twin;
 
-use everwarp::{Engine, Error, Function, Instance, Layout, Program};
+use everwarp::{Engine, Error, Instance, program};
 
-use crate::{DevNone, lane};
+use twin::{call, sum};
 
-/// Function number of a call: argument n; reports fib(n) into the slot that its tag names.
-pub const CALL: u32 = 0;
-/// Function number of the addition that follows two calls.
-pub const SUM: u32 = 1;
-
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "fib",
-    functions: &[
-        Function {
-            max_spawn: 2,
-            forks: true,
-            ..lane("call", twin::call)
-        },
-        lane("sum", twin::sum),
-    ],
-    device_source: include_str!("fib.cu"),
-    write_params: DevNone::write_struct,
-    params_name: DevNone::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: fib(), "fib.cu" {
+        /// Argument n; reports fib(n) into the slot that the task's tag names.
+        CALL: lane(call).forks(2),
+        /// Adds the results of two calls, after both.
+        SUM: lane(sum),
+    }
+}
 
 /// The largest n whose result fits the 32 bits that a call reports.
 pub const MAX_N: u32 = 47;
@@ -33,10 +23,9 @@ pub const MAX_N: u32 = 47;
 /// An instance on an engine that holds the program.
 ///
 /// # Errors
-/// As [`Engine::instance`].
+/// As [`Engine::plain_instance`].
 pub fn instance(engine: &Engine) -> Result<Instance, Error> {
-    // SAFETY: there are no parameters, so nothing that they point to.
-    unsafe { engine.instance(&PROGRAM, &DevNone::NEW) }
+    engine.plain_instance(&PROGRAM)
 }
 
 /// Computes fib(n) on the engine.
@@ -44,10 +33,7 @@ pub fn instance(engine: &Engine) -> Result<Instance, Error> {
 /// # Errors
 /// Whatever ends the engine.
 pub fn run(engine: &Engine, instance: &Instance, n: u32) -> Result<u64, Error> {
-    Ok(engine
-        .submit(instance.task(CALL).arg(n.into()))?
-        .wait()?
-        .value)
+    Ok(engine.run(instance.task(CALL).arg(n.into()))?.value)
 }
 
 /// fib(n), computed plainly.

@@ -1,39 +1,11 @@
 //! `heap_probe`: functions that let tests see what the heap does: every byte of every block is written and read.
 
+#[path = "heap_probe.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
-};
+use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
-use crate::lane;
-
-/// Allocates a block for place `lo`, of `hi` bytes or, where that is 0, of a size that follows from the place, for
-/// the owner that the tag says (0: the instance's), and writes the place's pattern. Reports whether it got one.
-pub const FILL: u32 = 0;
-/// Reports how many bytes of place `lo` are not as they were written.
-pub const CHECK: u32 = 1;
-/// Frees the block of place `lo`.
-pub const EMPTY: u32 = 2;
-/// Gives the block of place `lo` a size of `hi` bytes. Reports how many bytes are not as they were, and 2^32 when
-/// there was no room.
-pub const RESIZE: u32 = 3;
-/// `hi` random steps at places `4 lo` to `4 lo + 3`: allocates, resizes, frees. Reports as `RESIZE` does.
-pub const CHURN: u32 = 4;
-/// A warp with one block of `hi` bytes for place `lo`, which it doubles, and one for each lane; leaves the block
-/// when the place is even. Reports as `RESIZE` does.
-pub const WARP: u32 = 5;
-/// The same by a block.
-pub const BLOCK: u32 = 6;
-/// Frees what the owner in the tag holds, as part `lo` of `hi`. Reports how many bytes.
-pub const RELEASE: u32 = 7;
-/// Looks for guards that were overwritten, as part `lo` of `hi`. Reports how many.
-pub const SWEEP: u32 = 8;
-/// Makes mistake `lo` with a block of `hi` bytes: 1 frees it twice, 2 frees an address that is not the heap's, 3
-/// one inside the block, 4 writes behind its end and frees it, 5 only writes.
-pub const MISTAKE: u32 = 9;
-/// Allocates `hi` bytes for place `lo`, again and again until there is room.
-pub const UNTIL: u32 = 10;
+use twin::{block, check, churn, empty, fill, mistake, release, resize, sweep, until, warp};
 
 dev_struct! {
     /// Parameters of `heap_probe`.
@@ -51,42 +23,38 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "heap_probe",
-    functions: &[
-        lane("fill", twin::fill),
-        lane("check", twin::check),
-        lane("empty", twin::empty),
-        lane("resize", twin::resize),
-        lane("churn", twin::churn),
-        Function {
-            shape: Shape::Warp,
-            ..lane("warp", twin::warp)
-        },
-        Function {
-            shape: Shape::Block,
-            ..lane("block", twin::block)
-        },
-        Function {
-            shape: Shape::Warp,
-            ..lane("release", twin::release)
-        },
-        Function {
-            shape: Shape::Warp,
-            ..lane("sweep", twin::sweep)
-        },
-        lane("mistake", twin::mistake),
-        Function {
-            max_spawn: 1,
-            spawns: true,
-            ..lane("until", twin::until)
-        },
-    ],
-    device_source: include_str!("heap_probe.cu"),
-    write_params: DevHeapProbe::write_struct,
-    params_name: DevHeapProbe::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: heap_probe(DevHeapProbe), "heap_probe.cu" {
+        /// Allocates a block for place `lo` and writes the place's pattern. The block has `hi` bytes; where `hi` is 0, its
+        /// size follows from the place. It belongs to the owner in the tag (0: the instance's own). Reports 1 if there was
+        /// room.
+        FILL: lane(fill),
+        /// Reports how many bytes of place `lo` are not as they were written.
+        CHECK: lane(check),
+        /// Frees the block of place `lo`.
+        EMPTY: lane(empty),
+        /// Gives the block of place `lo` a size of `hi` bytes. Reports how many bytes changed, and 2^32 when there was no
+        /// room.
+        RESIZE: lane(resize),
+        /// Takes `hi` random steps at places `4 lo` to `4 lo + 3`: allocates, resizes, frees. Reports as `RESIZE` does.
+        CHURN: lane(churn),
+        /// A warp with one block of `hi` bytes for place `lo`, which it doubles, and one block for each lane. It leaves the
+        /// block of an even place. Reports as `RESIZE` does.
+        WARP: warp(warp),
+        /// As `WARP`, by a block of threads.
+        BLOCK: block(block),
+        /// Frees all blocks of the owner in the tag, as part `lo` of `hi`. Reports how many bytes.
+        RELEASE: warp(release),
+        /// Looks for guards that were overwritten, as part `lo` of `hi`. Reports how many.
+        SWEEP: warp(sweep),
+        /// Makes mistake `lo` with a block of `hi` bytes: 1 frees it twice, 2 frees an address outside the heap, 3 frees an
+        /// address inside the block, 4 writes past its end and frees it, 5 only writes past its end.
+        MISTAKE: lane(mistake),
+        /// Allocates `hi` bytes for place `lo`, again and again until there is room.
+        UNTIL: lane(until).spawns(1),
+    }
+}
 
 /// An instance with its places.
 #[derive(Debug)]

@@ -1,20 +1,12 @@
 //! `operators`: bias and ReLU, then the softmax of each row, as block tasks: the second operator of a few
 //! rows follows the first of the same rows, not the first of all.
 
+#[path = "operators.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
-};
+use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
-use crate::lane;
-
-/// Halves a range of rows (first | count << 32) down to `ROWS`.
-pub const SPREAD: u32 = 0;
-/// A block that adds the bias to up to `ROWS` rows, sets negative results to 0 and spawns `SOFTMAX`.
-pub const BIAS_RELU: u32 = 1;
-/// A block that takes the softmax of up to `ROWS` rows.
-pub const SOFTMAX: u32 = 2;
+use twin::{bias_relu, softmax, spread};
 
 /// Rows of one task: one for each warp of a block.
 pub const ROWS: u32 = 8;
@@ -39,30 +31,17 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "operators",
-    functions: &[
-        Function {
-            max_spawn: 2,
-            spawns: true,
-            ..lane("spread", twin::spread)
-        },
-        Function {
-            shape: Shape::Block,
-            max_spawn: 1,
-            spawns: true,
-            ..lane("bias_relu", twin::bias_relu)
-        },
-        Function {
-            shape: Shape::Block,
-            ..lane("softmax", twin::softmax)
-        },
-    ],
-    device_source: include_str!("operators.cu"),
-    write_params: DevOperators::write_struct,
-    params_name: DevOperators::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: operators(DevOperators), "operators.cu" {
+        /// Halves a range of rows (first | count << 32) down to [`ROWS`].
+        SPREAD: lane(spread).spawns(2),
+        /// A block that adds the bias to up to [`ROWS`] rows, sets negative results to 0 and spawns `SOFTMAX`.
+        BIAS_RELU: block(bias_relu).spawns(1),
+        /// A block that takes the softmax of up to [`ROWS`] rows.
+        SOFTMAX: block(softmax),
+    }
+}
 
 /// The first operator on one row.
 pub fn bias_relu_row(input: &[f32], bias: &[f32], output: &mut [f32]) {
@@ -178,7 +157,7 @@ impl Operators {
             return Ok(());
         }
         let root = self.instance.task(SPREAD).args(0, self.rows);
-        engine.submit(root)?.wait().map(drop)
+        engine.run(root).map(drop)
     }
     /// The result of the last run.
     ///

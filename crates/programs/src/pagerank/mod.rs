@@ -3,20 +3,13 @@
 //! rank'(v) = (1 - d) / n + d * (sum of rank(u) / out(u) over edges u -> v, plus the rank of vertices
 //! without out-edges / n), with d = 0.85 (Page, Brin, Motwani, Winograd 1999).
 
+#[path = "pagerank.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
-};
+use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
-use crate::lane;
+use twin::{gather, split, step};
 
-/// Function number of the beginning of an iteration; argument: its number.
-pub const STEP: u32 = 0;
-/// Function number of a range that divides itself; argument = first vertex | vertices << 32.
-pub const SPLIT: u32 = 1;
-/// Function number of a range that a warp computes.
-pub const GATHER: u32 = 2;
 /// Vertices that one warp computes at once.
 const RANGE: u32 = 128;
 /// The most iterations of one run.
@@ -46,29 +39,17 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "pagerank",
-    functions: &[
-        Function {
-            max_spawn: 1,
-            forks: true,
-            ..lane("step", twin::step)
-        },
-        Function {
-            max_spawn: 2,
-            spawns: true,
-            ..lane("split", twin::split)
-        },
-        Function {
-            shape: Shape::Warp,
-            ..lane("gather", twin::gather)
-        },
-    ],
-    device_source: include_str!("pagerank.cu"),
-    write_params: DevPageRank::write_struct,
-    params_name: DevPageRank::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: pagerank(DevPageRank), "pagerank.cu" {
+        /// Starts an iteration; argument: its number.
+        STEP: lane(step).forks(1),
+        /// Halves a range of vertices down to parts for a warp; argument = first vertex | vertices << 32.
+        SPLIT: lane(split).spawns(2),
+        /// Computes the ranks of a range.
+        GATHER: warp(gather),
+    }
+}
 
 /// A graph in the engine's memory.
 #[derive(Debug)]
@@ -150,7 +131,7 @@ impl PageRank {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, engine: &Engine) -> Result<Vec<f64>, Error> {
-        engine.submit(self.instance.task(STEP))?.wait()?;
+        engine.run(self.instance.task(STEP))?;
         let mut ranks = vec![0.0; self.vertices];
         self.ranks
             .read_at(self.iterations as usize % 2 * self.vertices, &mut ranks)?;

@@ -1,28 +1,12 @@
 //! `pairs`: pairs of tasks of which the second needs what the first wrote, in every form in which a
 //! dependence can be said: two submissions, a spawn, a fork with its continuation, a chain of pairs.
 
+#[path = "pairs.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Program, dev_struct,
-};
+use everwarp::{Buffer, DevPtr, DevTask, Engine, Error, Instance, dev_struct, program};
 
-use crate::lane;
-
-/// First stage of pair `lo`: writes a word of its own.
-pub const FIRST: u32 = 0;
-/// Second stage of pair `lo`: reads that word and adds what follows from it to another.
-pub const SECOND: u32 = 1;
-/// First stage of pair `lo`, which spawns the second.
-pub const PAIR: u32 = 2;
-/// Forks over the first stage of pair `lo`; the second is the continuation.
-pub const JOINED: u32 = 3;
-/// Spreads over pairs (first | count << 32): `PAIR` with tag 0, `JOINED` with tag 1.
-pub const SPREAD: u32 = 4;
-/// As `PAIR`, and `hi` more pairs one after the other.
-pub const CHAIN: u32 = 5;
-/// The second stage in a chain.
-pub const LINK: u32 = 6;
+use twin::{chain, first, joined, link, pair, second, spread};
 
 dev_struct! {
     /// Parameters of `pairs`.
@@ -38,42 +22,25 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "pairs",
-    functions: &[
-        lane("first", twin::first),
-        lane("second", twin::second),
-        Function {
-            max_spawn: 1,
-            spawns: true,
-            ..lane("pair", twin::pair)
-        },
-        Function {
-            max_spawn: 1,
-            forks: true,
-            ..lane("joined", twin::joined)
-        },
-        Function {
-            max_spawn: 2,
-            spawns: true,
-            ..lane("spread", twin::spread)
-        },
-        Function {
-            max_spawn: 1,
-            spawns: true,
-            ..lane("chain", twin::chain)
-        },
-        Function {
-            max_spawn: 1,
-            spawns: true,
-            ..lane("link", twin::link)
-        },
-    ],
-    device_source: include_str!("pairs.cu"),
-    write_params: DevPairs::write_struct,
-    params_name: DevPairs::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: pairs(DevPairs), "pairs.cu" {
+        /// First stage of pair `lo`: writes the pair's first word.
+        FIRST: lane(first),
+        /// Second stage of pair `lo`: reads that word, and adds a number that follows from it to the second word.
+        SECOND: lane(second),
+        /// First stage of pair `lo`; spawns the second.
+        PAIR: lane(pair).spawns(1),
+        /// Forks over the first stage of pair `lo`; the second is the continuation.
+        JOINED: lane(joined).forks(1),
+        /// Spreads over pairs (first | count << 32): `PAIR` with tag 0, `JOINED` with tag 1.
+        SPREAD: lane(spread).spawns(2),
+        /// As `PAIR`, then `hi` more pairs, one after the other.
+        CHAIN: lane(chain).spawns(1),
+        /// The second stage in a chain.
+        LINK: lane(link).spawns(1),
+    }
+}
 
 /// What the first stage of pair `i` writes.
 pub const fn first_value(i: u32) -> u64 {
@@ -139,8 +106,8 @@ impl Pairs {
     /// Whatever ends the engine.
     pub fn run_from_host(&self, engine: &Engine) -> Result<(), Error> {
         for i in 0..self.seconds.len() as u64 {
-            engine.submit(self.instance.task(FIRST).arg(i))?.wait()?;
-            engine.submit(self.instance.task(SECOND).arg(i))?.wait()?;
+            engine.run(self.instance.task(FIRST).arg(i))?;
+            engine.run(self.instance.task(SECOND).arg(i))?;
         }
         Ok(())
     }
@@ -157,7 +124,7 @@ impl Pairs {
     pub fn run_on_device(&self, engine: &Engine, joined: bool) -> Result<(), Error> {
         let root = self.instance.task(SPREAD).tag(u8::from(joined));
         let root = root.args(0, self.seconds.len() as u32);
-        engine.submit(root)?.wait().map(drop)
+        engine.run(root).map(drop)
     }
     /// Runs all pairs one after the other, each begun by the one before.
     ///
@@ -168,7 +135,7 @@ impl Pairs {
             return Ok(());
         };
         let root = self.instance.task(CHAIN).args(0, more);
-        engine.submit(root)?.wait().map(drop)
+        engine.run(root).map(drop)
     }
     /// Whether every pair ran exactly `rounds` times since [`clear`](Self::clear), in the right order.
     ///

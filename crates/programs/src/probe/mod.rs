@@ -1,41 +1,14 @@
 //! `probe`: functions that let tests see what an engine does: every task leaves a trace to be checked.
 
+#[path = "probe.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Order, Program, Shape, dev_struct,
+use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
+
+use twin::{
+    chain, check, endless, fault, greedy, hang, join, join_block, log, mark, mark_block, mark_warp,
+    split, spread,
 };
-
-use crate::lane;
-
-/// Divides a range (first | count << 32) down to single marks; tag 1 ends in warp tasks, 2 in block tasks.
-pub const SPLIT: u32 = 0;
-/// Counts one visit of place `lo`.
-pub const MARK: u32 = 1;
-/// A chain: counts place `lo` and spawns the next, until `hi` is 0.
-pub const CHAIN: u32 = 2;
-/// Forks over a range like `SPLIT`'s and, once all of it is marked, runs `CHECK`.
-pub const JOIN: u32 = 3;
-/// Reports how many marks there are up to place `lo`.
-pub const CHECK: u32 = 4;
-/// Writes `lo` to the next free place of the log.
-pub const LOG: u32 = 5;
-/// Spawns two of itself, for ever.
-pub const ENDLESS: u32 = 6;
-/// Does not end until the first mark is not 0.
-pub const HANG: u32 = 7;
-/// Spawns one task more than it declares.
-pub const GREEDY: u32 = 8;
-/// Reports a fault with its argument as detail.
-pub const FAULT: u32 = 9;
-/// As `MARK`, by a warp: its 32 lanes count places `lo` to `lo` + 31.
-pub const MARK_WARP: u32 = 10;
-/// As `MARK`, by a block: its 256 threads count places `lo` to `lo` + 255.
-pub const MARK_BLOCK: u32 = 11;
-/// As `SPLIT`, breadth first.
-pub const SPREAD: u32 = 12;
-/// A block that forks: marks 128 places by children, then `CHECK`.
-pub const JOIN_BLOCK: u32 = 13;
 
 dev_struct! {
     /// Parameters of `probe`.
@@ -51,55 +24,39 @@ dev_struct! {
     }
 }
 
-const fn spawning(name: &'static str, max_spawn: u16, twin: everwarp::TwinFn) -> Function {
-    Function {
-        max_spawn,
-        spawns: true,
-        ..lane(name, twin)
+program! {
+    /// The program.
+    pub static PROGRAM: probe(DevProbe), "probe.cu" {
+        /// Divides a range (first | count << 32) down to single marks; tag 1 ends in warp tasks, 2 in block tasks.
+        SPLIT: lane(split).spawns(2),
+        /// Counts one visit of place `lo`.
+        MARK: lane(mark),
+        /// A chain: counts place `lo` and spawns the next, until `hi` is 0.
+        CHAIN: lane(chain).spawns(1),
+        /// Forks over a range like `SPLIT`'s and runs `CHECK` once all of it is marked.
+        JOIN: lane(join).forks(2),
+        /// Reports how many marks there are up to place `lo`.
+        CHECK: lane(check),
+        /// Writes `lo` to the next free place of the log.
+        LOG: lane(log),
+        /// Spawns two of itself, for ever.
+        ENDLESS: lane(endless).spawns(2),
+        /// Does not end until the first mark is not 0.
+        HANG: lane(hang),
+        /// Spawns one task more than it declares.
+        GREEDY: lane(greedy).spawns(1),
+        /// Reports a fault with its argument as detail.
+        FAULT: lane(fault),
+        /// As `MARK`, by a warp: its 32 lanes count places `lo` to `lo` + 31.
+        MARK_WARP: warp(mark_warp),
+        /// As `MARK`, by a block: its 256 threads count places `lo` to `lo` + 255.
+        MARK_BLOCK: block(mark_block),
+        /// As `SPLIT`, breadth first.
+        SPREAD: lane(spread).spawns(2).breadth_first(),
+        /// A block that forks: marks 128 places by children, then runs `CHECK`.
+        JOIN_BLOCK: block(join_block).forks(128),
     }
 }
-
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "probe",
-    functions: &[
-        spawning("split", 2, twin::split),
-        lane("mark", twin::mark),
-        spawning("chain", 1, twin::chain),
-        Function {
-            max_spawn: 2,
-            forks: true,
-            ..lane("join", twin::join)
-        },
-        lane("check", twin::check),
-        lane("log", twin::log),
-        spawning("endless", 2, twin::endless),
-        lane("hang", twin::hang),
-        spawning("greedy", 1, twin::greedy),
-        lane("fault", twin::fault),
-        Function {
-            shape: Shape::Warp,
-            ..lane("mark_warp", twin::mark_warp)
-        },
-        Function {
-            shape: Shape::Block,
-            ..lane("mark_block", twin::mark_block)
-        },
-        Function {
-            order: Order::BreadthFirst,
-            ..spawning("spread", 2, twin::spread)
-        },
-        Function {
-            shape: Shape::Block,
-            max_spawn: 128,
-            forks: true,
-            ..lane("join_block", twin::join_block)
-        },
-    ],
-    device_source: include_str!("probe.cu"),
-    write_params: DevProbe::write_struct,
-    params_name: DevProbe::NAME,
-};
 
 /// An instance with its traces.
 #[derive(Debug)]

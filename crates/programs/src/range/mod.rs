@@ -1,25 +1,12 @@
 //! `range`: adds 1 to every cell of a range, with a task for each cell or with tasks that divide the range
 //! down to grains, each worked off by a whole warp: the two ends of how fine work can be cut.
 
+#[path = "range.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, DevTask, Engine, Error, Function, Instance, Layout, Pending, Program, Shape,
-    dev_struct,
-};
+use everwarp::{Buffer, DevPtr, DevTask, Engine, Error, Instance, Pending, dev_struct, program};
 
-use crate::lane;
-
-/// Adds 1 to cell `lo`.
-pub const ADD: u32 = 0;
-/// Halves a range (first | count << 32) down to single cells.
-pub const SPREAD: u32 = 1;
-/// Halves a range down to grains.
-pub const SPLIT: u32 = 2;
-/// A warp that divides a range among up to 64 tasks, down to grains.
-pub const FAN: u32 = 3;
-/// A warp that adds 1 to each cell of a range.
-pub const GRAIN: u32 = 4;
+use twin::{add, fan, grain, split, spread};
 
 /// Grains are multiples of this many cells, so that a warp moves 16 bytes a lane.
 pub const GRAIN_UNIT: u32 = 128;
@@ -36,36 +23,21 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "range",
-    functions: &[
-        lane("add", twin::add),
-        Function {
-            max_spawn: 2,
-            spawns: true,
-            ..lane("spread", twin::spread)
-        },
-        Function {
-            max_spawn: 2,
-            spawns: true,
-            ..lane("split", twin::split)
-        },
-        Function {
-            shape: Shape::Warp,
-            max_spawn: 64,
-            spawns: true,
-            ..lane("fan", twin::fan)
-        },
-        Function {
-            shape: Shape::Warp,
-            ..lane("grain", twin::grain)
-        },
-    ],
-    device_source: include_str!("range.cu"),
-    write_params: DevRange::write_struct,
-    params_name: DevRange::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: range(DevRange), "range.cu" {
+        /// Adds 1 to cell `lo`.
+        ADD: lane(add),
+        /// Halves a range (first | count << 32) down to single cells.
+        SPREAD: lane(spread).spawns(2),
+        /// Halves a range down to grains.
+        SPLIT: lane(split).spawns(2),
+        /// A warp that divides a range among up to 64 tasks, down to grains.
+        FAN: warp(fan).spawns(64),
+        /// A warp that adds 1 to each cell of a range.
+        GRAIN: warp(grain),
+    }
+}
 
 /// Cells ready to be counted up.
 #[derive(Debug)]

@@ -1,15 +1,11 @@
 //! `tree`: a full binary tree of block-shaped tasks, each 256 loads and 256 multiply-adds.
 
+#[path = "tree.rs"]
 mod twin;
 
-use everwarp::{
-    Buffer, DevPtr, Engine, Error, Function, Instance, Layout, Program, Shape, dev_struct,
-};
+use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
-use crate::lane;
-
-/// Function number of a node: argument = node number | levels below it << 32.
-pub const NODE: u32 = 0;
+use twin::node;
 
 /// Elements of the table that nodes load from (power of two).
 pub const TABLE: usize = 1 << 20;
@@ -26,19 +22,13 @@ dev_struct! {
     }
 }
 
-/// The program.
-pub static PROGRAM: Program = Program {
-    name: "tree",
-    functions: &[Function {
-        shape: Shape::Block,
-        max_spawn: 2,
-        spawns: true,
-        ..lane("node", twin::node)
-    }],
-    device_source: include_str!("tree.cu"),
-    write_params: DevTree::write_struct,
-    params_name: DevTree::NAME,
-};
+program! {
+    /// The program.
+    pub static PROGRAM: tree(DevTree), "tree.cu" {
+        /// A node; argument = node number | levels below it << 32.
+        NODE: block(node).spawns(2),
+    }
+}
 
 /// A tree ready to run.
 #[derive(Debug)]
@@ -98,8 +88,7 @@ impl Tree {
     /// Whatever ends the engine.
     pub fn run_timed(&self, engine: &Engine, depth: u32) -> Result<(), Error> {
         engine
-            .submit(self.instance.task(NODE).args(0, depth))?
-            .wait()
+            .run(self.instance.task(NODE).args(0, depth))
             .map(drop)
     }
 }

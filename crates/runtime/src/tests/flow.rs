@@ -9,7 +9,7 @@ use everwarp_engine::{BackendError, Program};
 use super::{engine, instance};
 use crate::error::Error;
 use crate::instance::Priority;
-use crate::mock::{COUNTED, ECHO, HOLD, PARAMS, PROGRAM, PROGRAM_COPY};
+use crate::mock::{COUNTED, ECHO, HOLD, PARAMS, PROGRAM};
 
 #[test]
 fn round_trips_over_many_laps() {
@@ -253,15 +253,15 @@ fn instances_are_checked_and_counted() {
 
     static TYPED: Program = Program {
         params_name: "DevOther",
-        ..PROGRAM_COPY
+        ..PROGRAM
     };
     static ABSENT: Program = Program {
         name: "absent",
-        ..PROGRAM_COPY
+        ..PROGRAM
     };
     static IMPOSTOR: Program = Program {
         device_source: "other",
-        ..PROGRAM_COPY
+        ..PROGRAM
     };
     assert!(matches!(make(&TYPED), Err(Error::WrongParams { .. })));
     assert!(matches!(make(&ABSENT), Err(Error::UnknownProgram { .. })));
@@ -289,9 +289,9 @@ fn instances_are_checked_and_counted() {
         name: "greedy",
         functions: &[everwarp_engine::Function {
             max_spawn: everwarp_engine::MAX_SPAWN + 1,
-            ..PROGRAM_COPY.functions[0]
+            ..PROGRAM.functions[0]
         }],
-        ..PROGRAM_COPY
+        ..PROGRAM
     };
     let greedy = |error: Option<Error>| {
         let text = error.expect("it spawns too many").to_string();

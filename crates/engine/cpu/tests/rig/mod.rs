@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use everwarp_contract::DevTask;
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_COUNTED};
-use everwarp_engine::{Backend, Function, Image, Pools, Program, TaskCx, TwinFn};
+use everwarp_engine::{Backend, Image, Pools, TaskCx, program};
 use everwarp_engine_cpu::CpuEngine;
 
 /// Lets `HOLD` and `CHAIN` tasks end. Each test file is a process of its own.
@@ -15,17 +15,6 @@ pub(crate) static RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// How many `HOLD` tasks are running.
 pub(crate) static HOLDING: AtomicU32 = AtomicU32::new(0);
-
-pub(crate) const RETURN: u32 = 0;
-pub(crate) const PANIC: u32 = 1;
-pub(crate) const FAULT: u32 = 2;
-pub(crate) const DEEP: u32 = 3;
-pub(crate) const HOLD: u32 = 4;
-pub(crate) const CHAIN: u32 = 5;
-pub(crate) const HALVES: u32 = 6;
-pub(crate) const MARK: u32 = 7;
-pub(crate) const WIDE: u32 = 8;
-pub(crate) const UNDER_WIDE: u32 = 9;
 
 /// How many `MARK` tasks have run.
 pub(crate) static MARKED: AtomicU32 = AtomicU32::new(0);
@@ -40,7 +29,6 @@ fn fault(cx: &mut dyn TaskCx) {
     cx.report_add(1);
     cx.fault(77);
 }
-/// Opens as many groups, one in the other, as its argument says, then holds.
 fn deep(cx: &mut dyn TaskCx) {
     let left = cx.arg();
     cx.fork(RETURN, 0, 5);
@@ -58,7 +46,6 @@ fn chain(cx: &mut dyn TaskCx) {
         cx.spawn(CHAIN, 0, 0);
     }
 }
-/// One half reports, the other faults.
 fn halves(cx: &mut dyn TaskCx) {
     cx.report_add(1);
     cx.spawn(RETURN, 0, 10);
@@ -68,45 +55,36 @@ fn halves(cx: &mut dyn TaskCx) {
 fn mark(_: &mut dyn TaskCx) {
     MARKED.fetch_add(1, Ordering::AcqRel);
 }
-/// Spawns a task that needs no room, and then one that needs more than there may be.
 fn under_wide(cx: &mut dyn TaskCx) {
     cx.spawn(MARK, 0, 0);
     cx.spawn(WIDE, 0, 0);
 }
 
-const fn function(
-    name: &'static str,
-    max_spawn: u16,
-    forks: bool,
-    spawns: bool,
-    twin: TwinFn,
-) -> Function {
-    Function {
-        max_spawn,
-        forks,
-        spawns,
-        ..Function::lane(name, twin)
+program! {
+    /// The program of the tests.
+    pub(crate) static PROGRAM: rig() {
+        /// Reports its argument.
+        RETURN: lane(report),
+        /// Panics.
+        PANIC: lane(panics),
+        /// Reports 1, then a fault.
+        FAULT: lane(fault),
+        /// Opens as many groups as its argument says, one in the other, then holds.
+        DEEP: lane(deep).forks(1),
+        /// Runs until the tests release it.
+        HOLD: lane(hold),
+        /// Spawns itself until the tests release it.
+        CHAIN: lane(chain).spawns(1),
+        /// Spawns a task that reports and a task that faults.
+        HALVES: lane(halves).spawns(2),
+        /// Counts its runs.
+        MARK: lane(mark),
+        /// As `MARK`, but needs room for 100 tasks.
+        WIDE: lane(wide = mark).spawns(100),
+        /// Spawns a task that needs no room, then a task that needs more than there may be.
+        UNDER_WIDE: lane(under_wide).spawns(2),
     }
 }
-
-static PROGRAM: Program = Program {
-    name: "rig",
-    functions: &[
-        function("return", 0, false, false, report),
-        function("panic", 0, false, false, panics),
-        function("fault", 0, false, false, fault),
-        function("deep", 1, true, false, deep),
-        function("hold", 0, false, false, hold),
-        function("chain", 1, false, true, chain),
-        function("halves", 2, false, true, halves),
-        function("mark", 0, false, false, mark),
-        function("wide", 100, false, true, mark),
-        function("under_wide", 2, false, true, under_wide),
-    ],
-    device_source: "",
-    write_params: |_| Ok(()),
-    params_name: "",
-};
 
 /// The engine and the host's ends of its rings.
 pub(crate) struct Rig {

@@ -1,46 +1,39 @@
 //! The CPU twin of `bfs.cu`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use everwarp::TaskCx;
 
 use super::consts::{BFS_LANE_EDGES, BFS_PART_EDGES, BFS_RESET_VERTICES};
-use super::levels::Shared;
-use super::{DevBfs, HUB, RESET, VISIT};
+use super::memory::SearchMemory;
+use super::{HUB, RESET, VISIT};
 use crate::{element, prefetch};
 
-/// # Safety
-/// - `v` is a vertex of the graph in `p`.
-pub(super) unsafe fn best<'a>(p: &DevBfs, v: u32) -> &'a AtomicU64 {
-    // SAFETY: the caller vouches for the index; the words are aligned and only accessed atomically.
-    unsafe { AtomicU64::from_ptr(std::ptr::from_ref(element(p.best, v.into())).cast_mut()) }
-}
-
 /// Offers level + 1 to the neighbours on edges `first..end`.
-fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u32) {
+fn offer(t: &mut dyn TaskCx, s: &SearchMemory, v: u32, level: u64, first: u32, end: u32) {
     let mine = (level + 1) << 32 | u64::from(v);
     let mut first = first;
     while first < end {
-        // All looks before the first exchange: a processor waits for many loads at once, but lets none
-        // pass an exchange. Most neighbours were reached before, so that most looks are all there is.
+        // All loads come before the first exchange: a processor waits for many loads at once, but lets no load pass an
+        // exchange. Most neighbours were reached before, so a load is usually the only access.
         let mut open = [0; BFS_LANE_EDGES as usize];
         let mut count = 0;
         let part = end.min(first + BFS_LANE_EDGES);
         for edge in first..part {
             // SAFETY: the graph was validated when the instance was made.
             let (u, word) = unsafe {
-                let u = *element(p.columns, edge.into());
-                (u, best(p, u))
+                let u = *element(s.0.columns, edge.into());
+                (u, s.best(u))
             };
             open[count] = u;
             count += usize::from(word.load(Ordering::Relaxed) > mine);
         }
         for &u in &open[..count] {
             // SAFETY: as above.
-            let word = unsafe { best(p, u) };
+            let word = unsafe { s.best(u) };
             if word.fetch_min(mine, Ordering::Relaxed) >> 32 > level + 1 {
                 // SAFETY: as above; rows has one element more than there are vertices.
-                prefetch(unsafe { element(p.rows, u.into()) });
+                prefetch(unsafe { element(s.0.rows, u.into()) });
                 t.spawn(VISIT, 0, (level + 1) << 32 | u64::from(u));
             }
         }
@@ -49,8 +42,7 @@ fn offer(t: &mut dyn TaskCx, p: &DevBfs, v: u32, level: u64, first: u32, end: u3
 }
 
 pub(super) fn reset(t: &mut dyn TaskCx) {
-    // SAFETY: the instance was made with these parameters.
-    let p = *unsafe { t.params::<DevBfs>() };
+    let s = SearchMemory::of(t);
     let (part, parts) = (t.lo(), t.hi());
     if parts > 1 {
         let left = parts / 2;
@@ -60,36 +52,35 @@ pub(super) fn reset(t: &mut dyn TaskCx) {
         return;
     }
     let first = part * BFS_RESET_VERTICES;
-    for v in first..p.vertices.min(first + BFS_RESET_VERTICES) {
+    for v in first..s.0.vertices.min(first + BFS_RESET_VERTICES) {
         // SAFETY: `v` is a vertex.
-        unsafe { best(&p, v) }.store(u64::MAX, Ordering::Relaxed);
+        unsafe { s.best(v) }.store(u64::MAX, Ordering::Relaxed);
     }
-    let (shared, word) = (Shared(p), first / 32);
-    for word in word..p.words.min(word + BFS_RESET_VERTICES / 32) {
+    let word = first / 32;
+    for word in word..s.0.words.min(word + BFS_RESET_VERTICES / 32) {
         for bitmap in [0, 1] {
-            shared.word(bitmap, word).store(0, Ordering::Relaxed);
+            s.word(bitmap, word).store(0, Ordering::Relaxed);
         }
     }
 }
 
 pub(super) fn visit(t: &mut dyn TaskCx) {
-    // SAFETY: the instance was made with these parameters.
-    let p = *unsafe { t.params::<DevBfs>() };
+    let s = SearchMemory::of(t);
     let arg = t.arg();
     let (v, level) = (arg as u32, arg >> 32);
     // SAFETY: tasks name vertices.
     let (word, first, end) = unsafe {
         (
-            best(&p, v),
-            *element(p.rows, v.into()),
-            *element(p.rows, u64::from(v) + 1),
+            s.best(v),
+            *element(s.0.rows, v.into()),
+            *element(s.0.rows, u64::from(v) + 1),
         )
     };
     if word.load(Ordering::Relaxed) >> 32 != level {
-        return; // lowered since: whoever did so has spawned another visit
+        return; // lowered since, by a task that has spawned another visit
     }
     if end - first <= BFS_LANE_EDGES {
-        return offer(t, &p, v, level, first, end);
+        return offer(t, &s, v, level, first, end);
     }
     let parts = (end - first)
         .div_ceil(BFS_PART_EDGES)
@@ -103,16 +94,15 @@ pub(super) fn visit(t: &mut dyn TaskCx) {
 }
 
 pub(super) fn hub(t: &mut dyn TaskCx) {
-    // SAFETY: the instance was made with these parameters.
-    let p = *unsafe { t.params::<DevBfs>() };
+    let s = SearchMemory::of(t);
     let (v, tag) = (t.lo(), t.tag());
     let (part, parts) = (t.hi() & ((1 << 26) - 1), t.hi() >> 26);
     // SAFETY: tasks name vertices.
     let (word, first, end) = unsafe {
         (
-            best(&p, v),
-            *element(p.rows, v.into()),
-            *element(p.rows, u64::from(v) + 1),
+            s.best(v),
+            *element(s.0.rows, v.into()),
+            *element(s.0.rows, u64::from(v) + 1),
         )
     };
     let level = word.load(Ordering::Relaxed) >> 32;
@@ -132,7 +122,7 @@ pub(super) fn hub(t: &mut dyn TaskCx) {
     }
     offer(
         t,
-        &p,
+        &s,
         v,
         level,
         begin as u32,
