@@ -119,6 +119,14 @@ pub(crate) enum CliError {
     NeedsRoads { row: &'static str },
     #[error("{failed} of {rows} rows failed")]
     BenchFailed { failed: usize, rows: usize },
+    #[error("no benchmark tests the finding {id}")]
+    #[diagnostic(help("`everwarp kb check` without a number lists those that benchmarks test"))]
+    NoCheck { id: String },
+    #[error("`{flag}` is missing, and there is no terminal to ask on")]
+    #[diagnostic(help("give all of --piece, --count, --depends, --bytes and --latency"))]
+    NeedsAnswer { flag: &'static str },
+    #[error(transparent)]
+    Knowledge(#[from] everwarp_kb::KbError),
     #[error(transparent)]
     Graph(#[from] everwarp_graph::GraphError),
     #[error(transparent)]
@@ -150,6 +158,13 @@ impl CliError {
             | Self::Value { .. }
             | Self::UnknownBench { .. }
             | Self::NeedsRoads { .. }
+            | Self::NoCheck { .. }
+            | Self::NeedsAnswer { .. }
+            | Self::Knowledge(
+                everwarp_kb::KbError::UnknownTopic { .. }
+                | everwarp_kb::KbError::UnknownId { .. }
+                | everwarp_kb::KbError::Incomplete { .. },
+            )
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Spec(_) => 2,
             Self::Signal { signal, .. } => signal::code(*signal),

@@ -8,6 +8,7 @@ mod compile;
 mod control;
 mod doctor;
 mod error;
+mod kb;
 mod output;
 mod process;
 mod programs;
@@ -44,6 +45,8 @@ enum Command {
     Compile(compile::Args),
     /// Measure, beside the raw limits of the same machine.
     Bench(bench::Args),
+    /// Look up what is known about GPU-centric computing, and compare it with this machine.
+    Kb(kb::KbArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Programs(args) => programs::main(&args).map(|()| 0),
         Command::Compile(args) => compile::main(&args).map(|()| 0),
         Command::Bench(args) => bench::main(&args).map(|()| 0),
+        Command::Kb(args) => kb::main(&args).map(|()| 0),
     };
     match result {
         Ok(code) => ExitCode::from(code),

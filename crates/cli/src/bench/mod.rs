@@ -24,6 +24,7 @@ use crate::error::CliError;
 use crate::output::{print, print_json};
 use experiment::{ALL, Context, Experiment, Part};
 use report::Report;
+pub(crate) use report::today;
 use stats::Outcome;
 
 #[derive(Debug, clap::Args)]

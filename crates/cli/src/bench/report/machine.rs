@@ -58,6 +58,11 @@ impl Machine {
     }
 }
 
+/// Now, as `2026-11-21 08:30 UTC`.
+pub(crate) fn today() -> String {
+    date(SystemTime::now())
+}
+
 /// A time as `2026-11-21 08:30 UTC`.
 fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());

@@ -15,6 +15,7 @@ use super::stats::Outcome;
 use crate::error::CliError;
 use crate::output::write_file;
 use machine::Machine;
+pub(crate) use machine::today;
 
 /// A whole run.
 #[derive(Debug, Serialize)]
