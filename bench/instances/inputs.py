@@ -1,8 +1,7 @@
-"""Writes what `run` gives to processes: documents, and programs of an interpreter, a line for each process."""
+"""Writes the inputs of the processes that `run` starts: documents and Forth programs, one line for each process."""
 
 import json
 import random
-import sys
 
 FORTH = (
     ": fib dup 2 < if exit then dup 1- recurse swap 2 - recurse + ; "
@@ -42,8 +41,8 @@ def programs(count):
         yield FORTH % (sums, rows, columns, dice.randint(15, 16))
 
 
-def main():
-    folder, count = sys.argv[1], int(sys.argv[2])
+def write(folder, count):
+    """Writes all inputs for `count` processes to a folder."""
     same = FORTH % (300, 60, 60, 16)
     for name, lines in [
         ("docs.jsonl", documents(count)),
@@ -52,8 +51,5 @@ def main():
         ("sum.fs", [same]),
         ("small.fs", [SMALL]),
     ]:
-        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+        with open(folder / name, "w", encoding="ascii") as file:
             file.writelines(lines)
-
-
-main()

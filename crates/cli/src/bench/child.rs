@@ -1,4 +1,4 @@
-//! A part in a process of its own: what it hands over line by line, and a watchdog.
+//! Runs a part in a child process with a watchdog, and reads the rows that it writes line by line.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,10 @@ use super::Args;
 use super::experiment::{Experiment, Part};
 use super::stats::Outcome;
 
-/// A part that takes longer has hung.
+/// A part that takes longer than this has hung.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a part; answers its rows, the last of them a failure if it did not end well.
+/// Runs a part and returns its rows. The last one is a failure if the child failed.
 pub(crate) fn run(args: &Args, engine: &str, experiment: &Experiment, part: &Part) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     if let Err(error) = attempt(args, engine, experiment, part, &mut outcomes) {
@@ -46,7 +46,7 @@ fn attempt(
         .map_err(|e| e.to_string())?;
     let stdout = child.stdout.take().expect("it is piped");
     let mut stderr = child.stderr.take().expect("it is piped");
-    // Both pipes are read while the child runs: a full one would stop it.
+    // Both pipes are read while the child runs, because a full pipe would block it.
     std::thread::scope(|scope| {
         let lines = scope.spawn(move || BufReader::new(stdout).lines().collect::<Vec<_>>());
         let errors = scope.spawn(move || {
@@ -58,12 +58,12 @@ fn attempt(
         let lines = lines.join().map_err(|_| "its output cannot be read")?;
         let errors = errors.join().map_err(|_| "its errors cannot be read")?;
         for line in lines {
-            // A child that was ended may leave half a line.
+            // A child that the watchdog killed may leave half a line.
             let parsed = line.ok().map(|l| serde_json::from_str(&l));
             match parsed {
                 Some(Ok(outcome)) => outcomes.push(outcome),
                 _ if ended.is_err() => {}
-                _ => return Err("it wrote something that is no row".to_owned()),
+                _ => return Err("it wrote a line that is not a row".to_owned()),
             }
         }
         match ended? {
@@ -74,7 +74,7 @@ fn attempt(
     })
 }
 
-/// Waits for the child, and ends it when it takes too long.
+/// Waits for the child, and kills it when it takes too long.
 fn watch(child: &mut Child) -> Result<std::process::ExitStatus, String> {
     let begin = Instant::now();
     loop {

@@ -1,11 +1,11 @@
-//! Experiments, their parts, and what a part is given.
+//! Experiments, their parts, and the context that a part measures in. It imports no experiment; the list of all is in
+//! the module above.
 
 use std::path::Path;
 
 use everwarp::{Device, EngineKind};
 
 use super::stats::{Outcome, Row};
-use super::{core, heap, operators, pairs, processes, search, tiny};
 use crate::error::CliError;
 use crate::output::print;
 
@@ -13,21 +13,21 @@ use crate::output::print;
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What it asks and how to read it, for the report.
+    /// The question that it answers and how to read its rows, for the report.
     pub(crate) about: &'static str,
     pub(crate) parts: &'static [Part],
 }
 
-/// What runs in one process.
+/// The rows that are measured in one child process.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) on: On,
-    /// Whether it needs `--roads`.
+    /// True if it needs `--roads`.
     pub(crate) roads: bool,
     pub(crate) measure: Measure,
 }
 
-/// On which engines a part makes sense.
+/// The engines that a part can measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Both,
@@ -37,25 +37,14 @@ pub(crate) enum On {
 
 /// How a part is measured.
 pub(crate) enum Measure {
-    /// It makes one row, named as the part.
+    /// It makes one row, named like the part.
     One(fn(&Device, Option<&Path>) -> Result<Row, CliError>),
-    /// It hands over rows as they are done.
+    /// It hands over each row as soon as it is measured.
     Many(fn(&Context<'_>) -> Result<(), CliError>),
 }
 
-/// Every experiment, in the order of `bench all`.
-pub(crate) const ALL: [&Experiment; 7] = [
-    &core::EXPERIMENT,
-    &pairs::EXPERIMENT,
-    &tiny::EXPERIMENT,
-    &search::EXPERIMENT,
-    &heap::EXPERIMENT,
-    &operators::EXPERIMENT,
-    &processes::EXPERIMENT,
-];
-
 impl Part {
-    /// A part that hands over several rows.
+    /// A part that makes several rows.
     pub(crate) const fn many(
         name: &'static str,
         on: On,
@@ -68,7 +57,7 @@ impl Part {
             measure: Measure::Many(measure),
         }
     }
-    /// Whether it makes sense on this kind of engine.
+    /// True if it can measure this kind of engine.
     pub(crate) fn runs_on(&self, kind: EngineKind) -> bool {
         match self.on {
             On::Both => true,
@@ -78,7 +67,7 @@ impl Part {
     }
 }
 
-/// What a part is given, and where it puts its rows.
+/// The input of a part, and the place for its rows.
 pub(crate) struct Context<'c> {
     pub(crate) device: &'c Device,
     pub(crate) roads: Option<&'c Path>,
@@ -93,16 +82,16 @@ impl Context<'_> {
     /// The GPU.
     ///
     /// # Panics
-    /// There is none: the part is declared for CUDA only.
+    /// The device is no GPU. Only parts that are declared for CUDA may call this.
     pub(crate) fn gpu(&self) -> &everwarp::cuda::CudaDevice {
         let gpu = self.device.cuda();
         gpu.expect("the part is declared for the CUDA engine")
     }
-    /// Hands over a row under the part's name.
+    /// Hands over a row with the part's name.
     pub(crate) fn emit(&self, row: Row) -> Result<(), CliError> {
         self.emit_as(self.part, row)
     }
-    /// Hands over a row under a name of its own: one line at once, so that what comes later cannot lose it.
+    /// Hands over a row with a name of its own. The line is written at once, so a later failure cannot lose it.
     pub(crate) fn emit_as(&self, name: &str, row: Row) -> Result<(), CliError> {
         let row = Row {
             bench: self.bench.to_owned(),
@@ -113,7 +102,7 @@ impl Context<'_> {
         };
         self.line(&Outcome::Measured(Box::new(row)))
     }
-    /// Says what is not measured, and why.
+    /// Reports a row that is not measured, with the reason.
     pub(crate) fn skip(&self, name: &str, case: &str, why: &str) -> Result<(), CliError> {
         self.line(&Outcome::Skipped {
             bench: self.bench.to_owned(),

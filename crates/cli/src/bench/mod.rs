@@ -1,7 +1,8 @@
-//! `everwarp bench`: each part in a child process with a watchdog, checked, beside what it is to be compared
-//! with.
+//! `everwarp bench`: measures each part in a child process with a watchdog, checks every result, and compares it with
+//! its rivals.
 
 mod child;
+mod columns;
 mod core;
 mod experiment;
 mod heap;
@@ -22,21 +23,32 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::CliError;
 use crate::output::{print, print_json};
-use experiment::{ALL, Context, Experiment, Part};
+use experiment::{Context, Experiment, Part};
 use report::Report;
 pub(crate) use report::today;
 use stats::Outcome;
 
+/// Every experiment, in the order of `bench all`.
+const ALL: [&Experiment; 7] = [
+    &core::EXPERIMENT,
+    &pairs::EXPERIMENT,
+    &tiny::EXPERIMENT,
+    &search::EXPERIMENT,
+    &heap::EXPERIMENT,
+    &operators::EXPERIMENT,
+    &processes::EXPERIMENT,
+];
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
+    /// The benchmark to run: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
     /// (operators), P (processes), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.
     #[arg(long, default_value = "auto")]
     engine: String,
-    /// A road network; without it the parts that need one are left out, and that is said.
+    /// A road network. Without it the parts that need one are left out; the table names them.
     #[arg(long)]
     roads: Option<PathBuf>,
     /// Print one JSON object.
@@ -45,12 +57,12 @@ pub(crate) struct Args {
     /// Write JSON, CSV, plots and a report to this folder.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Measure only this part, in this process; print a line of JSON for each row.
+    /// Measure only this part, in this process, and print a line of JSON for each row.
     #[arg(long, conflicts_with_all = ["json", "out"])]
     row: Option<String>,
 }
 
-/// The experiments that a name stands for.
+/// The experiments with this name: one, or all of them.
 fn chosen(name: &str) -> Result<Vec<&'static Experiment>, CliError> {
     if name == "all" {
         return Ok(ALL.to_vec());
@@ -73,7 +85,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     }
     let mut report = Report::begin(&args.name, &device);
     let kind = device.kind();
-    // A GPU's context would take memory and time from the children's.
+    // A GPU context in this process would take memory and time from the child processes.
     drop(device);
     let parts: Vec<(&Experiment, &Part)> = experiments
         .iter()

@@ -1,4 +1,4 @@
-//! Rows: what was measured, how often, and what it is to be compared with.
+//! Rows: what was measured, how often, and which other rows it is compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub(crate) enum Role {
     Ours,
     /// Another way to do the same; the fastest of them is what the engine is compared with.
     Rival,
-    /// What the hardware allows when the question is an easier one; shown, and nobody's rival.
+    /// What the hardware allows for an easier question. It is shown, and no row is compared with it.
     Limit,
 }
 
@@ -18,7 +18,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) row: String,
-    /// Its median for as many units as our row has: scaled where it did another number of them.
+    /// The rival's median, scaled to as many units as our row has.
     pub(crate) median_s: f64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Rival {
 pub(crate) struct Row {
     pub(crate) bench: String,
     pub(crate) row: String,
-    /// What rows must share to be compared: a size, or an input's name. Empty where nothing is.
+    /// Rows with the same case are compared: a size, or an input's name. Empty where a row is compared with none.
     pub(crate) case: String,
     /// The size as a number, where the case is one.
     pub(crate) size: Option<u64>,
@@ -49,32 +49,32 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     /// Units a second, by the median.
     pub(crate) per_second: f64,
-    /// Whether every result was equal to the reference.
+    /// True if every result was equal to the reference.
     pub(crate) verified: bool,
     /// Raw limits of the same machine and process: name and value.
     pub(crate) raw: Vec<(String, f64)>,
-    /// Rows that are its rivals; all rivals of the case when there are none here.
+    /// The names of the rows that are its rivals. If empty, all rivals of the same case are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) against: Vec<String>,
-    /// What else does the same, fastest first.
+    /// The rivals, fastest first.
     #[serde(default)]
     pub(crate) rivals: Vec<Rival>,
 }
 
-/// What became of a row.
+/// The outcome of measuring a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Outcome {
     /// It was measured.
     Measured(Box<Row>),
-    /// It was left out, and why.
+    /// It was left out, with the reason.
     Skipped {
         bench: String,
         row: String,
         case: String,
         skipped: String,
     },
-    /// It failed, and why.
+    /// It failed, with the reason.
     Failed {
         bench: String,
         row: String,
@@ -83,7 +83,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the command must say that something went wrong.
+    /// True if the command must fail because of this row.
     pub(crate) fn is_bad(&self) -> bool {
         match self {
             Self::Measured(row) => !row.verified,
@@ -112,7 +112,9 @@ impl Row {
         let n = times.len();
         let mean = times.iter().sum::<f64>() / n as f64;
         let spread = (times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
-        let at = |q: f64| times[((n as f64 * q).ceil() as usize).clamp(1, n) - 1];
+        let median = middle(&times);
+        // The nearest rank: the smallest time that 99 % of all are not above.
+        let p99 = times[((n as f64 * 0.99).ceil() as usize).clamp(1, n) - 1];
         Self {
             bench: String::new(),
             row: String::new(),
@@ -124,13 +126,13 @@ impl Row {
             what: what.to_owned(),
             n,
             min_s: times[0],
-            median_s: at(0.5),
+            median_s: median,
             mean_s: mean,
-            p99_s: at(0.99),
+            p99_s: p99,
             spread_s: spread,
             units,
             unit: unit.to_owned(),
-            per_second: units / at(0.5),
+            per_second: units / median,
             verified: false,
             raw: Vec::new(),
             against: Vec::new(),
@@ -144,7 +146,7 @@ impl Row {
         self.raw.push((name.to_owned(), value));
         self
     }
-    /// Names what it is compared with, where that was measured in the same row.
+    /// Names a rival that was measured as part of this row.
     pub(crate) fn rival(mut self, name: &str, median_s: f64) -> Self {
         let row = name.to_owned();
         self.rivals.push(Rival { row, median_s });
@@ -178,13 +180,26 @@ impl Row {
     }
 }
 
-/// The median of some times.
+/// The median of some times, by the one definition that every figure of the benchmarks uses: the time in the middle, or
+/// the mean of the two in the middle where their number is even. It favours neither side of a comparison.
+///
+/// # Panics
+/// There are no times.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    middle(&times)
 }
 
-/// Finds the rivals of each of the engine's rows. A result that is wrong is nobody's rival.
+/// The median of sorted times: see [`median`].
+fn middle(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted[half],
+        _ => f64::midpoint(sorted[half - 1], sorted[half]),
+    }
+}
+
+/// Finds the rivals of each of the engine's rows. A row with a wrong result is not a rival.
 pub(crate) fn compare(outcomes: &mut [Outcome]) {
     let rivals: Vec<Row> = outcomes
         .iter()
@@ -230,18 +245,34 @@ mod tests {
     }
 
     #[test]
+    fn one_definition_of_the_median_for_rows_rivals_and_limits() {
+        let cases: [(&[f64], f64); 4] = [
+            (&[3.0], 3.0),
+            (&[4.0, 1.0], 2.5),
+            (&[9.0, 1.0, 2.0], 2.0),
+            (&[8.0, 1.0, 2.0, 4.0], 3.0),
+        ];
+        for (times, expected) in cases {
+            assert_eq!(median(times.to_vec()), expected, "{times:?}");
+            let row = Row::new("", "task", 6.0, times.to_vec());
+            assert_eq!(row.median_s, expected, "{times:?}");
+            assert_eq!(row.per_second, 6.0 / expected, "{times:?}");
+        }
+    }
+
+    #[test]
     fn statistics_are_those_of_the_times() {
         let row = Row::new("", "task", 10.0, (1..=100).rev().map(f64::from).collect());
         assert_eq!(
             (row.n, row.min_s, row.median_s, row.p99_s),
-            (100, 1.0, 50.0, 99.0)
+            (100, 1.0, 50.5, 99.0)
         );
-        assert_eq!((row.mean_s, row.per_second), (50.5, 0.2));
+        assert_eq!((row.mean_s, row.per_second), (50.5, 10.0 / 50.5));
         assert!((row.spread_s - 28.866).abs() < 1e-3);
     }
 
     #[test]
-    fn the_fastest_right_rival_counts() {
+    fn a_row_is_compared_with_the_fastest_verified_rival() {
         let mut outcomes = vec![
             row("ours", Role::Ours, 2.0),
             row("slow", Role::Rival, 6.0),
@@ -259,7 +290,7 @@ mod tests {
         compare(&mut outcomes);
         assert_eq!(outcomes[0].row().and_then(Row::advantage), Some(3.0));
 
-        // A rival that did a quarter of the work needs four times as long for all of it.
+        // A rival that did a quarter of the work would need four times as long for all of it.
         if let Outcome::Measured(ours) = &mut outcomes[0] {
             ours.units = 4.0;
         }
@@ -269,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_survive_the_way_from_a_child() {
+    fn outcomes_survive_a_round_trip_through_json() {
         let skipped = Outcome::Skipped {
             bench: "A".into(),
             row: "x".into(),

@@ -1,4 +1,5 @@
-//! Measuring: repetitions within a budget, checks outside the timed region, sizes until one takes too long.
+//! Measures repetitions within a budget, with checks outside the timed region, for growing sizes until one takes too
+//! long.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use super::experiment::Context;
 use super::stats::{Role, Row};
 use crate::error::CliError;
 
-/// Repetitions at least and at most.
+/// The smallest and the largest number of repetitions.
 const LEAST: usize = 3;
 const MOST: usize = 100;
 /// Repetitions go on until they have taken this long, checks included.
@@ -22,11 +23,12 @@ pub(crate) trait Work {
     }
     /// One repetition: timed, done when it returns.
     fn run(&mut self) -> Result<(), CliError>;
-    /// After each repetition, not timed: whether its result is right. `rounds` have run so far.
+    /// True if the result of the last repetition is right. It is called after each repetition and is not timed;
+    /// `rounds` counts the repetitions so far.
     fn is_right(&mut self, rounds: u64) -> Result<bool, CliError>;
 }
 
-/// The times of repeated work, and whether all results were right. The first repetition is not counted.
+/// The times of repeated work, and true if all results were right. The first repetition is a warm-up and is not counted.
 pub(crate) fn repeat(work: &mut dyn Work) -> Result<(Vec<f64>, bool), CliError> {
     let mut times = Vec::new();
     let mut right = true;
@@ -47,7 +49,7 @@ pub(crate) fn repeat(work: &mut dyn Work) -> Result<(Vec<f64>, bool), CliError> 
     Ok((times, right))
 }
 
-/// What a row of a sweep says of itself.
+/// The labels of a sweep's rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Label<'l> {
     pub(crate) what: &'l str,
@@ -55,7 +57,7 @@ pub(crate) struct Label<'l> {
     pub(crate) role: Role,
     /// See [`Row::against`].
     pub(crate) against: &'l [&'l str],
-    /// The largest size, and why it is that.
+    /// The largest size, with the reason for the limit.
     pub(crate) most: Option<(u64, &'l str)>,
 }
 
@@ -71,7 +73,7 @@ impl<'l> Label<'l> {
     }
 }
 
-/// Measures work of growing size, one row a size. What is left out is said; nothing is extrapolated.
+/// Measures work of growing size, one row for each size. A size that is left out is reported; nothing is extrapolated.
 pub(crate) fn sweep<W: Work>(
     cx: &Context<'_>,
     label: Label<'_>,

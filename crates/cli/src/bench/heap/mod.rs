@@ -14,7 +14,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Threads allocate blocks, write every word of them, have them checked for overlaps, and free them; \
             allocating and freeing are timed on their own, a launch included. `device_malloc` is CUDA's own device \
             allocator, with fewer threads where it would take minutes. `until_refused` fills a heap of 1 GiB in steps \
-            and says how much of it was in use when a request was first refused. `owned` blocks are counted for one \
+            and reports how much of it was in use when a request was first refused. `owned` blocks are counted for one \
             of 1,024 owners each, `checked` ones have guards as well, and `release` frees at once what one owner holds.",
     parts: &[
         Part::many("device_malloc", On::Cuda, device_malloc),
@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
-/// What is allocated: how the case is called, threads, blocks of each, sizes.
+/// One case: its name, the number of threads, the blocks of each, and their sizes.
 struct Case {
     name: String,
     threads: u32,
@@ -55,7 +55,7 @@ fn cases() -> Vec<Case> {
     for (low, high) in [(16, 256), (4, 8192)] {
         all.push(case(format!("{low} to {high} B"), 1, Sizes { low, high }));
     }
-    // A page each, and runs of three or four pages, which are looked for one after the other.
+    // One page each, and runs of three or four pages, which are searched one after the other.
     for (bytes, threads) in [(65_536, MILLION / 64), (400_000, 1024)] {
         all.push(Case {
             threads,
@@ -109,7 +109,7 @@ fn heap(cx: &Context<'_>) -> Result<(), CliError> {
     let kernels = Baseline::heaps(cx.gpu(), 8 << 20)?;
     for case in cases() {
         let largest = u64::from(case.threads) * u64::from(case.each) * u64::from(case.sizes.high);
-        // Sizes are rounded up, a page for a block at most.
+        // Sizes are rounded up by less than a page.
         let bytes = (largest * 5 / 2).max(2 << 30);
         let heap = HeapTrial::new(&kernels, HeapWay::Ours, bytes, case.threads * case.each)?;
         let names = ["allocate", "free"];
@@ -143,7 +143,7 @@ fn checked(cx: &Context<'_>) -> Result<(), CliError> {
     with_owners(cx, HeapWay::Checked, ["allocate_checked", "free_checked"])
 }
 
-/// One owner of many loses what it holds; its neighbours keep theirs.
+/// One owner of many loses all of its blocks; the other owners keep theirs.
 fn release(cx: &Context<'_>) -> Result<(), CliError> {
     let kernels = Baseline::heaps(cx.gpu(), 8 << 20)?;
     for (name, sizes) in [
@@ -173,7 +173,7 @@ fn release(cx: &Context<'_>) -> Result<(), CliError> {
 }
 
 fn host(cx: &Context<'_>) -> Result<(), CliError> {
-    let why = "the device heap is a GPU's; tasks of the CPU engine use the host's allocator, which is not ours";
+    let why = "the device heap is for GPUs; tasks of the CPU engine use the host's allocator";
     cx.skip(cx.part, "", why)
 }
 
@@ -221,7 +221,7 @@ fn churn(cx: &Context<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a request of so many bytes takes, as the heap rounds it.
+/// The bytes that a request takes, rounded as the heap does it.
 fn rounded(bytes: u32) -> u64 {
     let power = bytes.max(17).next_power_of_two();
     let half = power / 4 * 3;

@@ -52,7 +52,7 @@ fn measure(
     })
 }
 
-/// Both operators on some rows, the row between them in one small array.
+/// Both operators on some rows; one small array holds the row between the two.
 fn fuse(input: &[f32], bias: &[f32], output: &mut [f32]) {
     let mut between = [0.0; ROW];
     for (x, out) in input.chunks(ROW).zip(output.chunks_mut(ROW)) {

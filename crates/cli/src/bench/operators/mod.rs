@@ -21,7 +21,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "two operators in a row",
     about: "Bias and ReLU, then the softmax of each row of 1,024 numbers. The engine runs both as block tasks of 8 \
             rows, the second of the same rows spawned by the first. `fused` keeps a row in registers between the \
-            operators and saves a way through memory: where operators can be fused beforehand, fusing is better than \
+            operators and saves the traffic to memory between them: where operators can be fused beforehand, fusing is better than \
             scheduling them.",
     parts: &[
         Part::many("kernels", On::Cuda, gpu::kernels),

@@ -1,4 +1,4 @@
-//! A: dependent pairs. The second stage of a pair needs what its first wrote.
+//! A: dependent pairs. The second stage of a pair reads what the first stage wrote.
 
 mod gpu;
 mod host;
@@ -14,7 +14,7 @@ use crate::error::CliError;
 /// Numbers of pairs.
 pub(super) const SIZES: [u64; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
 
-/// What runs one pair after the other, as a chain does: the rivals of `chain`.
+/// The rivals of `chain`: they run one pair after the other, as a chain does.
 const SERIAL: [&str; 7] = [
     "launch_and_wait",
     "stream",
@@ -28,12 +28,12 @@ const SERIAL: [&str; 7] = [
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "A",
     title: "dependent pairs",
-    about: "Each pair is two tasks of which the second needs what the first wrote. Streams and the graphs called \
+    about: "Each pair is two tasks; the second needs what the first wrote. Streams and the graphs called \
             `graph` and `graph_early` run pairs one after the other, `graph_wide` side by side. `bulk` knows all pairs \
-            beforehand and runs all first stages, then all second stages: a limit, no rival. `early` stands for \
+            beforehand and runs all first stages, then all second stages: a limit, not a rival. `early` means \
             programmatic dependent launch. `host_waits` submits each stage and waits for it; `host_batch` submits all \
             pairs as forks with a continuation; `device_spawn` and `device_fork` start from one task that spreads on \
-            the device; `chain` begins each pair when the one before has ended, so that its time of each is the latency \
+            the device; `chain` starts each pair when the one before has ended, so that its time of each is the latency \
             of a pair. Capture and instantiation of graphs are not timed.",
     parts: &[
         Part::many("launch_and_wait", On::Cuda, gpu::launch_and_wait),
@@ -118,7 +118,7 @@ fn device_fork(cx: &Context<'_>) -> Result<(), CliError> {
 }
 
 fn chain(cx: &Context<'_>) -> Result<(), CliError> {
-    let what = "each pair begun by the one before: the latency of a pair";
+    let what = "each pair started by the one before: the latency of a pair";
     let label = Label {
         against: &SERIAL,
         ..Label::new(what, "pair", Role::Ours)

@@ -1,14 +1,15 @@
-//! One page with everything in it: no scripts, no fonts, nothing from elsewhere.
+//! One page with everything in it: it loads no scripts, fonts or other files.
 
 use std::fmt::Write;
 
 use super::svg::Plot;
 use super::{Report, escape};
+use crate::bench::columns::{Column, InPage, for_page};
 use crate::bench::experiment::Experiment;
 use crate::bench::stats::{Outcome, Role, Row};
-use crate::bench::table::{rate, raw, time, verdict};
+use crate::bench::table::verdict;
 
-/// An experiment with what it gave.
+/// An experiment with its rows and plots.
 pub(super) struct Section<'s> {
     pub(super) experiment: &'s Experiment,
     pub(super) rows: Vec<&'s Outcome>,
@@ -64,7 +65,7 @@ fn facts(out: &mut String, report: &Report) {
     let _ = writeln!(out, "</dl>");
 }
 
-/// What a reader wants to know first: what failed, and where the engine loses.
+/// The first things that a reader wants to know: the rows that failed, and the rows where the engine loses.
 fn summary(out: &mut String, report: &Report) {
     let rows = || report.rows.iter().filter_map(Outcome::row);
     let ours = || rows().filter(|r| r.role == Role::Ours && !r.rivals.is_empty());
@@ -73,9 +74,8 @@ fn summary(out: &mut String, report: &Report) {
     let bad = report.rows.iter().filter(|o| o.is_bad()).count();
     let _ = writeln!(
         out,
-        "<h2>Summary</h2>\n<p>{} rows, of which {bad} failed or gave a wrong result. Of {all} rows of the engine that \
-         have a rival, {} win and <span class=\"loss\">{losses} lose</span>. Each is compared with the fastest of its \
-         rivals, by the median.</p>",
+        "<h2>Summary</h2>\n<p>{} rows; {bad} failed or gave a wrong result. {all} rows of the engine have a rival: {} win and \
+         <span class=\"loss\">{losses} lose</span>. Each is compared with its fastest rival, by the median.</p>",
         report.rows.len(),
         all - losses,
     );
@@ -108,81 +108,61 @@ fn write_section(out: &mut String, section: &Section<'_>) {
     for plot in &section.plots {
         let _ = writeln!(out, "<figure>{}</figure>", plot.svg);
     }
-    let _ = writeln!(
-        out,
-        "<table>\n<tr><th class=\"text\">row</th><th class=\"text\">case</th><th>n</th><th>min</th><th>median</th>\
-         <th>p99</th><th>mean</th><th>spread</th><th>rate</th><th>each</th><th class=\"text\">result</th>\
-         <th class=\"text\">against the fastest rival, and the others</th><th class=\"text\">raw limits</th>\
-         <th class=\"text\">engine, device</th><th class=\"text\">what</th></tr>"
-    );
+    let _ = writeln!(out, "<table>\n<tr>{}</tr>", heads());
     for outcome in &section.rows {
         match outcome {
             Outcome::Measured(row) => measured(out, row),
             Outcome::Skipped {
                 row, case, skipped, ..
             } => {
-                let _ = writeln!(
-                    out,
-                    "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td>\
-                     <td class=\"text note\" colspan=\"13\">not measured: {}</td></tr>",
-                    escape(row),
-                    escape(case),
-                    escape(skipped)
-                );
+                let note = format!("not measured: {}", escape(skipped));
+                unmeasured(out, row, case, &format!("<span class=\"note\">{note}</span>"));
             }
             Outcome::Failed { row, error, .. } => {
-                let _ = writeln!(
-                    out,
-                    "<tr><td class=\"text\">{}</td><td></td><td class=\"text\" colspan=\"13\">\
-                     <span class=\"bad\">failed</span> <pre>{}</pre></td></tr>",
-                    escape(row),
-                    escape(error)
-                );
+                let note = format!("<pre>{}</pre>", escape(error));
+                unmeasured(out, row, "", &format!("<span class=\"bad\">failed</span> {note}"));
             }
         }
     }
     let _ = writeln!(out, "</table>");
 }
 
-fn measured(out: &mut String, row: &Row) {
-    let class = if row.role == Role::Ours { "ours" } else { "" };
-    let _ = write!(
-        out,
-        "<tr class=\"{class}\"><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td>",
-        escape(&row.row),
-        escape(&row.case),
-        row.n
-    );
-    for seconds in [row.min_s, row.median_s, row.p99_s, row.mean_s, row.spread_s] {
-        let _ = write!(out, "<td>{}</td>", time(seconds));
-    }
-    let result = match row.verified {
-        true => "right",
-        false => "<span class=\"bad\">WRONG</span>",
+fn heads() -> String {
+    let head = |column: &Column| match column.page {
+        InPage::No => String::new(),
+        InPage::Number => format!("<th>{}</th>", column.title),
+        InPage::Text | InPage::Wide => format!("<th class=\"text\">{}</th>", column.title),
     };
-    let (class, verdict) = match (row.advantage(), verdict(row)) {
-        (Some(a), Some(text)) => (if a < 1.0 { "loss" } else { "win" }, text),
-        _ => ("note", String::new()),
-    };
-    let others = row.rivals.iter().skip(1);
-    let others: Vec<String> = others
-        .map(|r| format!("{:.2} x {}", row.over(r), r.row))
-        .collect();
+    for_page().map(head).collect()
+}
+
+/// A row that has a note instead of figures.
+fn unmeasured(out: &mut String, row: &str, case: &str, note: &str) {
     let _ = writeln!(
         out,
-        "<td>{}{}/s</td><td>{}</td><td class=\"text\">{result}</td><td class=\"text wide\"><span class=\"{class}\">{}</span> \
-         <span class=\"note\">{}</span></td>\
-         <td class=\"text\">{}</td><td class=\"text\">{}, {}</td><td class=\"text wide\">{}</td></tr>",
-        rate(row.per_second),
-        escape(&row.unit),
-        time(row.median_s / row.units),
-        escape(&verdict),
-        escape(&others.join(", ")),
-        escape(&raw(row).join("; ")),
-        escape(&row.engine),
-        escape(&row.device),
-        escape(&row.what)
+        "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text\" colspan=\"{}\">{note}</td></tr>",
+        escape(row),
+        escape(case),
+        for_page().count() - 2,
     );
+}
+
+fn measured(out: &mut String, row: &Row) {
+    let class = if row.role == Role::Ours { "ours" } else { "" };
+    let _ = write!(out, "<tr class=\"{class}\">");
+    for column in for_page() {
+        let mut text = escape(&(column.text)(row));
+        let class = (column.class)(row);
+        if !class.is_empty() {
+            text = format!("<span class=\"{class}\">{text}</span>");
+        }
+        let _ = match column.page {
+            InPage::No | InPage::Number => write!(out, "<td>{text}</td>"),
+            InPage::Text => write!(out, "<td class=\"text\">{text}</td>"),
+            InPage::Wide => write!(out, "<td class=\"text wide\">{text}</td>"),
+        };
+    }
+    let _ = writeln!(out, "</tr>");
 }
 
 #[cfg(test)]
@@ -190,10 +170,10 @@ mod tests {
     use everwarp::{Device, Select};
 
     use super::*;
-    use crate::bench::experiment::ALL;
+    use crate::bench::ALL;
 
     #[test]
-    fn losses_failures_and_what_is_left_out_are_said() {
+    fn the_page_names_losses_failures_and_rows_that_were_left_out() {
         let device = Device::open(Select::Cpu).expect("cores are always there");
         let mut report = Report::begin("A", &device);
         let mut lost = Row::new("x < y", "task", 1.0, vec![2.0])
@@ -225,7 +205,7 @@ mod tests {
         };
         let page = write(&report, &[section]);
         for part in [
-            "4 rows, of which 2 failed or gave a wrong result",
+            "4 rows; 2 failed or gave a wrong result",
             "<span class=\"loss\">1 lose</span>",
             "LOSES by 2.00 x to fast",
             "4.00 x slow",

@@ -2,10 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where and when a run took place.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Machine {
     /// Date and time, UTC.
     pub(super) date: String,
@@ -15,11 +15,11 @@ pub(super) struct Machine {
     pub(super) cores: usize,
     pub(super) memory_gib: f64,
     pub(super) system: String,
-    /// The NVIDIA driver's own word; empty where there is none.
+    /// The NVIDIA driver's version line; empty without a driver.
     pub(super) driver: String,
 }
 
-/// The value of the first line of a `key : value` file that begins so.
+/// The value of the first line in a `key : value` file that starts with this key.
 fn field(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|l| l.starts_with(key))?;

@@ -1,5 +1,7 @@
-//! What a run leaves behind: JSON, CSV, plots, and one page that a person can open.
+//! The files that a run writes: JSON, CSV, plots, and one page for people.
 
+#[cfg(test)]
+mod book;
 mod csv;
 mod html;
 mod machine;
@@ -8,7 +10,7 @@ mod svg;
 use std::path::Path;
 
 use everwarp::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::experiment::Experiment;
 use super::stats::Outcome;
@@ -18,12 +20,12 @@ use machine::Machine;
 pub(crate) use machine::today;
 
 /// A whole run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) bench: String,
     pub(crate) engine: String,
     pub(crate) device: String,
-    /// Why this device was chosen.
+    /// The reason for choosing this device.
     pub(crate) why: String,
     #[serde(flatten)]
     machine: Machine,
@@ -31,7 +33,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Notes when and where a run begins.
+    /// An empty report with date, machine and command.
     pub(crate) fn begin(bench: &str, device: &Device) -> Self {
         Self {
             bench: bench.to_owned(),
@@ -43,7 +45,7 @@ impl Report {
         }
     }
 
-    /// Writes everything to a folder, which is made if it is not there.
+    /// Writes all files to a folder, which is created if it does not exist.
     pub(crate) fn write(&self, folder: &Path, experiments: &[&Experiment]) -> Result<(), CliError> {
         std::fs::create_dir_all(folder).map_err(|source| CliError::Output {
             path: folder.to_owned(),
@@ -73,7 +75,7 @@ impl Report {
     }
 }
 
-/// Text as it may stand in XML and HTML.
+/// Escapes text for XML and HTML.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

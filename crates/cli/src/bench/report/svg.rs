@@ -17,7 +17,7 @@ pub(super) struct Plot {
 
 const WIDTH: f64 = 900.0;
 const FONT: &str = "font-family=\"system-ui, sans-serif\" font-size=\"12\"";
-/// Colours that most people can tell apart, ours first; rivals are drawn with dashes as well.
+/// Colours that most people can tell apart, those of the engine first. Rivals are drawn with dashes as well.
 const OURS: [&str; 5] = ["#c0392b", "#e67e22", "#8e44ad", "#d81b60", "#6d4c41"];
 const OTHERS: [&str; 8] = [
     "#1f77b4", "#2ca02c", "#17becf", "#7f7f7f", "#005f73", "#bcbd22", "#4a5a9a", "#333333",
@@ -80,7 +80,7 @@ fn line(out: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
     );
 }
 
-/// The names of rows in the order in which they came, each with its colour and whether it is ours.
+/// The names of rows in their order, each with its colour and role.
 fn series<'r>(rows: &[&'r Row]) -> Vec<(&'r str, &'static str, Role)> {
     let mut list: Vec<(&str, &str, Role)> = Vec::new();
     for row in rows {

@@ -12,7 +12,7 @@ use crate::bench::stats::{Role, Row};
 use crate::bench::work::{Work, repeat};
 use crate::error::CliError;
 
-/// Everything from opening the file on; answers the levels.
+/// Everything from opening the file on. Returns the levels.
 type Solve<'f> = Box<dyn Fn(&Csr) -> Result<Vec<i64>, CliError> + 'f>;
 
 struct FromFile<'f> {

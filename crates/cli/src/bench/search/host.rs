@@ -68,7 +68,7 @@ impl Work for Pool<'_> {
                 a.append(&mut b);
                 a
             };
-            // A pool costs more than a small level is worth.
+            // Starting the pool costs more than searching a small level.
             frontier = match frontier.len() {
                 0 => break,
                 1..256 => frontier.iter().fold(Vec::new(), visit),

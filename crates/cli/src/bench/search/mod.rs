@@ -1,4 +1,4 @@
-//! C: breadth-first search. One process a graph, since making a graph takes longer than searching it.
+//! C: breadth-first search. Each graph has a child process, because making a graph takes longer than searching it.
 
 mod file;
 mod gpu;
@@ -18,11 +18,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "breadth-first search",
     about: "`tasks` is the engine, levels and parents exact: every frontier vertex a task, or, where vertices have many \
             edges, tasks that share a level and look from both sides. The baselines find levels \
-            only, which is less work. `launches` launches a kernel a level, whose last block tells the host the \
-            frontier's size; `graph_1` and `graph_16` launch graphs of 1 and 16 levels; `grid` is one cooperative \
+            only, which is less work. `launches` launches a kernel for each level; its last block writes the \
+            frontier's size for the host; `graph_1` and `graph_16` launch graphs of 1 and 16 levels; `grid` is one cooperative \
             kernel with a barrier of the grid, which goes on with a single block while the frontier is small; `turning` \
             is the same and looks from the unreached side while the frontier is large. Rates count all edges of the \
-            graph. Copying the graph is timed only in the rows from a file, which begin with opening it; engine and \
+            graph. Copying the graph is timed only in the rows from a file, which start with opening it; engine and \
             kernels are loaded before.",
     parts: &[
         Part::many("chain", On::Both, chain),
@@ -39,7 +39,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     ],
 };
 
-/// A graph to search, and what must be found.
+/// A graph to search, and the expected result.
 pub(super) struct Problem {
     /// The case of its rows.
     case: String,
@@ -47,7 +47,7 @@ pub(super) struct Problem {
     graph: Csr,
     source: u32,
     expected: Found,
-    /// Whether many vertices are reached in few levels, so that looking from the other side may pay.
+    /// True if many vertices are reached in few levels, so that searching from the other side may pay.
     shallow: bool,
 }
 
@@ -105,7 +105,7 @@ impl Work for Ours<'_> {
     }
 }
 
-/// All ways through one graph: those without the engine first, because nothing may be resident then.
+/// Every way to search one graph. Those without the engine come first, because they need the whole GPU.
 fn all_ways(cx: &Context<'_>, problem: &Problem) -> Result<(), CliError> {
     host::one_core(cx, problem)?;
     if cx.is_cuda() {
@@ -125,7 +125,7 @@ fn all_ways(cx: &Context<'_>, problem: &Problem) -> Result<(), CliError> {
 
 fn generated(cx: &Context<'_>, spec: &str, shallow: bool) -> Result<(), CliError> {
     let graph = generate(&spec.parse::<Spec>()?)?;
-    // Random graphs have vertices without edges; the one with the most lies in the large component.
+    // Random graphs have vertices without edges; the vertex with the most edges is in the large component.
     let degree = |v: &u32| graph.neighbors(*v).len();
     let source = match shallow {
         true => (0..graph.vertices()).max_by_key(degree).unwrap_or(0),
@@ -155,7 +155,7 @@ fn roads(cx: &Context<'_>) -> Result<(), CliError> {
     let path = cx.roads.expect("the part is declared to need it");
     let graph = read_path(path, &ReadOptions::default(), &mut |_, _| {})?;
     let problem = Problem::new("roads", graph, 0, false);
-    // Before the engine is resident, and then with one of its own.
+    // First before an engine is resident, and then with an engine.
     file::all(cx, path, &problem)?;
     all_ways(cx, &problem)
 }

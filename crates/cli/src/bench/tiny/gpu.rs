@@ -9,13 +9,13 @@ use crate::bench::stats::Role;
 use crate::bench::work::{Label, Work, sweep};
 use crate::error::CliError;
 
-/// A graph with more nodes takes longer to make than anybody would wait.
+/// A graph with more nodes takes too long to make.
 const GRAPH_CAP: (u64, &str) = (
     10_000,
-    "a graph of so many nodes is not made; the cap is 10,000",
+    "a graph with so large a number of nodes is not made; the limit is 10,000",
 );
 
-/// Tasks that the driver runs, each of which adds 1 to a cell of its own.
+/// Tasks that the driver runs. Each adds 1 to a cell of its own.
 struct Launched<T> {
     tasks: T,
     run: fn(&T) -> Result<(), BackendError>,

@@ -1,4 +1,4 @@
-//! B: many tiny tasks that need nothing of each other.
+//! B: many tiny tasks that do not depend on each other.
 
 mod gpu;
 mod host;
@@ -14,7 +14,7 @@ use crate::error::CliError;
 /// Numbers of tasks.
 pub(super) const SIZES: [u64; 6] = [1000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000];
 
-/// Cells in one grain of a range task at least: 16 KiB, so that the traffic to memory outweighs the task.
+/// The fewest cells in one grain of a range task: 16 KiB, so that the traffic to memory outweighs the task.
 const GRAIN: u32 = 4096;
 
 /// Cells in one grain: as many grains as there are warps, which all move memory at the same pace, and on a CPU
@@ -29,10 +29,10 @@ fn grain(cx: &Context<'_>, engine: &Engine, cells: u64) -> u32 {
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "B",
     title: "many tiny tasks",
-    about: "Each task adds 1 to a cell of its own. `bulk` is one kernel with a thread a task, `bulk_wide` the same at \
+    about: "Each task adds 1 to a cell of its own. `bulk` is one kernel with a thread for each task, `bulk_wide` the same at \
             the speed of memory: where all tasks are alike and known, that is the right tool, and single tasks lose to \
-            it. `range_split` and `range_fan` are one task over all cells that divides itself down to grains, each worked off by \
-            a warp (halving, or among 64 at a time): one for each warp, of 4,096 cells or more. `graph` has a node a task.",
+            it. `range_split` and `range_fan` are one task over all cells that divides itself into grains, by halves or into \
+            64 parts at a time. There is one grain for each warp, of 4,096 cells or more. `graph` has a node for each task.",
     parts: &[
         Part::many("launch_and_wait", On::Cuda, gpu::launch_and_wait),
         Part::many("stream", On::Cuda, gpu::stream),
@@ -55,15 +55,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// How the engine runs its tasks.
 enum Way {
-    /// So many threads submit them.
+    /// This number of threads submits them.
     Batch(Vec<DevTask>, usize),
     Root(u32),
 }
 
-/// What tasks grow from.
+/// The origin of the tasks.
 #[derive(Clone, Copy)]
 enum From {
-    /// So many threads of the host submit all of them.
+    /// This number of threads of the host submits all of them.
     Host(usize),
     /// A task of this function.
     Root(u32),
@@ -85,9 +85,9 @@ impl Work for Ours {
             Way::Batch(tasks, threads) => std::thread::scope(|scope| {
                 let engine = &self.engine;
                 let parts = tasks.chunks(tasks.len().div_ceil(*threads));
-                let begin = |part| scope.spawn(move || engine.submit_all(part));
-                let begun: Vec<_> = parts.map(begin).collect();
-                let mut ended = begun.into_iter().map(|t| t.join().expect("no panic"));
+                let start = |part| scope.spawn(move || engine.submit_all(part));
+                let started: Vec<_> = parts.map(start).collect();
+                let mut ended = started.into_iter().map(|t| t.join().expect("no panic"));
                 ended.try_for_each(|ended| ended)
             }),
             Way::Root(function) => self.range.run(&self.engine, *function),
