@@ -2,7 +2,7 @@
 //! from [`COLUMNS`], so a new column appears in each of them.
 
 use super::stats::{Role, Row};
-use super::table::{raw, rate, time, verdict};
+use super::table::{rate, raw, time, verdict};
 
 /// How the table on the terminal shows a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,9 +157,7 @@ pub(crate) const COLUMNS: [Column; 23] = [
             None => "",
         },
         ..column("rival", |r| {
-            r.rivals
-                .first()
-                .map_or_else(String::new, |v| v.row.clone())
+            r.rivals.first().map_or_else(String::new, |v| v.row.clone())
         })
     },
     column("rival_median_s", |r| {
@@ -236,7 +234,10 @@ mod tests {
         assert_eq!(names.len(), count);
         for column in &COLUMNS {
             let shown = column.table != InTable::No || column.page != InPage::No;
-            assert!(shown || !column.name.is_empty(), "a column that nothing shows");
+            assert!(
+                shown || !column.name.is_empty(),
+                "a column that nothing shows"
+            );
             assert!(!column.title.is_empty());
         }
     }

@@ -295,7 +295,8 @@ fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Ro
         right &= search.found()? == expected;
     }
     engine.park()?;
-    let tasks = engine.stats()?.executed as f64 / (repeats + 1) as f64 - search.reset_tasks() as f64;
+    let tasks =
+        engine.stats()?.executed as f64 / (repeats + 1) as f64 - search.reset_tasks() as f64;
     let plain = times(repeats, || {
         std::hint::black_box(bfs::reference(graph.rows(), graph.columns(), 0));
         Ok(())

@@ -94,11 +94,16 @@ mod tests {
         row.row = "ours".into();
         let text = table(&[Outcome::Measured(Box::new(row))]);
         let (head, line) = text.split_once('\n').expect("a head and a line");
-        for heading in ["row", "case", "n", "min", "median", "p99", "rate", "each", "result"] {
+        for heading in [
+            "row", "case", "n", "min", "median", "p99", "rate", "each", "result",
+        ] {
             assert!(head.split_whitespace().any(|h| h == heading), "{head}");
         }
         assert!(line.starts_with("*ours"), "{line}");
-        assert!(line.contains("2.000 s") && line.contains("2.00 task/s"), "{line}");
+        assert!(
+            line.contains("2.000 s") && line.contains("2.00 task/s"),
+            "{line}"
+        );
         assert!(
             line.ends_with("500.000 ms  right; LOSES by 2.00 x to fast; limit 500.000 ms"),
             "{line}"

@@ -17,14 +17,16 @@ fn help(arguments: &[&str]) -> String {
 
 /// The subcommands with what each does: the lines between `Commands:` and the next empty one.
 fn subcommands(help: &str) -> Vec<&str> {
-    let (_, rest) = help.split_once("Commands:\n").expect("the help lists commands");
+    let (_, rest) = help
+        .split_once("Commands:\n")
+        .expect("the help lists commands");
     let lines = rest.lines().take_while(|l| !l.trim().is_empty());
     let names = lines.filter_map(|l| l.split_whitespace().next());
     names.filter(|n| *n != "help").collect()
 }
 
 const BEGINNING: &str = "\
-<!-- Generated from the command's own help by `UPDATE_DOCS=1 cargo test -p everwarp-cli --test documents`. Do not edit. -->
+<!-- Generated from the command's own help by `EVERWARP_WRITE=1 cargo test -p everwarp-cli --test documents`. Do not edit. -->
 
 # Commands
 
@@ -45,7 +47,11 @@ fn the_guide_to_the_commands_is_the_help_of_the_commands() {
     let all = help(&[]);
     let mut page = format!("{BEGINNING}```text\n{}```\n", trimmed(&all));
     for name in subcommands(&all) {
-        let _ = write!(page, "\n## everwarp {name}\n\n```text\n{}```\n", trimmed(&help(&[name])));
+        let _ = write!(
+            page,
+            "\n## everwarp {name}\n\n```text\n{}```\n",
+            trimmed(&help(&[name]))
+        );
     }
     let programs = Command::new(env!("CARGO_BIN_EXE_everwarp"))
         .arg("programs")

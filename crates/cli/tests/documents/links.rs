@@ -66,8 +66,15 @@ fn every_link_leads_to_a_file_and_heading_that_exist() {
             }
         }
     }
-    assert!(broken.is_empty(), "these links lead nowhere:\n{}", broken.join("\n"));
-    assert!(links > 60, "only {links} links were found: does the test still read documents right?");
+    assert!(
+        broken.is_empty(),
+        "these links lead nowhere:\n{}",
+        broken.join("\n")
+    );
+    assert!(
+        links > 60,
+        "only {links} links were found: does the test still read documents right?"
+    );
 }
 
 #[test]
@@ -75,7 +82,10 @@ fn the_summary_lists_every_page_of_the_book_once() {
     let summary = read("docs/SUMMARY.md");
     let listed = targets(&summary);
     for (document, _) in documents() {
-        let Some(page) = document.strip_prefix("docs/").filter(|p| *p != "SUMMARY.md") else {
+        let Some(page) = document
+            .strip_prefix("docs/")
+            .filter(|p| *p != "SUMMARY.md")
+        else {
             continue;
         };
         let count = listed.iter().filter(|l| **l == page).count();

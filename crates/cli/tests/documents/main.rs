@@ -1,7 +1,7 @@
 //! The documents are true: paths, symbols, results and links that they name exist, examples are those that run,
 //! and terminal output is what the command prints.
 //!
-//! `UPDATE_DOCS=1 cargo test -p everwarp-cli --test documents` writes generated parts and outputs again.
+//! `EVERWARP_WRITE=1 cargo test -p everwarp-cli --test documents` writes generated parts and outputs again.
 
 mod commands;
 mod console;
@@ -22,7 +22,7 @@ fn top() -> PathBuf {
 /// Every document, as its path in the repository and its text. Raw results are not documents.
 fn documents() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
-    for folder in ["guests", "docs", "docs/decisions"] {
+    for folder in ["guests", "docs", "docs/decisions", "docs/reference"] {
         for file in std::fs::read_dir(top().join(folder)).expect("the folder is there") {
             let name = file.expect("the folder can be read").file_name();
             let name = name.into_string().expect("a plain name");
@@ -42,7 +42,7 @@ fn read(path: &str) -> String {
 
 /// True if documents shall be written again instead of compared.
 fn update() -> bool {
-    std::env::var_os("UPDATE_DOCS").is_some()
+    std::env::var_os("EVERWARP_WRITE").is_some()
 }
 
 /// Held by a test from reading documents to writing them, so that two tests do not overwrite each other's changes.
@@ -60,7 +60,7 @@ fn check(path: &str, text: &str) {
     }
     assert!(
         update(),
-        "{path} is out of date: run UPDATE_DOCS=1 cargo test -p everwarp-cli --test documents, and look at the difference"
+        "{path} is out of date: run EVERWARP_WRITE=1 cargo test -p everwarp-cli --test documents, and look at the difference"
     );
     std::fs::write(file, text).expect("the document can be written");
 }

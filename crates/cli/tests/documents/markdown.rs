@@ -4,10 +4,12 @@
 pub(crate) struct Block<'t> {
     /// The line before the fence that is not empty.
     pub(crate) before: &'t str,
-    /// The word behind the opening fence.
+    /// The word after the opening fence.
     pub(crate) language: &'t str,
     /// The lines between the fences, each with its end.
     pub(crate) code: &'t str,
+    /// Where the code is in the document, in bytes.
+    start: usize,
 }
 
 /// The fenced blocks of a document.
@@ -24,6 +26,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
                     before,
                     language,
                     code: &text[start..at],
+                    start,
                 });
                 open = None;
             }
@@ -36,6 +39,20 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     }
     assert!(open.is_none(), "a fenced block is not closed");
     list
+}
+
+/// The document with the code of some blocks replaced.
+pub(crate) fn with_code(text: &str, mut code: impl FnMut(&Block<'_>) -> Option<String>) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for block in blocks(text) {
+        if let Some(code) = code(&block) {
+            out += &text[at..block.start];
+            out += &code;
+            at = block.start + block.code.len();
+        }
+    }
+    out + &text[at..]
 }
 
 /// The document without its fenced and indented blocks.

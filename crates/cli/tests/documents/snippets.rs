@@ -3,7 +3,7 @@
 //! A fenced block after `<!-- file: PATH -->` has the whole file; one after `<!-- part of: PATH -->` has some lines of it
 //! that follow each other.
 
-use crate::markdown::blocks;
+use crate::markdown::with_code;
 use crate::{check, documents, read, writing};
 
 /// The path in a comment of this kind.
@@ -19,21 +19,24 @@ fn code_in_documents_is_that_of_the_files_it_names() {
     let _writing = writing();
     let mut snippets = 0;
     for (document, text) in documents() {
-        let mut wanted = text.clone();
-        for block in blocks(&text) {
+        let wanted = with_code(&text, |block| {
             if let Some(path) = named(block.before, "file:") {
                 snippets += 1;
-                wanted = wanted.replace(block.code, &(read(path).trim_end().to_owned() + "\n"));
-            } else if let Some(path) = named(block.before, "part of:") {
-                snippets += 1;
-                assert!(
-                    read(path).contains(block.code.trim_end()),
-                    "{document}: this is not in {path}:\n{}",
-                    block.code
-                );
+                return Some(read(path).trim_end().to_owned() + "\n");
             }
-        }
+            let path = named(block.before, "part of:")?;
+            snippets += 1;
+            assert!(
+                read(path).contains(block.code.trim_end()),
+                "{document}: this is not in {path}:\n{}",
+                block.code
+            );
+            None
+        });
         check(&document, &wanted);
     }
-    assert!(snippets >= 4, "only {snippets} snippets were found: does the test still read documents right?");
+    assert!(
+        snippets >= 4,
+        "only {snippets} snippets were found: does the test still read documents right?"
+    );
 }

@@ -2,7 +2,7 @@
 //! `bench/instances/run` wrote and that are committed in `bench/results`. No figure in them is typed by hand.
 //!
 //! The test below compares the committed documents with what is generated. After new results are committed,
-//! `UPDATE_DOCS=1 cargo test -p everwarp-cli book` writes the documents again.
+//! `EVERWARP_WRITE=1 cargo test -p everwarp-cli book` writes the documents again.
 
 mod instances;
 mod readme;
@@ -117,11 +117,19 @@ fn experiment(out: &mut String, experiment: &Experiment, source: &Source<Report>
     let report = &source.content;
     let mine = |o: &&Outcome| o.bench() == experiment.name;
     let rows: Vec<&Outcome> = report.rows.iter().filter(mine).collect();
-    let _ = writeln!(out, "\n### {}: {}\n\n{}\n", experiment.name, experiment.title, experiment.about);
+    let _ = writeln!(
+        out,
+        "\n### {}: {}\n\n{}\n",
+        experiment.name, experiment.title, experiment.about
+    );
     let _ = writeln!(
         out,
         "`{}`, {}, {} cores, {} (`{}`)\n",
-        report.machine.command, report.device, report.machine.cores, report.machine.date, source.path
+        report.machine.command,
+        report.device,
+        report.machine.cores,
+        report.machine.date,
+        source.path
     );
     for plot in plots(experiment, &rows) {
         let _ = writeln!(out, "![{0}](benchmarks/{0}.svg)\n", plot.name);
@@ -155,7 +163,9 @@ fn experiment(out: &mut String, experiment: &Experiment, source: &Source<Report>
     }
     let missing = rows.iter().filter_map(|o| match o {
         Outcome::Measured(_) => None,
-        Outcome::Skipped { row, case, skipped, .. } => Some(format!("`{row}` {case}: {skipped}")),
+        Outcome::Skipped {
+            row, case, skipped, ..
+        } => Some(format!("`{row}` {case}: {skipped}")),
         Outcome::Failed { row, error, .. } => Some(format!("`{row}` **failed**: {error}")),
     });
     let missing: Vec<String> = missing.collect();
@@ -202,7 +212,7 @@ fn losses(out: &mut String, results: &Results) {
 }
 
 const BEGINNING: &str = "\
-<!-- Generated from bench/results by `UPDATE_DOCS=1 cargo test -p everwarp-cli book`. Do not edit. -->
+<!-- Generated from bench/results by `EVERWARP_WRITE=1 cargo test -p everwarp-cli book`. Do not edit. -->
 
 # Benchmarks
 
@@ -235,7 +245,11 @@ fn page(results: &Results) -> String {
         match results.newest(one.name) {
             Some(source) => experiment(&mut out, one, source),
             None => {
-                let _ = writeln!(out, "\n### {}: {}\n\nNo committed run.", one.name, one.title);
+                let _ = writeln!(
+                    out,
+                    "\n### {}: {}\n\nNo committed run.",
+                    one.name, one.title
+                );
             }
         }
     }
@@ -262,7 +276,7 @@ fn documents(results: &Results) -> Vec<(String, String)> {
 
 #[test]
 fn the_book_has_the_committed_figures() {
-    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let update = std::env::var_os("EVERWARP_WRITE").is_some();
     for (path, text) in documents(&Results::read()) {
         let file = top().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|committed| committed == text) {
@@ -270,7 +284,7 @@ fn the_book_has_the_committed_figures() {
         }
         assert!(
             update,
-            "{path} differs from what the committed results give: run UPDATE_DOCS=1 cargo test -p everwarp-cli book"
+            "{path} differs from what the committed results give: run EVERWARP_WRITE=1 cargo test -p everwarp-cli book"
         );
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("the folder can be made");
         std::fs::write(file, text).expect("the document can be written");

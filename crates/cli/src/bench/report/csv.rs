@@ -17,7 +17,10 @@ pub(super) fn write(rows: &[Outcome]) -> String {
     let mut text = names.join(",") + "\n";
     for outcome in rows {
         let (mut fields, note) = match outcome {
-            Outcome::Measured(row) => (for_programs().map(|c| (c.value)(row)).collect(), String::new()),
+            Outcome::Measured(row) => (
+                for_programs().map(|c| (c.value)(row)).collect(),
+                String::new(),
+            ),
             Outcome::Skipped {
                 bench,
                 row,

@@ -116,11 +116,21 @@ fn write_section(out: &mut String, section: &Section<'_>) {
                 row, case, skipped, ..
             } => {
                 let note = format!("not measured: {}", escape(skipped));
-                unmeasured(out, row, case, &format!("<span class=\"note\">{note}</span>"));
+                unmeasured(
+                    out,
+                    row,
+                    case,
+                    &format!("<span class=\"note\">{note}</span>"),
+                );
             }
             Outcome::Failed { row, error, .. } => {
                 let note = format!("<pre>{}</pre>", escape(error));
-                unmeasured(out, row, "", &format!("<span class=\"bad\">failed</span> {note}"));
+                unmeasured(
+                    out,
+                    row,
+                    "",
+                    &format!("<span class=\"bad\">failed</span> {note}"),
+                );
             }
         }
     }

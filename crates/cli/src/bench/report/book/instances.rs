@@ -98,7 +98,13 @@ fn spread(times: &[f64]) -> String {
 
 /// The comparison of the medians with the CPU engine's, where both were measured.
 fn compared(row: &InstancesRow, cpu: Option<&InstancesRow>, whole: bool) -> String {
-    let times = |r: &InstancesRow| if whole { r.command_s.clone() } else { r.inside_s.clone() };
+    let times = |r: &InstancesRow| {
+        if whole {
+            r.command_s.clone()
+        } else {
+            r.inside_s.clone()
+        }
+    };
     match cpu {
         Some(cpu) if row.engine != "cpu" && !times(row).is_empty() && !times(cpu).is_empty() => {
             factor(median(times(row)), median(times(cpu)))
