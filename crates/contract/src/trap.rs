@@ -45,13 +45,14 @@ traps! {
     OutOfFuel = 11, "out of fuel";
     /// The kill word was set.
     Killed = 12, "killed";
-    /// A function was called that is not linked, a wait began that could never end, or a host call could not be carried
-    /// out at all.
+    /// A function was called that is not linked, or a wait began that could never end.
     UnlinkedImport = 13, "unlinked import";
     /// The address of an atomic access is no multiple of its size.
     UnalignedAtomic = 14, "unaligned atomic";
     /// A wait in a memory that is not shared.
     ExpectedSharedMemory = 15, "expected shared memory";
+    /// A host call could not be carried out at all, such as one by a module that exports no memory.
+    HostCall = 16, "host call failed";
 }
 
 impl core::fmt::Display for TrapKind {

@@ -1,118 +1,136 @@
-//! Channels between processes, and between them and the host.
+//! Channels between processes, and between processes and the host.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use everwarp_process::{ChannelError, gpu};
+use everwarp_process::{ChannelError, Endpoint, gpu};
 use tokio::sync::Notify;
 
-/// Which side of a channel.
+use crate::lock::{lock, wait_for};
+
+/// Which side of a channel an end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Send,
     Receive,
 }
 
+impl Side {
+    fn opposite(self) -> Self {
+        match self {
+            Self::Send => Self::Receive,
+            Self::Receive => Self::Send,
+        }
+    }
+}
+
+/// The host that a channel belongs to: the host refuses ends of other hosts' channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostId(pub(crate) u64);
+
 #[derive(Debug)]
-struct State {
+struct Queue {
     messages: VecDeque<Vec<u8>>,
-    /// Ends of each side.
+    /// Open ends of each side.
     ends: [usize; 2],
 }
 
 /// A queue of messages.
 #[derive(Debug)]
 pub(crate) struct Channel {
+    host: HostId,
     capacity: usize,
     bytes: usize,
-    state: Mutex<State>,
-    /// For processes: there may be room, or a message. A permit that is taken by one who is then dropped goes to the
-    /// next one, so that a kill loses none.
+    queue: Mutex<Queue>,
+    /// For processes of each side: there may be room, or a message. If a process takes a permit and is killed before it
+    /// uses it, the permit goes to the next one, so that a kill loses none.
     changed: [Notify; 2],
     /// The same for threads of the host.
-    host: Condvar,
+    host_changed: Condvar,
 }
 
 impl Channel {
-    /// A channel with an end of each side.
-    pub(crate) fn open(capacity: u32, bytes: u32) -> Result<(End, End), ChannelError> {
+    /// Makes a channel with one end of each side: the sender's first.
+    pub(crate) fn open(
+        host: HostId,
+        capacity: u32,
+        bytes: u32,
+    ) -> Result<(ChannelSide, ChannelSide), ChannelError> {
         if !gpu::possible(capacity, bytes) {
             return Err(ChannelError::Size);
         }
         let channel = Arc::new(Self {
+            host,
             capacity: capacity as usize,
             bytes: bytes as usize,
-            state: Mutex::new(State {
+            queue: Mutex::new(Queue {
                 messages: VecDeque::new(),
                 ends: [1, 1],
             }),
             changed: [Notify::new(), Notify::new()],
-            host: Condvar::new(),
+            host_changed: Condvar::new(),
         });
-        let end = |side| End {
+        let end = |side| ChannelSide {
             channel: Arc::clone(&channel),
             side,
         };
         Ok((end(Side::Send), end(Side::Receive)))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One who waits on this side may go on.
-    fn tell(&self, side: Side) {
+    /// Wakes one waiter on this side.
+    fn wake(&self, side: Side) {
         self.changed[side as usize].notify_one();
-        self.host.notify_all();
+        self.host_changed.notify_all();
     }
 
     pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        let mut state = self.state();
-        if state.ends[Side::Receive as usize] == 0 {
+        let mut queue = lock(&self.queue);
+        if queue.ends[Side::Receive as usize] == 0 {
             return Err(ChannelError::Closed);
         }
         if message.len() > self.bytes {
             return Err(ChannelError::Size);
         }
-        if state.messages.len() == self.capacity {
+        if queue.messages.len() == self.capacity {
             return Err(ChannelError::Again);
         }
-        state.messages.push_back(message.to_vec());
-        drop(state);
-        self.tell(Side::Receive);
+        queue.messages.push_back(message.to_vec());
+        drop(queue);
+        self.wake(Side::Receive);
         Ok(())
     }
 
-    /// Receives a message of up to so many bytes; a longer one stays.
+    /// Receives a message of up to `room` bytes. A longer message stays in the queue.
     pub(crate) fn try_receive(&self, room: usize) -> Result<Vec<u8>, ChannelError> {
-        let mut state = self.state();
-        let Some(message) = state.messages.pop_front() else {
-            return Err(match state.ends[Side::Send as usize] {
+        let mut queue = lock(&self.queue);
+        let Some(message) = queue.messages.pop_front() else {
+            return Err(match queue.ends[Side::Send as usize] {
                 0 => ChannelError::Closed,
                 _ => ChannelError::Again,
             });
         };
         if message.len() > room {
-            state.messages.push_front(message);
-            drop(state);
-            self.tell(Side::Receive);
+            queue.messages.push_front(message);
+            drop(queue);
+            self.wake(Side::Receive);
             return Err(ChannelError::Size);
         }
-        drop(state);
-        self.tell(Side::Send);
+        drop(queue);
+        self.wake(Side::Send);
         Ok(message)
     }
 
-    /// Does something, again and again, until it need not wait.
-    pub(crate) async fn until<T>(
+    /// Repeats an attempt until it does not fail with [`ChannelError::Again`]; for processes.
+    pub(crate) async fn retry<T>(
         &self,
         side: Side,
         mut attempt: impl FnMut() -> Result<T, ChannelError>,
     ) -> Result<T, ChannelError> {
         loop {
-            // Before the attempt: what happens behind it is heard.
+            // Enabled before the attempt, so that a change after the attempt wakes this waiter.
             let mut changed = pin!(self.changed[side as usize].notified());
             changed.as_mut().enable();
             match attempt() {
@@ -122,8 +140,8 @@ impl Channel {
         }
     }
 
-    /// The same on a thread of the host, for a while.
-    fn wait<T>(
+    /// Repeats an attempt for up to `timeout`; for threads of the host.
+    fn retry_blocking<T>(
         &self,
         timeout: Option<Duration>,
         mut attempt: impl FnMut() -> Result<T, ChannelError>,
@@ -135,32 +153,39 @@ impl Channel {
                 decided => return decided,
             }
             let left = match timeout {
-                None => LOOK,
+                None => RETRY,
                 Some(timeout) => timeout.saturating_sub(begin.elapsed()),
             };
             if left.is_zero() {
                 return Err(ChannelError::Again);
             }
-            // What changes between the attempt and this is seen by the next look at the latest.
-            let state = self.state();
-            drop(self.host.wait_timeout(state, left.min(LOOK)));
+            // A change between the attempt and this wait is seen by the next attempt, after `RETRY` at the latest.
+            let queue = lock(&self.queue);
+            drop(wait_for(&self.host_changed, queue, left.min(RETRY)));
         }
     }
 }
 
-/// A thread of the host looks again at the latest after so long.
-const LOOK: Duration = Duration::from_millis(1);
+/// A thread of the host tries again after this time at the latest.
+const RETRY: Duration = Duration::from_millis(1);
 
-/// An end of a channel. A side is closed when its last end is dropped; clones are ends of their own.
+/// An end of a channel. Dropping the last end of a side closes that side; each clone is an end of its own.
 #[derive(Debug)]
-pub struct End {
+pub(crate) struct ChannelSide {
     pub(crate) channel: Arc<Channel>,
     pub(crate) side: Side,
 }
 
-impl Clone for End {
+impl ChannelSide {
+    /// The host that made the channel.
+    pub(crate) fn host(&self) -> HostId {
+        self.channel.host
+    }
+}
+
+impl Clone for ChannelSide {
     fn clone(&self) -> Self {
-        self.channel.state().ends[self.side as usize] += 1;
+        lock(&self.channel.queue).ends[self.side as usize] += 1;
         Self {
             channel: Arc::clone(&self.channel),
             side: self.side,
@@ -168,84 +193,36 @@ impl Clone for End {
     }
 }
 
-impl Drop for End {
+impl Drop for ChannelSide {
     fn drop(&mut self) {
-        let mut state = self.channel.state();
-        state.ends[self.side as usize] -= 1;
-        let last = state.ends[self.side as usize] == 0;
-        drop(state);
+        let mut queue = lock(&self.channel.queue);
+        queue.ends[self.side as usize] -= 1;
+        let last = queue.ends[self.side as usize] == 0;
+        drop(queue);
         if last {
-            let opposite = match self.side {
-                Side::Send => Side::Receive,
-                Side::Receive => Side::Send,
-            };
+            let opposite = self.side.opposite();
             self.channel.changed[opposite as usize].notify_waiters();
-            self.channel.tell(opposite);
+            self.channel.wake(opposite);
         }
     }
 }
 
-/// The host's end of a channel to send to.
-#[derive(Clone, Debug)]
-pub struct Sender(pub(crate) End);
-
-impl Sender {
-    /// Sends a message, and waits while the channel is full.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: nobody can receive it, or it is too long.
-    pub fn send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        let channel = &self.0.channel;
-        channel.wait(None, || channel.try_send(message))
+impl Endpoint for ChannelSide {
+    fn duplicate(&self) -> Box<dyn Endpoint> {
+        Box::new(self.clone())
     }
 
-    /// Sends a message if there is room.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when there is no room.
-    pub fn try_send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        self.0.channel.try_send(message)
+    fn send(&self, message: &[u8], timeout: Option<Duration>) -> Result<(), ChannelError> {
+        let channel = &self.channel;
+        channel.retry_blocking(timeout, || channel.try_send(message))
     }
 
-    /// One more end, to be given to processes.
-    pub fn end(&self) -> End {
-        self.0.clone()
-    }
-}
-
-/// The host's end of a channel to receive from.
-#[derive(Clone, Debug)]
-pub struct Receiver(pub(crate) End);
-
-impl Receiver {
-    /// Receives a message, and waits for one.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: there is none and nobody can send one.
-    pub fn receive(&self) -> Result<Vec<u8>, ChannelError> {
-        let channel = &self.0.channel;
-        channel.wait(None, || self.try_receive())
+    fn receive(&self, timeout: Option<Duration>) -> Result<Vec<u8>, ChannelError> {
+        let channel = &self.channel;
+        channel.retry_blocking(timeout, || channel.try_receive(usize::MAX))
     }
 
-    /// Receives a message, and waits for so long.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when none has come.
-    pub fn receive_timeout(&self, timeout: Duration) -> Result<Vec<u8>, ChannelError> {
-        let channel = &self.0.channel;
-        channel.wait(Some(timeout), || self.try_receive())
-    }
-
-    /// Receives a message if there is one.
-    ///
-    /// # Errors
-    /// [`ChannelError`]: also when there is none.
-    pub fn try_receive(&self) -> Result<Vec<u8>, ChannelError> {
-        self.0.channel.try_receive(usize::MAX)
-    }
-
-    /// One more end, to be given to processes.
-    pub fn end(&self) -> End {
-        self.0.clone()
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

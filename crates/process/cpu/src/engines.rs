@@ -1,41 +1,60 @@
-//! The engines that all programs share: what compiles code and gives instances their memory.
+//! The wasmtime engines that all modules share: they compile code and give instances their memory.
 
 use std::sync::OnceLock;
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// How many instances the pool holds, and so how many threads all hosts together may have. Each takes 4 GiB of
-/// addresses, of which x86-64 has 128 TiB.
+/// Instances that a pool holds, and so the number of threads that all hosts together may have. Each takes 4 GiB of
+/// addresses; x86-64 has 128 TiB.
 pub(crate) const POOL: u32 = 1024;
 
-/// Elements that a table in the pool has room for.
+/// Elements for which a table in the pool has room.
 const POOL_TABLE: u64 = 20_000;
 
-/// Bytes of an instance's memory and of its tables that are cleared by writing zeros. Beyond, the system takes the
-/// pages back, which costs the next instance a fault for each.
+/// Bytes of an instance's memory and of its tables that are cleared by writing zeros. The system takes further pages
+/// back, and each of those costs the next instance a page fault.
 const KEPT: usize = 256 << 10;
 
 /// Two engines, because a pool makes instances cheap and cannot hold every module.
 ///
-/// With fresh mappings for each instance, nine tenths of the time of a short process went into the kernel, under a
-/// lock that all threads share. The pool maps once and clears memory between two instances.
-pub(crate) struct Engines {
-    /// For modules whose tables have a small maximum, if the machine has so many addresses to give.
+/// With fresh mappings for each instance, a short process spent nine tenths of its time in the kernel, under a lock
+/// that all threads share. The pool maps once and clears memory between two instances.
+pub(crate) struct EnginePair {
+    /// For modules whose tables have a small maximum, if the machine has enough addresses to give.
     pooled: Option<Engine>,
-    /// For all others: a growing table must not meet a limit that the module does not have.
+    /// For all other modules: a growing table must not meet a limit that the module does not have.
     mapped: Engine,
 }
 
-/// A table, as far as the pool is concerned.
+/// A table's declared maximum, which decides whether the pool has room for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableBound {
     pub(crate) maximum: Option<u64>,
 }
 
-fn config() -> Config {
+/// Whether compiled code counts fuel. Counting costs 15 to 30 % of the run time, so code without a fuel limit does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metering {
+    /// Code counts fuel and looks at the epoch.
+    Fuel,
+    /// Code looks at the epoch and counts nothing.
+    EpochOnly,
+}
+
+impl Metering {
+    /// What a process with this fuel limit needs.
+    pub(crate) fn of(fuel: Option<u64>) -> Self {
+        match fuel {
+            Some(_) => Self::Fuel,
+            None => Self::EpochOnly,
+        }
+    }
+}
+
+fn config(metering: Metering) -> Config {
     let mut config = Config::new();
     config
-        .consume_fuel(true)
+        .consume_fuel(metering == Metering::Fuel)
         .epoch_interruption(true)
         .shared_memory(true);
     config
@@ -55,44 +74,60 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-impl Engines {
-    fn make() -> Result<Self, String> {
-        let mapped = Engine::new(&config()).map_err(|e| format!("{e:#}"))?;
+type MadePair = OnceLock<Result<EnginePair, String>>;
+
+static COUNTING: MadePair = OnceLock::new();
+static UNCOUNTED: MadePair = OnceLock::new();
+
+impl EnginePair {
+    fn make(metering: Metering) -> Result<Self, String> {
+        let mapped = Engine::new(&config(metering)).map_err(|e| format!("{e:#}"))?;
         let strategy = InstanceAllocationStrategy::Pooling(pool());
-        // A limit on addresses, such as `ulimit -v`, refuses the pool, and then everything is mapped afresh.
-        let pooled = Engine::new(config().allocation_strategy(strategy)).ok();
+        // A limit on addresses, such as `ulimit -v`, refuses the pool. Then every instance gets fresh mappings.
+        let pooled = Engine::new(config(metering).allocation_strategy(strategy)).ok();
         Ok(Self { pooled, mapped })
     }
 
-    /// The engines, made at first use. An error is a machine that wasmtime cannot generate code for.
-    pub(crate) fn get() -> Result<&'static Self, String> {
-        static ENGINES: OnceLock<Result<Engines, String>> = OnceLock::new();
-        ENGINES
-            .get_or_init(Self::make)
-            .as_ref()
-            .map_err(Clone::clone)
+    /// The engines that count fuel or do not, made at their first use.
+    ///
+    /// # Errors
+    /// wasmtime cannot generate code for this machine.
+    pub(crate) fn get(metering: Metering) -> Result<&'static Self, String> {
+        let made = match metering {
+            Metering::Fuel => &COUNTING,
+            Metering::EpochOnly => &UNCOUNTED,
+        };
+        let made = made.get_or_init(|| Self::make(metering));
+        made.as_ref().map_err(Clone::clone)
     }
 
-    /// The engines that a module with these tables may use, the best one first. A later one is for a module that
-    /// the pool has no room for after all.
+    /// The engines that a module with these tables may use, the best one first. A later one is for a module that the
+    /// pool has no room for after all.
     ///
-    /// Programs whose processes wait for each other do not use the pool: it could be full of those that wait.
-    pub(crate) fn of(&self, tables: &[Table], waits: bool) -> impl Iterator<Item = &Engine> {
-        let small = |t: &Table| t.maximum.is_some_and(|m| m <= POOL_TABLE);
+    /// Modules whose processes wait for each other do not use the pool: waiting processes could fill it.
+    pub(crate) fn suitable(
+        &self,
+        tables: &[TableBound],
+        waits: bool,
+    ) -> impl Iterator<Item = &Engine> {
+        let small = |table: &TableBound| table.maximum.is_some_and(|m| m <= POOL_TABLE);
         let fits = tables.len() <= 1 && tables.iter().all(small);
         let pooled = self.pooled.as_ref().filter(|_| fits && !waits);
         pooled.into_iter().chain([&self.mapped])
     }
 
-    /// The one that any module may use.
+    /// The engine that any module may use.
     pub(crate) fn mapped(&self) -> &Engine {
         &self.mapped
     }
+}
 
-    /// Lets running code look whether it has been killed.
-    pub(crate) fn increment_epoch(&self) {
-        self.mapped.increment_epoch();
-        if let Some(pooled) = &self.pooled {
+/// Makes all running code look whether it was killed.
+pub(crate) fn increment_epoch() {
+    let made = [&COUNTING, &UNCOUNTED].map(|pair| pair.get().and_then(|pair| pair.as_ref().ok()));
+    for pair in made.into_iter().flatten() {
+        pair.mapped.increment_epoch();
+        if let Some(pooled) = &pair.pooled {
             pooled.increment_epoch();
         }
     }

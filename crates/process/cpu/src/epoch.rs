@@ -1,61 +1,63 @@
-//! The epoch that lets running code notice a kill.
+//! The epoch that makes running code look whether it was killed.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use crate::engines::Engines;
+use crate::engines;
+use crate::lock::{lock, wait, wait_for};
 
-/// How many kills have not been noticed yet.
+/// Moves the epoch on while something waits for running code to look.
 ///
-/// One step of the epoch per kill would not do: running code reads its kill flag and sets its next deadline in
-/// two steps, and a kill that falls between them is behind that deadline. So the epoch moves on while a kill is
-/// pending, and rests otherwise, when nobody has to look.
+/// One step of the epoch for each kill would not suffice. Running code reads its kill switch and sets its next deadline
+/// in two steps, and the step of a kill that falls between them is already past that deadline. So the epoch moves on
+/// every millisecond while a kill is pending or a worker thread shares its time between processes. Otherwise it rests,
+/// and running code does not have to look.
 #[derive(Default)]
-pub(crate) struct Kills {
-    state: Mutex<State>,
+pub(crate) struct EpochClock {
+    state: Mutex<ClockState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    pending: usize,
-    stop: bool,
+struct ClockState {
+    /// Kills that are pending, and worker threads that run several processes.
+    demands: usize,
+    stopped: bool,
 }
 
 const STEP: Duration = Duration::from_millis(1);
 
-impl Kills {
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+impl EpochClock {
+    fn change(&self, change: impl FnOnce(&mut ClockState)) {
+        change(&mut lock(&self.state));
         self.changed.notify_all();
     }
 
-    /// A running process has been told to end.
-    pub(crate) fn begin(&self) {
-        self.change(|s| s.pending += 1);
+    /// Keeps the epoch moving until the matching [`Self::release`].
+    pub(crate) fn demand(&self) {
+        self.change(|state| state.demands += 1);
     }
 
-    /// It has ended.
-    pub(crate) fn end(&self) {
-        self.change(|s| s.pending -= 1);
+    /// Withdraws one [`Self::demand`].
+    pub(crate) fn release(&self) {
+        self.change(|state| state.demands -= 1);
     }
 
-    /// Ends [`Self::drive`].
+    /// Ends [`Self::run`].
     pub(crate) fn stop(&self) {
-        self.change(|s| s.stop = true);
+        self.change(|state| state.stopped = true);
     }
 
-    /// Moves the epoch on while a kill is pending.
-    pub(crate) fn drive(&self, engines: &Engines) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while !state.stop {
-            if state.pending == 0 {
-                state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
+    /// Moves the epoch on while there is a demand.
+    pub(crate) fn run(&self) {
+        let mut state = lock(&self.state);
+        while !state.stopped {
+            if state.demands == 0 {
+                state = wait(&self.changed, state);
                 continue;
             }
-            engines.increment_epoch();
-            let waited = self.changed.wait_timeout(state, STEP);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            engines::increment_epoch();
+            state = wait_for(&self.changed, state, STEP);
         }
     }
 }

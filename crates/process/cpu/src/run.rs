@@ -1,171 +1,93 @@
-//! One process, from its start on a thread to its exit.
+//! One process, from its start on a worker thread to its exit.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use wasmtime::{AsContext, Store, Trap, UpdateDeadline, WasmBacktrace};
+use everwarp_process::{Directory, Exit, ExitStatus, Input};
+use wasmtime::{AsContext, InstancePre, Store, UpdateDeadline};
+use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
-use everwarp_process::threads::{THREADS, THREADS_MOST};
-use everwarp_process::{Input, Output, Pid};
+use crate::channel::ChannelSide;
+use crate::engines::Metering;
+use crate::family::{Family, HandleTable, HostAccess, Inheritance};
+use crate::grants::{CheckedGrants, StartValues};
+use crate::guest::{Guest, fuel_left, reading};
+use crate::guest_thread::{SharedDescriptorsHook, note_call};
+use crate::host_stream::LostLines;
+use crate::limits::{MemoryBound, MemoryCounter};
+use crate::process::{KillSwitch, Process, ProcessFuture, QueuedWork, host_call_failed};
+use crate::program::{Code, Program};
+use crate::sink::OutputSink;
+use crate::status::exit_status;
+use crate::threads::{Descriptors, ThreadGroup, ThreadGroupConfig};
+use crate::worker_load::WorkerLoad;
 
-use crate::config::Config;
-use crate::crowd::Seat;
-use crate::exit::{Exit, Reason, TrapKind};
-use crate::host::Shared;
-use crate::kin::{Ends, Kin};
-use crate::limits::Limits;
-use crate::process::{KillSwitch, Process, Work};
-use crate::program::{Code, Inner, Program};
-use crate::sink::Sink;
-use crate::threads::{Given, Hook, Team, Wasi};
-
-/// `proc_exit`, on its way out of the guest.
-#[derive(Debug, thiserror::Error)]
-#[error("exit code {0}")]
-pub(crate) struct ProcExit(pub(crate) u32);
-
-/// What belongs to one instance.
-pub(crate) struct Guest {
-    pub(crate) wasi: Wasi,
-    pub(crate) kin: Kin,
-    pub(crate) limits: Limits,
-    /// What it has in common with other threads.
-    pub(crate) team: Option<Arc<Team>>,
+/// A process that has not started.
+pub(crate) struct ProcessWork {
+    pub(crate) program: Arc<Program>,
+    pub(crate) grants: Arc<CheckedGrants>,
+    pub(crate) values: StartValues,
+    /// The channel ends that become its handles.
+    pub(crate) ends: Vec<ChannelSide>,
+    /// Its number among those that were spawned with it.
+    pub(crate) instance: u32,
+    pub(crate) host: HostAccess,
+    /// What it gets from its parent, if it has one.
+    pub(crate) inheritance: Option<Inheritance>,
 }
 
-impl Guest {
-    /// A guest that is given nothing, for looking things up.
-    pub(crate) fn bare() -> Self {
-        Self {
-            wasi: Wasi::Own(Box::new(WasiCtxBuilder::new().build_p1())),
-            kin: Kin::new(Weak::new(), Arc::default(), Ends::default()),
-            limits: Limits::new(None),
-            team: None,
-        }
-    }
-
-    /// What belongs to a thread that is not the first.
-    pub(crate) fn of_thread(team: &Arc<Team>) -> Self {
-        Self {
-            wasi: Wasi::Shared(None),
-            kin: Kin::new(Weak::new(), Arc::default(), Ends::default()),
-            limits: Limits::new(team.tables_limit()),
-            team: Some(Arc::clone(team)),
-        }
-    }
-
-    /// Bytes of memory and tables that it has now.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let shared = self.team.as_ref().map_or(0, |team| team.memory_bytes());
-        self.limits.used() + shared
+impl QueuedWork for ProcessWork {
+    fn start(self: Box<Self>, process: Arc<Process>, load: Arc<WorkerLoad>) -> ProcessFuture {
+        Box::pin(run(*self, process, load))
     }
 }
 
-/// The two streams of a process, where they are not simply the host's.
-#[derive(Default)]
-struct Streams {
-    stdout: Option<Sink>,
-    stderr: Option<Sink>,
+/// Fuel after which a process with a limit returns to this crate, which then knows what it has used. Compiled code keeps
+/// its count in a register, and a loop without calls would show 0. It costs 0.2 us for about a millisecond of work.
+const FUEL_INTERVAL: u64 = 1_000_000;
+
+/// Opens a directory in the namespace of a process: the one whose handle was opened, whatever its path leads to now.
+#[cfg(target_os = "linux")]
+fn path_of(directory: &Directory) -> std::path::PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", directory.handle().as_raw_fd()).into()
 }
 
-fn sink(output: Output, pid: Pid, is_stderr: bool) -> Option<Sink> {
-    match output {
-        Output::Inherit => None,
-        Output::Capture { limit } => Some(Sink::capture(limit)),
-        Output::Lines { tag, to_stderr } => {
-            let tag = match tag {
-                true => format!("[{pid}] "),
-                false => String::new(),
-            };
-            Some(Sink::lines(tag, to_stderr || is_stderr))
-        }
-    }
+/// wasmtime's WASI opens directories by path only.
+#[cfg(not(target_os = "linux"))]
+fn path_of(directory: &Directory) -> std::path::PathBuf {
+    directory.path().to_owned()
 }
 
-fn guest(config: Config, streams: &Streams, kin: Kin) -> Result<Guest, String> {
+fn descriptors(
+    grants: &CheckedGrants,
+    values: StartValues,
+    stdout: &OutputSink,
+    stderr: &OutputSink,
+) -> Result<WasiP1Ctx, String> {
     let mut wasi = WasiCtxBuilder::new();
-    wasi.args(&config.args).envs(&config.env);
-    match config.stdin {
-        Input::Empty => {}
-        Input::Inherit => drop(wasi.inherit_stdin()),
-        Input::Bytes(bytes) => drop(wasi.stdin(MemoryInputPipe::new(bytes))),
+    wasi.args(&values.args).envs(&values.env);
+    match (values.stdin, &grants.stdin) {
+        (Some(bytes), _) => drop(wasi.stdin(MemoryInputPipe::new(bytes))),
+        (None, Input::Bytes(bytes)) => drop(wasi.stdin(MemoryInputPipe::new(bytes.clone()))),
+        (None, Input::Inherit) => drop(wasi.inherit_stdin()),
+        (None, Input::Empty) => {}
     }
-    match &streams.stdout {
-        Some(sink) => wasi.stdout(sink.clone()),
-        None => wasi.inherit_stdout(),
-    };
-    match &streams.stderr {
-        Some(sink) => wasi.stderr(sink.clone()),
-        None => wasi.inherit_stderr(),
-    };
-    for directory in &config.directories {
-        wasi.preopened_dir(&directory.host, &directory.guest, FsPerms::ReadWrite)
-            .map_err(|e| format!("{}: {e:#}", directory.host.display()))?;
+    wasi.stdout(stdout.clone()).stderr(stderr.clone());
+    for directory in &*grants.directories {
+        let perms = match directory.is_read_only() {
+            true => FsPerms::ReadOnly,
+            false => FsPerms::ReadWrite,
+        };
+        wasi.preopened_dir(path_of(directory), directory.guest(), perms)
+            .map_err(|e| format!("{}: {e:#}", directory.path().display()))?;
     }
-    Ok(Guest {
-        wasi: Wasi::Own(Box::new(wasi.build_p1())),
-        team: None,
-        kin: Kin {
-            instance: config.instance,
-            directories: config.directories,
-            memory_limit: config.memory_limit,
-            stdout: streams.stdout.clone(),
-            stderr: streams.stderr.clone(),
-            ..kin
-        },
-        limits: Limits::new(config.memory_limit),
-    })
-}
-
-pub(crate) fn host_trap(message: String) -> Reason {
-    Reason::Trap {
-        kind: TrapKind::Host,
-        function: None,
-        message,
-    }
-}
-
-/// The reason in an error of wasmtime's.
-pub(crate) fn reason(error: &wasmtime::Error, started: bool, program: &Inner) -> Reason {
-    if let Some(ProcExit(code)) = error.downcast_ref() {
-        return Reason::Normal(*code);
-    }
-    let frames = error
-        .downcast_ref::<WasmBacktrace>()
-        .map(WasmBacktrace::frames);
-    let function = frames.and_then(|f| f.first()).map(|frame| {
-        let number = || format!("function {}", program.number(frame.func_index()));
-        frame.func_name().map_or_else(number, str::to_owned)
-    });
-    let (kind, message) = match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => return Reason::OutOfFuel,
-        Some(Trap::Interrupt) => return Reason::Killed,
-        Some(Trap::UnreachableCodeReached) => (TrapKind::Unreachable, String::new()),
-        Some(Trap::IntegerDivisionByZero) => (TrapKind::DivideByZero, String::new()),
-        Some(Trap::IntegerOverflow) => (TrapKind::IntegerOverflow, String::new()),
-        Some(Trap::BadConversionToInteger) => (TrapKind::InvalidConversion, String::new()),
-        Some(Trap::MemoryOutOfBounds) => (TrapKind::MemoryOutOfBounds, String::new()),
-        Some(Trap::TableOutOfBounds) => (TrapKind::TableOutOfBounds, String::new()),
-        Some(Trap::IndirectCallToNull) => (TrapKind::UninitializedElement, String::new()),
-        Some(Trap::BadSignature) => (TrapKind::IndirectCallTypeMismatch, String::new()),
-        Some(Trap::HeapMisaligned) => (TrapKind::UnalignedAtomic, String::new()),
-        Some(Trap::AtomicWaitNonSharedMemory) => (TrapKind::ExpectedSharedMemory, String::new()),
-        Some(Trap::StackOverflow) => (TrapKind::StackExhausted, String::new()),
-        // Imports and types were checked when the program was loaded, so what fails before the first
-        // instruction is the allocation of its memory.
-        None if !started && function.is_none() => return Reason::OutOfMemory,
-        _ => (TrapKind::Host, error.root_cause().to_string()),
-    };
-    Reason::Trap {
-        kind,
-        function,
-        message,
-    }
+    Ok(wasi.build_p1())
 }
 
 /// Runs `work` unless the switch is thrown, which drops it wherever it waits.
@@ -178,161 +100,225 @@ async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) ->
     .await
 }
 
+/// How the code of a process has ended.
+struct CodeEnd {
+    status: ExitStatus,
+    fuel_used: Option<u64>,
+}
+
 /// Runs a process to its end.
-pub(crate) async fn run(
-    process: &Process,
-    work: Work,
-    host: Weak<Shared>,
-    seat: Arc<Seat>,
-) -> Exit {
+async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) -> Exit {
     let begin = Instant::now();
-    let pid = process.pid;
-    let Work {
-        program,
-        mut config,
-        birth,
-    } = work;
-    // What was kept of a process that shares its parent's streams is its ancestor's to hand over.
-    let shares = birth.shares;
-    let share = |of: Option<Sink>| of.map(|sink| sink.shared(pid));
-    let streams = Streams {
-        stdout: share(birth.stdout).or_else(|| sink(config.stdout, pid, false)),
-        stderr: share(birth.stderr).or_else(|| sink(config.stderr, pid, true)),
+    let (pid, grants) = (process.pid, Arc::clone(&work.grants));
+    // The first ancestor of a child with captured output hands the bytes over.
+    let owns_output = work.inheritance.is_none();
+    let (stdout, stderr, descendants) = match work.inheritance {
+        Some(from) => (
+            from.stdout.of_child(pid),
+            from.stderr.of_child(pid),
+            from.descendants,
+        ),
+        None => (
+            OutputSink::open(grants.stdout, pid, false),
+            OutputSink::open(grants.stderr, pid, true),
+            Arc::default(),
+        ),
     };
-    let terms = Terms {
-        fuel: config.fuel,
-        threads: config.threads.unwrap_or(THREADS).min(THREADS_MOST),
-        talks: matches!(config.stdin, Input::Inherit),
+    let family = Family {
+        host: work.host,
+        load: Arc::clone(&load),
+        pid,
+        module: work.program.index,
+        instance: work.instance,
+        spawned: 0,
+        descendants,
+        children: Vec::new(),
+        directories: Arc::clone(&grants.directories),
+        stdout: stdout.clone(),
+        stderr: stderr.clone(),
+        handles: HandleTable::new(work.ends),
     };
-    let kin = Kin {
-        program: Some(program.clone()),
-        pid: pid.number(),
-        family: birth.family,
-        ..Kin::new(host, seat, Ends::new(std::mem::take(&mut config.ends)))
-    };
-    let (reason, fuel_used) = match guest(config, &streams, kin) {
-        Err(message) => (host_trap(message), 0),
-        Ok(guest) => {
-            let (reason, fuel_used, mut kin) = execute(&program, guest, &terms, process).await;
-            kin.retire().await;
-            (reason, fuel_used)
+    let end = match descriptors(&grants, work.values, &stdout, &stderr) {
+        Err(message) => CodeEnd {
+            status: host_call_failed(message),
+            fuel_used: None,
+        },
+        Ok(wasi) => {
+            let (end, mut family) = execute(&work.program, &grants, wasi, family, &process).await;
+            family.dissolve().await;
+            end
         }
     };
-    let finish = |sink: &Option<Sink>| sink.as_ref().and_then(|sink| sink.finish(!shares));
+    let stdout = stdout.finish(owns_output, &load).await;
+    let stderr = stderr.finish(owns_output, &load).await;
     Exit {
-        reason,
-        fuel_used,
+        status: with_lost_output(end.status, stdout.lost.or(stderr.lost)),
+        fuel_used: end.fuel_used,
         elapsed: begin.elapsed(),
-        stdout: finish(&streams.stdout),
-        stderr: finish(&streams.stderr),
+        stdout: stdout.captured,
+        stderr: stderr.captured,
     }
 }
 
-/// Gives a process what its threads share, if its memory is.
-fn team(program: &Program, guest: &mut Guest, terms: &Terms) -> wasmtime::Result<()> {
-    let Code::Sharing(sharing) = &program.0.code else {
-        return Ok(());
-    };
-    let Wasi::Own(wasi) = std::mem::replace(&mut guest.wasi, Wasi::Shared(None)) else {
-        unreachable!("a process begins with descriptors of its own");
-    };
-    let given = Given {
-        wasi: *wasi,
-        talks: terms.talks,
-        memory_limit: guest.kin.memory_limit,
-        limited: terms.fuel.is_some(),
-        threads: terms.threads,
-        host: guest.kin.host.clone(),
-    };
-    let team = Team::new(&program.0, sharing, given)?;
-    guest.limits = Limits::new(team.tables_limit());
-    guest.team = Some(team);
-    Ok(())
+/// A process does not succeed if its output was lost.
+fn with_lost_output(status: ExitStatus, lost: Option<LostLines>) -> ExitStatus {
+    match lost {
+        Some(lost) if status.success() => ExitStatus::OutputLost {
+            reason: lost.error().to_string(),
+        },
+        _ => status,
+    }
 }
 
-/// What a process is granted.
-struct Terms {
-    fuel: Option<u64>,
-    threads: u32,
-    talks: bool,
-}
-
+/// Runs the code of a process, and returns its family for what is left to do.
 async fn execute(
     program: &Program,
-    mut guest: Guest,
-    terms: &Terms,
-    process: &Process,
-) -> (Reason, u64, Kin) {
-    let switch = &process.switch;
-    let fuel = terms.fuel.unwrap_or(u64::MAX);
-    if team(program, &mut guest, terms).is_err() {
-        return (Reason::OutOfMemory, 0, guest.kin);
-    }
-    let team = guest.team.clone();
-    let pre = match (&program.0.code, &team) {
-        (Code::Linked(pre), _) => pre,
-        (Code::Sharing(_), Some(team)) => team.linked(),
-        (Code::Sharing(_), None) => unreachable!("it was made"),
+    grants: &CheckedGrants,
+    wasi: WasiP1Ctx,
+    family: Family,
+    process: &Arc<Process>,
+) -> (CodeEnd, Family) {
+    let facts = &program.facts;
+    let mut guest = Guest {
+        wasi: Descriptors::Own(Box::new(wasi)),
+        family: Some(Box::new(family)),
+        memory: MemoryCounter::new(MemoryBound::new(program.memory_limit, facts.start_elements)),
+        threads: None,
+        descriptor_limit: grants.handles,
+        fuel: grants.fuel,
     };
-    let mut store = Store::new(pre.module().engine(), guest);
-    store.limiter(|guest| &mut guest.limits);
-    store.set_fuel(fuel).expect("the engine counts fuel");
-    let seat = Arc::clone(&store.data().kin.seat);
-    let (watched, live, over) = (switch.clone(), process.live.clone(), team.clone());
+    let linked = match program.code(Metering::of(grants.fuel)) {
+        Ok(Code::Linked(linked)) => Ok(linked.clone()),
+        Ok(Code::Threaded(_)) => start_group(program, grants, &mut guest),
+        Err(error) => Err(host_call_failed(error.to_string())),
+    };
+    let (end, family) = match linked {
+        Ok(linked) => run_code(&linked, program, guest, process).await,
+        Err(status) => {
+            let end = CodeEnd {
+                status,
+                fuel_used: None,
+            };
+            (end, guest.family)
+        }
+    };
+    let family = family.expect("the first thread of a process has its family");
+    (end, *family)
+}
+
+/// Gives a process what its threads share, and returns what its instances are made from.
+fn start_group(
+    program: &Program,
+    grants: &CheckedGrants,
+    guest: &mut Guest,
+) -> Result<InstancePre<Guest>, ExitStatus> {
+    let Ok(Code::Threaded(code)) = program.code(Metering::of(grants.fuel)) else {
+        unreachable!("the caller has looked");
+    };
+    let Descriptors::Own(wasi) = std::mem::replace(&mut guest.wasi, Descriptors::Shared(None))
+    else {
+        unreachable!("a process begins with descriptors of its own");
+    };
+    let config = ThreadGroupConfig {
+        wasi: *wasi,
+        inherits_stdin: matches!(grants.stdin, Input::Inherit),
+        descriptor_limit: grants.handles,
+        memory_limit: program.memory_limit,
+        limited: grants.fuel.is_some(),
+        threads: program.threads,
+        scheduler: guest.family().host.scheduler.clone(),
+    };
+    let store = Store::new(code.module.engine(), Guest::bare());
+    let group = ThreadGroup::new(&code.module, &code.linker, &store, &program.facts, config);
+    let group = group.map_err(|_| ExitStatus::OutOfMemory {
+        needs: program.facts.start_bytes,
+    })?;
+    guest.memory = MemoryCounter::new(group.tables_bound());
+    let linked = group.linked().clone();
+    guest.threads = Some(group);
+    Ok(linked)
+}
+
+/// A store that watches for kills and shows what the process does.
+fn store(linked: &InstancePre<Guest>, guest: Guest, process: &Arc<Process>) -> Store<Guest> {
+    let load = guest.family.as_ref().map(|family| Arc::clone(&family.load));
+    let load = load.expect("the first thread of a process has its family");
+    let (group, fuel) = (guest.threads.clone(), guest.fuel);
+    let mut store = Store::new(linked.module().engine(), guest);
+    store.limiter(|guest| &mut guest.memory);
+    if let Some(fuel) = fuel {
+        let counts = "the engine of a limited process counts fuel";
+        store.set_fuel(fuel).expect(counts);
+        store.fuel_async_yield_interval(Some(FUEL_INTERVAL)).expect(counts);
+    }
+    let (watched, of_group) = (Arc::clone(process), group.clone());
     store.epoch_deadline_callback(move |store| {
-        live.look(fuel, store.as_context());
-        let over = over.as_ref().is_some_and(|team| team.is_over());
-        Ok(match (watched.is_thrown() || over, seat.is_shared()) {
+        watched.usage.update(reading(store.as_context()));
+        let ended = of_group.as_ref().is_some_and(|group| group.has_ended());
+        let ended = ended || watched.switch.is_thrown();
+        Ok(match (ended, load.is_shared()) {
             (true, _) => UpdateDeadline::Interrupt,
-            // Those beside it have their turn.
+            // The other processes of this thread get their turn.
             (false, true) => UpdateDeadline::Yield(1),
             (false, false) => UpdateDeadline::Continue(1),
         })
     });
     store.set_epoch_deadline(1);
-    let live = process.live.clone();
-    match &team {
+    let noted = Arc::clone(process);
+    match &group {
         None => store.call_hook(move |store, hook| {
-            live.pass(fuel, store, hook);
+            note_call(&noted, store.as_context(), hook);
             Ok(())
         }),
-        Some(team) => store.call_hook_async(Hook {
-            wasi: Arc::clone(team.wasi()),
-            live: Some((live, fuel)),
+        Some(group) => store.call_hook_async(SharedDescriptorsHook {
+            wasi: Arc::clone(group.wasi()),
+            process: Some(noted),
         }),
     }
+    store
+}
+
+/// Runs the code of a process to its end, and the further threads of the process to theirs.
+async fn run_code(
+    linked: &InstancePre<Guest>,
+    program: &Program,
+    guest: Guest,
+    process: &Arc<Process>,
+) -> (CodeEnd, Option<Box<Family>>) {
+    let (group, fuel) = (guest.threads.clone(), guest.fuel);
+    let mut store = store(linked, guest, process);
     let mut started = false;
     let work = async {
-        let instance = pre.instantiate_async(&mut store).await?;
+        let instance = linked.instantiate_async(&mut store).await?;
         started = true;
         let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
         start.call_async(&mut store, ()).await
     };
     // Nothing if another thread has ended the process.
-    let end = match &team {
-        None => unless_killed(switch, work).await.map(Some),
-        Some(team) => unless_killed(switch, team.unless_over(work)).await,
+    let ended = match &group {
+        None => unless_killed(&process.switch, work).await.map(Some),
+        Some(group) => unless_killed(&process.switch, group.unless_ended(work)).await,
     };
-    let reason = match end {
-        None => Some(Reason::Killed),
+    let status = match ended {
+        None => Some(ExitStatus::Killed),
         Some(None) => None,
-        Some(Some(Ok(()))) => Some(Reason::Normal(0)),
-        Some(Some(Err(error))) => Some(reason(&error, started, &program.0)),
+        Some(Some(Ok(()))) => Some(ExitStatus::Exited(0)),
+        Some(Some(Err(error))) => Some(exit_status(&error, started, &program.facts)),
     };
-    let left = store.get_fuel().expect("the engine counts fuel");
-    let kin = store.into_data().kin;
-    match (team, reason) {
-        (Some(team), reason) => {
-            if let Some(reason) = reason {
-                team.end(reason);
+    let left = fuel.map(|_| fuel_left(store.as_context()));
+    let family = store.into_data().family;
+    let (status, left) = match (group, status) {
+        (Some(group), status) => {
+            if let Some(status) = status {
+                group.end(status);
             }
-            let (reason, used) = team.retire(fuel, left).await;
-            (reason, used, kin)
+            let (status, left_by_threads) = group.dissolve().await;
+            (status, left.map(|left| left.saturating_add(left_by_threads)))
         }
-        // What it got back from children counts as not used.
-        (None, reason) => {
-            let reason = reason.expect("nobody else ends it");
-            (reason, fuel.saturating_sub(left), kin)
-        }
-    }
+        (None, status) => (status.expect("there is no other thread"), left),
+    };
+    // Fuel that ended children have given back counts as not used.
+    let used = |(fuel, left): (u64, u64)| fuel.saturating_sub(left);
+    let fuel_used = fuel.zip(left).map(used);
+    (CodeEnd { status, fuel_used }, family)
 }

@@ -1,26 +1,28 @@
-//! Standard output that is kept, or that is passed on in whole lines.
+//! The standard output or standard error of one process: captured, passed on in whole lines, or passed on byte for byte.
 
 use std::io;
 use std::mem::take;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use everwarp_process::{Captured, LINE_LIMIT, Lines, Pid, tagged};
+use everwarp_process::{Captured, LINE_LIMIT, Lines, Output, Pid, tagged};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::outlet::{STDERR, STDOUT};
+use crate::host_stream::{Delivery, HostStream, LostLines, STDERR, STDOUT};
+use crate::lock::lock;
+use crate::worker_load::WorkerLoad;
 
-/// "No space left on device", which the guest gets as `ENOSPC`.
+/// "No space left on device", which the process receives as `ENOSPC`.
 const NO_SPACE: i32 = if cfg!(windows) { 112 } else { 28 };
 
 /// One stream of one process; clones are the same stream.
 #[derive(Clone)]
-pub(crate) struct Sink(Arc<Mutex<Target>>);
+pub(crate) struct OutputSink(Arc<Mutex<Target>>);
 
 enum Target {
     Capture {
@@ -29,66 +31,104 @@ enum Target {
     },
     Lines {
         tag: String,
-        to_stderr: bool,
+        stream: &'static HostStream,
         line: Lines,
+        delivery: Arc<Delivery>,
     },
+    Direct(&'static HostStream),
 }
 
-impl Sink {
-    pub(crate) fn capture(limit: usize) -> Self {
-        let kept = Captured::default();
-        Self(Arc::new(Mutex::new(Target::Capture { kept, limit })))
+/// What is known of a stream when its process has ended.
+#[derive(Default)]
+pub(crate) struct FinishedOutput {
+    /// What was captured, for the process that the stream belongs to.
+    pub(crate) captured: Option<Captured>,
+    /// Why lines were lost, if any were.
+    pub(crate) lost: Option<LostLines>,
+}
+
+impl OutputSink {
+    fn new(target: Target) -> Self {
+        Self(Arc::new(Mutex::new(target)))
     }
 
-    pub(crate) fn lines(tag: String, to_stderr: bool) -> Self {
-        let line = Lines::default();
-        Self(Arc::new(Mutex::new(Target::Lines {
+    fn lines(tag: String, stream: &'static HostStream) -> Self {
+        Self::new(Target::Lines {
             tag,
-            to_stderr,
-            line,
-        })))
+            stream,
+            line: Lines::default(),
+            delivery: Arc::default(),
+        })
     }
 
-    /// The stream of a process that this one's has spawned: its lines are its own, what is kept is kept with this
-    /// one's.
-    pub(crate) fn shared(&self, pid: Pid) -> Self {
-        match &*self.target() {
-            Target::Capture { .. } => self.clone(),
-            Target::Lines { tag, to_stderr, .. } => {
+    /// The stream of a process that leads to `output`.
+    pub(crate) fn open(output: Output, pid: Pid, is_stderr: bool) -> Self {
+        let stream = |stderr| if stderr { &STDERR } else { &STDOUT };
+        match output {
+            Output::Inherit => Self::new(Target::Direct(stream(is_stderr))),
+            Output::Capture { limit } => {
+                let kept = Captured::default();
+                Self::new(Target::Capture { kept, limit })
+            }
+            Output::Lines { tag, to_stderr } => {
+                let tag = match tag {
+                    true => format!("[{pid}] "),
+                    false => String::new(),
+                };
+                Self::lines(tag, stream(to_stderr || is_stderr))
+            }
+        }
+    }
+
+    /// The stream of a child. The child has lines of its own; captured bytes are captured with the parent's.
+    pub(crate) fn of_child(&self, pid: Pid) -> Self {
+        match &*lock(&self.0) {
+            Target::Capture { .. } | Target::Direct(_) => self.clone(),
+            Target::Lines { tag, stream, .. } => {
                 let tag = match tag.is_empty() {
                     true => String::new(),
                     false => format!("[{pid}] "),
                 };
-                Self::lines(tag, *to_stderr)
+                Self::lines(tag, stream)
             }
         }
     }
 
-    fn target(&self) -> MutexGuard<'_, Target> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the stream: what was kept, if that is the caller's `own`, or the last line passed on.
-    pub(crate) fn finish(&self, own: bool) -> Option<Captured> {
-        match &mut *self.target() {
-            Target::Capture { kept, .. } => own.then(|| take(kept)),
+    /// Ends the stream: passes its last line on, and waits until all its lines were written. `owns` says whether the
+    /// captured bytes are this process's own. While it waits, the worker thread may run another process.
+    pub(crate) async fn finish(&self, owns: bool, load: &WorkerLoad) -> FinishedOutput {
+        let (stream, delivery) = match &mut *lock(&self.0) {
+            Target::Direct(_) => return FinishedOutput::default(),
+            Target::Capture { kept, .. } => {
+                return FinishedOutput {
+                    captured: owns.then(|| take(kept)),
+                    lost: None,
+                };
+            }
             Target::Lines {
                 tag,
-                to_stderr,
+                stream,
                 line,
+                delivery,
             } => {
                 if let Some(line) = line.rest() {
-                    // The process has ended: there is nobody left to tell of a closed pipe.
-                    drop(pass_on(tag, *to_stderr, &line));
+                    // The delivery keeps the error.
+                    drop(stream.write_lines(&tagged(tag, &line), delivery));
                 }
-                None
+                (*stream, Arc::clone(delivery))
             }
+        };
+        let _blocked = HostStream::is_pending(&delivery).then(|| load.block());
+        FinishedOutput {
+            captured: None,
+            lost: stream.delivered(&delivery).await,
         }
     }
 
-    /// Takes all of the bytes, or as many as there is room for and an error.
-    fn take_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        match &mut *self.target() {
+    /// Takes all bytes, or as many as there is room for and an error.
+    fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        match &mut *lock(&self.0) {
+            Target::Direct(stream) => stream.write(bytes),
             Target::Capture { kept, limit } => {
                 let fits = bytes.len().min(*limit - kept.bytes.len());
                 kept.bytes.extend_from_slice(&bytes[..fits]);
@@ -100,20 +140,15 @@ impl Sink {
             }
             Target::Lines {
                 tag,
-                to_stderr,
+                stream,
                 line,
+                delivery,
             } => match line.add(bytes) {
                 None => Ok(()),
-                Some(whole) => pass_on(tag, *to_stderr, &whole),
+                Some(whole) => stream.write_lines(&tagged(tag, &whole), delivery),
             },
         }
     }
-}
-
-/// Writes lines in one piece, each behind the tag and before a line feed.
-fn pass_on(tag: &str, to_stderr: bool, lines: &[u8]) -> io::Result<()> {
-    let outlet = if to_stderr { &STDERR } else { &STDOUT };
-    outlet.add(&tagged(tag, lines))
 }
 
 fn failed(error: io::Error) -> StreamError {
@@ -121,14 +156,14 @@ fn failed(error: io::Error) -> StreamError {
 }
 
 #[async_trait]
-impl Pollable for Sink {
+impl Pollable for OutputSink {
     async fn ready(&mut self) {}
 }
 
 #[async_trait]
-impl OutputStream for Sink {
+impl OutputStream for OutputSink {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take_bytes(&bytes).map_err(failed)
+        self.write_bytes(&bytes).map_err(failed)
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -139,20 +174,20 @@ impl OutputStream for Sink {
         Ok(LINE_LIMIT)
     }
 
-    /// The provided one asks for room again after the last write, and would report a stream that has just
-    /// become full as one that has refused something.
+    /// The provided method asks for room again after the last write, and would report a stream that has just become
+    /// full as one that has refused bytes.
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.write(bytes)
     }
 }
 
-impl AsyncWrite for Sink {
+impl AsyncWrite for OutputSink {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.take_bytes(bytes).map(|()| bytes.len()))
+        Poll::Ready(self.write_bytes(bytes).map(|()| bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -164,13 +199,18 @@ impl AsyncWrite for Sink {
     }
 }
 
-impl IsTerminal for Sink {
+impl IsTerminal for OutputSink {
     fn is_terminal(&self) -> bool {
-        false
+        use std::io::IsTerminal as _;
+        match &*lock(&self.0) {
+            Target::Direct(stream) if std::ptr::eq(*stream, &STDOUT) => io::stdout().is_terminal(),
+            Target::Direct(_) => io::stderr().is_terminal(),
+            Target::Capture { .. } | Target::Lines { .. } => false,
+        }
     }
 }
 
-impl StdoutStream for Sink {
+impl StdoutStream for OutputSink {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(self.clone())
     }

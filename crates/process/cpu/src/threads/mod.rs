@@ -1,19 +1,15 @@
 //! Threads of one process.
 //!
-//! A process whose memory is shared has a [`Team`]: the memory, its descriptors, who waits at which address, and how
-//! the process has ended. Each thread but the first is a thread of the system, because compiled code may spin for
-//! another thread, which then must run beside it. What a thread waits in are futures, as everywhere in this crate: so
-//! the end of the process ends waits.
+//! A process whose memory is shared has a [`ThreadGroup`]: the memory, the process's descriptors, the threads that wait
+//! at addresses, and the process's end. Each thread but the first is a thread of the system, because compiled code may
+//! spin until another thread does something, and that thread must then run at the same time. All waits are futures, as
+//! everywhere in this crate, so that the end of the process ends them.
 
-mod body;
-mod imports;
-mod poll;
+mod descriptors;
+mod group;
+mod parking;
 mod rewrite;
-mod team;
-mod wait;
-mod wasi;
 
-pub(crate) use imports::add;
-pub(crate) use rewrite::{ADDED, is_own, rewrite};
-pub(crate) use team::{Given, Team};
-pub(crate) use wasi::{Hook, Wasi};
+pub(crate) use descriptors::Descriptors;
+pub(crate) use group::{ThreadGroup, ThreadGroupConfig};
+pub(crate) use rewrite::{ADDED_IMPORTS, ADDED_MODULE, ADDED_NAMES, rewrite};

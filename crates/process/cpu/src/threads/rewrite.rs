@@ -1,8 +1,8 @@
-//! Waits and notifications become calls of the host.
+//! Replaces atomic waits and notifications by host calls.
 //!
-//! wasmtime's own `memory.atomic.wait32` blocks a thread of the system, and nothing but a notification at the same
-//! address ends it: a process that waits could not be ended. So the three instructions are replaced by calls of two
-//! functions that the module imports beside its own. Each gets the instruction's operands and its constant offset.
+//! wasmtime's own `memory.atomic.wait32` blocks a thread of the system, and only a notification at the same address ends
+//! it, so a waiting process could not be killed. Therefore the three instructions become calls of functions that the
+//! module imports in addition to its own. Each call gets the instruction's operands and its constant offset.
 
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
@@ -10,22 +10,17 @@ use wasm_encoder::{
 };
 use wasmparser::{FunctionBody, ImportSectionReader, Operator, Parser, TypeSectionReader};
 
-/// The module that the two functions are imported from. What a module itself imports from it is refused before.
-pub(super) const MODULE: &str = "everwarp:threads";
-/// Functions that are added behind those that the module imports.
-pub(crate) const ADDED: u32 = 3;
+/// The module from which the added functions are imported. A module that itself imports from it is refused before.
+pub(crate) const ADDED_MODULE: &str = "everwarp:threads";
+/// Functions that are added after those that the module imports.
+pub(crate) const ADDED_IMPORTS: u32 = 3;
 
 const WAIT32: u32 = 0;
 const WAIT64: u32 = 1;
-const NOTIFIES: u32 = 2;
+const NOTIFY: u32 = 2;
 
 /// The names of the added functions, in their order: a wait for each width, so that the operands stay as they are.
-pub(super) const NAMES: [&str; ADDED as usize] = ["wait32", "wait64", "notify"];
-
-/// Whether a module is the one that only rewritten modules may import from.
-pub(crate) fn is_own(module: &str) -> bool {
-    module == MODULE
-}
+pub(crate) const ADDED_NAMES: [&str; ADDED_IMPORTS as usize] = ["wait32", "wait64", "notify"];
 
 struct Rewriter {
     /// How many functions the module imports.
@@ -42,7 +37,7 @@ impl Reencode for Rewriter {
     fn function_index(&mut self, function: u32) -> Result<u32> {
         Ok(match function < self.imported {
             true => function,
-            false => function + ADDED,
+            false => function + ADDED_IMPORTS,
         })
     }
 
@@ -66,8 +61,8 @@ impl Reencode for Rewriter {
         section: ImportSectionReader<'_>,
     ) -> Result<()> {
         utils::parse_import_section(self, imports, section)?;
-        for (ty, name) in (self.types..).zip(NAMES) {
-            imports.import(MODULE, name, EntityType::Function(ty));
+        for (ty, name) in (self.types..).zip(ADDED_NAMES) {
+            imports.import(ADDED_MODULE, name, EntityType::Function(ty));
         }
         Ok(())
     }
@@ -84,7 +79,7 @@ impl Reencode for Rewriter {
             let call = match &operator {
                 Operator::MemoryAtomicWait32 { memarg } => Some((WAIT32, memarg.offset)),
                 Operator::MemoryAtomicWait64 { memarg } => Some((WAIT64, memarg.offset)),
-                Operator::MemoryAtomicNotify { memarg } => Some((NOTIFIES, memarg.offset)),
+                Operator::MemoryAtomicNotify { memarg } => Some((NOTIFY, memarg.offset)),
                 _ => None,
             };
             match call {
@@ -102,8 +97,7 @@ impl Reencode for Rewriter {
     }
 }
 
-/// The module with its waits and notifications as calls. It is valid, its memory is an import, and so many functions
-/// are.
+/// Rewrites a valid module that imports its memory and `imported` functions.
 pub(crate) fn rewrite(bytes: &[u8], imported: u32) -> std::result::Result<Vec<u8>, String> {
     let mut module = Module::new();
     let mut rewriter = Rewriter { imported, types: 0 };
@@ -118,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_keep_their_names_and_calls_their_targets() {
+    fn rewritten_functions_keep_names_and_call_targets() {
         let text = r#"(module
           (import "env" "memory" (memory 1 1 shared))
           (import "a" "b" (func $given))
@@ -149,7 +143,7 @@ mod tests {
         );
     }
 
-    /// The operators of each function.
+    /// The operators of each function of a module.
     fn functions(bytes: &[u8]) -> Vec<Vec<String>> {
         let mut all = Vec::new();
         for payload in Parser::new(0).parse_all(bytes) {

@@ -1,21 +1,23 @@
-//! Who waits at which address of a shared memory.
+//! Threads that wait at addresses of a shared memory.
 //!
-//! One list under one lock, in the order in which they came. Whoever waits compares the value under the lock, and a
-//! notification takes the lock, so none falls between the comparison and the wait. Whose time is over takes itself
-//! off under the lock: if it is not there any more, it has been notified.
+//! One list under one lock, in the order in which the waiters came. A waiter compares the value under the lock, and a
+//! notification takes the lock, so no notification falls between the comparison and the wait. A waiter whose time is
+//! over removes itself under the lock; if it is no longer in the list, it was notified.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// What a wait answers: it was notified.
+use crate::lock::lock;
+
+/// The result of a wait that was notified.
 const NOTIFIED: i32 = 0;
-/// The value was another one.
-const OTHER: i32 = 1;
-/// The time is over.
+/// The result of a wait for a value that was not there.
+const DIFFERENT: i32 = 1;
+/// The result of a wait whose time is over.
 const TIMED_OUT: i32 = 2;
 
 struct Waiter {
@@ -25,26 +27,23 @@ struct Waiter {
 }
 
 #[derive(Default)]
-struct List {
+struct WaiterList {
     next: u64,
     waiters: VecDeque<Waiter>,
 }
 
-/// Everybody who waits in one memory.
+/// All waiters in one memory.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<List>);
+pub(crate) struct ParkingLot(Mutex<WaiterList>);
 
-impl Waits {
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(
+impl ParkingLot {
+    /// Adds a waiter; `None` if the value is a different one.
+    fn enter(
         &self,
         address: u64,
         as_expected: impl FnOnce() -> bool,
     ) -> Option<(u64, oneshot::Receiver<()>)> {
-        let mut list = self.list();
+        let mut list = lock(&self.0);
         if !as_expected() {
             return None;
         }
@@ -55,26 +54,26 @@ impl Waits {
         Some((id, woken))
     }
 
-    /// Takes a waiter off; whether it was still there.
+    /// Removes a waiter; returns whether it was still in the list.
     fn leave(&self, id: u64) -> bool {
-        let mut list = self.list();
+        let mut list = lock(&self.0);
         let at = list.waiters.iter().position(|w| w.id == id);
         at.is_some_and(|at| list.waiters.remove(at).is_some())
     }
 
-    /// Waits for so many nanoseconds at most, or as long as it takes if they are negative.
-    pub(super) async fn wait(
+    /// Waits on `address` for up to `nanoseconds`, or without a limit if they are negative.
+    pub(crate) async fn wait(
         &self,
         address: u64,
         as_expected: impl FnOnce() -> bool,
         nanoseconds: i64,
     ) -> i32 {
-        let Some((id, woken)) = self.begin(address, as_expected) else {
-            return OTHER;
+        let Some((id, woken)) = self.enter(address, as_expected) else {
+            return DIFFERENT;
         };
         let over = match u64::try_from(nanoseconds) {
             Ok(most) => timeout(Duration::from_nanos(most), woken).await.is_err(),
-            // Nobody drops the other end.
+            // The list keeps the sender until it wakes this waiter.
             Err(_) => woken.await.is_err(),
         };
         match over && self.leave(id) {
@@ -83,18 +82,18 @@ impl Waits {
         }
     }
 
-    /// Wakes at most so many of those who wait at an address, the longest waiting first: how many.
-    pub(super) fn notify(&self, address: u64, most: u32) -> u32 {
+    /// Wakes up to `count` waiters on `address`, oldest first. Returns how many.
+    pub(crate) fn notify(&self, address: u64, count: u32) -> u32 {
         let mut woken = 0;
-        let mut list = self.list();
+        let mut list = lock(&self.0);
         let mut at = 0;
-        while woken < most && at < list.waiters.len() {
+        while woken < count && at < list.waiters.len() {
             if list.waiters[at].address != address {
                 at += 1;
                 continue;
             }
-            // One that does not hear it belongs to a process that is ending.
-            let waiter = list.waiters.remove(at).expect("it is there");
+            // A waiter that cannot be woken belongs to a process that is ending.
+            let waiter = list.waiters.remove(at).expect("it is in the list");
             woken += u32::from(waiter.wake.send(()).is_ok());
         }
         woken
@@ -110,36 +109,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_waiting_are_woken_and_no_more_than_asked() {
-        let waits = Waits::default();
+    fn notify_wakes_the_oldest_waiters_up_to_the_count() {
+        let lot = ParkingLot::default();
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll =
             |waiter: &mut Pin<Box<dyn Future<Output = i32> + '_>>| waiter.as_mut().poll(&mut cx);
         let begin = |address| -> Pin<Box<dyn Future<Output = i32> + '_>> {
-            Box::pin(waits.wait(address, || true, -1))
+            Box::pin(lot.wait(address, || true, -1))
         };
         let (mut first, mut second, mut other) = (begin(8), begin(8), begin(16));
         for waiter in [&mut first, &mut second, &mut other] {
             assert_eq!(poll(waiter), Poll::Pending);
         }
-        assert_eq!(waits.notify(24, 9), 0);
-        assert_eq!(waits.notify(8, 1), 1);
+        assert_eq!(lot.notify(24, 9), 0);
+        assert_eq!(lot.notify(8, 1), 1);
         assert_eq!(poll(&mut second), Poll::Pending);
         assert_eq!(poll(&mut first), Poll::Ready(NOTIFIED));
-        assert_eq!(waits.notify(8, u32::MAX), 1);
-        assert_eq!(waits.notify(8, u32::MAX), 0);
+        assert_eq!(lot.notify(8, u32::MAX), 1);
+        assert_eq!(lot.notify(8, u32::MAX), 0);
         assert_eq!(poll(&mut second), Poll::Ready(NOTIFIED));
-        assert_eq!(waits.notify(16, 1), 1);
+        assert_eq!(lot.notify(16, 1), 1);
         assert_eq!(poll(&mut other), Poll::Ready(NOTIFIED));
     }
 
     #[test]
-    fn a_wait_for_another_value_or_for_no_time_is_over_at_once() {
+    fn wait_for_a_different_value_or_for_no_time_returns_at_once() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().build().expect("it is made");
-        let waits = Waits::default();
-        assert_eq!(runtime.block_on(waits.wait(8, || false, -1)), OTHER);
-        assert_eq!(runtime.block_on(waits.wait(8, || true, 0)), TIMED_OUT);
-        assert_eq!(waits.notify(8, 1), 0, "it has left the list");
+        let lot = ParkingLot::default();
+        assert_eq!(runtime.block_on(lot.wait(8, || false, -1)), DIFFERENT);
+        assert_eq!(runtime.block_on(lot.wait(8, || true, 0)), TIMED_OUT);
+        assert_eq!(lot.notify(8, 1), 0, "it has left the list");
     }
 }

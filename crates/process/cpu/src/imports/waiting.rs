@@ -1,7 +1,7 @@
-//! Calls that may take long: they must not keep other threads from calling.
+//! WASI calls of modules with threads that may wait for long: they must not keep the other threads from calling.
 //!
-//! `poll_oneoff` for nothing but time is done here; and before one for standard input, and before a read of it, a
-//! thread waits for input without holding the descriptors.
+//! A `poll_oneoff` for nothing but time is carried out here. Before a `poll_oneoff` for standard input, and before a read
+//! of it, a thread waits for input without the lock of the descriptors.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,11 +15,10 @@ use wasmtime_wasi::p1::types::Filetype;
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
 use wiggle::{GuestError, GuestMemory, GuestPtr};
 
-use crate::program::WASI;
-use crate::run::Guest;
-
-type C<'a> = Caller<'a, Guest>;
-type Call<'a> = Box<dyn Future<Output = wasmtime::Result<i32>> + Send + 'a>;
+use super::arguments::{Argument, as_errno, refused};
+use super::threads::group;
+use super::{HostCall, WASI};
+use crate::guest::Guest;
 
 /// Kinds of subscriptions and events.
 const CLOCK: u8 = 0;
@@ -27,42 +26,40 @@ const FD_READ: u8 = 1;
 /// Clocks.
 const REALTIME: u32 = 0;
 const MONOTONIC: u32 = 1;
-/// In a subscription's flags: the time is a moment and no duration.
+/// In a subscription's flags: the time is a moment, not a duration.
 const ABSTIME: u16 = 1;
 
-/// A clock that somebody waits for, and what its event is called.
-struct Clock {
+/// A clock of a poll.
+struct ClockWait {
+    /// The caller's tag, which its event returns.
     userdata: u64,
     left: Duration,
 }
 
-/// What a poll waits for, as far as it concerns time and input.
+/// What a poll waits for.
 #[derive(Default)]
-struct Wanted {
-    clocks: Vec<Clock>,
+struct PollWaits {
+    clocks: Vec<ClockWait>,
+    /// Standard input.
     input: bool,
+    /// Anything else.
     others: bool,
 }
 
-fn shared(caller: &mut C<'_>) -> wasmtime::Result<SharedMemory> {
+fn shared(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<SharedMemory> {
     match caller.get_export("memory") {
         Some(Extern::SharedMemory(memory)) => Ok(memory),
         _ => Err(wasmtime::Error::msg("missing required memory export")),
     }
 }
 
-/// The descriptors, again.
-async fn hold(caller: &mut C<'_>) -> OwnedMutexGuard<WasiP1Ctx> {
-    let team = caller.data().team.as_ref();
-    let wasi = Arc::clone(team.expect("only modules with threads import this").wasi());
+/// Locks the descriptors again.
+async fn lock_descriptors(caller: &mut Caller<'_, Guest>) -> OwnedMutexGuard<WasiP1Ctx> {
+    let wasi = Arc::clone(group(caller).wasi());
     let fuel = caller.as_context_mut().hostcall_fuel();
     let mut wasi = wasi.lock_owned().await;
     wasi.set_hostcall_fuel(fuel);
     wasi
-}
-
-fn talks(caller: &C<'_>) -> bool {
-    caller.data().team.as_ref().is_some_and(|team| team.talks)
 }
 
 /// Whether a descriptor is a stream rather than a file or a directory.
@@ -71,8 +68,8 @@ async fn is_stream(wasi: &mut WasiP1Ctx, memory: &mut GuestMemory<'_>, fd: u32) 
     stat.is_ok_and(|s| !matches!(s.fs_filetype, Filetype::RegularFile | Filetype::Directory))
 }
 
-fn subscriptions(memory: &GuestMemory<'_>, from: u32, count: u32) -> Result<Wanted, GuestError> {
-    let mut wanted = Wanted::default();
+fn subscriptions(memory: &GuestMemory<'_>, from: u32, count: u32) -> Result<PollWaits, GuestError> {
+    let mut wanted = PollWaits::default();
     for n in 0..count {
         let at = n.checked_mul(48).and_then(|n| n.checked_add(from));
         let at = at.ok_or(GuestError::PtrOverflow)?;
@@ -87,14 +84,14 @@ fn subscriptions(memory: &GuestMemory<'_>, from: u32, count: u32) -> Result<Want
                         let now = SystemTime::now().duration_since(UNIX_EPOCH);
                         time.saturating_sub(now.unwrap_or_default())
                     }
-                    // The moments of the other clocks are wasmtime's.
+                    // Only wasmtime knows the moments of the other clocks.
                     _ => {
                         wanted.others = true;
                         continue;
                     }
                 };
                 let userdata = memory.read(GuestPtr::<u64>::new(at))?;
-                wanted.clocks.push(Clock { userdata, left });
+                wanted.clocks.push(ClockWait { userdata, left });
             }
             FD_READ if memory.read(GuestPtr::<u32>::new(at + 16))? == 0 => wanted.input = true,
             _ => wanted.others = true,
@@ -103,10 +100,10 @@ fn subscriptions(memory: &GuestMemory<'_>, from: u32, count: u32) -> Result<Want
     Ok(wanted)
 }
 
-/// Writes the events of the clocks whose time is over: how many.
-fn over(
+/// Writes the events of the clocks whose time is over, and their number.
+fn write_events(
     memory: &mut GuestMemory<'_>,
-    clocks: &[Clock],
+    clocks: &[ClockWait],
     elapsed: Duration,
     (events, count): (u32, u32),
 ) -> Result<(), GuestError> {
@@ -123,16 +120,20 @@ fn over(
 }
 
 async fn poll(
-    mut caller: C<'_>,
-    (from, to, count, events): (u32, u32, u32, u32),
+    mut caller: Caller<'_, Guest>,
+    (from, to, count, events): (i32, i32, i32, i32),
 ) -> wasmtime::Result<i32> {
     let shared = shared(&mut caller)?;
     let mut memory = GuestMemory::Shared(shared.data());
-    caller.data_mut().wasi.let_go();
-    // What is wrong with them is said below.
-    let wanted = subscriptions(&memory, from, count).unwrap_or_default();
+    let arguments = [Argument::Poll(from, to, count), Argument::Result(events, 4)];
+    if let Some(errno) = refused(&memory, &arguments) {
+        return Ok(errno);
+    }
+    caller.data_mut().wasi.unlock();
+    // The library reports what is wrong with a subscription, below.
+    let wanted = subscriptions(&memory, from as u32, count as u32).unwrap_or_default();
     let soonest = wanted.clocks.iter().map(|clock| clock.left).min();
-    let input = wanted.input && talks(&caller);
+    let input = wanted.input && group(&caller).inherits_stdin();
     let begin = Instant::now();
     let timed = match soonest {
         Some(left) if !wanted.others && !wanted.input => {
@@ -141,7 +142,7 @@ async fn poll(
         }
         _ if input
             && !wanted.others
-            && is_stream(&mut *hold(&mut caller).await, &mut memory, 0).await =>
+            && is_stream(&mut *lock_descriptors(&mut caller).await, &mut memory, 0).await =>
         {
             let mut input = stdin().p2_stream();
             match soonest {
@@ -156,42 +157,40 @@ async fn poll(
     };
     if timed {
         let elapsed = begin.elapsed().max(soonest.unwrap_or_default());
-        over(&mut memory, &wanted.clocks, elapsed, (to, events))?;
-        return Ok(0);
+        let to = (to as u32, events as u32);
+        let written = write_events(&mut memory, &wanted.clocks, elapsed, to);
+        return as_errno(written.map(|()| 0).map_err(Into::into));
     }
-    let mut wasi = hold(&mut caller).await;
-    let arguments = [from, to, count, events].map(|a| a as i32);
-    let [from, to, count, events] = arguments;
-    p1::poll_oneoff(&mut *wasi, &mut memory, from, to, count, events).await
+    let mut wasi = lock_descriptors(&mut caller).await;
+    as_errno(p1::poll_oneoff(&mut *wasi, &mut memory, from, to, count, events).await)
 }
 
 async fn read(
-    mut caller: C<'_>,
-    (fd, list, count, read): (u32, u32, u32, u32),
+    mut caller: Caller<'_, Guest>,
+    (fd, list, count, read): (i32, i32, i32, i32),
 ) -> wasmtime::Result<i32> {
     let shared = shared(&mut caller)?;
     let mut memory = GuestMemory::Shared(shared.data());
-    caller.data_mut().wasi.let_go();
-    if fd == 0 && talks(&caller) && is_stream(&mut *hold(&mut caller).await, &mut memory, fd).await
-    {
+    let arguments = [Argument::Vectors(list, count), Argument::Result(read, 4)];
+    if let Some(errno) = refused(&memory, &arguments) {
+        return Ok(errno);
+    }
+    caller.data_mut().wasi.unlock();
+    let waits = fd == 0 && group(&caller).inherits_stdin();
+    if waits && is_stream(&mut *lock_descriptors(&mut caller).await, &mut memory, 0).await {
         stdin().p2_stream().ready().await;
     }
-    let mut wasi = hold(&mut caller).await;
-    let [fd, list, count, read] = [fd, list, count, read].map(|a| a as i32);
-    p1::fd_read(&mut *wasi, &mut memory, fd, list, count, read).await
+    let mut wasi = lock_descriptors(&mut caller).await;
+    as_errno(p1::fd_read(&mut *wasi, &mut memory, fd, list, count, read).await)
 }
 
-/// Adds them in the place of wasmtime's.
+/// Adds the calls in the place of wasmtime's.
 pub(super) fn add(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(
-        WASI,
-        "poll_oneoff",
-        |c: C<'_>, all: (u32, u32, u32, u32)| -> Call<'_> { Box::new(poll(c, all)) },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "fd_read",
-        |c: C<'_>, all: (u32, u32, u32, u32)| -> Call<'_> { Box::new(read(c, all)) },
-    )?;
+    linker.func_wrap_async(WASI, "poll_oneoff", |caller, arguments| -> HostCall<'_, i32> {
+        Box::new(poll(caller, arguments))
+    })?;
+    linker.func_wrap_async(WASI, "fd_read", |caller, arguments| -> HostCall<'_, i32> {
+        Box::new(read(caller, arguments))
+    })?;
     Ok(())
 }

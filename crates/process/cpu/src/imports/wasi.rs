@@ -1,0 +1,186 @@
+//! WASI preview 1: wasmtime's library, with the arguments checked before each call and a few answers of this crate's.
+
+use wasmtime::{Caller, Extern, Linker, Result};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
+use wiggle::{GuestMemory, GuestPtr};
+
+use super::arguments::{Argument, as_errno, refused, size};
+use super::{HostCall, WASI};
+use crate::guest::Guest;
+use crate::status::ProcExit;
+use Argument::{Bytes, Poll, Result as Out, Vectors};
+
+/// Bytes that the library may copy for one call, unless the memory is larger.
+const COPIED_LEAST: usize = 128 << 20;
+/// "No more descriptors".
+const TOO_MANY_DESCRIPTORS: i32 = 33;
+
+/// Binds the memory and the data of a caller.
+macro_rules! memory_and_guest {
+    ($caller:ident => $memory:ident, $guest:ident) => {
+        let exported = $caller.get_export("memory");
+        let shared;
+        let (mut $memory, $guest) = match exported {
+            Some(Extern::Memory(memory)) => {
+                let (bytes, guest) = memory.data_and_store_mut(&mut $caller);
+                (GuestMemory::Unshared(bytes), guest)
+            }
+            Some(Extern::SharedMemory(memory)) => {
+                shared = memory;
+                (GuestMemory::Shared(shared.data()), $caller.data_mut())
+            }
+            _ => wasmtime::bail!("the module exports no memory"),
+        };
+    };
+}
+
+/// The descriptors of a guest, ready for a call.
+fn ready<'g>(guest: &'g mut Guest, memory: &GuestMemory<'_>) -> &'g mut WasiP1Ctx {
+    let wasi = guest.wasi.get();
+    wasi.set_hostcall_fuel(size(memory).max(COPIED_LEAST));
+    wasi
+}
+
+/// Adds functions of the library: the name, the parameters, and the memory that they name.
+macro_rules! add_functions {
+    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) [$($check:expr),*];)*) => {$(
+        $linker.func_wrap_async(
+            WASI,
+            stringify!($name),
+            |mut caller: Caller<'_, Guest>, ($($arg,)*): ($($ty,)*)| -> HostCall<'_, i32> {
+                Box::new(async move {
+                    memory_and_guest!(caller => memory, guest);
+                    let arguments: &[Argument] = &[$($check),*];
+                    if let Some(errno) = refused(&memory, arguments) {
+                        return Ok(errno);
+                    }
+                    let wasi = ready(guest, &memory);
+                    as_errno(p1::$name(wasi, &mut memory, $($arg),*).await)
+                })
+            },
+        )?;
+    )*};
+}
+
+fn add_library(linker: &mut Linker<Guest>) -> Result<()> {
+    add_functions! { linker:
+        args_get(argv: i32, buffer: i32) [];
+        args_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
+        environ_get(variables: i32, buffer: i32) [];
+        environ_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
+        clock_res_get(clock: i32, to: i32) [Out(to, 8)];
+        clock_time_get(clock: i32, precision: i64, to: i32) [Out(to, 8)];
+        fd_advise(fd: i32, offset: i64, length: i64, advice: i32) [];
+        fd_allocate(fd: i32, offset: i64, length: i64) [];
+        fd_close(fd: i32) [];
+        fd_datasync(fd: i32) [];
+        fd_fdstat_get(fd: i32, to: i32) [Out(to, 24)];
+        fd_fdstat_set_flags(fd: i32, flags: i32) [];
+        fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) [];
+        fd_filestat_get(fd: i32, to: i32) [Out(to, 64)];
+        fd_filestat_set_size(fd: i32, bytes: i64) [];
+        fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) [];
+        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
+        fd_prestat_get(fd: i32, to: i32) [Out(to, 8)];
+        fd_prestat_dir_name(fd: i32, path: i32, length: i32) [Bytes(path, length)];
+        fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
+        fd_read(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+        fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) [Bytes(at, length), Out(to, 4)];
+        fd_renumber(from: i32, to: i32) [];
+        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) [Out(to, 8)];
+        fd_sync(fd: i32) [];
+        fd_tell(fd: i32, to: i32) [Out(to, 8)];
+        fd_write(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+        path_create_directory(fd: i32, path: i32, length: i32) [Bytes(path, length)];
+        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32)
+            [Bytes(path, length), Out(to, 64)];
+        path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32)
+            [Bytes(path, length)];
+        path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
+            [Bytes(path, length), Bytes(new_path, new_length)];
+        path_readlink(fd: i32, path: i32, length: i32, at: i32, room: i32, to: i32)
+            [Bytes(path, length), Bytes(at, room), Out(to, 4)];
+        path_rename(fd: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
+            [Bytes(path, length), Bytes(new_path, new_length)];
+        path_symlink(target: i32, target_length: i32, fd: i32, path: i32, length: i32)
+            [Bytes(target, target_length), Bytes(path, length)];
+        path_unlink_file(fd: i32, path: i32, length: i32) [Bytes(path, length)];
+        poll_oneoff(from: i32, to: i32, count: i32, events: i32) [Poll(from, to, count), Out(events, 4)];
+        proc_raise(signal: i32) [];
+        sched_yield() [];
+        random_get(at: i32, length: i32) [Bytes(at, length)];
+        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, 4)];
+        sock_recv(fd: i32, at: i32, count: i32, flags: i32, to: i32, out_flags: i32)
+            [Vectors(at, count), Out(to, 4), Out(out_flags, 2)];
+        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+        sock_shutdown(fd: i32, how: i32) [];
+    }
+    Ok(())
+}
+
+/// The length of a path without the slashes at its end, unless it is all slashes.
+fn without_slashes(memory: &GuestMemory<'_>, path: i32, length: i32) -> i32 {
+    let (path, length) = (path as u32, length as u32);
+    let byte = |at: u32| memory.read(GuestPtr::<u8>::new(path.checked_add(at)?)).ok();
+    let name = (0..length).rev().find(|&at| byte(at) != Some(b'/'));
+    name.map_or(length, |last| last + 1) as i32
+}
+
+/// Removes a directory, also if its path ends with slashes, as `rmdir` does. The library takes a slash at the end for a
+/// `.` in the directory, which cannot be removed.
+async fn remove_directory(
+    mut caller: Caller<'_, Guest>,
+    (fd, path, length): (i32, i32, i32),
+) -> Result<i32> {
+    memory_and_guest!(caller => memory, guest);
+    if let Some(errno) = refused(&memory, &[Bytes(path, length)]) {
+        return Ok(errno);
+    }
+    let length = without_slashes(&memory, path, length);
+    let wasi = ready(guest, &memory);
+    as_errno(p1::path_remove_directory(wasi, &mut memory, fd, path, length).await)
+}
+
+type OpenArguments = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
+
+/// Opens a file, unless the process would have more descriptors than it may. The library gives the lowest free
+/// descriptor, so the number says how many there are at least.
+async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result<i32> {
+    let (fd, lookup, path, length, how, base, inheriting, flags, to) = arguments;
+    memory_and_guest!(caller => memory, guest);
+    if let Some(errno) = refused(&memory, &[Bytes(path, length), Out(to, 4)]) {
+        return Ok(errno);
+    }
+    let most = guest.descriptor_limit;
+    let wasi = ready(guest, &memory);
+    let opened = p1::path_open(
+        wasi, &mut memory, fd, lookup, path, length, how, base, inheriting, flags, to,
+    );
+    let errno = as_errno(opened.await)?;
+    if errno != 0 {
+        return Ok(errno);
+    }
+    let opened = memory.read(GuestPtr::<u32>::new(to as u32))?;
+    if most.is_none_or(|most| opened < most) {
+        return Ok(0);
+    }
+    p1::fd_close(wasi, &mut memory, opened as i32).await?;
+    Ok(TOO_MANY_DESCRIPTORS)
+}
+
+/// Adds all of WASI.
+pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
+    add_library(linker)?;
+    linker.func_wrap_async(WASI, "path_remove_directory", |caller, arguments| {
+        Box::new(remove_directory(caller, arguments))
+    })?;
+    linker.func_wrap_async(WASI, "path_open", |caller, arguments| {
+        Box::new(open(caller, arguments))
+    })?;
+    // The library refuses codes from 126 on, which programs do use.
+    linker.func_wrap(WASI, "proc_exit", |code: u32| -> Result<()> {
+        Err(ProcExit(code).into())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The worker threads, which run processes.
+//!
+//! A worker thread runs one process, and takes another one for each of its processes that waits for others: for a
+//! message, for a child, for its lines to be written. So whatever waits for another process, some process runs. A
+//! process that waits for a clock or a file keeps its thread, because its wait ends by itself, and the queued processes
+//! must not all be started at once.
+//!
+//! Processes that share a thread take turns while they compute: the epoch moves on, and compiled code yields when it
+//! does. A process that has its thread to itself is not interrupted.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use everwarp_process::Exit;
+use tokio::task::{Id, JoinSet, LocalSet};
+
+use crate::process::{Process, bare_exit, host_call_failed};
+use crate::scheduler::Scheduler;
+use crate::worker_load::WorkerLoad;
+
+/// Waits for the first of three futures.
+async fn first_of<T>(
+    first: impl Future<Output = T>,
+    second: impl Future<Output = T>,
+    third: impl Future<Output = T>,
+) -> T {
+    let (mut first, mut second, mut third) = (pin!(first), pin!(second), pin!(third));
+    poll_fn(|cx| {
+        if let Poll::Ready(value) = first.as_mut().poll(cx) {
+            return Poll::Ready(value);
+        }
+        if let Poll::Ready(value) = second.as_mut().poll(cx) {
+            return Poll::Ready(value);
+        }
+        third.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// A worker thread and its processes.
+struct Worker {
+    scheduler: Arc<Scheduler>,
+    load: Arc<WorkerLoad>,
+    tasks: JoinSet<Exit>,
+    processes: HashMap<Id, Arc<Process>>,
+}
+
+impl Worker {
+    /// Starts a process, unless it was killed in the queue.
+    fn start(&mut self, process: Arc<Process>) {
+        let Some(work) = process.start() else {
+            return;
+        };
+        let running = work.start(Arc::clone(&process), Arc::clone(&self.load));
+        let handle = self.tasks.spawn_local(running);
+        self.processes.insert(handle.id(), process);
+        if self.load.add() {
+            self.scheduler.epoch.demand();
+        }
+    }
+
+    /// Waits for the end of one process, if there is any.
+    async fn finish_one(&mut self) {
+        let Some(joined) = self.tasks.join_next_with_id().await else {
+            return;
+        };
+        // A panic in a host call is a defect, but the waiters for this process must learn of its end.
+        let (id, exit) = match joined {
+            Ok((id, exit)) => (id, exit),
+            Err(panic) => {
+                let status = host_call_failed("the host call panicked".to_owned());
+                (panic.id(), bare_exit(status))
+            }
+        };
+        if self.load.remove() {
+            self.scheduler.epoch.release();
+        }
+        let process = self.processes.remove(&id).expect("it was started here");
+        if process.finish(exit) {
+            self.scheduler.epoch.release();
+        }
+    }
+
+    /// Runs processes until the host ends.
+    async fn run(mut self) {
+        loop {
+            if self.tasks.is_empty() {
+                match self.scheduler.next() {
+                    Some(process) => self.start(process),
+                    None => return,
+                }
+                continue;
+            }
+            let room = self.load.has_room();
+            if room && let Some(process) = self.scheduler.try_next() {
+                self.start(process);
+                continue;
+            }
+            let (scheduler, load) = (Arc::clone(&self.scheduler), Arc::clone(&self.load));
+            let more = async {
+                match room {
+                    true => scheduler.more_ready().await,
+                    false => std::future::pending().await,
+                }
+            };
+            first_of(self.finish_one(), load.changed(), more).await;
+            if !self.load.has_room() && self.scheduler.has_ready() {
+                // This thread may have taken the notification, and another thread has room.
+                self.scheduler.pass_on();
+            }
+        }
+    }
+}
+
+/// Runs a worker thread until its host ends.
+pub(crate) fn run_worker(scheduler: &Arc<Scheduler>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the machine gives a thread its event queue");
+    let worker = Worker {
+        scheduler: Arc::clone(scheduler),
+        load: Arc::default(),
+        tasks: JoinSet::new(),
+        processes: HashMap::new(),
+    };
+    LocalSet::new().block_on(&runtime, worker.run());
+    // A file operation of a killed process may still be under way; its result is not needed.
+    runtime.shutdown_background();
+}

@@ -1,0 +1,59 @@
+//! What a worker thread has to do, as the processes on it see it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// The processes of one worker thread. Only the thread itself and the processes on it use the numbers, so they need no
+/// order.
+#[derive(Default)]
+pub(crate) struct WorkerLoad {
+    processes: AtomicUsize,
+    /// Processes that wait for other processes.
+    blocked: AtomicUsize,
+    /// Another process has blocked.
+    changed: Notify,
+}
+
+/// A process that waits for others, until this is dropped.
+pub(crate) struct BlockedProcess<'l>(&'l WorkerLoad);
+
+impl Drop for BlockedProcess<'_> {
+    fn drop(&mut self) {
+        self.0.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl WorkerLoad {
+    /// The process that runs now waits for other processes until the result is dropped.
+    pub(crate) fn block(&self) -> BlockedProcess<'_> {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+        BlockedProcess(self)
+    }
+
+    /// Whether several processes share the thread.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.processes.load(Ordering::Relaxed) > 1
+    }
+
+    /// Whether the thread may take another process: all of its processes are blocked.
+    pub(crate) fn has_room(&self) -> bool {
+        self.processes.load(Ordering::Relaxed) <= self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Waits until another process has blocked.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Adds a process; returns whether the thread is shared from now on.
+    pub(crate) fn add(&self) -> bool {
+        self.processes.fetch_add(1, Ordering::Relaxed) == 1
+    }
+
+    /// Removes a process; returns whether the thread is shared no more.
+    pub(crate) fn remove(&self) -> bool {
+        self.processes.fetch_sub(1, Ordering::Relaxed) == 2
+    }
+}
