@@ -63,7 +63,7 @@ pub(crate) enum CliError {
     #[error("{path}: {source}")]
     Program {
         path: PathBuf,
-        source: everwarp_process_cpu::LoadError,
+        source: everwarp_process::LoadError,
     },
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once, so that it is clear what it means"))]
@@ -77,10 +77,6 @@ pub(crate) enum CliError {
         lines: u64,
         wanted: u32,
     },
-    #[error("the host of processes does not start: {0}")]
-    ProcessHost(std::io::Error),
-    #[error(transparent)]
-    Spawn(#[from] everwarp_process_cpu::SpawnError),
     #[error(transparent)]
     GpuHost(#[from] everwarp_process::StartError),
     #[error(transparent)]
@@ -89,6 +85,8 @@ pub(crate) enum CliError {
     GpuProcess(#[from] everwarp_process::HostError),
     #[error(transparent)]
     GpuModule(#[from] everwarp_process::LoadError),
+    #[error(transparent)]
+    Lost(everwarp_process::OutputError),
     #[error("process {pid} ended: {reason}")]
     Process { pid: String, reason: String },
     #[error("{failed} of {instances} processes failed; the first was {first}")]

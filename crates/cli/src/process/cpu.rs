@@ -1,98 +1,85 @@
 //! Processes on the CPU engine.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
-use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::slice;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use everwarp_process_cpu::{Config, Directory, Host, Input, Pid, Program, Reason};
+use everwarp_process::{
+    Directory, ExitStatus, Grants, HostConfig, Module, ModuleId, ProcessEngine, SpawnRequest,
+};
+use everwarp_process_cpu::CpuProcesses;
 
 use super::tally::{Ended, How, Tally};
 use super::{Plan, Ran};
 use crate::error::CliError;
 
-/// Processes that are begun before the next signal is looked for.
-const TOGETHER: u32 = 1 << 13;
-/// Threads that run processes for each that begins them: to begin one takes a tenth of what a short one takes.
-const WORKERS_PER_SPAWNER: usize = 4;
-const SPAWNERS_MOST: usize = 8;
-/// No thread is made for fewer.
-const SHARE_LEAST: usize = 256;
-
-fn config(plan: &Plan<'_>, number: u32) -> Config {
+fn grants(plan: &Plan<'_>) -> Result<Grants, CliError> {
     let options = &plan.args.process;
     let (stdout, stderr) = plan.outputs();
-    Config {
-        args: plan.arguments(number),
-        env: options.env(number),
-        directories: options
-            .dir
-            .iter()
-            .map(|(host, guest)| Directory {
-                host: host.clone(),
-                guest: guest.clone(),
-            })
-            .collect(),
-        stdin: plan.line(number).map_or_else(|| plan.input(), Input::Bytes),
+    let open = |(host, guest): &(std::path::PathBuf, String)| {
+        Directory::open(host, guest.clone()).map_err(|source| CliError::Input {
+            path: host.clone(),
+            source,
+        })
+    };
+    Ok(Grants {
+        directories: options.dir.iter().map(open).collect::<Result<_, _>>()?,
+        stdin: plan.input(),
         stdout,
         stderr,
         fuel: options.fuel,
-        memory_limit: options.memory,
-        threads: Some(options.threads),
-        ends: Vec::new(),
-        instance: number,
-    }
+        ..Grants::default()
+    })
 }
 
-/// Begins the processes of these numbers, on several threads where they are many; answers their pids by number.
-fn begin_some(
+/// Spawns all processes, unless a signal comes; returns their pids by number.
+fn spawn(
     plan: &Plan<'_>,
-    host: &Host,
-    program: &Program,
-    numbers: Range<u32>,
-) -> Result<Vec<Pid>, CliError> {
-    let spawners = (host.threads() / WORKERS_PER_SPAWNER).clamp(1, SPAWNERS_MOST);
-    let share = numbers.len().div_ceil(spawners).max(SHARE_LEAST) as u32;
-    let end = numbers.end;
-    let spawn = &|from: u32| {
-        let share = from..end.min(from + share);
-        host.spawn_all(program, share.map(|number| config(plan, number)).collect())
-    };
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let mut starts = numbers.step_by(share as usize);
-        let first = starts.next();
-        let others: Vec<_> = starts
-            .map(|from| scope.spawn(move || spawn(from)))
-            .collect();
-        let first = first.map(spawn);
-        let join = |part: std::thread::ScopedJoinHandle<'_, _>| {
-            part.join().unwrap_or_else(|panic| resume_unwind(panic))
-        };
-        first
-            .into_iter()
-            .chain(others.into_iter().map(join))
-            .collect()
-    });
-    let mut pids = Vec::new();
-    for part in parts {
-        pids.extend(part?);
-    }
-    Ok(pids)
+    host: &CpuProcesses,
+    grants: &Grants,
+) -> Result<Vec<everwarp_process::Pid>, CliError> {
+    let parts = Mutex::new(std::collections::BTreeMap::new());
+    host.spawn(&SpawnRequest {
+        module: ModuleId(0),
+        grants,
+        count: plan.instances,
+        write: &|number, writer| {
+            for arg in plan.arguments(number) {
+                writer.arg(&[&arg]);
+            }
+            for (name, value) in plan.args.process.env(number) {
+                writer.variable(&name, &[&value]);
+            }
+            if let Some(line) = plan.line(number) {
+                writer.stdin(line);
+            }
+        },
+        started: &|first, pids| {
+            plan.job.name(pids, first);
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.insert(first, pids.to_vec());
+            match plan.job.signal() {
+                None => ControlFlow::Continue(()),
+                Some(_) => ControlFlow::Break(()),
+            }
+        },
+    })?;
+    let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(parts.into_values().flatten().collect())
 }
 
-fn ended(reason: &Reason, fuel_used: u64) -> Ended {
-    let words = |key| How::Words {
-        key,
-        reason: reason.to_string(),
-    };
+fn ended(status: &ExitStatus, fuel_used: Option<u64>) -> Ended {
     Ended {
-        how: match reason {
-            Reason::Normal(code) => How::Code(*code),
-            Reason::Trap { kind, .. } => words(format!("trap: {kind}")),
-            other => words(other.word().to_owned()),
+        how: match status {
+            ExitStatus::Exited(code) => How::Code(*code),
+            other => How::Words {
+                key: other.category(),
+                reason: other.to_string(),
+            },
         },
-        fuel_used,
+        fuel_used: fuel_used.unwrap_or(0),
     }
 }
 
@@ -121,37 +108,40 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
         })?),
     };
     let begin = Instant::now();
-    let program = Program::load(plan.bytes).map_err(|source| CliError::Program {
+    let module = Module::new(plan.args.program.clone(), plan.bytes.to_owned());
+    let module = module.map_err(|source| CliError::Program {
         path: plan.path.to_owned(),
         source,
     })?;
+    let grants = grants(plan)?;
+    let mut config = HostConfig {
+        workers: threads,
+        ..HostConfig::default()
+    };
+    config.load.memory = options.memory;
+    config.load.metered = options.fuel.is_some();
+    config.load.threads = options.threads;
+    let host = Arc::new(CpuProcesses::start(slice::from_ref(&module), &config)?);
     let load = begin.elapsed();
-    let host = Arc::new(Host::start(threads).map_err(CliError::ProcessHost)?);
     plan.job.begins(host.clone());
     let begin = Instant::now();
-    let mut pids = Vec::with_capacity(plan.instances as usize);
-    let mut next = 0;
-    while next < plan.instances && plan.job.signal().is_none() {
-        let end = plan.instances.min(next + TOGETHER);
-        let begun = begin_some(plan, &host, &program, next..end)?;
-        plan.job.name(&begun, next);
-        pids.extend(begun);
-        next = end;
-    }
+    let pids = spawn(plan, &host, &grants)?;
     if plan.job.signal().is_some() {
         // The last one may have come after the others were ended.
-        host.kill_all();
+        ProcessEngine::kill_all(&*host)?;
     }
     let mut tally = Tally::default();
-    for pid in pids {
-        let exit = host.wait(pid).expect("nobody else waits for it");
-        tally.add(pid, ended(&exit.reason, exit.fuel_used));
+    host.wait_each(&pids, &mut |pid, exit| {
+        tally.add(pid, ended(&exit.status, exit.fuel_used))
+    })?;
+    if let Some(lost) = host.output_errors().first() {
+        return Err(CliError::Lost(lost));
     }
     plan.job.is_over();
     Ok(Ran {
         engine: "cpu",
-        width: host.threads(),
-        on: format!("{} threads of the CPU engine", host.threads()),
+        width: host.width(ModuleId(0)) as usize,
+        on: format!("{} threads of the CPU engine", host.width(ModuleId(0))),
         load,
         elapsed: begin.elapsed(),
         tally,

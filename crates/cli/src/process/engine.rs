@@ -14,21 +14,21 @@ pub(crate) trait Processes: Send + Sync {
     fn kill_all(&self);
 }
 
-impl Processes for everwarp_process_cpu::Host {
+impl Processes for everwarp_process_cpu::CpuProcesses {
     fn engine(&self) -> &'static str {
         "cpu"
     }
 
     fn list(&self, most: usize) -> Result<Listing, String> {
-        Ok(self.processes(most))
+        ProcessEngine::list(self, most).map_err(|e| e.to_string())
     }
 
     fn kill(&self, pid: Pid) -> Result<bool, String> {
-        Ok(self.kill(pid).is_ok())
+        ProcessEngine::kill(self, pid).map_err(|e| e.to_string())
     }
 
     fn kill_all(&self) {
-        self.kill_all();
+        drop(ProcessEngine::kill_all(self));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everwarp::Device;
-use everwarp_process_cpu::Bytes;
+use everwarp_process::Bytes;
 
 use crate::error::CliError;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp::{Device, Select, cuda_device_count};
-use everwarp_process_cpu::{Bytes, Input, Output};
+use everwarp_process::{Bytes, Input, Output};
 use serde::Serialize;
 
 use job::Job;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everwarp_process_cpu::Pid;
+use everwarp_process::Pid;
 
 /// How a process ended.
 pub(super) struct Ended {

@@ -55,43 +55,73 @@ fn env(program: &Program) -> Vec<(String, String)> {
 
 /// Runs programs on the CPU engine, one after the other.
 pub(crate) fn cpu(programs: &[Program], under: &Path) -> Result<()> {
-    use everwarp_process_cpu::{Config, Directory, Host, Reason};
-    let host = Host::start(NonZeroUsize::new(1))?;
+    use everwarp_process::{HostConfig, Module, ProcessEngine};
+    let config = HostConfig {
+        workers: NonZeroUsize::new(1),
+        ..HostConfig::default()
+    };
+    let host = everwarp_process_cpu::CpuProcesses::start(&[], &config)?;
     for program in programs {
-        let folders = program.folders(under)?.into_iter();
-        let loaded = everwarp_process_cpu::Program::load(&std::fs::read(&program.path)?)?;
-        let config = Config {
-            args: args(program),
-            env: env(program),
-            directories: folders
-                .map(|(host, guest)| Directory { host, guest })
-                .collect(),
-            stdin: Input::Empty,
-            stdout: OUTPUT,
-            stderr: OUTPUT,
-            fuel: None,
-            threads: None,
-            memory_limit: None,
-            ends: Vec::new(),
-            instance: 0,
-        };
-        let exit = host.wait(host.spawn(&loaded, config)?)?;
-        let code = match exit.reason {
-            Reason::Normal(code) => Some(code),
-            _ => None,
-        };
-        tell(code, &exit.reason, exit.stdout, exit.stderr)?;
+        let module = Module::new(program.name(), std::fs::read(&program.path)?)?;
+        let loaded = host.load(&module, &config.load)?;
+        run(&host, loaded.id, program, under)?;
     }
     Ok(())
+}
+
+/// Runs a program of a loaded module, and says how it ended.
+fn run(
+    host: &dyn everwarp_process::ProcessEngine,
+    module: everwarp_process::ModuleId,
+    program: &Program,
+    under: &Path,
+) -> Result<()> {
+    use everwarp_process::{Directory, ExitStatus, Grants, HostError, SpawnRequest};
+    let folders = program.folders(under)?.into_iter();
+    let folders = folders.map(|(host, guest)| Directory::open(host, guest));
+    let grants = Grants {
+        directories: folders.collect::<std::io::Result<_>>()?,
+        stdin: Input::Empty,
+        stdout: OUTPUT,
+        stderr: OUTPUT,
+        ..Grants::default()
+    };
+    let (args, env) = (args(program), env(program));
+    let started = Mutex::new(None);
+    host.spawn(&SpawnRequest {
+        module,
+        grants: &grants,
+        count: 1,
+        write: &|_, writer| {
+            args.iter().for_each(|arg| writer.arg(&[arg]));
+            for (name, value) in &env {
+                writer.variable(name, &[value]);
+            }
+        },
+        started: &|_, pids| {
+            *started.lock().expect("no holder panics") = pids.first().copied();
+            ControlFlow::Continue(())
+        },
+    })?;
+    let pid = started.into_inner()?.ok_or("it was not started")?;
+    let exit = match host.wait(pid, Some(PATIENCE)) {
+        Err(HostError::Timeout { .. }) => {
+            host.kill(pid)?;
+            host.wait(pid, None)?
+        }
+        ended => ended?,
+    };
+    let code = match exit.status {
+        ExitStatus::Exited(code) => Some(code),
+        _ => None,
+    };
+    tell(code, &exit.status, exit.stdout, exit.stderr)
 }
 
 /// Runs programs on the CUDA engine, all of them in one image. With `prepare` they are only compiled, so that who does
 /// the same again finds the image in the cache.
 pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<()> {
-    use everwarp_process::{
-        Directory, ExitStatus, Grants, HostConfig, HostError, Module, ModuleId, ProcessEngine,
-        SpawnRequest,
-    };
+    use everwarp_process::{HostConfig, Module, ModuleId};
     use everwarp_process_cuda::{CudaProcesses, Streams};
     let device = Device::open(Select::Cuda)?;
     let modules = programs.iter().map(|program| {
@@ -115,45 +145,7 @@ pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<
         return Ok(());
     }
     for (number, program) in programs.iter().enumerate() {
-        let folders = program.folders(under)?.into_iter();
-        let folders = folders.map(|(host, guest)| Directory::open(host, guest));
-        let grants = Grants {
-            directories: folders.collect::<std::io::Result<_>>()?,
-            stdin: Input::Empty,
-            stdout: OUTPUT,
-            stderr: OUTPUT,
-            ..Grants::default()
-        };
-        let (args, env) = (args(program), env(program));
-        let started = Mutex::new(None);
-        host.spawn(&SpawnRequest {
-            module: ModuleId(number as u32),
-            grants: &grants,
-            count: 1,
-            write: &|_, writer| {
-                args.iter().for_each(|arg| writer.arg(&[arg]));
-                for (name, value) in &env {
-                    writer.variable(name, &[value]);
-                }
-            },
-            started: &|_, pids| {
-                *started.lock().expect("no holder panics") = pids.first().copied();
-                ControlFlow::Continue(())
-            },
-        })?;
-        let pid = started.into_inner()?.ok_or("it was not started")?;
-        let exit = match host.wait(pid, Some(PATIENCE)) {
-            Err(HostError::Timeout { .. }) => {
-                host.kill(pid)?;
-                host.wait(pid, None)?
-            }
-            ended => ended?,
-        };
-        let code = match exit.status {
-            ExitStatus::Exited(code) => Some(code),
-            _ => None,
-        };
-        tell(code, &exit.status, exit.stdout, exit.stderr)?;
+        run(&host, ModuleId(number as u32), program, under)?;
     }
     Ok(())
 }

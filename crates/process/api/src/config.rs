@@ -80,9 +80,15 @@ pub struct LoadConfig {
     /// On a GPU, the number of the module's processes that are on the device at the same time; further processes wait.
     /// Each place reserves its memory, so there are fewer if the memory does not suffice.
     pub places: u32,
-    /// The bytes that linear memory and tables (8 bytes an element) may take in each process. By default as much as the
-    /// module declares on the CPU engine, and on a GPU 64 MiB more than the module starts with, as memory allows.
+    /// The bytes that linear memory and tables (8 bytes an element) may take in each process; beyond that `memory.grow`
+    /// and `table.grow` return -1. By default, on the CPU engine linear memory may take as much as the module declares
+    /// (4 GiB at most), and all tables together may have 10,000,000 elements, or as many as the module starts with; on a
+    /// GPU both may take 64 MiB more than the module starts with, as memory allows.
     pub memory: Option<u64>,
+    /// Whether processes of the module will have a fuel limit ([`Grants::fuel`]). The CPU engine compiles the module with
+    /// counting of fuel if so, and without otherwise, because counting costs 15 to 30 % of the run time. If a process
+    /// needs the other form, the engine compiles that form when it starts the process. A GPU always counts.
+    pub metered: bool,
     /// The number of threads that each process may have besides its first one, if the module starts threads; up to
     /// [`THREADS_MOST`](crate::threads::THREADS_MOST).
     pub threads: u32,
@@ -98,6 +104,7 @@ impl Default for LoadConfig {
         Self {
             places: 1024,
             memory: None,
+            metered: false,
             threads: THREADS,
             children: 1024,
             memory_budget: None,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use everwarp_process::{Directory, Pid, gpu};
+use everwarp_process::{Directory, OutputErrors, Pid, gpu};
 
 use crate::channel::{ChannelSide, HostId};
 use crate::process::Process;
@@ -49,7 +49,8 @@ pub(crate) trait ChildLauncher: Send + Sync {
     /// Whether a module of this name could be a child's.
     fn check(&self, own: ModuleIndex, name: &[u8]) -> Result<(), ChildRefused>;
     /// Queues a child of a process of module `own`.
-    fn launch(&self, own: ModuleIndex, request: ChildRequest) -> Result<Arc<Process>, ChildRefused>;
+    fn launch(&self, own: ModuleIndex, request: ChildRequest)
+    -> Result<Arc<Process>, ChildRefused>;
 }
 
 /// The module of a process, by the order of loading.
@@ -60,6 +61,8 @@ pub(crate) struct ModuleIndex(pub(crate) u32);
 #[derive(Clone)]
 pub(crate) struct HostAccess {
     pub(crate) id: HostId,
+    /// Failed writes of its processes.
+    pub(crate) errors: Arc<OutputErrors>,
     pub(crate) scheduler: Weak<Scheduler>,
     pub(crate) launcher: Weak<dyn ChildLauncher>,
 }

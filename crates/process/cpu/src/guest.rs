@@ -29,7 +29,10 @@ pub(crate) struct Guest {
 impl Guest {
     /// Bytes of memory and tables now.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let shared = self.threads.as_ref().map_or(0, |group| group.memory_bytes());
+        let shared = self
+            .threads
+            .as_ref()
+            .map_or(0, |group| group.memory_bytes());
         self.memory.bytes() + shared
     }
 
@@ -55,7 +58,9 @@ pub(crate) fn reading(store: StoreContext<'_, Guest>) -> UsageReading {
 
 /// The fuel that an instance with a limit has left.
 pub(crate) fn fuel_left(store: StoreContext<'_, Guest>) -> u64 {
-    store.get_fuel().expect("the engine of a limited process counts fuel")
+    store
+        .get_fuel()
+        .expect("the engine of a limited process counts fuel")
 }
 
 impl Guest {

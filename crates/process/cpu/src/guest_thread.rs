@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use everwarp_process::threads::START;
 use everwarp_process::ExitStatus;
+use everwarp_process::threads::START;
 use tokio::sync::Mutex;
 use wasmtime::{
     AsContext, CallHook, CallHookHandler, Store, StoreContext, StoreContextMut, UpdateDeadline,
@@ -137,7 +137,9 @@ impl GuestThread {
         let mut store = Store::new(group.linked().module().engine(), guest);
         store.limiter(|guest| &mut guest.memory);
         if let Some(fuel) = self.fuel {
-            store.set_fuel(fuel).expect("the engine of a limited process counts fuel");
+            store
+                .set_fuel(fuel)
+                .expect("the engine of a limited process counts fuel");
         }
         let watched = Arc::clone(group);
         store.epoch_deadline_callback(move |_| {

@@ -6,15 +6,15 @@ use std::task::{Context, Poll};
 use std::thread::{JoinHandle, available_parallelism};
 use std::time::{Duration, Instant};
 
+use everwarp_engine::EngineKind;
 use everwarp_process::{
-    ChannelError, EngineKind, Exit, HostConfig, HostError, Listing, LoadConfig, LoadedModule,
-    Module, ModuleId, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
+    ChannelError, Exit, HostConfig, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
+    OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
 };
 
 use crate::channel::{Channel, HostId};
 use crate::engines::POOL;
 use crate::family::ModuleIndex;
-use crate::host_stream::{STDERR, STDOUT};
 use crate::list::list;
 use crate::modules::ModuleSet;
 use crate::process::Taken;
@@ -60,6 +60,7 @@ fn new_host_id() -> HostId {
 pub struct CpuProcesses {
     scheduler: Arc<Scheduler>,
     modules: Arc<ModuleSet>,
+    errors: Arc<OutputErrors>,
     workers: Vec<JoinHandle<()>>,
     epoch_thread: Option<JoinHandle<()>>,
     _permit: ThreadPermit,
@@ -89,8 +90,7 @@ fn check_options(config: &HostConfig) -> Result<(), StartError> {
         None => Ok(()),
         Some((option, _)) => Err(StartError::Option {
             option,
-            engine: "CPU",
-            other: "cuda",
+            engine: EngineKind::Cpu,
         }),
     }
 }
@@ -105,12 +105,15 @@ impl CpuProcesses {
         check_options(config)?;
         let count = match config.workers {
             Some(count) => count.get(),
-            None => available_parallelism().map_err(system_error("counting the cores"))?.get(),
+            None => available_parallelism()
+                .map_err(system_error("counting the cores"))?
+                .get(),
         };
         let refused = system_error("the threads of the CPU engine");
         let permit = ThreadPermit::take(count).map_err(refused)?;
         let scheduler = Arc::new(Scheduler::new());
-        let loaded = ModuleSet::new(new_host_id(), &scheduler);
+        let errors = Arc::new(OutputErrors::new());
+        let loaded = ModuleSet::new(new_host_id(), &scheduler, &errors);
         for module in modules {
             loaded.load(module, &config.load)?;
         }
@@ -118,11 +121,13 @@ impl CpuProcesses {
         let mut host = Self {
             scheduler,
             modules: loaded,
+            errors,
             workers: Vec::with_capacity(count),
             epoch_thread: None,
             _permit: permit,
         };
-        host.start_threads(count).map_err(system_error("a thread of the CPU engine"))?;
+        host.start_threads(count)
+            .map_err(system_error("a thread of the CPU engine"))?;
         Ok(host)
     }
 
@@ -212,8 +217,8 @@ impl ProcessEngine for CpuProcesses {
         Ok(())
     }
 
-    fn list(&self, most: usize) -> Result<Listing, HostError> {
-        Ok(list(&self.scheduler, most))
+    fn list(&self, limit: usize) -> Result<Listing, HostError> {
+        Ok(list(&self.scheduler, limit))
     }
 
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
@@ -224,8 +229,8 @@ impl ProcessEngine for CpuProcesses {
         ))
     }
 
-    fn output_closed(&self) -> bool {
-        STDOUT.is_closed() || STDERR.is_closed()
+    fn output_errors(&self) -> &OutputErrors {
+        &self.errors
     }
 }
 

@@ -67,12 +67,12 @@ mod worker_load;
 
 pub use host::CpuProcesses;
 
-/// The engine that processes without a fuel limit run on, for tests that run modules by other means.
+/// The engine that any process with a fuel limit may run on, for tests that run modules by other means.
 ///
 /// # Errors
 /// wasmtime does not generate code for this machine.
 #[doc(hidden)]
 pub fn bare_engine() -> Result<wasmtime::Engine, String> {
-    let engines = engines::EnginePair::get(engines::Metering::EpochOnly)?;
+    let engines = engines::EnginePair::get(engines::Metering::Fuel)?;
     Ok(engines.mapped().clone())
 }

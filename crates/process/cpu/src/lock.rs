@@ -13,7 +13,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Waits for a condition, and takes the lock back as [`lock`] does.
 pub(crate) fn wait<'m, T>(condition: &Condvar, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
-    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    condition
+        .wait(guard)
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for a condition up to `timeout`, and takes the lock back as [`lock`] does.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use everwarp_process::{Input, LoadConfig, Module, Output, StartError};
+use everwarp_process::{Input, LoadConfig, Module, Output, OutputErrors, StartError};
 
 use crate::channel::HostId;
 use crate::engines::Metering;
@@ -30,7 +30,11 @@ pub(crate) struct ModuleSet {
 
 impl ModuleSet {
     /// A set without modules, for processes of this host.
-    pub(crate) fn new(id: HostId, scheduler: &Arc<Scheduler>) -> Arc<Self> {
+    pub(crate) fn new(
+        id: HostId,
+        scheduler: &Arc<Scheduler>,
+        errors: &Arc<OutputErrors>,
+    ) -> Arc<Self> {
         let scheduler = Arc::downgrade(scheduler);
         Arc::new_cyclic(|set: &Weak<Self>| {
             let launcher: Weak<dyn ChildLauncher> = set.clone();
@@ -38,6 +42,7 @@ impl ModuleSet {
                 programs: Mutex::default(),
                 host: HostAccess {
                     id,
+                    errors: Arc::clone(errors),
                     scheduler,
                     launcher,
                 },
@@ -50,7 +55,7 @@ impl ModuleSet {
         &self.host
     }
 
-    /// Checks and compiles a module, and adds it. A module that had its name loses it.
+    /// Compiles a module and adds it. A module that had its name loses it.
     pub(crate) fn load(
         &self,
         module: &Module,

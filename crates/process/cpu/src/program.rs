@@ -1,16 +1,16 @@
-//! Modules that have been checked, and compiled with and without counting of fuel.
+//! The modules of a host, compiled with and without counting of fuel.
 
 use std::sync::{Arc, OnceLock};
 
 use everwarp_process::{LoadConfig, LoadError, Module, StartError, threads};
-use wasmtime::{Engine, ExternType, FuncType, InstancePre, Linker};
+use wasmtime::{Engine, InstancePre, Linker};
 
 use crate::engines::{EnginePair, Metering};
 use crate::facts::ModuleFacts;
 use crate::family::ModuleIndex;
 use crate::guest::Guest;
 use crate::imports::linker;
-use crate::threads::{ADDED_MODULE, rewrite};
+use crate::threads::rewrite;
 
 /// A compiled module whose memory is shared: each process links it with a memory of its own.
 pub(crate) struct ThreadedCode {
@@ -42,7 +42,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Checks and compiles a module.
+    /// Compiles a module.
     ///
     /// # Errors
     /// The module is refused, or starts with more memory than its processes may have.
@@ -102,7 +102,7 @@ impl Program {
     fn compile(&self, metering: Metering) -> Result<Code, LoadError> {
         let engines = EnginePair::get(metering).map_err(LoadError::Compile)?;
         let mut refused = None;
-        for engine in engines.suitable(&self.facts.tables, self.facts.waits()) {
+        for engine in engines.suitable(&self.facts.tables, self.facts.waits) {
             match self.compile_for(engine) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
                 decided => return decided,
@@ -112,80 +112,18 @@ impl Program {
     }
 
     fn compile_for(&self, engine: &Engine) -> Result<Code, LoadError> {
+        let failed = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
         let facts = &self.facts;
-        let mut linking = Linking {
-            linker: linker(engine, facts.threads.is_some()).map_err(compile_error)?,
-            store: wasmtime::Store::new(engine, Guest::bare()),
-            facts,
-        };
-        linking.check_names()?;
+        let linker = linker(engine, facts.threads.is_some()).map_err(failed)?;
         let bytes = self.module.bytes();
-        let rewritten = facts.threads.as_ref().map(|_| rewrite(bytes, facts.imported_functions));
-        let rewritten = rewritten.transpose().map_err(LoadError::Compile)?;
-        let bytes = rewritten.as_deref().unwrap_or(bytes);
-        let module = wasmtime::Module::from_binary(engine, bytes).map_err(compile_error)?;
-        linking.check_types(&module)?;
-        let start = module.get_export("_start");
-        let start = start.as_ref().and_then(|export| export.func());
-        if !start.is_some_and(|f| f.params().len() == 0 && f.results().len() == 0) {
-            return Err(LoadError::NoEntry);
+        if facts.threads.is_none() {
+            let module = wasmtime::Module::from_binary(engine, bytes).map_err(failed)?;
+            return Ok(Code::Linked(
+                linker.instantiate_pre(&module).map_err(failed)?,
+            ));
         }
-        let linker = linking.linker;
-        Ok(match facts.threads {
-            Some(_) => Code::Threaded(Box::new(ThreadedCode { module, linker })),
-            None => Code::Linked(linker.instantiate_pre(&module).map_err(compile_error)?),
-        })
-    }
-}
-
-fn compile_error(error: wasmtime::Error) -> LoadError {
-    LoadError::Compile(format!("{error:#}"))
-}
-
-/// What a module is linked with.
-struct Linking<'f> {
-    linker: Linker<Guest>,
-    store: wasmtime::Store<Guest>,
-    facts: &'f ModuleFacts,
-}
-
-impl Linking<'_> {
-    /// Checks that every import is provided.
-    fn check_names(&mut self) -> Result<(), LoadError> {
-        for import in &self.facts.imports {
-            let provided = self.linker.get(&mut self.store, &import.module, &import.name).is_ok()
-                && import.module != ADDED_MODULE;
-            if !provided && !self.facts.is_shared_memory(import) {
-                return Err(LoadError::unknown_import(
-                    import.offset,
-                    &import.module,
-                    &import.name,
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that every import has the type with which it is provided.
-    fn check_types(&mut self, module: &wasmtime::Module) -> Result<(), LoadError> {
-        for (import, wanted) in self.facts.imports.iter().zip(module.imports()) {
-            if self.facts.is_shared_memory(import) {
-                continue;
-            }
-            let provided = self.linker.get(&mut self.store, &import.module, &import.name);
-            let provided = provided.map_err(compile_error)?;
-            let same = match (provided.into_func(), wanted.ty()) {
-                (Some(f), ExternType::Func(wanted)) => FuncType::eq(&f.ty(&self.store), &wanted),
-                _ => false,
-            };
-            if !same {
-                return Err(LoadError::ImportType {
-                    offset: import.offset,
-                    module: import.module.clone(),
-                    name: import.name.clone(),
-                });
-            }
-        }
-        Ok(())
+        let bytes = rewrite(bytes, facts.imported_functions).map_err(LoadError::Compile)?;
+        let module = wasmtime::Module::from_binary(engine, &bytes).map_err(failed)?;
+        Ok(Code::Threaded(Box::new(ThreadedCode { module, linker })))
     }
 }

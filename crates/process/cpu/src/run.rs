@@ -18,7 +18,6 @@ use crate::family::{Family, HandleTable, HostAccess, Inheritance};
 use crate::grants::{CheckedGrants, StartValues};
 use crate::guest::{Guest, fuel_left, reading};
 use crate::guest_thread::{SharedDescriptorsHook, note_call};
-use crate::host_stream::LostLines;
 use crate::limits::{MemoryBound, MemoryCounter};
 use crate::process::{KillSwitch, Process, ProcessFuture, QueuedWork, host_call_failed};
 use crate::program::{Code, Program};
@@ -119,14 +118,14 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
             from.descendants,
         ),
         None => (
-            OutputSink::open(grants.stdout, pid, false),
-            OutputSink::open(grants.stderr, pid, true),
+            OutputSink::open(grants.stdout, pid, false, &work.host.errors),
+            OutputSink::open(grants.stderr, pid, true, &work.host.errors),
             Arc::default(),
         ),
     };
     let family = Family {
         host: work.host,
-        load: Arc::clone(&load),
+        load,
         pid,
         module: work.program.index,
         instance: work.instance,
@@ -149,24 +148,12 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
             end
         }
     };
-    let stdout = stdout.finish(owns_output, &load).await;
-    let stderr = stderr.finish(owns_output, &load).await;
     Exit {
-        status: with_lost_output(end.status, stdout.lost.or(stderr.lost)),
+        status: end.status,
         fuel_used: end.fuel_used,
         elapsed: begin.elapsed(),
-        stdout: stdout.captured,
-        stderr: stderr.captured,
-    }
-}
-
-/// A process does not succeed if its output was lost.
-fn with_lost_output(status: ExitStatus, lost: Option<LostLines>) -> ExitStatus {
-    match lost {
-        Some(lost) if status.success() => ExitStatus::OutputLost {
-            reason: lost.error().to_string(),
-        },
-        _ => status,
+        stdout: stdout.finish(owns_output),
+        stderr: stderr.finish(owns_output),
     }
 }
 
@@ -249,7 +236,9 @@ fn store(linked: &InstancePre<Guest>, guest: Guest, process: &Arc<Process>) -> S
     if let Some(fuel) = fuel {
         let counts = "the engine of a limited process counts fuel";
         store.set_fuel(fuel).expect(counts);
-        store.fuel_async_yield_interval(Some(FUEL_INTERVAL)).expect(counts);
+        store
+            .fuel_async_yield_interval(Some(FUEL_INTERVAL))
+            .expect(counts);
     }
     let (watched, of_group) = (Arc::clone(process), group.clone());
     store.epoch_deadline_callback(move |store| {
@@ -313,7 +302,10 @@ async fn run_code(
                 group.end(status);
             }
             let (status, left_by_threads) = group.dissolve().await;
-            (status, left.map(|left| left.saturating_add(left_by_threads)))
+            (
+                status,
+                left.map(|left| left.saturating_add(left_by_threads)),
+            )
         }
         (None, status) => (status.expect("there is no other thread"), left),
     };

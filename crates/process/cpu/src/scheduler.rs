@@ -105,7 +105,9 @@ impl Scheduler {
         let mut processes = Vec::<Arc<Process>>::new();
         for work in works {
             let Some(process) = self.enter(None, work) else {
-                processes.iter().for_each(|process| self.forget(process.pid));
+                processes
+                    .iter()
+                    .for_each(|process| self.forget(process.pid));
                 return None;
             };
             processes.push(process);

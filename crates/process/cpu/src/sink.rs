@@ -7,22 +7,25 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use everwarp_process::{Captured, LINE_LIMIT, Lines, Output, Pid, tagged};
+use everwarp_process::{Captured, LINE_LIMIT, Lines, Output, OutputErrors, Pid, tagged};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::host_stream::{Delivery, HostStream, LostLines, STDERR, STDOUT};
+use crate::host_stream::{HostStream, STDERR, STDOUT};
 use crate::lock::lock;
-use crate::worker_load::WorkerLoad;
 
 /// "No space left on device", which the process receives as `ENOSPC`.
 const NO_SPACE: i32 = if cfg!(windows) { 112 } else { 28 };
 
 /// One stream of one process; clones are the same stream.
 #[derive(Clone)]
-pub(crate) struct OutputSink(Arc<Mutex<Target>>);
+pub(crate) struct OutputSink {
+    target: Arc<Mutex<Target>>,
+    /// The errors of the process's host.
+    errors: Arc<OutputErrors>,
+}
 
 enum Target {
     Capture {
@@ -33,102 +36,80 @@ enum Target {
         tag: String,
         stream: &'static HostStream,
         line: Lines,
-        delivery: Arc<Delivery>,
     },
     Direct(&'static HostStream),
 }
 
-/// What is known of a stream when its process has ended.
-#[derive(Default)]
-pub(crate) struct FinishedOutput {
-    /// What was captured, for the process that the stream belongs to.
-    pub(crate) captured: Option<Captured>,
-    /// Why lines were lost, if any were.
-    pub(crate) lost: Option<LostLines>,
+impl Target {
+    fn lines(tag: bool, pid: Pid, stream: &'static HostStream) -> Self {
+        let tag = match tag {
+            true => format!("[{pid}] "),
+            false => String::new(),
+        };
+        let line = Lines::default();
+        Self::Lines { tag, stream, line }
+    }
 }
 
 impl OutputSink {
-    fn new(target: Target) -> Self {
-        Self(Arc::new(Mutex::new(target)))
-    }
-
-    fn lines(tag: String, stream: &'static HostStream) -> Self {
-        Self::new(Target::Lines {
-            tag,
-            stream,
-            line: Lines::default(),
-            delivery: Arc::default(),
-        })
-    }
-
-    /// The stream of a process that leads to `output`.
-    pub(crate) fn open(output: Output, pid: Pid, is_stderr: bool) -> Self {
-        let stream = |stderr| if stderr { &STDERR } else { &STDOUT };
-        match output {
-            Output::Inherit => Self::new(Target::Direct(stream(is_stderr))),
-            Output::Capture { limit } => {
-                let kept = Captured::default();
-                Self::new(Target::Capture { kept, limit })
-            }
-            Output::Lines { tag, to_stderr } => {
-                let tag = match tag {
-                    true => format!("[{pid}] "),
-                    false => String::new(),
-                };
-                Self::lines(tag, stream(to_stderr || is_stderr))
-            }
+    fn new(target: Target, errors: &Arc<OutputErrors>) -> Self {
+        Self {
+            target: Arc::new(Mutex::new(target)),
+            errors: Arc::clone(errors),
         }
+    }
+
+    /// The standard output or standard error of a process, which leads to `output`.
+    pub(crate) fn open(
+        output: Output,
+        pid: Pid,
+        is_stderr: bool,
+        errors: &Arc<OutputErrors>,
+    ) -> Self {
+        let stream = |stderr| if stderr { &STDERR } else { &STDOUT };
+        let target = match output {
+            Output::Inherit => Target::Direct(stream(is_stderr)),
+            Output::Capture { limit } => Target::Capture {
+                kept: Captured::default(),
+                limit,
+            },
+            Output::Lines { tag, to_stderr } => {
+                Target::lines(tag, pid, stream(to_stderr || is_stderr))
+            }
+        };
+        Self::new(target, errors)
     }
 
     /// The stream of a child. The child has lines of its own; captured bytes are captured with the parent's.
     pub(crate) fn of_child(&self, pid: Pid) -> Self {
-        match &*lock(&self.0) {
+        match &*lock(&self.target) {
             Target::Capture { .. } | Target::Direct(_) => self.clone(),
             Target::Lines { tag, stream, .. } => {
-                let tag = match tag.is_empty() {
-                    true => String::new(),
-                    false => format!("[{pid}] "),
-                };
-                Self::lines(tag, stream)
+                Self::new(Target::lines(!tag.is_empty(), pid, stream), &self.errors)
             }
         }
     }
 
-    /// Ends the stream: passes its last line on, and waits until all its lines were written. `owns` says whether the
-    /// captured bytes are this process's own. While it waits, the worker thread may run another process.
-    pub(crate) async fn finish(&self, owns: bool, load: &WorkerLoad) -> FinishedOutput {
-        let (stream, delivery) = match &mut *lock(&self.0) {
-            Target::Direct(_) => return FinishedOutput::default(),
-            Target::Capture { kept, .. } => {
-                return FinishedOutput {
-                    captured: owns.then(|| take(kept)),
-                    lost: None,
-                };
-            }
-            Target::Lines {
-                tag,
-                stream,
-                line,
-                delivery,
-            } => {
+    /// Ends the stream: passes its last line on. Returns what was captured if the stream is the process's own
+    /// (`owned`) and not its ancestor's.
+    pub(crate) fn finish(&self, owned: bool) -> Option<Captured> {
+        match &mut *lock(&self.target) {
+            Target::Direct(_) => None,
+            Target::Capture { kept, .. } => owned.then(|| take(kept)),
+            Target::Lines { tag, stream, line } => {
                 if let Some(line) = line.rest() {
-                    // The delivery keeps the error.
-                    drop(stream.write_lines(&tagged(tag, &line), delivery));
+                    // The process has ended, and the host has recorded the error.
+                    drop(stream.write_lines(&tagged(tag, &line), &self.errors));
                 }
-                (*stream, Arc::clone(delivery))
+                None
             }
-        };
-        let _blocked = HostStream::is_pending(&delivery).then(|| load.block());
-        FinishedOutput {
-            captured: None,
-            lost: stream.delivered(&delivery).await,
         }
     }
 
     /// Takes all bytes, or as many as there is room for and an error.
     fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        match &mut *lock(&self.0) {
-            Target::Direct(stream) => stream.write(bytes),
+        match &mut *lock(&self.target) {
+            Target::Direct(stream) => stream.write(bytes, &self.errors),
             Target::Capture { kept, limit } => {
                 let fits = bytes.len().min(*limit - kept.bytes.len());
                 kept.bytes.extend_from_slice(&bytes[..fits]);
@@ -138,14 +119,9 @@ impl OutputSink {
                 }
                 Ok(())
             }
-            Target::Lines {
-                tag,
-                stream,
-                line,
-                delivery,
-            } => match line.add(bytes) {
+            Target::Lines { tag, stream, line } => match line.add(bytes) {
                 None => Ok(()),
-                Some(whole) => stream.write_lines(&tagged(tag, &whole), delivery),
+                Some(whole) => stream.write_lines(&tagged(tag, &whole), &self.errors),
             },
         }
     }
@@ -201,10 +177,8 @@ impl AsyncWrite for OutputSink {
 
 impl IsTerminal for OutputSink {
     fn is_terminal(&self) -> bool {
-        use std::io::IsTerminal as _;
-        match &*lock(&self.0) {
-            Target::Direct(stream) if std::ptr::eq(*stream, &STDOUT) => io::stdout().is_terminal(),
-            Target::Direct(_) => io::stderr().is_terminal(),
+        match &*lock(&self.target) {
+            Target::Direct(stream) => stream.is_terminal(),
             Target::Capture { .. } | Target::Lines { .. } => false,
         }
     }

@@ -62,8 +62,13 @@ impl SpawnCall<'_> {
     /// Queues the processes with these numbers, all of them or none.
     fn spawn_part(&self, numbers: Range<u32>) -> Result<(), SpawnError> {
         let first = numbers.start;
-        let works = numbers.map(|number| self.work(number)).collect::<Result<Vec<_>, _>>()?;
-        let pids = self.scheduler.spawn_all(works.into_iter()).ok_or(SpawnError::Full)?;
+        let works = numbers
+            .map(|number| self.work(number))
+            .collect::<Result<Vec<_>, _>>()?;
+        let pids = self
+            .scheduler
+            .spawn_all(works.into_iter())
+            .ok_or(SpawnError::Full)?;
         if (self.request.started)(first, &pids).is_break() {
             self.stopped.store(true, Ordering::Relaxed);
         }
@@ -124,7 +129,10 @@ pub(crate) fn spawn(
         reason: error.to_string(),
     })?;
     let spawners = (workers / WORKERS_PER_SPAWNER).clamp(1, SPAWNERS_MOST);
-    let part = request.count.div_ceil(spawners as u32).clamp(PART_LEAST, PART_MOST);
+    let part = request
+        .count
+        .div_ceil(spawners as u32)
+        .clamp(PART_LEAST, PART_MOST);
     let call = SpawnCall {
         request,
         scheduler,

@@ -29,7 +29,8 @@ impl LiveUsage {
             self.fuel_used.store(fuel, Ordering::Relaxed);
             self.fuel_counted.store(true, Ordering::Relaxed);
         }
-        self.memory_bytes.store(reading.memory_bytes, Ordering::Relaxed);
+        self.memory_bytes
+            .store(reading.memory_bytes, Ordering::Relaxed);
         // Release, with the Acquire in `updates`: a reader that sees the new count sees the numbers before it.
         self.updates.fetch_add(1, Ordering::Release);
     }

@@ -1,53 +1,52 @@
-//! Channels and children: the modules are those of the GPU's tests, and so is what they must do.
+//! Channels and children. The modules and their expected behaviour are those of the GPU's tests.
 
 mod common;
 
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use common::{captured, stdout};
-use everwarp_process_cpu::{
-    ChannelError, Config, Host, Listing, Pid, Program, Reason, SpawnError, Stage,
+use common::{Given, TestHost, captured, module, stdout};
+use everwarp_process::{
+    ChannelEnd, ChannelError, ExitStatus, Listing, Module, Pid, ProcessEngine, SpawnError, Stage,
 };
 
 const ECHO: &str = include_str!("../../cuda/tests/modules/echo.wat");
 const FAMILY: &str = include_str!("../../cuda/tests/modules/family.wat");
 const FORGE: &str = include_str!("../../cuda/tests/modules/forge.wat");
 
-/// Nothing here takes longer.
+/// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn load(text: &str) -> Program {
-    let bytes = wat::parse_str(text).expect("the text is right");
-    Program::load(&bytes).expect("the module is right")
+fn load(text: &str) -> Module {
+    module(text)
 }
 
-/// A host of few threads: what waits must not hold them.
-fn host(threads: usize) -> Host {
-    Host::start(NonZeroUsize::new(threads)).expect("a host starts")
+/// A host of few threads, which waiting processes must not hold.
+fn host(threads: usize) -> TestHost {
+    TestHost::start(threads)
 }
 
-fn family(mode: &str) -> Config {
-    Config {
-        args: vec!["family".to_owned(), mode.to_owned()],
-        ..captured()
-    }
+fn family(mode: &str) -> Given {
+    captured().args(&["family", mode])
 }
 
-fn reason(host: &Host, pid: Pid) -> Reason {
-    host.wait(pid).expect("the pid is fresh").reason
+/// A process that is given these channel ends.
+fn with_ends(ends: Vec<ChannelEnd>) -> Given {
+    let mut given = captured();
+    given.grants.ends = ends;
+    given
+}
+
+fn status(host: &TestHost, pid: Pid) -> ExitStatus {
+    host.wait(pid).status
 }
 
 #[test]
-fn what_the_host_sends_comes_back_in_order() {
+fn messages_come_back_in_order() {
     let (echo, host) = (load(ECHO), host(1));
-    let (requests, from) = host.channel(3, 64).expect("it is possible");
-    let (to, answers) = host.channel(2, 64).expect("it is possible");
-    let config = Config {
-        ends: vec![from.end(), to.end()],
-        ..captured()
-    };
-    let pid = host.spawn(&echo, config).expect("it begins");
+    let (requests, from) = host.channel(3, 64);
+    let (to, answers) = host.channel(2, 64);
+    let config = with_ends(vec![from.end(), to.end()]);
+    let pid = host.spawn(&echo, config);
     drop((from, to));
     for n in 1..=64u8 {
         let message: Vec<u8> = (0..n).map(|k| n.wrapping_mul(k + 1)).collect();
@@ -63,26 +62,23 @@ fn what_the_host_sends_comes_back_in_order() {
         Err(ChannelError::Again)
     );
     drop(requests);
-    assert_eq!(reason(&host, pid), Reason::Normal(0));
+    assert_eq!(status(&host, pid), ExitStatus::Exited(0));
     assert_eq!(answers.receive(), Err(ChannelError::Closed));
 }
 
 #[test]
-fn a_kill_closes_what_a_process_had() {
+fn kill_closes_the_channel_ends_of_a_process() {
     let (echo, host) = (load(ECHO), host(1));
-    let (requests, from) = host.channel(1, 64).expect("it is possible");
-    let (to, answers) = host.channel(1, 64).expect("it is possible");
-    let config = Config {
-        ends: vec![from.end(), to.end()],
-        ..captured()
-    };
-    let pid = host.spawn(&echo, config.clone()).expect("it begins");
+    let (requests, from) = host.channel(1, 64);
+    let (to, answers) = host.channel(1, 64);
+    let config = with_ends(vec![from.end(), to.end()]);
+    let pid = host.spawn(&echo, config.clone());
     drop((from, to));
     requests.send(b"a").expect("it is open");
     assert_eq!(answers.receive_timeout(PATIENCE), Ok(b"b".to_vec()));
-    host.kill(pid).expect("the pid is fresh");
-    assert_eq!(reason(&host, pid), Reason::Killed);
-    // The configuration still has ends of its own.
+    host.kill(pid);
+    assert_eq!(status(&host, pid), ExitStatus::Killed);
+    // The grants still have ends of their own.
     assert_eq!(answers.try_receive(), Err(ChannelError::Again));
     drop(config);
     assert_eq!(answers.receive(), Err(ChannelError::Closed));
@@ -90,77 +86,71 @@ fn a_kill_closes_what_a_process_had() {
 }
 
 #[test]
-fn a_process_that_never_starts_holds_nothing_open() {
+fn process_that_never_starts_holds_no_channel_open() {
     let host = host(1);
-    let busy = host.spawn(&load(FAMILY), family("h")).expect("it begins");
-    let (to, answers) = host.channel(1, 8).expect("it is possible");
-    let config = Config {
-        ends: vec![answers.end(), to.end()],
-        ..captured()
-    };
-    let queued = host.spawn(&load(ECHO), config).expect("it begins");
+    let busy = host.spawn(&load(FAMILY), family("h"));
+    let (to, answers) = host.channel(1, 8);
+    let config = with_ends(vec![answers.end(), to.end()]);
+    let queued = host.spawn(&load(ECHO), config);
     drop(to);
     assert_eq!(answers.try_receive(), Err(ChannelError::Again));
-    host.kill(queued).expect("the pid is fresh");
+    host.kill(queued);
     assert_eq!(answers.receive(), Err(ChannelError::Closed));
-    assert_eq!(reason(&host, queued), Reason::Killed);
-    host.kill(busy).expect("the pid is fresh");
-    assert_eq!(reason(&host, busy), Reason::Killed);
+    assert_eq!(status(&host, queued), ExitStatus::Killed);
+    host.kill(busy);
+    assert_eq!(status(&host, busy), ExitStatus::Killed);
 }
 
 #[test]
-fn whatever_a_process_says_nothing_but_an_error_comes_of_it() {
+fn forged_handles_and_pointers_are_errors() {
     let (forge, host) = (load(FORGE), host(1));
-    let (to, from) = host.channel(2, 16).expect("it is possible");
-    let config = Config {
-        ends: vec![to.end(), from.end()],
-        ..captured()
-    };
+    let (to, from) = host.channel(2, 16);
+    let config = with_ends(vec![to.end(), from.end()]);
     drop((to, from));
-    let pid = host.spawn(&forge, config).expect("it begins");
-    assert_eq!(reason(&host, pid), Reason::Normal(0));
-    let (to, _from) = host.channel(2, 16).expect("it is possible");
-    let config = Config {
-        ends: vec![to.end(); 33],
-        ..captured()
-    };
+    let pid = host.spawn(&forge, config);
+    assert_eq!(status(&host, pid), ExitStatus::Exited(0));
+    let (to, _from) = host.channel(2, 16);
+    let config = with_ends(vec![to.end(); 33]);
     assert!(matches!(
-        host.spawn(&forge, config),
+        host.try_spawn(&forge, config),
         Err(SpawnError::Ends { ends: 33, most: 32 })
     ));
     assert!(matches!(
-        host.channel(1, 4097).map(drop),
+        host.engine.channel(1, 4097).map(drop),
         Err(ChannelError::Size)
     ));
+    let (foreign, _from) = TestHost::start(1).channel(2, 16);
+    let refused = host.try_spawn(&forge, with_ends(vec![foreign.end()]));
+    assert!(matches!(refused, Err(SpawnError::ForeignEnd)));
 }
 
 #[test]
 fn parents_and_children_share_few_threads() {
     let (program, host) = (load(FAMILY), host(2));
-    let pairs = (0..20).map(|_| host.spawn(&program, family("p")).expect("it begins"));
+    let pairs = (0..20).map(|_| host.spawn(&program, family("p")));
     for pid in pairs.collect::<Vec<_>>() {
-        assert_eq!(reason(&host, pid), Reason::Normal(500));
+        assert_eq!(status(&host, pid), ExitStatus::Exited(500));
     }
-    let series = host.spawn(&program, family("s")).expect("it begins");
-    assert_eq!(reason(&host, series), Reason::Normal(0));
-    assert!(host.list().is_empty());
+    let series = host.spawn(&program, family("s"));
+    assert_eq!(status(&host, series), ExitStatus::Exited(0));
+    assert_eq!(host.list().total(), 0);
 }
 
 #[test]
 fn killed_children_and_orphans_end() {
     let (program, host) = (load(FAMILY), host(1));
     for mode in ["k", "x"] {
-        let pid = host.spawn(&program, family(mode)).expect("it begins");
-        assert_eq!(reason(&host, pid), Reason::Normal(0), "{mode}");
+        let pid = host.spawn(&program, family(mode));
+        assert_eq!(status(&host, pid), ExitStatus::Exited(0), "{mode}");
     }
-    assert!(host.list().is_empty());
+    assert_eq!(host.list().total(), 0);
 }
 
 /// Lists processes until that is what is expected of them.
-fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> T {
+fn until<T>(host: &TestHost, expected: impl Fn(&Listing) -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
-        let listing = host.processes(usize::MAX);
+        let listing = host.list();
         match expected(&listing) {
             Some(found) => return found,
             None => assert!(begin.elapsed() < PATIENCE, "{listing:?}"),
@@ -171,7 +161,7 @@ fn until<T>(host: &Host, expected: impl Fn(&Listing) -> Option<T>) -> T {
 #[test]
 fn children_are_listed_with_their_parents_and_killed_by_name() {
     let host = host(6);
-    let root = host.spawn(&load(FAMILY), family("n")).expect("it begins");
+    let root = host.spawn(&load(FAMILY), family("n"));
     let ended = |code: &str| Stage::Ended(code.to_owned());
     let (loops, waits) = until(&host, |listing| {
         let of = |parent| listing.rows.iter().filter(move |row| row.parent == parent);
@@ -188,7 +178,7 @@ fn children_are_listed_with_their_parents_and_killed_by_name() {
         all.then(|| (loops[0], waits))
     });
     for pid in waits {
-        host.kill(pid).expect("the pid is fresh");
+        host.kill(pid);
         until(&host, |listing| {
             let mut rows = listing.rows.iter();
             rows.any(|row| row.pid == pid && row.stage == ended("killed"))
@@ -196,76 +186,74 @@ fn children_are_listed_with_their_parents_and_killed_by_name() {
         });
     }
     let other = Pid::new(loops.slot(), loops.generation() + 1);
-    assert!(host.kill(other).is_err(), "nobody has this name");
-    host.kill(loops).expect("the pid is fresh");
-    assert_eq!(reason(&host, root), Reason::Normal(43));
-    assert_eq!(host.processes(usize::MAX).total(), 0);
-    assert!(host.kill(loops).is_err(), "it has been waited for");
+    assert!(!host.kill(other), "no process has this pid");
+    host.kill(loops);
+    assert_eq!(status(&host, root), ExitStatus::Exited(43));
+    assert_eq!(host.list().total(), 0);
+    assert!(!host.kill(loops), "it has been waited for");
 }
 
 #[test]
-fn a_family_that_is_loaded_late_finds_others_and_is_found() {
-    let (program, host) = (load(FAMILY), host(2));
-    let named = |name: &str| Config {
-        args: ["family", "y", name].map(str::to_owned).to_vec(),
-        ..captured()
-    };
-    let endless = host.spawn(&program, family("b")).expect("it begins");
-    let early = host.spawn(&program, named("late")).expect("it begins");
-    assert_eq!(reason(&host, early), Reason::Normal(107), "no such name");
-    let bytes = wat::parse_str(FAMILY).expect("the text is right");
-    let (late, _) = host.load(&bytes).expect("the module is right");
-    host.name("late", &late);
-    host.name("early", &program);
-    for (program, name) in [(&program, "late"), (&late, "early"), (&late, "")] {
-        let pid = host.spawn(program, named(name)).expect("it begins");
-        assert_eq!(reason(&host, pid), Reason::Normal(0), "{name}");
+fn late_module_can_spawn_others_and_be_spawned() {
+    let host = host(2);
+    let bytes = load(FAMILY).bytes().clone();
+    let [early, late] = ["early", "late"]
+        .map(|name| Module::new(name, bytes.clone()).expect("the module is right"));
+    let spawning = |name: &str| captured().args(&["family", "y", name]);
+    let endless = host.spawn(&early, family("b"));
+    let too_early = host.spawn(&early, spawning("late"));
+    assert_eq!(
+        status(&host, too_early),
+        ExitStatus::Exited(107),
+        "no such name"
+    );
+    host.load(&late, &captured().load);
+    for (module, name) in [(&early, "late"), (&late, "early"), (&late, "")] {
+        let pid = host.spawn(module, spawning(name));
+        assert_eq!(status(&host, pid), ExitStatus::Exited(0), "{name}");
     }
     for (mode, code) in [("p", 500), ("s", 0), ("k", 0)] {
-        let pid = host.spawn(&late, family(mode)).expect("it begins");
-        assert_eq!(reason(&host, pid), Reason::Normal(code), "{mode}");
+        let pid = host.spawn(&late, family(mode));
+        assert_eq!(status(&host, pid), ExitStatus::Exited(code), "{mode}");
     }
-    host.kill(endless).expect("the pid is fresh");
-    assert_eq!(reason(&host, endless), Reason::Killed);
+    host.kill(endless);
+    assert_eq!(status(&host, endless), ExitStatus::Killed);
 }
 
 #[test]
-fn children_write_to_their_ancestors_output() {
+fn children_write_to_their_first_ancestors_output() {
     let host = host(1);
-    let pid = host.spawn(&load(FAMILY), family("o")).expect("it begins");
-    let exit = host.wait(pid).expect("the pid is fresh");
-    assert_eq!(exit.reason, Reason::Normal(0));
+    let pid = host.spawn(&load(FAMILY), family("o"));
+    let exit = host.wait(pid);
+    assert_eq!(exit.status, ExitStatus::Exited(0));
     assert_eq!(stdout(&exit), "child\nchild\nchild\nparent\n");
 }
 
 #[test]
-fn a_bomb_is_refused_and_its_death_takes_all_of_it_along() {
+fn process_bomb_is_limited_and_ends_with_its_first_process() {
     let (program, host) = (load(FAMILY), host(2));
-    let bomb = host.spawn(&program, family("b")).expect("it begins");
+    let bomb = host.spawn(&program, family("b"));
     for _ in 0..3 {
-        let pair = host.spawn(&program, family("p")).expect("it begins");
-        assert_eq!(reason(&host, pair), Reason::Normal(500));
+        let pair = host.spawn(&program, family("p"));
+        assert_eq!(status(&host, pair), ExitStatus::Exited(500));
     }
-    host.kill(bomb).expect("the pid is fresh");
-    assert_eq!(reason(&host, bomb), Reason::Killed);
-    assert!(host.list().is_empty());
+    host.kill(bomb);
+    assert_eq!(status(&host, bomb), ExitStatus::Killed);
+    assert_eq!(host.list().total(), 0);
 }
 
 #[test]
-fn a_child_is_paid_from_its_parents_fuel() {
+fn child_gets_half_of_its_parents_fuel() {
     let (program, host) = (load(FAMILY), host(1));
     let spend = |fuel| {
-        let config = Config {
-            fuel: Some(fuel),
-            ..family("s")
-        };
-        let pid = host.spawn(&program, config).expect("it begins");
-        host.wait(pid).expect("the pid is fresh")
+        let pid = host.spawn(&program, family("s").fuel(fuel));
+        host.wait(pid)
     };
     let enough = spend(10_000_000);
-    assert_eq!(enough.reason, Reason::Normal(0));
-    // Its children's share is in it: each calls a few dozen instructions.
-    assert!(enough.fuel_used > 50_000, "{}", enough.fuel_used);
-    let short = spend(enough.fuel_used / 2).reason;
-    assert!(short != Reason::Normal(0), "{short}");
+    assert_eq!(enough.status, ExitStatus::Exited(0));
+    // The children's share is in it: each calls a few dozen instructions.
+    let used = enough.fuel_used.expect("it was counted");
+    assert!(used > 50_000, "{used}");
+    let short = spend(used / 2).status;
+    assert!(short != ExitStatus::Exited(0), "{short}");
 }

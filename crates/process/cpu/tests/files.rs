@@ -1,19 +1,24 @@
-//! A process sees the directory that it was given, and nothing outside.
+//! A process reaches the directory that it was given, and nothing outside.
 
 mod common;
 
-use common::{captured, program, run, stdout};
-use everwarp_process_cpu::{Config, Directory, Host, Reason, SpawnError};
+use common::{Given, captured, program, run, stdout};
+use everwarp_process::{Directory, ExitStatus, Module};
 
 /// Opens a path beneath descriptor 3 (with these open flags and rights), exits with the error number if that
 /// fails, and otherwise does what `then` says with the descriptor at 40.
-fn opening(path: &str, flags: u32, then: &str) -> everwarp_process_cpu::Program {
+fn opening(path: &str, flags: u32, then: &str) -> Module {
+    opening_with(path, flags, "0x42", then)
+}
+
+/// The same with these rights.
+fn opening_with(path: &str, flags: u32, rights: &str, then: &str) -> Module {
     let length = path.len();
     program(&format!(
         r#"(memory (export "memory") 1) (data (i32.const 500) "{path}") (data (i32.const 900) "written")
         (func (export "_start") (local $error i32)
           (local.set $error (call $path_open (i32.const 3) (i32.const 1) (i32.const 500)
-            (i32.const {length}) (i32.const {flags}) (i64.const 0x42) (i64.const 0x42) (i32.const 0)
+            (i32.const {length}) (i32.const {flags}) (i64.const {rights}) (i64.const {rights}) (i32.const 0)
             (i32.const 40)))
           (if (local.get $error) (then (call $proc_exit (local.get $error))))
           {then})"#
@@ -30,36 +35,34 @@ const CREATE: u32 = 1;
 const NOENT: u32 = 44;
 const NOTPERM: u32 = 63;
 
-fn given(host: &std::path::Path) -> Config {
-    Config {
-        directories: vec![Directory {
-            host: host.to_owned(),
-            guest: "/data".to_owned(),
-        }],
-        ..captured()
-    }
+/// A process that is given a directory as `/data`.
+fn given(host: &std::path::Path) -> Given {
+    let mut given = captured();
+    let directory = Directory::open(host, "/data").expect("the directory is there");
+    given.grants.directories = vec![directory];
+    given
 }
 
 #[test]
-fn files_beneath_the_directory_are_read_and_written() {
+fn files_beneath_the_directory_can_be_read_and_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(folder.path().join("sub")).expect("it is writable");
     std::fs::write(folder.path().join("sub/in.txt"), "inside").expect("it is writable");
     let exit = run(&opening("sub/in.txt", 0, READ), given(folder.path()));
-    assert!(exit.success(), "{}", exit.reason);
+    assert!(exit.success(), "{}", exit.status);
     assert_eq!(stdout(&exit), "inside");
     let inner = run(&opening("sub/../sub/in.txt", 0, READ), given(folder.path()));
     assert_eq!(stdout(&inner), "inside");
     let exit = run(&opening("sub/out.txt", CREATE, WRITE), given(folder.path()));
-    assert!(exit.success(), "{}", exit.reason);
+    assert!(exit.success(), "{}", exit.status);
     let written = std::fs::read_to_string(folder.path().join("sub/out.txt"));
     assert_eq!(written.expect("it was written"), "written");
     let missing = run(&opening("none.txt", 0, READ), given(folder.path()));
-    assert_eq!(missing.reason, Reason::Normal(NOENT));
+    assert_eq!(missing.status, ExitStatus::Exited(NOENT));
 }
 
 #[test]
-fn nothing_outside_the_directory_can_be_reached() {
+fn paths_outside_the_directory_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let inside = folder.path().join("inside");
     std::fs::create_dir(&inside).expect("it is writable");
@@ -78,7 +81,7 @@ fn nothing_outside_the_directory_can_be_reached() {
     for path in paths {
         for (flags, then) in [(0, READ), (CREATE, WRITE)] {
             let exit = run(&opening(&path, flags, then), given(&inside));
-            assert_eq!(exit.reason, Reason::Normal(NOTPERM), "{path}");
+            assert_eq!(exit.status, ExitStatus::Exited(NOTPERM), "{path}");
             assert_eq!(stdout(&exit), "", "{path}");
         }
     }
@@ -89,20 +92,58 @@ fn nothing_outside_the_directory_can_be_reached() {
 }
 
 #[test]
-fn without_a_directory_there_are_no_files_and_a_missing_one_is_an_error() {
+fn process_without_a_directory_cannot_open_files() {
     const BADF: u32 = 8;
     let exit = run(&opening("x", 0, READ), captured());
-    assert_eq!(exit.reason, Reason::Normal(BADF));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let host = Host::start(None).expect("a host starts");
-    let missing = folder.path().join("none");
-    let refused = host.spawn(&opening("x", 0, READ), given(&missing));
-    assert!(matches!(refused, Err(SpawnError::Directory { path, .. }) if path == missing));
+    assert_eq!(exit.status, ExitStatus::Exited(BADF));
 }
 
-/// Slashes at the end say that it is a directory and no more; `.` is not a name that can be removed.
+/// The directory that was opened is meant, not its path.
+#[cfg(target_os = "linux")]
 #[test]
-fn a_directory_is_removed_with_and_without_slashes_behind_its_name() {
+fn renamed_directory_is_still_the_one_that_was_opened() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&old).expect("it is writable");
+    std::fs::write(old.join("in.txt"), "opened").expect("it is writable");
+    let given = given(&old);
+    std::fs::rename(&old, &new).expect("it is writable");
+    std::fs::create_dir(&old).expect("it is writable");
+    std::fs::write(old.join("in.txt"), "another").expect("it is writable");
+    assert_eq!(stdout(&run(&opening("in.txt", 0, READ), given)), "opened");
+}
+
+#[test]
+fn read_only_directory_can_be_read_and_not_changed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("in.txt"), "inside").expect("it is writable");
+    let mut given = captured();
+    let directory = Directory::open(folder.path(), "/data").expect("the directory is there");
+    given.grants.directories = vec![directory.read_only(true)];
+    let exit = run(&opening("new.txt", CREATE, WRITE), given.clone());
+    assert_eq!(exit.status, ExitStatus::Exited(NOTPERM));
+    assert!(!folder.path().join("new.txt").exists());
+    let exit = run(&opening_with("in.txt", 0, "2", READ), given);
+    assert_eq!(stdout(&exit), "inside", "{}", exit.status);
+}
+
+#[test]
+fn descriptors_are_limited_to_the_granted_number() {
+    const MFILE: u32 = 33;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("in.txt"), "").expect("it is writable");
+    // Standard streams and the directory are four.
+    for (handles, expected) in [(4, MFILE), (5, 0)] {
+        let mut given = given(folder.path());
+        given.grants.handles = Some(handles);
+        let exit = run(&opening("in.txt", 0, ""), given);
+        assert_eq!(exit.status, ExitStatus::Exited(expected), "{handles}");
+    }
+}
+
+/// Slashes at the end of a path only say that it is a directory; `.` is not a name that can be removed.
+#[test]
+fn directory_is_removed_with_and_without_slashes_after_its_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sub = folder.path().join("sub");
     std::fs::create_dir(&sub).expect("it is writable");
@@ -114,19 +155,22 @@ fn a_directory_is_removed_with_and_without_slashes_behind_its_name() {
               (call $proc_exit (call $path_remove_directory (i32.const 3) (i32.const 65532)
                 (i32.const {length}))))"#
         ));
-        run(&program, given(folder.path())).reason
+        run(&program, given(folder.path())).status
     };
     const INVAL: u32 = 28;
     const NOTDIR: u32 = 54;
-    assert_eq!(remove("sub/", 4), Reason::Normal(0));
+    assert_eq!(remove("sub/", 4), ExitStatus::Exited(0));
     assert!(!sub.exists());
     std::fs::create_dir(&sub).expect("it is writable");
-    assert_eq!(remove("sub", 3), Reason::Normal(0));
+    assert_eq!(remove("sub", 3), ExitStatus::Exited(0));
     assert!(!sub.exists());
-    assert_eq!(remove("file", 4), Reason::Normal(NOTDIR));
-    assert_eq!(remove("./", 2), Reason::Normal(INVAL));
-    assert_eq!(remove("//", 2), Reason::Normal(NOTPERM));
-    // A path that lies partly outside of memory is no path.
-    let outside = remove("sub/", 5);
-    assert!(matches!(outside, Reason::Trap { .. }), "{outside}");
+    assert_eq!(remove("file", 4), ExitStatus::Exited(NOTDIR));
+    assert_eq!(remove("./", 2), ExitStatus::Exited(INVAL));
+    assert_eq!(remove("//", 2), ExitStatus::Exited(NOTPERM));
+    const FAULT: u32 = 21;
+    assert_eq!(
+        remove("sub/", 5),
+        ExitStatus::Exited(FAULT),
+        "it ends beyond the memory"
+    );
 }

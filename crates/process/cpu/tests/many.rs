@@ -1,13 +1,20 @@
-//! Many processes at once, and the table that names them.
+//! Many processes at once, and their pids.
 
 mod common;
 
+use std::future::poll_fn;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::Duration;
 
-use common::{captured, program, run, stdout};
-use everwarp_process_cpu::{Config, Host, ProcessState, Reason, TrapKind};
+use common::{TestHost, captured, program, run, stdout, unknown};
+use everwarp_process::{
+    ExitStatus, HostConfig, HostError, ModuleId, ProcessEngine, SpawnRequest, Stage, Trap, TrapKind,
+};
+use everwarp_process_cpu::CpuProcesses;
 
-/// Writes its arguments out, each with a zero byte behind it.
+/// Writes its arguments, each with a zero byte after it.
 const ECHO: &str = r#"(memory (export "memory") 2)
   (func (export "_start")
     (drop (call $args_sizes_get (i32.const 16) (i32.const 20)))
@@ -15,71 +22,97 @@ const ECHO: &str = r#"(memory (export "memory") 2)
     (drop (call $write (i32.const 1) (i32.const 32768) (i32.load (i32.const 20)))))"#;
 
 #[test]
-fn a_thousand_processes_keep_their_arguments_apart() {
+fn each_of_many_processes_gets_its_own_arguments() {
     let echo = program(ECHO);
-    let host = Host::start(NonZeroUsize::new(4)).expect("a host starts");
-    assert_eq!(host.threads(), 4);
+    let host = TestHost::start(4);
     let pids: Vec<_> = (0..1000)
-        .map(|n| {
-            let config = Config {
-                args: vec!["echo".to_owned(), n.to_string()],
-                ..captured()
-            };
-            host.spawn(&echo, config).expect("it begins")
-        })
+        .map(|n| host.spawn(&echo, captured().args(&["echo", &n.to_string()])))
         .collect();
-    assert_eq!(host.list().len(), 1000);
+    assert_eq!(host.list().total(), 1000);
+    assert_eq!(host.engine.width(ModuleId(0)), 4);
+    assert_eq!(host.engine.width(ModuleId(1)), 0, "there is no such module");
     for (n, pid) in pids.into_iter().enumerate() {
-        let exit = host.wait(pid).expect("the pid is fresh");
+        let exit = host.wait(pid);
         assert!(exit.success());
         assert_eq!(stdout(&exit), format!("echo\0{n}\0"));
     }
-    assert!(host.list().is_empty());
+    assert_eq!(host.list().total(), 0);
 }
 
 #[test]
-fn processes_are_begun_together_in_order_or_not_at_all() {
+fn processes_that_are_spawned_together_are_reported_by_number() {
     let echo = program(ECHO);
-    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
-    let config = |argument: &str| Config {
-        args: vec!["echo".to_owned(), argument.to_owned()],
-        ..captured()
-    };
-    let configs = (0..300).map(|n| config(&n.to_string())).collect();
-    let pids = host.spawn_all(&echo, configs).expect("they begin");
-    for (n, pid) in pids.into_iter().enumerate() {
-        let exit = host.wait(pid).expect("the pid is fresh");
-        assert_eq!(stdout(&exit), format!("echo\0{n}\0"));
+    let host = TestHost::start(8);
+    let args = |n: u32| vec!["echo".to_owned(), n.to_string()];
+    for count in [0, 1, 255, 256, 257, 5000] {
+        let pids = host.spawn_all(&echo, &captured(), &args, count);
+        let pids = pids.expect("they are spawned");
+        assert_eq!(pids.len(), count as usize);
+        let mut next = 0;
+        let waited = host.engine.wait_each(&pids, &mut |pid, exit| {
+            assert_eq!(pid, pids[next]);
+            assert_eq!(stdout(&exit), format!("echo\0{next}\0"));
+            next += 1;
+        });
+        waited.expect("the engine runs");
+        assert_eq!(next, count as usize);
     }
-    let wrong = vec![config("a"), config("zero\0byte"), config("b")];
-    let error = host.spawn_all(&echo, wrong).expect_err("one is wrong");
-    assert!(error.to_string().contains("zero byte"), "{error}");
-    let limit = |memory_limit| Config {
-        memory_limit,
-        ..captured()
-    };
-    let small = vec![limit(None), limit(Some(100))];
-    let error = host.spawn_all(&echo, small).expect_err("one is small");
-    assert!(error.to_string().contains("the limit is 100"), "{error}");
-    assert!(host.list().is_empty());
-    let none = host.spawn_all(&echo, Vec::new()).expect("nothing is wrong");
-    assert!(none.is_empty());
+    let wrong = |n: u32| vec![if n == 1 { "zero\0byte" } else { "right" }.to_owned()];
+    let error = host.spawn_all(&echo, &captured(), &wrong, 3);
+    let error = error.expect_err("one is wrong").to_string();
+    assert!(error.contains("zero byte"), "{error}");
+    assert_eq!(
+        host.list().total(),
+        0,
+        "a part is spawned as a whole or not at all"
+    );
 }
 
 #[test]
-fn a_trap_touches_nobody_else() {
+fn caller_can_break_off_spawning() {
+    let echo = program(ECHO);
+    let host = TestHost::start(8);
+    let started = Mutex::new(Vec::new());
+    let given = captured();
+    let request = SpawnRequest {
+        module: host.load(&echo, &given.load),
+        grants: &given.grants,
+        count: 100_000,
+        write: &|_, _| {},
+        started: &|_, pids| {
+            started.lock().expect("no thread panics").extend(pids);
+            ControlFlow::Break(())
+        },
+    };
+    host.engine
+        .spawn(&request)
+        .expect("breaking off is no error");
+    let started = started.into_inner().expect("no thread panics");
+    assert!(
+        !started.is_empty() && started.len() < 10_000,
+        "{}",
+        started.len()
+    );
+    let mut exits = 0;
+    let waited = host.engine.wait_each(&started, &mut |_, _| exits += 1);
+    waited.expect("the engine runs");
+    assert_eq!((exits, host.list().total()), (started.len(), 0));
+}
+
+#[test]
+fn trap_does_not_affect_other_processes() {
     let echo = program(ECHO);
     let trapping = program(r#"(memory (export "memory") 1) (func (export "_start") unreachable)"#);
-    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
+    let host = TestHost::start(2);
     let pids: Vec<_> = (0..200)
         .map(|n| {
             let program = if n % 3 == 0 { &trapping } else { &echo };
-            host.spawn(program, captured()).expect("it begins")
+            host.spawn(program, captured())
         })
         .collect();
     for (n, pid) in pids.into_iter().enumerate() {
-        let exit = host.wait(pid).expect("the pid is fresh");
-        let trapped = matches!(exit.reason, Reason::Trap { .. });
+        let exit = host.wait(pid);
+        let trapped = matches!(exit.status, ExitStatus::Trapped(_));
         assert_eq!((exit.success(), trapped), (n % 3 != 0, n % 3 == 0));
     }
 }
@@ -108,92 +141,155 @@ const SCRIBBLE: &str = r#"(memory (export "memory") 1) (data (i32.const 65528) "
     (drop (i32.div_u (i32.const 1) (i32.eqz (global.get $mark)))))"#;
 
 #[test]
-fn nothing_of_an_instance_is_left_for_the_next() {
+fn instance_starts_without_traces_of_earlier_ones() {
     // A table with a small maximum comes from the pool, one without is mapped afresh.
     for maximum in ["2", ""] {
         let scribbling = program(&SCRIBBLE.replace("MAXIMUM", maximum));
-        let host = Host::start(NonZeroUsize::new(3)).expect("a host starts");
+        let host = TestHost::start(3);
         let pids: Vec<_> = (0..300)
             .map(|n| {
                 let args = vec!["one".to_owned(); n % 2];
-                let config = Config { args, ..captured() };
-                host.spawn(&scribbling, config).expect("it begins")
+                let given = common::Given { args, ..captured() };
+                host.spawn(&scribbling, given)
             })
             .collect();
         for (n, pid) in pids.into_iter().enumerate() {
             let expected = match n % 2 {
-                0 => Reason::Normal(0),
-                _ => Reason::Trap {
+                0 => ExitStatus::Exited(0),
+                _ => ExitStatus::Trapped(Trap {
                     kind: TrapKind::DivideByZero,
                     function: Some("start".to_owned()),
                     message: String::new(),
-                },
+                }),
             };
-            assert_eq!(host.wait(pid).expect("the pid is fresh").reason, expected);
+            assert_eq!(host.wait(pid).status, expected);
         }
     }
 }
 
 #[test]
-fn a_table_without_a_maximum_grows_beyond_what_the_pool_has() {
+fn table_without_a_maximum_grows_beyond_the_pools_tables() {
     let growing = program(
         r#"(memory (export "memory") 1) (table 1 funcref)
         (func (export "_start")
           (call $proc_exit (table.grow (ref.null func) (i32.const 1000000))))"#,
     );
-    // The answer is the length before.
-    assert_eq!(run(&growing, captured()).reason, Reason::Normal(1));
+    // The result is the length before.
+    assert_eq!(run(&growing, captured()).status, ExitStatus::Exited(1));
     let large = program(
         r#"(memory (export "memory") 1) (table 20001 20001 funcref) (table 3 3 funcref)
         (func (export "_start") (call $proc_exit (table.size 0)))"#,
     );
-    assert_eq!(run(&large, captured()).reason, Reason::Normal(20_001));
+    assert_eq!(run(&large, captured()).status, ExitStatus::Exited(20_001));
 }
 
 #[test]
-fn threads_are_limited_and_come_back() {
-    let many = Host::start(NonZeroUsize::new(1025));
-    let says = many.expect_err("the pool has 1,024 instances").to_string();
-    assert!(says.starts_with("1025 threads beside "), "{says}");
+fn threads_of_all_hosts_are_limited_and_returned() {
+    let many = HostConfig {
+        workers: NonZeroUsize::new(1025),
+        ..HostConfig::default()
+    };
+    let refused = CpuProcesses::start(&[], &many);
+    let refused = refused
+        .expect_err("the pool has 1,024 instances")
+        .to_string();
+    assert!(refused.contains("1025 threads were asked for"), "{refused}");
     for _ in 0..300 {
-        drop(Host::start(NonZeroUsize::new(4)).expect("those before have ended"));
+        drop(TestHost::start(4));
     }
 }
 
 #[test]
-fn an_old_pid_is_an_error_and_never_somebody_else() {
+fn options_of_a_gpu_are_refused() {
+    for config in [
+        HostConfig {
+            stack_bytes: Some(1 << 16),
+            ..HostConfig::default()
+        },
+        HostConfig {
+            interleaved: true,
+            ..HostConfig::default()
+        },
+        HostConfig {
+            contract: true,
+            ..HostConfig::default()
+        },
+    ] {
+        let refused = CpuProcesses::start(&[], &config);
+        let refused = refused.expect_err("a CPU has no such option").to_string();
+        assert!(refused.contains("has no option"), "{refused}");
+    }
+}
+
+const LOOP: &str = r#"(memory (export "memory") 1) (func (export "_start") (loop $l (br $l)))"#;
+
+#[test]
+fn old_pid_never_names_a_later_process() {
     let echo = program(ECHO);
-    let host = Host::start(NonZeroUsize::new(1)).expect("a host starts");
-    let first = host.spawn(&echo, captured()).expect("it begins");
-    host.wait(first).expect("the pid is fresh");
-    let endless =
-        program(r#"(memory (export "memory") 1) (func (export "_start") (loop $l (br $l)))"#);
-    let second = host.spawn(&endless, captured()).expect("it begins");
+    let host = TestHost::start(1);
+    let first = host.spawn(&echo, captured());
+    host.wait(first);
+    let second = host.spawn(&program(LOOP), captured());
     assert_eq!(first.slot(), second.slot());
     assert_eq!(first.generation() + 1, second.generation());
-    assert!(host.wait(first).is_err());
-    assert!(host.kill(first).is_err(), "it must not end the second");
-    assert_ne!(host.list()[0].state, ProcessState::Exited);
-    host.kill(second).expect("the pid is fresh");
-    assert_eq!(
-        host.wait(second).expect("the pid is fresh").reason,
-        Reason::Killed
-    );
-    assert_eq!(host.kill(second).expect_err("it is old").0, second);
+    assert!(unknown(&host.engine.wait(first, None)));
+    assert!(!host.kill(first), "it must not end the second");
+    assert!(!matches!(host.list().rows[0].stage, Stage::Ended(_)));
+    assert!(host.kill(second));
+    assert_eq!(host.wait(second).status, ExitStatus::Killed);
+    assert!(!host.kill(second));
 }
 
 #[test]
-fn of_two_that_wait_for_one_process_one_gets_the_exit() {
+fn exactly_one_of_two_waiters_gets_the_exit() {
     let echo = program(ECHO);
-    let host = Host::start(NonZeroUsize::new(1)).expect("a host starts");
+    let host = TestHost::start(1);
     for _ in 0..50 {
-        let pid = host.spawn(&echo, captured()).expect("it begins");
+        let pid = host.spawn(&echo, captured());
         let got = std::thread::scope(|scope| {
-            let waiters = [0, 1].map(|_| scope.spawn(|| host.wait(pid).is_ok()));
+            let waiters = [0, 1].map(|_| scope.spawn(|| host.engine.wait(pid, None)));
             waiters.map(|w| w.join().expect("it returns"))
         });
-        assert_ne!(got[0], got[1]);
+        assert_ne!(unknown(&got[0]), unknown(&got[1]));
     }
+}
+
+#[test]
+fn wait_with_a_timeout_leaves_the_process_running() {
+    let host = TestHost::start(1);
+    let pid = host.spawn(&program(LOOP), captured());
+    for after in [Duration::ZERO, Duration::from_millis(3)] {
+        let waited = host.engine.wait(pid, Some(after));
+        assert_eq!(waited, Err(HostError::Timeout { after }));
+    }
+    assert!(host.kill(pid));
+    assert_eq!(host.wait(pid).status, ExitStatus::Killed);
+}
+
+#[test]
+fn futures_are_woken_by_the_end_of_their_process() {
+    let host = TestHost::start(2);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.build().expect("it is made");
+    let engine = &host.engine;
+    let exit = |pid| poll_fn(move |cx| engine.poll_wait(pid, cx));
+    let echo = program(ECHO);
+    let quick: Vec<_> = (0..100).map(|_| host.spawn(&echo, captured())).collect();
+    for &pid in &quick {
+        let ended = runtime.block_on(exit(pid)).expect("the pid is fresh");
+        assert!(ended.success());
+        assert!(unknown(&runtime.block_on(exit(pid))));
+    }
+    let endless = host.spawn(&program(LOOP), captured());
+    std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            host.kill(endless)
+        });
+        let exit = runtime.block_on(exit(endless)).expect("the pid is fresh");
+        assert_eq!(exit.status, ExitStatus::Killed);
+        assert!(killer.join().expect("it returns"));
+    });
 }
 
 /// Adds up to a number in a loop of calls, and ends with whether the sum is right.
@@ -206,33 +302,23 @@ const SUM: &str = r#"(memory (export "memory") 1)
     (call $proc_exit (i64.ne (local.get $sum) (i64.const 19999900000))))"#;
 
 #[test]
-fn a_module_is_loaded_while_others_run() {
+fn module_can_be_loaded_while_processes_run() {
     let first = program(SUM);
     let endless = program(r#"(memory (export "memory") 1) (func (export "_start") (loop (br 0)))"#);
-    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
-    let loops = host.spawn(&endless, captured()).expect("it begins");
-    let in_flight: Vec<_> = (0..100)
-        .map(|_| host.spawn(&first, captured()).expect("it begins"))
-        .collect();
-    let bytes = wat::parse_str(format!("(module {} {ECHO})", common::IMPORTS));
-    let (late, took) = host
-        .load(&bytes.expect("the text is right"))
+    let host = TestHost::start(2);
+    let loops = host.spawn(&endless, captured());
+    let in_flight: Vec<_> = (0..100).map(|_| host.spawn(&first, captured())).collect();
+    let late = program(ECHO);
+    let loaded = host
+        .engine
+        .load(&late, &captured().load)
         .expect("it is right");
-    eprintln!("loaded in {took:?}");
-    let config = Config {
-        args: vec!["late".to_owned()],
-        ..captured()
-    };
-    let late = host.spawn(&late, config).expect("it begins");
+    assert_eq!(loaded.pause, Duration::ZERO, "no process waits for it");
+    let late = host.spawn(&late, captured().args(&["late"]));
     for pid in in_flight {
-        assert!(host.wait(pid).expect("the pid is fresh").success());
+        assert!(host.wait(pid).success());
     }
-    assert_eq!(
-        stdout(&host.wait(late).expect("the pid is fresh")),
-        "late\0"
-    );
-    host.kill(loops).expect("the pid is fresh");
-    let exit = host.wait(loops).expect("the pid is fresh");
-    assert_eq!(exit.reason, Reason::Killed);
-    assert!(host.load(b"no module").is_err());
+    assert_eq!(stdout(&host.wait(late)), "late\0");
+    assert!(host.kill(loops));
+    assert_eq!(host.wait(loops).status, ExitStatus::Killed);
 }

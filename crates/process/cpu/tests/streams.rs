@@ -2,10 +2,11 @@
 
 mod common;
 
+use common::Given;
 use common::{captured, program, run, stdout};
-use everwarp_process_cpu::{Config, Input, Output, Reason};
+use everwarp_process::{ExitStatus, Input, Output};
 
-/// Writes the arguments, as the host lays them out with a zero byte behind each, then the environment.
+/// Writes the arguments as the host lays them out, with a zero byte after each, then the environment.
 const ECHO: &str = r#"(memory (export "memory") 2)
   (func (export "_start")
     (drop (call $args_sizes_get (i32.const 16) (i32.const 20)))
@@ -16,7 +17,7 @@ const ECHO: &str = r#"(memory (export "memory") 2)
     (drop (call $write (i32.const 2) (i32.const 32768) (i32.load (i32.const 20)))))"#;
 
 #[test]
-fn a_greeting_arrives_on_each_stream() {
+fn each_stream_is_captured_by_itself() {
     let hello = program(
         r#"(memory (export "memory") 1) (data (i32.const 100) "hello\nworld\n")
         (func (export "_start")
@@ -24,17 +25,17 @@ fn a_greeting_arrives_on_each_stream() {
           (drop (call $write (i32.const 2) (i32.const 106) (i32.const 6))))"#,
     );
     let exit = run(&hello, captured());
-    assert!(exit.success() && exit.fuel_used > 0);
+    assert!(exit.success());
     assert_eq!(stdout(&exit), "hello\n");
     assert_eq!(exit.stderr.expect("it was captured").bytes, b"world\n");
 }
 
 #[test]
-fn arguments_and_variables_are_those_given_and_no_others() {
+fn process_sees_only_the_given_arguments_and_variables() {
     let echo = program(ECHO);
     let exit = run(
         &echo,
-        Config {
+        Given {
             args: vec!["echo".to_owned(), "a b".to_owned(), String::new()],
             env: vec![("KEY".to_owned(), "va=lue".to_owned())],
             ..captured()
@@ -48,13 +49,13 @@ fn arguments_and_variables_are_those_given_and_no_others() {
 }
 
 #[test]
-fn any_exit_code_arrives() {
+fn every_exit_code_is_passed_on() {
     for code in [0, 1, 42, 125, 126, 255, 70_000] {
         let exiting = program(&format!(
             r#"(memory (export "memory") 1)
             (func (export "_start") (call $proc_exit (i32.const {code})) unreachable)"#
         ));
-        assert_eq!(run(&exiting, captured()).reason, Reason::Normal(code));
+        assert_eq!(run(&exiting, captured()).status, ExitStatus::Exited(code));
     }
 }
 
@@ -72,41 +73,41 @@ const CAT: &str = r#"(memory (export "memory") 1)
         (br $more)))))"#;
 
 #[test]
-fn standard_input_is_what_was_given_or_nothing() {
+fn standard_input_is_the_given_bytes_or_empty() {
     let cat = program(CAT);
     let text = b"0123456789abcdefghijklmnopqrstuvwxyz\n".to_vec();
-    let given = Config {
-        stdin: Input::Bytes(text.clone().into()),
-        ..captured()
+    let mut shared = captured();
+    shared.grants.stdin = Input::Bytes(text.clone().into());
+    assert_eq!(stdout(&run(&cat, shared.clone())).into_bytes(), text);
+    let own = Given {
+        stdin: Some("its own".into()),
+        ..shared
     };
-    assert_eq!(stdout(&run(&cat, given)).into_bytes(), text);
+    assert_eq!(stdout(&run(&cat, own)), "its own");
     let exit = run(&cat, captured());
     assert!(exit.success() && stdout(&exit).is_empty());
 }
 
 #[test]
-fn a_write_beyond_the_bound_is_refused_and_said() {
+fn write_beyond_the_capture_limit_is_refused_and_noted() {
     const NOSPC: u32 = 51;
     let cat = program(CAT);
     for (limit, refused) in [(36, true), (37, false), (38, false), (0, true), (15, true)] {
-        let exit = run(
-            &cat,
-            Config {
-                stdin: Input::Bytes(b"0123456789abcdefghijklmnopqrstuvwxyz\n".to_vec().into()),
-                stdout: Output::Capture { limit },
-                ..captured()
-            },
-        );
+        let given = Given {
+            stdin: Some("0123456789abcdefghijklmnopqrstuvwxyz\n".into()),
+            ..captured()
+        };
+        let exit = run(&cat, given.stdout(Output::Capture { limit }));
         let kept = exit.stdout.expect("it was captured");
         assert_eq!(kept.refused, refused, "limit {limit}");
         assert_eq!(kept.bytes.len(), limit.min(37));
         let code = if refused { NOSPC } else { 0 };
-        assert_eq!(exit.reason, Reason::Normal(code), "limit {limit}");
+        assert_eq!(exit.status, ExitStatus::Exited(code), "limit {limit}");
     }
 }
 
 #[test]
-fn a_large_write_is_kept_up_to_the_bound() {
+fn large_write_is_captured_up_to_the_limit() {
     let large = program(
         r#"(memory (export "memory") 2)
         (func (export "_start")
@@ -114,12 +115,8 @@ fn a_large_write_is_kept_up_to_the_bound() {
           (call $proc_exit (call $write (i32.const 1) (i32.const 1000) (i32.const 100000))))"#,
     );
     for (limit, code) in [(100_000, 0), (99_999, 51), (5_000, 51)] {
-        let config = Config {
-            stdout: Output::Capture { limit },
-            ..captured()
-        };
-        let exit = run(&large, config);
+        let exit = run(&large, captured().stdout(Output::Capture { limit }));
         assert_eq!(stdout(&exit), "x".repeat(limit));
-        assert_eq!(exit.reason, Reason::Normal(code));
+        assert_eq!(exit.status, ExitStatus::Exited(code));
     }
 }

@@ -1,24 +1,21 @@
-//! Threads of one process: the module is that of the GPU's tests, and so is what it must do.
+//! Threads of one process. The module and its expected behaviour are those of the GPU's tests.
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 
-use common::{captured, run, stdout};
-use everwarp_process_cpu::{Config, Exit, Host, Program, Reason, Stage, TrapKind};
+use common::{Given, TestHost, captured, module, run, stdout};
+use everwarp_process::{Exit, ExitStatus, Module, Stage, Trap, TrapKind};
 
-fn program() -> Program {
+fn program() -> Module {
     let text = include_str!("../../cuda/tests/modules/threads.wat");
-    Program::load(&wat::parse_str(text).expect("the text is right")).expect("the module is right")
+    let bytes = wat::parse_str(text).expect("the text is right");
+    Module::new("threads", bytes).expect("the module is right")
 }
 
-fn mode(letter: char) -> Config {
-    Config {
-        args: vec!["threads".to_owned(), letter.to_string()],
-        memory_limit: Some(4 << 16),
-        ..captured()
-    }
+fn mode(letter: char) -> Given {
+    let given = captured().memory(4 << 16);
+    given.args(&["threads", &letter.to_string()])
 }
 
 fn exit(letter: char) -> Exit {
@@ -26,16 +23,16 @@ fn exit(letter: char) -> Exit {
 }
 
 #[test]
-fn threads_count_together_and_wait_for_each_other() {
+fn threads_share_memory_and_wait_for_each_other() {
     for letter in ['c', 'l', 'n', 't', 'g', 'j', 'd'] {
-        assert_eq!(exit(letter).reason, Reason::Normal(0), "{letter}");
+        assert_eq!(exit(letter).status, ExitStatus::Exited(0), "{letter}");
     }
 }
 
 #[test]
 fn lines_of_threads_stay_whole() {
     let exit = exit('o');
-    assert_eq!(exit.reason, Reason::Normal(0));
+    assert_eq!(exit.status, ExitStatus::Exited(0));
     let mut lines = BTreeMap::new();
     for line in stdout(&exit).lines() {
         *lines.entry(line.to_owned()).or_insert(0) += 1;
@@ -45,92 +42,87 @@ fn lines_of_threads_stay_whole() {
 }
 
 #[test]
-fn what_ends_one_thread_ends_all() {
-    let trap = |kind, function: &str| Reason::Trap {
-        kind,
-        function: Some(function.to_owned()),
-        message: String::new(),
+fn end_of_one_thread_ends_the_process() {
+    let trap = |kind, function: &str| {
+        ExitStatus::Trapped(Trap {
+            kind,
+            function: Some(function.to_owned()),
+            message: String::new(),
+        })
     };
-    for (letter, reason) in [
+    for (letter, status) in [
         ('x', trap(TrapKind::Unreachable, "culprit")),
-        ('e', Reason::Normal(7)),
-        ('r', Reason::Normal(0)),
+        ('e', ExitStatus::Exited(7)),
+        ('r', ExitStatus::Exited(0)),
         ('a', trap(TrapKind::UnalignedAtomic, "first")),
         ('w', trap(TrapKind::MemoryOutOfBounds, "first")),
     ] {
-        assert_eq!(exit(letter).reason, reason, "{letter}");
+        assert_eq!(exit(letter).status, status, "{letter}");
     }
 }
 
 #[test]
-fn fuel_is_the_process_s() {
-    let limited = |letter, fuel| Config {
-        fuel: Some(fuel),
-        ..mode(letter)
-    };
-    let spinning = run(&program(), limited('f', 10_000_000));
-    assert_eq!(spinning.reason, Reason::OutOfFuel);
-    assert!(spinning.fuel_used <= 10_000_000);
-    // What threads have left is there for those that come later, and what all have used is what the process has.
-    let churning = run(&program(), limited('j', 1_000_000_000));
-    assert_eq!(churning.reason, Reason::Normal(0));
-    assert!(churning.fuel_used > 300 && churning.fuel_used < 100_000_000);
-    let endless = exit('c');
-    assert!(endless.fuel_used > 40 * 100 && endless.fuel_used < 1_000_000_000);
+fn threads_share_the_fuel_of_their_process() {
+    let limited = |letter, fuel| run(&program(), mode(letter).fuel(fuel));
+    let spinning = limited('f', 10_000_000);
+    assert_eq!(spinning.status, ExitStatus::OutOfFuel);
+    assert!(spinning.fuel_used.is_some_and(|used| used <= 10_000_000));
+    // Later threads get what ended threads have left, and the process has used what all of them have.
+    let churning = limited('j', 1_000_000_000);
+    assert_eq!(churning.status, ExitStatus::Exited(0));
+    let used = churning.fuel_used.expect("it was counted");
+    assert!(used > 300 && used < 100_000_000, "{used}");
+    let counting = limited('c', 1 << 62);
+    assert_eq!(counting.status, ExitStatus::Exited(0));
+    assert!(counting.fuel_used.is_some_and(|used| used > 40 * 100));
+    assert_eq!(exit('c').fuel_used, None);
 }
 
 #[test]
-fn a_kill_ends_all_threads() {
-    let host = Host::start(NonZeroUsize::new(1)).expect("a host starts");
+fn kill_ends_all_threads() {
+    let host = TestHost::start(1);
     for (letter, at_once) in [('k', false), ('k', true), ('f', true)].repeat(5) {
-        let pid = host.spawn(&program(), mode(letter)).expect("it begins");
-        let calls = || host.processes(1).rows[0].stage == Stage::Calling;
+        let pid = host.spawn(&program(), mode(letter));
+        let calls = || host.list().rows[0].stage == Stage::Calling;
         while !(at_once || calls()) {
             std::thread::yield_now();
         }
-        host.kill(pid).expect("the pid is fresh");
-        let exit = host.wait(pid).expect("the pid is fresh");
-        assert_eq!(exit.reason, Reason::Killed, "{letter}");
+        host.kill(pid);
+        let exit = host.wait(pid);
+        assert_eq!(exit.status, ExitStatus::Killed, "{letter}");
     }
 }
 
 #[test]
-fn a_bomb_meets_its_quota() {
-    assert_eq!(exit('b').reason, Reason::Normal(64));
+fn process_cannot_exceed_its_thread_quota() {
+    assert_eq!(exit('b').status, ExitStatus::Exited(64));
     for threads in [0, 1, 9] {
-        let config = Config {
-            threads: Some(threads),
-            ..mode('b')
-        };
-        assert_eq!(run(&program(), config).reason, Reason::Normal(threads));
+        let mut given = mode('b');
+        given.load.threads = threads;
+        assert_eq!(run(&program(), given).status, ExitStatus::Exited(threads));
     }
 }
 
 #[test]
-fn processes_with_threads_run_beside_each_other() {
-    let host = Host::start(NonZeroUsize::new(2)).expect("a host starts");
+fn processes_with_threads_run_at_the_same_time() {
+    let host = TestHost::start(2);
     let program = program();
     let pids = ['c', 'n', 'x', 'c', 'e', 'd'].repeat(3).into_iter();
     let pids: Vec<_> = pids
-        .map(|letter| {
-            (
-                letter,
-                host.spawn(&program, mode(letter)).expect("it begins"),
-            )
-        })
+        .map(|letter| (letter, host.spawn(&program, mode(letter))))
         .collect();
     for (letter, pid) in pids {
-        let reason = host.wait(pid).expect("the pid is fresh").reason;
+        let status = host.wait(pid).status;
         match letter {
-            'x' => assert!(matches!(reason, Reason::Trap { .. })),
-            'e' => assert_eq!(reason, Reason::Normal(7)),
-            _ => assert_eq!(reason, Reason::Normal(0), "{letter}"),
+            'x' => assert!(matches!(status, ExitStatus::Trapped(_))),
+            'e' => assert_eq!(status, ExitStatus::Exited(7)),
+            _ => assert_eq!(status, ExitStatus::Exited(0), "{letter}"),
         }
     }
 }
 
 #[test]
-fn a_process_with_threads_is_nobody_s_child() {
+fn process_with_threads_cannot_be_a_child() {
     let parent = r#"(module
       (import "everwarp:gpu" "spawn" (func $spawn (param i32 i32 i32 i32 i32 i32) (result i64)))
       (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
@@ -138,11 +130,9 @@ fn a_process_with_threads_is_nobody_s_child() {
       (func (export "_start")
         (call $exit (i32.wrap_i64 (i64.sub (i64.const 0)
           (call $spawn (i32.const 0) (i32.const 7) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))))))"#;
-    let parent = Program::load(&wat::parse_str(parent).expect("the text is right"));
-    let parent = parent.expect("the module is right");
-    let host = Host::start(NonZeroUsize::new(1)).expect("a host starts");
-    host.name("threads", &program());
-    let pid = host.spawn(&parent, captured()).expect("it begins");
-    let exit = host.wait(pid).expect("the pid is fresh");
-    assert_eq!(exit.reason, Reason::Normal(6));
+    let parent = module(parent);
+    let host = TestHost::start(1);
+    host.load(&program(), &captured().load);
+    let exit = host.wait(host.spawn(&parent, captured()));
+    assert_eq!(exit.status, ExitStatus::Exited(6));
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use everwarp::Device;
 use everwarp_process as gpu;
 use everwarp_process::ProcessEngine;
-use everwarp_process_cpu as cpu;
+use everwarp_process_cpu::CpuProcesses;
 use everwarp_process_cuda::{CudaProcesses, Streams};
 
 use crate::error::CliError;
@@ -19,7 +19,7 @@ const LIMIT: usize = 8192;
 /// A host with its modules loaded.
 pub(super) enum Host {
     Gpu(Box<CudaProcesses>),
-    Cpu(cpu::Host, Vec<cpu::Program>),
+    Cpu(CpuProcesses),
 }
 
 /// What processes are given.
@@ -55,15 +55,10 @@ impl Host {
         reads: gpu::Reads,
     ) -> Result<Self, CliError> {
         if device.cuda().is_none() {
-            let load = |&(name, bytes): &(&str, &[u8])| {
-                cpu::Program::load(bytes).map_err(|source| CliError::Program {
-                    path: name.into(),
-                    source,
-                })
-            };
-            let programs = modules.iter().map(load).collect::<Result<_, _>>()?;
-            let host = cpu::Host::start(None).map_err(CliError::ProcessHost)?;
-            return Ok(Self::Cpu(host, programs));
+            let module = |&(name, bytes): &(&str, &[u8])| gpu::Module::new(name, bytes.to_vec());
+            let modules = modules.iter().map(module).collect::<Result<Vec<_>, _>>()?;
+            let host = CpuProcesses::start(&modules, &gpu::HostConfig::default())?;
+            return Ok(Self::Cpu(host));
         }
         let mut config = gpu::HostConfig::default();
         config.load.places = places;
@@ -83,8 +78,8 @@ impl Host {
         count: usize,
     ) -> Result<Vec<Vec<u8>>, CliError> {
         match self {
-            Self::Gpu(host) => run_gpu(host, module, given, count),
-            Self::Cpu(host, programs) => run_cpu(host, &programs[module], given, count),
+            Self::Gpu(host) => run_on(&**host, module, given, count),
+            Self::Cpu(host) => run_on(host, module, given, count),
         }
     }
 }
@@ -98,7 +93,7 @@ pub(super) fn failed(pid: &impl ToString, reason: &impl ToString) -> CliError {
 
 /// Spawns processes that are all given the same; returns their pids by number.
 pub(super) fn spawn_gpu(
-    host: &CudaProcesses,
+    host: &dyn ProcessEngine,
     module: gpu::ModuleId,
     grants: &gpu::Grants,
     args: &[String],
@@ -120,8 +115,8 @@ pub(super) fn spawn_gpu(
     Ok(parts.into_values().flatten().collect())
 }
 
-fn run_gpu(
-    host: &CudaProcesses,
+fn run_on(
+    host: &dyn ProcessEngine,
     module: usize,
     given: Given<'_>,
     count: usize,
@@ -155,33 +150,4 @@ fn run_gpu(
         None => Ok(written),
         Some(failed) => Err(failed),
     }
-}
-
-fn run_cpu(
-    host: &cpu::Host,
-    program: &cpu::Program,
-    given: Given<'_>,
-    count: usize,
-) -> Result<Vec<Vec<u8>>, CliError> {
-    let directory = |path: &Path| cpu::Directory {
-        host: path.to_owned(),
-        guest: "/data".to_owned(),
-    };
-    let config = cpu::Config {
-        args: given.args(),
-        directories: given.directory.map(directory).into_iter().collect(),
-        stdout: cpu::Output::Capture { limit: LIMIT },
-        ..cpu::Config::default()
-    };
-    let pids: Vec<_> = (0..count)
-        .map(|_| host.spawn(program, config.clone()))
-        .collect::<Result<_, _>>()?;
-    let wait = |pid| {
-        let exit = host.wait(pid).expect("nobody else waits for it");
-        match exit.reason {
-            cpu::Reason::Normal(0) => Ok(exit.stdout.map_or_else(Vec::new, |s| s.bytes)),
-            reason => Err(failed(&pid, &reason)),
-        }
-    };
-    pids.into_iter().map(wait).collect()
 }

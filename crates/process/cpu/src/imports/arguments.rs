@@ -60,7 +60,8 @@ impl Argument {
             Self::Poll(_, _, 0) => return Some(INVALID),
             Self::Poll(from, to, count) => {
                 let count = count as u32;
-                let all = |at: i32, bytes| fits(size, at as u32, u64::from(count) * u64::from(bytes));
+                let all =
+                    |at: i32, bytes| fits(size, at as u32, u64::from(count) * u64::from(bytes));
                 if !all(from, SUBSCRIPTION) || !all(to, EVENT) {
                     return Some(FAULT);
                 }
@@ -82,7 +83,9 @@ pub(super) fn size(memory: &GuestMemory<'_>) -> usize {
 /// The error of the first argument whose memory is not there.
 pub(super) fn refused(memory: &GuestMemory<'_>, arguments: &[Argument]) -> Option<i32> {
     let size = size(memory);
-    arguments.iter().find_map(|argument| argument.refused(memory, size))
+    arguments
+        .iter()
+        .find_map(|argument| argument.refused(memory, size))
 }
 
 fn is_fault(error: &GuestError) -> bool {

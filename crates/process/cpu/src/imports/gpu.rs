@@ -224,8 +224,6 @@ fn spawn(mut caller: Caller<'_, Guest>, pointers: SpawnPointers) -> Result<i64> 
 fn status_words(status: Option<&ExitStatus>) -> (u32, u32) {
     match status {
         Some(ExitStatus::Exited(code)) => (gpu::STATUS_EXITED, *code),
-        // The child itself has exited with code 0.
-        Some(ExitStatus::OutputLost { .. }) => (gpu::STATUS_EXITED, 0),
         Some(ExitStatus::Trapped(_) | ExitStatus::OutOfMemory { .. }) => (gpu::STATUS_TRAPPED, 0),
         Some(ExitStatus::OutOfFuel) => (gpu::STATUS_OUT_OF_FUEL, 0),
         // If the host has taken the exit, the parent sees a killed child.
@@ -295,13 +293,19 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap(MODULE, "active", |_: C<'_>| 1_u32)?;
     linker.func_wrap(MODULE, "ballot", |_: C<'_>, vote: u32| u32::from(vote != 0))?;
     linker.func_wrap(MODULE, "shuffle", |_: C<'_>, value: u64, _: u32| value)?;
-    linker.func_wrap(MODULE, "channel", |mut c: C<'_>, a: u32, b: u32, to: u32| {
-        let host = c.data_mut().family().host.id;
-        open(c, host, (a, b, to))
-    })?;
-    linker.func_wrap_async(MODULE, "send", |c: C<'_>, args: Three| -> HostCall<'_, i32> {
-        Box::new(send(c, args, true))
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "channel",
+        |mut c: C<'_>, a: u32, b: u32, to: u32| {
+            let host = c.data_mut().family().host.id;
+            open(c, host, (a, b, to))
+        },
+    )?;
+    linker.func_wrap_async(
+        MODULE,
+        "send",
+        |c: C<'_>, args: Three| -> HostCall<'_, i32> { Box::new(send(c, args, true)) },
+    )?;
     linker.func_wrap_async(
         MODULE,
         "try_send",

@@ -12,9 +12,6 @@ use wasmtime::{Engine, Linker, Result};
 
 use crate::guest::Guest;
 
-/// The module under which WASI's host calls are imported.
-const WASI: &str = "wasi_snapshot_preview1";
-
 /// An import that is being carried out.
 type HostCall<'a, T> = Box<dyn Future<Output = Result<T>> + Send + 'a>;
 

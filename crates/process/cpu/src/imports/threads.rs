@@ -29,7 +29,10 @@ fn place(
         return Err(Trap::HeapMisaligned);
     }
     let data = memory.data();
-    match at.checked_add(bytes).is_some_and(|end| end <= data.len() as u64) {
+    match at
+        .checked_add(bytes)
+        .is_some_and(|end| end <= data.len() as u64)
+    {
         true => Ok((at, data[at as usize].get())),
         false => Err(Trap::MemoryOutOfBounds),
     }
@@ -94,12 +97,16 @@ fn spawn(mut caller: Caller<'_, Guest>, argument: i32) -> wasmtime::Result<i32> 
 /// Adds the imports.
 pub(super) fn add(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let [first, second, third] = ADDED_NAMES;
-    linker.func_wrap_async(ADDED_MODULE, first, |caller, arguments| -> HostCall<'_, i32> {
-        Box::new(wait32(caller, arguments))
-    })?;
-    linker.func_wrap_async(ADDED_MODULE, second, |caller, arguments| -> HostCall<'_, i32> {
-        Box::new(wait64(caller, arguments))
-    })?;
+    linker.func_wrap_async(
+        ADDED_MODULE,
+        first,
+        |caller, arguments| -> HostCall<'_, i32> { Box::new(wait32(caller, arguments)) },
+    )?;
+    linker.func_wrap_async(
+        ADDED_MODULE,
+        second,
+        |caller, arguments| -> HostCall<'_, i32> { Box::new(wait64(caller, arguments)) },
+    )?;
     linker.func_wrap(ADDED_MODULE, third, notify)?;
     linker.func_wrap(threads::MODULE, threads::SPAWN, spawn)?;
     Ok(())

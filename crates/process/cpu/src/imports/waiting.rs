@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use everwarp_process::imports::WASI_MODULE;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 use wasmtime::{AsContextMut, Caller, Extern, Linker, SharedMemory};
@@ -15,9 +16,9 @@ use wasmtime_wasi::p1::types::Filetype;
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
 use wiggle::{GuestError, GuestMemory, GuestPtr};
 
+use super::HostCall;
 use super::arguments::{Argument, as_errno, refused};
 use super::threads::group;
-use super::{HostCall, WASI};
 use crate::guest::Guest;
 
 /// Kinds of subscriptions and events.
@@ -186,11 +187,15 @@ async fn read(
 
 /// Adds the calls in the place of wasmtime's.
 pub(super) fn add(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(WASI, "poll_oneoff", |caller, arguments| -> HostCall<'_, i32> {
-        Box::new(poll(caller, arguments))
-    })?;
-    linker.func_wrap_async(WASI, "fd_read", |caller, arguments| -> HostCall<'_, i32> {
-        Box::new(read(caller, arguments))
-    })?;
+    linker.func_wrap_async(
+        WASI_MODULE,
+        "poll_oneoff",
+        |caller, arguments| -> HostCall<'_, i32> { Box::new(poll(caller, arguments)) },
+    )?;
+    linker.func_wrap_async(
+        WASI_MODULE,
+        "fd_read",
+        |caller, arguments| -> HostCall<'_, i32> { Box::new(read(caller, arguments)) },
+    )?;
     Ok(())
 }

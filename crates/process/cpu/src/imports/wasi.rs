@@ -1,12 +1,13 @@
 //! WASI preview 1: wasmtime's library, with the arguments checked before each call and a few answers of this crate's.
 
+use everwarp_process::imports::WASI_MODULE;
 use wasmtime::{Caller, Extern, Linker, Result};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
 use wiggle::{GuestMemory, GuestPtr};
 
+use super::HostCall;
 use super::arguments::{Argument, as_errno, refused, size};
-use super::{HostCall, WASI};
 use crate::guest::Guest;
 use crate::status::ProcExit;
 use Argument::{Bytes, Poll, Result as Out, Vectors};
@@ -42,11 +43,30 @@ fn ready<'g>(guest: &'g mut Guest, memory: &GuestMemory<'_>) -> &'g mut WasiP1Ct
     wasi
 }
 
-/// Adds functions of the library: the name, the parameters, and the memory that they name.
-macro_rules! add_functions {
+/// Adds functions of the library that return at once: the name, the parameters, and the memory that these name.
+macro_rules! add_immediate {
+    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) [$($check:expr),*];)*) => {$(
+        $linker.func_wrap(
+            WASI_MODULE,
+            stringify!($name),
+            |mut caller: Caller<'_, Guest>, $($arg: $ty),*| -> Result<i32> {
+                memory_and_guest!(caller => memory, guest);
+                let arguments: &[Argument] = &[$($check),*];
+                if let Some(errno) = refused(&memory, arguments) {
+                    return Ok(errno);
+                }
+                let wasi = ready(guest, &memory);
+                as_errno(p1::$name(wasi, &mut memory, $($arg),*))
+            },
+        )?;
+    )*};
+}
+
+/// The same for functions that may wait.
+macro_rules! add_waiting {
     ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) [$($check:expr),*];)*) => {$(
         $linker.func_wrap_async(
-            WASI,
+            WASI_MODULE,
             stringify!($name),
             |mut caller: Caller<'_, Guest>, ($($arg,)*): ($($ty,)*)| -> HostCall<'_, i32> {
                 Box::new(async move {
@@ -63,38 +83,51 @@ macro_rules! add_functions {
     )*};
 }
 
-fn add_library(linker: &mut Linker<Guest>) -> Result<()> {
-    add_functions! { linker:
+fn add_immediate(linker: &mut Linker<Guest>) -> Result<()> {
+    add_immediate! { linker:
         args_get(argv: i32, buffer: i32) [];
         args_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
         environ_get(variables: i32, buffer: i32) [];
         environ_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
         clock_res_get(clock: i32, to: i32) [Out(to, 8)];
         clock_time_get(clock: i32, precision: i64, to: i32) [Out(to, 8)];
-        fd_advise(fd: i32, offset: i64, length: i64, advice: i32) [];
         fd_allocate(fd: i32, offset: i64, length: i64) [];
+        fd_fdstat_set_flags(fd: i32, flags: i32) [];
+        fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) [];
+        fd_prestat_get(fd: i32, to: i32) [Out(to, 8)];
+        fd_prestat_dir_name(fd: i32, path: i32, length: i32) [Bytes(path, length)];
+        fd_tell(fd: i32, to: i32) [Out(to, 8)];
+        proc_raise(signal: i32) [];
+        sched_yield() [];
+        random_get(at: i32, length: i32) [Bytes(at, length)];
+        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, 4)];
+        sock_recv(fd: i32, at: i32, count: i32, flags: i32, to: i32, out_flags: i32)
+            [Vectors(at, count), Out(to, 4), Out(out_flags, 2)];
+        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+        sock_shutdown(fd: i32, how: i32) [];
+    }
+    Ok(())
+}
+
+fn add_waiting(linker: &mut Linker<Guest>) -> Result<()> {
+    add_waiting! { linker:
+        fd_advise(fd: i32, offset: i64, length: i64, advice: i32) [];
         fd_close(fd: i32) [];
         fd_datasync(fd: i32) [];
         fd_fdstat_get(fd: i32, to: i32) [Out(to, 24)];
-        fd_fdstat_set_flags(fd: i32, flags: i32) [];
-        fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) [];
         fd_filestat_get(fd: i32, to: i32) [Out(to, 64)];
         fd_filestat_set_size(fd: i32, bytes: i64) [];
         fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) [];
         fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
-        fd_prestat_get(fd: i32, to: i32) [Out(to, 8)];
-        fd_prestat_dir_name(fd: i32, path: i32, length: i32) [Bytes(path, length)];
         fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
         fd_read(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
         fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) [Bytes(at, length), Out(to, 4)];
         fd_renumber(from: i32, to: i32) [];
         fd_seek(fd: i32, offset: i64, whence: i32, to: i32) [Out(to, 8)];
         fd_sync(fd: i32) [];
-        fd_tell(fd: i32, to: i32) [Out(to, 8)];
         fd_write(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
         path_create_directory(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32)
-            [Bytes(path, length), Out(to, 64)];
+        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) [Bytes(path, length), Out(to, 64)];
         path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32)
             [Bytes(path, length)];
         path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
@@ -107,14 +140,6 @@ fn add_library(linker: &mut Linker<Guest>) -> Result<()> {
             [Bytes(target, target_length), Bytes(path, length)];
         path_unlink_file(fd: i32, path: i32, length: i32) [Bytes(path, length)];
         poll_oneoff(from: i32, to: i32, count: i32, events: i32) [Poll(from, to, count), Out(events, 4)];
-        proc_raise(signal: i32) [];
-        sched_yield() [];
-        random_get(at: i32, length: i32) [Bytes(at, length)];
-        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, 4)];
-        sock_recv(fd: i32, at: i32, count: i32, flags: i32, to: i32, out_flags: i32)
-            [Vectors(at, count), Out(to, 4), Out(out_flags, 2)];
-        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, 4)];
-        sock_shutdown(fd: i32, how: i32) [];
     }
     Ok(())
 }
@@ -155,7 +180,17 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
     let most = guest.descriptor_limit;
     let wasi = ready(guest, &memory);
     let opened = p1::path_open(
-        wasi, &mut memory, fd, lookup, path, length, how, base, inheriting, flags, to,
+        wasi,
+        &mut memory,
+        fd,
+        lookup,
+        path,
+        length,
+        how,
+        base,
+        inheriting,
+        flags,
+        to,
     );
     let errno = as_errno(opened.await)?;
     if errno != 0 {
@@ -171,15 +206,16 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
 
 /// Adds all of WASI.
 pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
-    add_library(linker)?;
-    linker.func_wrap_async(WASI, "path_remove_directory", |caller, arguments| {
+    add_immediate(linker)?;
+    add_waiting(linker)?;
+    linker.func_wrap_async(WASI_MODULE, "path_remove_directory", |caller, arguments| {
         Box::new(remove_directory(caller, arguments))
     })?;
-    linker.func_wrap_async(WASI, "path_open", |caller, arguments| {
+    linker.func_wrap_async(WASI_MODULE, "path_open", |caller, arguments| {
         Box::new(open(caller, arguments))
     })?;
     // The library refuses codes from 126 on, which programs do use.
-    linker.func_wrap(WASI, "proc_exit", |code: u32| -> Result<()> {
+    linker.func_wrap(WASI_MODULE, "proc_exit", |code: u32| -> Result<()> {
         Err(ProcExit(code).into())
     })?;
     Ok(())

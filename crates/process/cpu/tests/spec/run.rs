@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use everwarp_process_cpu::{LoadError, bare_engine, check_module};
+use everwarp_process::{Invalid, validate_language};
+use everwarp_process_cpu::bare_engine;
 use wasmparser::{Validator, WasmFeatures};
 use wasmtime::{
     Extern, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Mutability, Ref,
@@ -37,15 +38,11 @@ struct Runner {
 }
 
 /// Why a module is not run: it uses what this engine does not support, or it is no module at all.
-fn refusal(bytes: &[u8], error: &LoadError) -> Miss {
+fn refusal(bytes: &[u8], error: Invalid) -> Miss {
     match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
-        Ok(_) => {
-            let text = error.to_string();
-            // The offset differs from module to module.
-            let why = text.split_once(": ").map_or(&*text, |(_, why)| why);
-            Miss::Unsupported(why.to_owned())
-        }
-        Err(_) => Miss::Failed(error.to_string()),
+        // The offset differs from module to module.
+        Ok(_) => Miss::Unsupported(error.message),
+        Err(_) => Miss::Failed(error.message),
     }
 }
 
@@ -159,7 +156,7 @@ impl Runner {
 
     /// Instantiates a module; the inner error is the engine's.
     fn instantiate(&mut self, bytes: &[u8]) -> Result<wasmtime::Result<Instance>, Miss> {
-        check_module(bytes).map_err(|e| refusal(bytes, &e))?;
+        validate_language(bytes).map_err(|e| refusal(bytes, e))?;
         let module = Module::new(self.store.engine(), bytes);
         let module = module.map_err(|e| Miss::Unsupported(format!("{e:#}")))?;
         for import in module.imports() {
@@ -288,7 +285,7 @@ fn trapped(called: Called, message: &str) -> Outcome {
 /// 64 bits and a memory index need not be one byte; the validator accepts both in either version. And proposals are
 /// of their time, when a module had one table at most.
 fn refused(bytes: &[u8], message: &str) -> Outcome {
-    if check_module(bytes).is_err() {
+    if validate_language(bytes).is_err() {
         return Ok(());
     }
     let why = match message {
