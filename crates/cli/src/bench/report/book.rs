@@ -4,6 +4,7 @@
 //! The test below compares the committed documents with what is generated. After new results are committed,
 //! `EVERWARP_WRITE=1 cargo test -p everwarp-cli book` writes the documents again.
 
+mod goals;
 mod instances;
 mod readme;
 mod throughput;
@@ -81,12 +82,14 @@ impl Results {
         self.reports.iter().find(measured)
     }
 
-    /// A measured row of the newest report that has its experiment.
-    fn row(&self, experiment: &str, name: &str) -> &Row {
+    /// A measured row of the newest report that has its experiment, with this case if one is given.
+    fn row(&self, experiment: &str, name: &str, case: Option<&str>) -> &Row {
         let report = self.newest(experiment);
         let rows = report.into_iter().flat_map(|r| &r.content.rows);
         let mut rows = rows.filter_map(Outcome::row);
-        rows.find(|r| r.bench == experiment && r.row == name)
+        let wanted =
+            |r: &&Row| r.bench == experiment && r.row == name && case.is_none_or(|c| r.case == c);
+        rows.find(wanted)
             .unwrap_or_else(|| panic!("no committed report has the row {experiment} {name}"))
     }
 }
@@ -254,6 +257,7 @@ fn page(results: &Results) -> String {
         }
     }
     losses(&mut out, results);
+    goals::write(&mut out, results);
     out
 }
 

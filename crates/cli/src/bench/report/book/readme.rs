@@ -75,12 +75,12 @@ fn table(results: &Results) -> String {
     );
     tasks(
         &mut out,
-        results.row("core", "bfs_roads"),
+        results.row("core", "bfs_roads", None),
         "breadth-first search, roads of Moscow",
     );
     tasks(
         &mut out,
-        results.row("core", "bfs_chain"),
+        results.row("core", "bfs_chain", None),
         "breadth-first search, a chain of 20,000 vertices",
     );
     out

@@ -55,8 +55,27 @@ fn share(ours: f64, native: f64) -> String {
     }
 }
 
+fn raw_output() -> String {
+    std::fs::read_to_string(top().join(FILE)).expect("the raw output is committed")
+}
+
+/// Of each program, the time of a process in its best build as a share of CUDA C++'s.
+pub(super) fn best_shares() -> Vec<(&'static str, f64)> {
+    let text = raw_output();
+    let lines = lines(&text);
+    let best = |name: &str| {
+        let found = lines.iter().filter(|l| l.program == name);
+        let shares = found.map(|l| l.process_ms / l.native_ms);
+        shares.fold(f64::MAX, f64::min)
+    };
+    PROGRAMS
+        .iter()
+        .map(|(name, what)| (*what, best(name)))
+        .collect()
+}
+
 pub(super) fn write(out: &mut String) {
-    let text = std::fs::read_to_string(top().join(FILE)).expect("the raw output is committed");
+    let text = raw_output();
     let _ = write!(
         out,
         "\n## Compiled WebAssembly and CUDA C++\n\n\
