@@ -2,14 +2,17 @@
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_process::threads::THREADS_MOST;
-use everwarp_process::{LoadConfig, Reads};
+use everwarp_process::{LoadConfig, Reads, StartError};
+use everwarp_runtime::Device;
 
-use crate::module::Loaded;
-use crate::threads::PLACES_MOST;
+use crate::error::not_started;
+use crate::module::CompiledModule;
 
 /// Modules that a host can have. Each one is an instance of the program, an engine has room for 256 instances, and one
 /// instance reads the device's clock.
 pub(crate) const MODULES_MOST: usize = 255;
+/// The most places that a module with threads has: each takes a slot for host calls and a record.
+pub(crate) const PLACES_MOST: u32 = 1 << 14;
 /// Bytes of stack for each thread of the device, where the configuration does not say. The driver reserves the stack for
 /// every thread that the device can hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
 pub(crate) const STACK_BYTES: u32 = 32 << 10;
@@ -42,7 +45,7 @@ impl PlaceConfig {
     }
 
     /// How many threads each process of a module may have besides its first.
-    pub(crate) fn threads_of(&self, module: &Loaded) -> u32 {
+    pub(crate) fn threads_of(&self, module: &CompiledModule) -> u32 {
         match &module.threads {
             Some(threads) if threads.spawns => self.threads.min(THREADS_MOST),
             _ => 0,
@@ -50,8 +53,8 @@ impl PlaceConfig {
     }
 
     /// How many places the modules that a host starts with have at most, including those for children and threads.
-    pub(crate) fn places_of(&self, modules: &[Loaded]) -> u64 {
-        let children = match modules.iter().any(Loaded::uses_gpu) {
+    pub(crate) fn places_of(&self, modules: &[CompiledModule]) -> u64 {
+        let children = match modules.iter().any(CompiledModule::uses_gpu) {
             true => self.children,
             false => 0,
         };
@@ -59,7 +62,7 @@ impl PlaceConfig {
     }
 
     /// How many places a module has at most, of which `children` are for processes that other processes spawn.
-    pub(crate) fn places_with(&self, module: &Loaded, children: u32) -> u64 {
+    pub(crate) fn places_with(&self, module: &CompiledModule, children: u32) -> u64 {
         let threads = self.threads_of(module);
         let processes = self.places.min((PLACES_MOST / threads.max(1)).max(1));
         match (threads, &module.threads) {
@@ -71,7 +74,7 @@ impl PlaceConfig {
     }
 
     /// The slots of the host-call ring with these modules: one for each place, including the spare ones.
-    pub(crate) fn slots(&self, modules: &[Loaded], spare_places: u32) -> u32 {
+    pub(crate) fn slots(&self, modules: &[CompiledModule], spare_places: u32) -> u32 {
         let places = self.places_of(modules) + u64::from(spare_places);
         places
             .next_power_of_two()
@@ -85,10 +88,77 @@ pub(crate) fn memory_budget(free_bytes: u64, modules: usize) -> u64 {
     free_bytes / 10 * 7 / (modules.max(1) as u64)
 }
 
+/// The bytes of device memory that are free.
+pub(crate) fn free_bytes(device: &Device) -> Result<u64, StartError> {
+    let Some(gpu) = device.cuda() else {
+        let message = format!("the CUDA engine needs a GPU, and {} is none", device.name());
+        return Err(StartError::Engine(message.into()));
+    };
+    let (free, _) = gpu.memory().map_err(|e| not_started(e.into()))?;
+    Ok(free)
+}
+
 /// The servers' name for a way of reading files.
 pub(crate) fn server_reads(reads: Reads) -> everwarp_hostcalls::Reads {
     match reads {
         Reads::Plain => everwarp_hostcalls::Reads::Plain,
         Reads::Batched(least) => everwarp_hostcalls::Reads::Together(least),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::tests::load;
+
+    const CONFIG: PlaceConfig = PlaceConfig {
+        places: 1000,
+        children: 24,
+        threads: 9,
+        memory: None,
+        memory_budget: 0,
+    };
+
+    fn module(imports: &str) -> CompiledModule {
+        let text = format!(
+            r#"(module {imports} (func (export "wasi_thread_start") (param i32 i32)) (func (export "_start")))"#
+        );
+        load(&text).expect("it compiles")
+    }
+
+    #[test]
+    fn children_have_places_if_any_module_can_spawn() {
+        let plain = module("");
+        assert_eq!(CONFIG.places_of(&[module("")]), 1000);
+        let family = module(r#"(import "everwarp:gpu" "lane" (func (result i32)))"#);
+        assert_eq!(CONFIG.places_of(&[plain, family]), 2048);
+    }
+
+    #[test]
+    fn each_place_and_spare_place_has_a_slot() {
+        assert_eq!(CONFIG.slots(&[module("")], 0), 1024);
+        assert_eq!(CONFIG.slots(&[module("")], 25), 2048);
+        assert_eq!(CONFIG.slots(&[], 0), 32);
+    }
+
+    #[test]
+    fn threads_have_places_and_their_processes_no_children() {
+        let memory = r#"(import "env" "memory" (memory 1 1 shared))"#;
+        let spawn = r#"(import "wasi" "thread-spawn" (func (param i32) (result i32)))"#;
+        let threads = module(&format!("{memory}{spawn}"));
+        assert_eq!(CONFIG.threads_of(&threads), 9);
+        assert_eq!(CONFIG.places_with(&threads, 24), 10_000);
+        let shared = module(memory);
+        assert_eq!(CONFIG.places_with(&shared, 24), 1000);
+    }
+
+    #[test]
+    fn the_budget_is_divided_among_modules_unless_it_is_set() {
+        assert_eq!(memory_budget(1000, 7), 100);
+        assert_eq!(memory_budget(1000, 0), 700);
+        let mut config = LoadConfig::default();
+        assert_eq!(PlaceConfig::of(&config, 5).memory_budget, 5);
+        config.memory_budget = Some(6);
+        assert_eq!(PlaceConfig::of(&config, 5).memory_budget, 6);
     }
 }

@@ -1,33 +1,34 @@
 //! The engine of processes on a GPU.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use everwarp_hostcalls::{Server, Streams};
+use everwarp_engine::sync::lock;
+use everwarp_hostcalls::Server;
 use everwarp_process::{
-    ChannelError, Exit, HostConfig, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
+    ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
 };
-use everwarp_runtime::{Device, Engine, EngineKind};
+use everwarp_runtime::{Engine, EngineKind};
 
 use crate::directory::DirectoryCache;
-use crate::dispatch::Shared;
 use crate::error::refused;
-use crate::load::Loads;
+use crate::host_core::HostCore;
+use crate::load::ModuleLoader;
 
 /// How long processes have to end when their host is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A running engine with modules linked to it, and their processes.
 pub struct CudaProcesses {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) core: Arc<HostCore>,
     pub(crate) server: Option<Server>,
     pub(crate) dispatcher: Option<JoinHandle<()>>,
     pub(crate) depth: u32,
     /// What later loads start from.
-    pub(crate) loads: Mutex<Loads>,
+    pub(crate) loader: Mutex<ModuleLoader>,
     /// The directories that processes have been given.
     pub(crate) directories: DirectoryCache,
     pub(crate) output_errors: OutputErrors,
@@ -42,25 +43,9 @@ impl std::fmt::Debug for CudaProcesses {
 }
 
 impl CudaProcesses {
-    /// Compiles modules, links them to an engine on `device`, and starts it. The modules have the ids from 0 on. Standard
-    /// streams that processes inherit are `streams`.
-    ///
-    /// Without [`HostConfig::stack_bytes`] the stack is made larger if the frames of the modules want more than usual.
-    ///
-    /// # Errors
-    /// [`StartError`]: a module is refused, or there is too little memory or stack.
-    pub fn start(
-        device: &Device,
-        modules: &[Module],
-        config: &HostConfig,
-        streams: Streams,
-    ) -> Result<Self, StartError> {
-        crate::start::start(device, modules, config, streams)
-    }
-
     /// The engine that the processes run on.
     pub fn engine(&self) -> &Engine {
-        &self.shared.engine
+        &self.core.engine
     }
 
     /// How deep calls of a process may nest.
@@ -72,7 +57,7 @@ impl CudaProcesses {
     /// at least two. A process that has none open and wants one waits until others have closed theirs. To be called
     /// while no process has anything open.
     pub fn limit_files(&self, files: u64) {
-        self.shared.service.limit_files(files);
+        self.core.service.limit_files(files);
     }
 
     /// Whether a pid names a process that has not been waited for.
@@ -80,7 +65,7 @@ impl CudaProcesses {
     /// # Errors
     /// The engine has ended.
     pub fn knows(&self, pid: Pid) -> Result<bool, HostError> {
-        self.shared.knows(pid).map_err(refused)
+        self.core.knows(pid).map_err(refused)
     }
 }
 
@@ -90,29 +75,28 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn width(&self, module: ModuleId) -> u32 {
-        let places = self.shared.places.get(module.0 as usize);
-        places.map_or(0, |places| places.count)
+        let hosted = self.core.modules.get(module.0 as usize);
+        hosted.map_or(0, |hosted| hosted.places.count())
     }
 
     fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError> {
-        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        loads.load(&self.shared, module, config)
+        lock(&self.loader).load(&self.core, module, config)
     }
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
-        crate::spawn::spawn(&self.shared, &self.directories, request)
+        crate::spawn::spawn(&self.core, &self.directories, request)
     }
 
     fn wait(&self, pid: Pid, timeout: Option<Duration>) -> Result<Exit, HostError> {
-        self.shared.wait(pid, timeout)
+        self.core.wait(pid, timeout)
     }
 
     fn wait_each(&self, pids: &[Pid], each: &mut dyn FnMut(Pid, Exit)) -> Result<(), HostError> {
-        self.shared.wait_each(pids, each)
+        self.core.wait_each(pids, each)
     }
 
     fn poll_wait(&self, pid: Pid, cx: &mut Context<'_>) -> Poll<Result<Exit, HostError>> {
-        self.shared.poll_wait(pid, cx)
+        self.core.poll_wait(pid, cx)
     }
 
     /// The process ends at its next look: within some thousand rounds of a loop, or when its host call is answered,
@@ -121,23 +105,23 @@ impl ProcessEngine for CudaProcesses {
         if !self.knows(pid)? {
             return Ok(false);
         }
-        self.shared.kill(pid).map_err(refused)?;
+        self.core.kill(pid).map_err(refused)?;
         Ok(true)
     }
 
     /// Processes that others have spawned end with their ancestors.
     fn kill_all(&self) -> Result<(), HostError> {
-        self.shared.kill_all().map_err(refused)
+        self.core.kill_all().map_err(refused)
     }
 
     /// Each process with details takes a copy from the device, and so does each module whose processes can be spawned by
     /// others.
     fn list(&self, limit: usize) -> Result<Listing, HostError> {
-        self.shared.list(limit).map_err(refused)
+        self.core.list(limit).map_err(refused)
     }
 
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
-        self.shared.channel(capacity, bytes)
+        crate::channel::open(&self.core.family, capacity, bytes)
     }
 
     fn output_errors(&self) -> &OutputErrors {
@@ -148,18 +132,17 @@ impl ProcessEngine for CudaProcesses {
 impl Drop for CudaProcesses {
     /// Kills what still runs.
     fn drop(&mut self) {
-        let alive = self.shared.alive();
+        let alive = self.core.alive();
         for pid in &alive {
             // A lost engine has no processes left to kill.
-            drop(self.shared.kill(*pid));
+            drop(self.core.kill(*pid));
         }
         let end = Instant::now() + GRACE;
         for pid in alive {
             let left = end.saturating_duration_since(Instant::now());
-            drop(self.shared.wait(pid, Some(left)));
+            drop(self.core.wait(pid, Some(left)));
         }
-        self.shared.state().stop = true;
-        self.shared.call_dispatcher();
+        self.core.queues.stop();
         if let Some(dispatcher) = self.dispatcher.take() {
             drop(dispatcher.join());
         }

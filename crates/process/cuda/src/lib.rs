@@ -30,6 +30,7 @@
 //! This crate is internal to everwarp and promises no stability.
 #![cfg(target_os = "linux")]
 
+mod append_list;
 mod channel;
 mod children;
 mod config;
@@ -37,25 +38,26 @@ mod directory;
 mod dispatch;
 mod engine;
 mod error;
-mod growing;
-mod kin;
+mod family;
+mod host_core;
 mod layout;
+mod lease;
 mod link;
 mod list;
+mod listener;
 mod load;
 mod module;
 mod places;
+mod process;
 mod program;
+mod queue;
 mod spawn;
-mod spread;
 mod start;
-mod state;
 mod strings;
 mod table;
-mod threads;
 mod wait;
+mod waiters;
 mod wasi;
-mod world;
 
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, descriptor_limit};

@@ -4,7 +4,7 @@ use everwarp_process::{HostConfig, Module, StartError};
 use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};
 
 use crate::config::{PlaceConfig, STACK_BYTES};
-use crate::module::{Choice, Loaded, compile_module};
+use crate::module::{CompileChoice, CompiledModule, compile_module};
 use crate::program;
 
 /// The least depth of calls with which ordinary programs run.
@@ -25,10 +25,10 @@ const POOLS: Pools = Pools {
 
 /// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
 /// and to look after its neighbours, and one more for each start.
-pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[Loaded]) -> Pools {
+pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[CompiledModule]) -> Pools {
     // A module that is loaded later may need them.
     let places = u64::from(spare_places)
-        + match modules.iter().any(Loaded::needs_world) {
+        + match modules.iter().any(CompiledModule::needs_family) {
             true => config.places_of(modules),
             false => 0,
         };
@@ -40,7 +40,7 @@ pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[Loaded])
 }
 
 /// What of a module is linked.
-pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
+pub(crate) fn part(loaded: &CompiledModule) -> LinkedPart {
     LinkedPart {
         name: loaded.name.as_str().into(),
         ptx: loaded.compiled.ptx.as_str().into(),
@@ -51,8 +51,8 @@ pub(crate) fn part(loaded: &Loaded) -> LinkedPart {
 pub(crate) fn link(
     modules: &[Module],
     config: &HostConfig,
-) -> Result<(Vec<Loaded>, Linked), StartError> {
-    let choice = Choice {
+) -> Result<(Vec<CompiledModule>, Linked), StartError> {
+    let choice = CompileChoice {
         interleaved: config.interleaved,
         contract: config.contract,
     };

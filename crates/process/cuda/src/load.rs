@@ -1,107 +1,98 @@
 //! Loading modules into an engine that runs.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
-use everwarp_runtime::{Buffer, DevPtr, Device, Linked, Select};
+use everwarp_runtime::{DevPtr, Device, Error, Linked, Select};
 
-use crate::config::{PlaceConfig, memory_budget};
-use crate::dispatch::Shared;
+use crate::config::{PlaceConfig, free_bytes, memory_budget};
 use crate::error::not_started;
-use crate::kin::DevWorld;
+use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
+use crate::host_core::{HostCore, HostedModule};
+use crate::layout::family::DevWorld;
 use crate::link::{depth, part};
-use crate::module::{Choice, Loaded, compile_module};
-use crate::places::{Common, Places};
+use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::places::{CommonParameters, Places};
 use crate::program;
-use crate::start::free_bytes;
-use crate::state::Line;
-use crate::world::World;
+use crate::queue::ModuleQueue;
 
 /// What later loads start from. Its lock is held while a module is loaded.
-pub(crate) struct Loads {
+pub(crate) struct ModuleLoader {
     pub(crate) linked: Linked,
-    pub(crate) common: Common,
+    pub(crate) common: CommonParameters,
     /// Whether a product and a sum may be rounded once.
     pub(crate) contract: bool,
-    /// How many channels there can be at a time.
+    /// How many channels there can be at the same time.
     pub(crate) channels: u32,
-    /// The number of the first place that no module has.
-    pub(crate) next: u32,
-    /// How many there are from there on.
-    pub(crate) spare: u32,
+    /// The places that no module has.
+    pub(crate) spare: Range<u32>,
 }
 
-impl Loads {
-    /// Loads a module while processes run. It is compiled beside the engine; then all processes that run are
-    /// suspended at their next safepoint, the engine goes on with the new image, and they go on in it: what was
-    /// suspended is known by positions in the module, not by addresses in the image.
+impl ModuleLoader {
+    /// Loads a module while processes run. The module is compiled while the engine runs; then all processes that run are
+    /// suspended at their next safepoint, the engine gets the new image, and they continue in it. A suspended process is
+    /// described by positions in its module, not by addresses in the image.
     ///
-    /// Calls of modules that were loaded before nest as deep as they did. The stack of the device's threads cannot
+    /// Calls in modules that were loaded before nest as deep as they did. The stack of the device's threads cannot
     /// change, so a module whose frames are too large for it is refused.
     ///
-    /// It may import `everwarp:gpu` or have threads. Its processes find the modules that are there by their names, and
-    /// those find it, if both have places for children: a module that was given to the host at its start has some if
-    /// another one that was imports `everwarp:gpu`.
+    /// The module may import `everwarp:gpu` or have threads. Its processes and those of earlier modules find each other's
+    /// modules by name if both have places for children. A module that the host started with has such places if a module
+    /// that the host started with imports `everwarp:gpu`.
     ///
-    /// After an error the engine goes on as before, unless it was lost.
+    /// After an error the engine continues as before, unless it was lost.
     pub(crate) fn load(
         &mut self,
-        shared: &Shared,
+        core: &HostCore,
         module: &Module,
         config: &LoadConfig,
     ) -> Result<LoadedModule, StartError> {
         let begin = Instant::now();
-        let number = shared.modules.len();
-        if !shared.modules.has_room() {
+        let number = core.modules.len();
+        if !core.modules.has_room() {
             return Err(StartError::Modules { most: number });
         }
-        let loaded = self.compile(module, number)?;
-        let config = self.places_for(&loaded, config)?;
+        let id = ModuleId(number as u32);
+        let module = self.compile(module, number)?;
+        let config = self.place_config(&module, config)?;
         let mut linked = self.linked.clone();
-        linked.parts.push(part(&loaded));
+        linked.parts.push(part(&module));
         linked.declarations = program::declarations(number + 1);
-        let prepared = shared.engine.prepare_linked(linked.clone());
+        let prepared = core.engine.prepare_linked(linked.clone());
         let prepared = prepared.map_err(not_started)?;
         let compiling = begin.elapsed();
-        let meets = loaded.needs_world() || config.children > 0;
-        let head = meets.then(|| Head::of(shared)).transpose();
-        let head = head.map_err(not_started)?;
-        let common = Common {
+        let meets_others = module.needs_family() || config.children > 0;
+        let family = meets_others.then(|| FoundFamily::of(core)).transpose();
+        let family = family.map_err(not_started)?;
+        let common = CommonParameters {
             depth: depth(linked.stack_bytes, prepared.largest_frame)?,
-            world: head.as_ref().map_or(DevPtr::NULL, Head::address),
+            family: family.as_ref().map_or(DevPtr::NULL, FoundFamily::address),
             ..self.common.clone()
         };
-        let places = Places::new(&shared.engine, &loaded, number, self.next, &config, &common)?;
-        let all = self.next..self.next + self.spare;
-        let met = head.map(|head| {
-            let meeting = head.lay_out(shared, all, self.channels, number, &places)?;
-            let join = |world: &World| world.join(&shared.engine, number, &loaded, &places);
-            let joined = meeting.with(join)?;
-            Ok((meeting, joined))
+        let first = self.spare.start;
+        let places = Places::new(&core.engine, &module, id, first, &config, &common)?;
+        let joined = family.map(|family| {
+            let hosted = (&module, &places);
+            family.join(core, self.spare.clone(), self.channels, id, hosted)
         });
-        let met = met.transpose().map_err(not_started)?;
-        let exchanged = shared.engine.exchange(&prepared).map_err(not_started)?;
-        self.next += places.total();
-        self.spare -= places.total();
+        let joined = joined.transpose().map_err(not_started)?;
+        let exchanged = core.engine.exchange(&prepared).map_err(not_started)?;
+        self.spare.start += places.total();
         self.linked = linked;
-        // A thread that finds the module must find its line and its places too.
-        shared.state().lines.push(Line::of(places.count));
-        let room = "there was room, and only one loads at a time";
-        assert!(shared.places.push(places).is_ok(), "{room}");
-        assert!(shared.modules.push(loaded).is_ok(), "{room}");
-        if let Some((meeting, joined)) = met {
-            // Processes that run may spawn some of it from here on.
-            let admitted = meeting.settle(shared).admit(number, joined);
-            admitted.map_err(not_started)?;
+        // A thread that finds the module must find its queue too.
+        core.queues.add(ModuleQueue::new(places.count()));
+        let pushed = core.modules.push(HostedModule { module, places });
+        assert!(pushed.is_ok(), "there was room, and only one thread loads");
+        if let Some(joined) = joined {
+            // From here on, processes that run may spawn processes of the module.
+            joined.admit(core, id).map_err(not_started)?;
         }
-        let id = ModuleId(number as u32);
         Ok(LoadedModule::new(id, compiling, exchanged.total()))
     }
 
-    fn compile(&self, module: &Module, number: usize) -> Result<Loaded, StartError> {
-        let choice = Choice {
+    fn compile(&self, module: &Module, number: usize) -> Result<CompiledModule, StartError> {
+        let choice = CompileChoice {
             interleaved: false,
             contract: self.contract,
         };
@@ -111,8 +102,12 @@ impl Loads {
         })
     }
 
-    /// What the places of a module may take, if as many as it asks for are left.
-    fn places_for(&self, loaded: &Loaded, config: &LoadConfig) -> Result<PlaceConfig, StartError> {
+    /// What the places of a module may take, if enough places are left.
+    fn place_config(
+        &self,
+        module: &CompiledModule,
+        config: &LoadConfig,
+    ) -> Result<PlaceConfig, StartError> {
         let budget = match config.memory_budget {
             Some(bytes) => bytes,
             None => {
@@ -123,101 +118,87 @@ impl Loads {
         let config = PlaceConfig::of(config, budget);
         let config = PlaceConfig {
             places: config.places.max(1),
-            children: match loaded.threads {
+            children: match module.threads {
                 None => config.children,
                 Some(_) => 0,
             },
             ..config
         };
-        let places = config.places_with(loaded, config.children);
-        if places > u64::from(self.spare) {
-            return Err(StartError::Spare {
-                places,
-                spare: self.spare,
-            });
+        let places = config.places_with(module, config.children);
+        let spare = self.spare.len() as u32;
+        if places > u64::from(spare) {
+            return Err(StartError::Spare { places, spare });
         }
         Ok(config)
     }
 }
 
-fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(PoisonError::into_inner)
+/// The family memory that a module is to join.
+enum FoundFamily {
+    /// An earlier module has needed it; this is its address.
+    Existing(DevPtr<DevWorld>),
+    /// No module has needed it. Places have to be told its address before it can be laid out.
+    New(FamilyHead),
 }
 
-/// Where the world is that a module is to join.
-enum Head<'h> {
-    There(&'h Mutex<World>),
-    /// The first module that asks for it has it laid out: places have to be told its address before it can be.
-    Begun(Buffer<u8>),
-}
-
-impl<'h> Head<'h> {
-    fn of(shared: &'h Shared) -> Result<Self, everwarp_runtime::Error> {
-        Ok(match shared.world.get() {
-            Some(world) => Self::There(world),
-            None => Self::Begun(World::head(&shared.engine)?),
-        })
+impl FoundFamily {
+    fn of(core: &HostCore) -> Result<Self, Error> {
+        match core.family.memory() {
+            Some(memory) => Ok(Self::Existing(memory.address())),
+            None => FamilyHead::reserve(&core.engine).map(Self::New),
+        }
     }
 
     fn address(&self) -> DevPtr<DevWorld> {
         match self {
-            Self::There(world) => lock(world).address(),
-            Self::Begun(head) => DevPtr::new(head.ptr().address()),
+            Self::Existing(address) => *address,
+            Self::New(head) => head.address(),
         }
     }
 
-    /// Lays it out for all places that are left, if it is not there: the module of this number is the first, and has
-    /// these.
-    fn lay_out(
+    /// Lets a module join. Memory that does not exist yet is laid out for all the spare places.
+    fn join(
         self,
-        shared: &Shared,
-        all: Range<u32>,
+        core: &HostCore,
+        spare: Range<u32>,
         channels: u32,
-        number: usize,
-        places: &Places,
-    ) -> Result<Meeting<'h>, everwarp_runtime::Error> {
-        match self {
-            Self::There(world) => Ok(Meeting::There(world)),
-            Self::Begun(head) => {
-                let world = World::new(&shared.engine, head, all, channels, number)?;
-                world.anchor(&shared.engine, places)?;
-                Ok(Meeting::New(Box::new(world)))
+        id: ModuleId,
+        (module, places): (&CompiledModule, &Places),
+    ) -> Result<JoinedFamily, Error> {
+        let engine = &core.engine;
+        let memory = match self {
+            Self::Existing(_) => None,
+            Self::New(head) => Some(FamilyMemory::lay_out(
+                engine, head, spare, channels, places,
+            )?),
+        };
+        let module = match &memory {
+            Some(memory) => memory.join(engine, id, module, places)?,
+            None => {
+                let memory = core.family.memory();
+                let memory = memory.expect("it existed before, and stays");
+                memory.join(engine, id, module, places)?
             }
-        }
+        };
+        Ok(JoinedFamily { memory, module })
     }
 }
 
-/// The world that a module joins.
-enum Meeting<'h> {
-    There(&'h Mutex<World>),
-    /// It is the host's when the module has been loaded.
-    New(Box<World>),
+/// The family memory that a module has joined, before processes can find the module.
+struct JoinedFamily {
+    /// The memory, if this module is the first one that needs it.
+    memory: Option<FamilyMemory>,
+    module: JoinedModule,
 }
 
-impl<'h> Meeting<'h> {
-    fn with<T>(&self, act: impl FnOnce(&World) -> T) -> T {
-        match self {
-            Self::There(world) => act(&lock(world)),
-            Self::New(world) => act(world),
+impl JoinedFamily {
+    /// Lets processes find the module.
+    fn admit(self, core: &HostCore, id: ModuleId) -> Result<(), Error> {
+        if let Some(memory) = self.memory {
+            core.family.set(memory);
         }
-    }
-
-    /// The host's, which it is from here on.
-    fn settle(self, shared: &'h Shared) -> MutexGuard<'h, World> {
-        match self {
-            Self::There(world) => lock(world),
-            Self::New(world) => lock(shared.world.get_or_init(|| Mutex::new(*world))),
-        }
-    }
-}
-
-impl Line {
-    /// The line of a module with so many places, all of them free.
-    pub(crate) fn of(count: u32) -> Self {
-        Self {
-            generations: vec![0; count as usize],
-            free: (0..count).collect(),
-            ..Self::default()
-        }
+        let memory = core.family.memory();
+        let mut memory = memory.expect("it exists by now");
+        memory.admit(id, self.module)
     }
 }

@@ -15,7 +15,7 @@ const TABLE_GROWTH: u64 = 256;
 
 /// How a module is compiled, where a host has a choice.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct CompileChoice {
     /// With interleaved memories, if it can be.
     pub(crate) interleaved: bool,
     /// A product and a sum may be rounded once.
@@ -26,8 +26,8 @@ pub(crate) struct Choice {
 pub(crate) fn compile_module(
     module: &Module,
     number: usize,
-    choice: Choice,
-) -> Result<Loaded, LoadError> {
+    choice: CompileChoice,
+) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
     let interleaved = choice.interleaved && threads.is_none();
@@ -41,7 +41,7 @@ pub(crate) fn compile_module(
         ..CompileOptions::default()
     };
     let apart = || {
-        let choice = Choice {
+        let choice = CompileChoice {
             interleaved: false,
             ..choice
         };
@@ -60,7 +60,7 @@ pub(crate) fn compile_module(
         Some(Export::Function(f)) => f,
         _ => return Err(LoadError::NoEntry),
     };
-    Ok(Loaded {
+    Ok(CompiledModule {
         name: module.name().to_owned(),
         entry,
         threads: threads.cloned(),
@@ -70,7 +70,7 @@ pub(crate) fn compile_module(
 
 /// A compiled module.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct CompiledModule {
     pub(crate) name: String,
     pub(crate) compiled: Compiled,
     /// The function that a process begins with.
@@ -79,7 +79,7 @@ pub(crate) struct Loaded {
     pub(crate) threads: Option<Threads>,
 }
 
-impl Loaded {
+impl CompiledModule {
     /// The number under which device code calls the entry.
     pub(crate) fn entry(&self) -> u32 {
         self.number(self.entry)
@@ -105,8 +105,8 @@ impl Loaded {
         }
     }
 
-    /// Whether its processes wake each other on the device: those of `everwarp:gpu`, and threads.
-    pub(crate) fn needs_world(&self) -> bool {
+    /// Whether its processes wake each other on the device: those with channels or children, and threads.
+    pub(crate) fn needs_family(&self) -> bool {
         self.uses_gpu() || self.threads.is_some()
     }
 
@@ -213,16 +213,17 @@ impl Link for Wasi<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use everwarp_compiler::ValueType;
 
     use super::*;
 
-    fn load(text: &str) -> Result<Loaded, LoadError> {
+    /// Compiles a module in its text form.
+    pub(crate) fn load(text: &str) -> Result<CompiledModule, LoadError> {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, 0, Choice::default())
+        compile_module(&module, 0, CompileChoice::default())
     }
 
     fn refused(text: &str) -> String {

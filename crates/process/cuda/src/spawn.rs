@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use everwarp_hostcalls::{Config as ServedConfig, Directory as ServedDirectory};
 use everwarp_process::{
-    ChannelEnd, Grants, Input, Output, Pid, SpawnError, SpawnRequest, StartWriter,
+    ChannelEnd, Grants, Input, ModuleId, Output, Pid, SpawnError, SpawnRequest, StartWriter,
 };
 use everwarp_runtime::Buffer;
 
 use crate::channel::HostEnd;
 use crate::directory::DirectoryCache;
-use crate::dispatch::Shared;
 use crate::error::refused;
-use crate::kin::HANDLES;
-use crate::layout::{PROCESS_COLLECTS, PROCESS_GIVEN, PROCESS_INPUT, PROCESS_TALKS};
-use crate::state::{Group, Held, Job, Phase};
-use crate::strings::{All, Own};
+use crate::host_core::{HostCore, HostedModule};
+use crate::layout::family::HANDLES;
+use crate::layout::process::{PROCESS_COLLECTS, PROCESS_GIVEN, PROCESS_INPUT, PROCESS_TALKS};
+use crate::process::{GroupMemory, Phase, ProcessGroup, QueuedProcess};
+use crate::strings::{ProcessStrings, StringsBuffer};
 
-/// Processes that share what they have in common: see [`Group`].
+/// Processes that share what they have in common: see [`ProcessGroup`].
 const SHARING: usize = 128;
 /// Of many processes, those that one thread writes for at a time: the fewer, the sooner the last thread is done.
 /// 100,000 that validate a document each took 17 ms on an H200, and 20 with twice as many at a time.
@@ -41,15 +41,15 @@ fn spawners() -> usize {
 /// Starts processes. Several threads write what many processes are given, and the first processes run while the last are
 /// written for. Parts are reported as soon as they have been started, in any order.
 pub(crate) fn spawn(
-    shared: &Arc<Shared>,
+    core: &HostCore,
     directories: &DirectoryCache,
     request: &SpawnRequest<'_>,
 ) -> Result<(), SpawnError> {
-    let batch = SpawnBatch::new(shared, directories, request)?;
+    let batch = SpawnBatch::new(core, directories, request)?;
     let parts = request.count.div_ceil(PART);
     let next = AtomicU32::new(0);
     let start = || {
-        let mut all = All::default();
+        let mut buffer = StringsBuffer::default();
         loop {
             let part = next.fetch_add(1, Relaxed);
             if part >= parts {
@@ -57,7 +57,7 @@ pub(crate) fn spawn(
             }
             let numbers = part * PART..request.count.min((part + 1).saturating_mul(PART));
             let first = numbers.start;
-            match batch.start(numbers, &mut all, request.write) {
+            match batch.start(numbers, &mut buffer, request.write) {
                 Ok(pids) => {
                     if (request.started)(first, &pids) == ControlFlow::Break(()) {
                         next.store(parts, Relaxed);
@@ -72,10 +72,10 @@ pub(crate) fn spawn(
         }
     };
     let threads = (parts as usize).clamp(1, spawners());
-    if threads == 1 && parts <= 1 {
+    if parts <= 1 {
         return start();
     }
-    shared.announce(batch.module, request.count as usize);
+    core.queues.announce(batch.module, request.count as usize);
     let result = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(start)).collect();
         let own = start();
@@ -83,24 +83,14 @@ pub(crate) fn spawn(
         let joined = joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e)));
         joined.fold(own, Result::and)
     });
-    shared.announce(batch.module, 0);
+    core.queues.announce(batch.module, 0);
     result
-}
-
-impl Shared {
-    /// Says how many processes are spawned together, or 0 when all have been. It decides how many a warp starts side by
-    /// side.
-    fn announce(&self, module: usize, count: usize) {
-        if let Some(line) = self.state().lines.get_mut(module) {
-            line.together = count;
-        }
-    }
 }
 
 /// What the processes of one request have in common.
 struct SpawnBatch<'a> {
-    shared: &'a Shared,
-    module: usize,
+    core: &'a HostCore,
+    module: ModuleId,
     grants: &'a Grants,
     fuel: i64,
     directories: Vec<ServedDirectory>,
@@ -117,20 +107,20 @@ struct SpawnBatch<'a> {
 
 impl<'a> SpawnBatch<'a> {
     fn new(
-        shared: &'a Arc<Shared>,
+        core: &'a HostCore,
         directories: &DirectoryCache,
         request: &SpawnRequest<'a>,
     ) -> Result<Self, SpawnError> {
-        let (module, grants) = (request.module.0 as usize, request.grants);
-        let loaded = shared.modules.get(module);
-        let loaded = loaded.ok_or(SpawnError::UnknownModule(request.module))?;
-        let ends = ends(shared, module, &grants.ends)?;
+        let (module, grants) = (request.module, request.grants);
+        let hosted = core.modules.get(module.0 as usize);
+        let hosted = hosted.ok_or(SpawnError::UnknownModule(module))?;
+        let ends = ends(core, hosted, &grants.ends)?;
         let front = ends.iter().rev().map(HostEnd::entry);
         let front = front.flat_map(u32::to_le_bytes).collect();
         let tagged = |output| matches!(output, Output::Lines { tag: true, .. });
-        let threads = loaded.threads.is_some();
+        let threads = hosted.module.threads.is_some();
         Ok(Self {
-            shared,
+            core,
             module,
             grants,
             fuel: fuel(grants)?,
@@ -153,17 +143,17 @@ impl<'a> SpawnBatch<'a> {
     fn start(
         &self,
         numbers: Range<u32>,
-        all: &mut All,
+        buffer: &mut StringsBuffer,
         write: &(dyn Fn(u32, &mut dyn StartWriter) + Sync),
     ) -> Result<Vec<Pid>, SpawnError> {
-        let (each, strings) = self.write(numbers.clone(), all, write)?;
-        let pids = self.shared.table.reserve(each.len());
+        let (each, strings) = self.write(numbers.clone(), buffer, write)?;
+        let pids = self.core.table.reserve(each.len());
         let groups = self.groups(&pids, &each, &Arc::new(strings));
         self.queue(&pids, &each, &groups, numbers);
-        let mut state = self.shared.state();
-        let line = &mut state.lines[self.module];
-        line.waiting.extend(&pids);
-        self.shared.begin_some(state, self.module);
+        // Where many threads spawn, each starts some of the processes.
+        if let Some((batch, wave)) = self.core.queues.add_waiting(self.module, &pids) {
+            self.core.begin(self.module, &batch, wave);
+        }
         Ok(pids)
     }
 
@@ -171,47 +161,50 @@ impl<'a> SpawnBatch<'a> {
     fn write(
         &self,
         numbers: Range<u32>,
-        all: &mut All,
+        buffer: &mut StringsBuffer,
         write: &(dyn Fn(u32, &mut dyn StartWriter) + Sync),
-    ) -> Result<(Vec<Own>, Buffer<u8>), SpawnError> {
-        all.clear();
-        all.directories(self.directories.iter().map(ServedDirectory::guest));
+    ) -> Result<(Vec<ProcessStrings>, Buffer<u8>), SpawnError> {
+        buffer.clear();
+        buffer.set_directories(self.directories.iter().map(ServedDirectory::guest));
         let mut each = Vec::with_capacity(numbers.len());
         for number in numbers {
-            each.push(all.add(&self.front, |writer| write(number, writer))?);
+            each.push(buffer.add(&self.front, |writer| write(number, writer))?);
         }
-        let bytes = all.finish();
+        let bytes = buffer.finish();
         // Device code reads the whole words that hold what it reads.
-        let buffer = self.shared.engine.buffer_uncleared(bytes + 16);
-        let buffer = buffer.map_err(refused)?;
-        let inputs = all.inputs.iter().map(|input| &input[..]);
-        let pieces = std::iter::once(&all.bytes[..]).chain(inputs);
-        buffer.write_pieces(0, pieces).map_err(refused)?;
-        Ok((each, buffer))
+        let strings = self.core.engine.buffer_uncleared(bytes + 16);
+        let strings = strings.map_err(refused)?;
+        strings.write_pieces(0, buffer.pieces()).map_err(refused)?;
+        Ok((each, strings))
     }
 
     /// Makes the groups that share what processes have in common.
-    fn groups(&self, pids: &[Pid], each: &[Own], strings: &Arc<Buffer<u8>>) -> Vec<Arc<Group>> {
+    fn groups(
+        &self,
+        pids: &[Pid],
+        each: &[ProcessStrings],
+        strings: &Arc<Buffer<u8>>,
+    ) -> Vec<Arc<ProcessGroup>> {
         let ends: Arc<[HostEnd]> = self.ends.as_slice().into();
-        let own = |(pid, own): (&Pid, &Own)| everwarp_hostcalls::Own {
+        let own = |(pid, own): (&Pid, &ProcessStrings)| everwarp_hostcalls::Own {
             // Only tags say the name.
             name: self.tagged.then(|| pid.to_string()),
             stdin: own.stdin.clone().map(Input::Bytes),
         };
-        let group = |(pids, each): (&[Pid], &[Own])| {
+        let group = |(pids, each): (&[Pid], &[ProcessStrings])| {
             let differ = self.tagged || each.iter().any(|own| own.stdin.is_some());
             let own = pids
                 .iter()
                 .zip(each)
                 .map(own)
                 .take(if differ { SHARING } else { 0 });
-            Arc::new(Group {
-                held: Arc::new(Held {
+            Arc::new(ProcessGroup {
+                memory: Arc::new(GroupMemory {
                     strings: Arc::clone(strings),
                     fuel: self.fuel,
                 }),
                 ends: Arc::clone(&ends),
-                wasi: Arc::new(self.served(own.collect())),
+                served: Arc::new(self.served(own.collect())),
             })
         };
         pids.chunks(SHARING)
@@ -239,11 +232,17 @@ impl<'a> SpawnBatch<'a> {
     }
 
     /// Lets the table know that the processes wait for places.
-    fn queue(&self, pids: &[Pid], each: &[Own], groups: &[Arc<Group>], numbers: Range<u32>) {
-        let mut cursor = self.shared.table.cursor();
+    fn queue(
+        &self,
+        pids: &[Pid],
+        each: &[ProcessStrings],
+        groups: &[Arc<ProcessGroup>],
+        numbers: Range<u32>,
+    ) {
+        let mut cursor = self.core.table.cursor();
         for (at, ((pid, own), instance)) in pids.iter().zip(each).zip(numbers).enumerate() {
             let phase = cursor.reserved(*pid).expect("it was reserved just now");
-            *phase = Phase::Queued(Job {
+            *phase = Phase::Queued(QueuedProcess {
                 group: Arc::clone(&groups[at / SHARING]),
                 number: (at % SHARING) as u32,
                 strings_at: own.begin,
@@ -252,7 +251,7 @@ impl<'a> SpawnBatch<'a> {
                     false => self.flags | input_flags(&self.grants.stdin, own.stdin.is_some()),
                 },
                 instance,
-                module: self.module as u32,
+                module: self.module,
             });
         }
     }
@@ -268,11 +267,11 @@ fn fuel(grants: &Grants) -> Result<i64, SpawnError> {
 
 /// The ends of channels that processes of a module are given, if they may have as many.
 fn ends(
-    shared: &Arc<Shared>,
-    module: usize,
+    core: &HostCore,
+    hosted: &HostedModule,
     ends: &[ChannelEnd],
 ) -> Result<Vec<HostEnd>, SpawnError> {
-    let most = match shared.places[module].meets_others() {
+    let most = match hosted.places.meets_others() {
         true => HANDLES as usize,
         false => 0,
     };
@@ -280,7 +279,9 @@ fn ends(
         let ends = ends.len();
         return Err(SpawnError::Ends { ends, most });
     }
-    ends.iter().map(|end| HostEnd::of(end, shared)).collect()
+    ends.iter()
+        .map(|end| HostEnd::of(end, &core.family))
+        .collect()
 }
 
 /// The flags that say where a process reads its standard input: what it was given is read where it runs.

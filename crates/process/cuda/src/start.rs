@@ -11,102 +11,93 @@ use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_hostcalls::{
     Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
 };
-use everwarp_process::{HostConfig, Module, OutputErrors, StartError};
-use everwarp_runtime::{Buffer, DevPtr, Device, Engine, EngineKind, Linked};
+use everwarp_process::{HostConfig, Module, ModuleId, OutputErrors, StartError};
+use everwarp_runtime::{DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, Pools};
 
-use crate::config::{PlaceConfig, memory_budget, server_reads};
+use crate::config::{PlaceConfig, free_bytes, memory_budget, server_reads};
 use crate::directory::DirectoryCache;
-use crate::dispatch::{Ears, Shared};
 use crate::engine::CudaProcesses;
 use crate::error::{not_started, system};
+use crate::family::{FamilyHead, FamilyMemory, SharedFamily};
+use crate::host_core::{HostCore, HostedModule};
 use crate::layout::DevProcessTable;
 use crate::link::{depth, link, pools, stack_wanted};
-use crate::load::Loads;
-use crate::module::Loaded;
-use crate::places::{Common, Places};
+use crate::listener::ServiceListener;
+use crate::load::ModuleLoader;
+use crate::module::CompiledModule;
+use crate::places::{CommonParameters, Places};
 use crate::program;
-use crate::state::{Line, State};
-use crate::world::World;
+use crate::queue::{ModuleQueue, Queues};
 
 /// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
 
-/// Starts a host: see [`CudaProcesses::start`].
-pub(crate) fn start(
-    device: &Device,
-    modules: &[Module],
-    config: &HostConfig,
-    streams: Streams,
-) -> Result<CudaProcesses, StartError> {
-    if config.workers.is_some() {
-        return Err(StartError::Option {
-            option: "workers",
-            engine: EngineKind::Cuda,
-        });
-    }
-    let budget = memory_budget(free_bytes(device)?, modules.len());
-    let place_config = PlaceConfig::of(&config.load, budget);
-    // It takes some 16 ms, and what follows takes longer.
-    reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
-    let (loaded, mut linked) = link(modules, config)?;
-    let pools = pools(&place_config, config.spare_places, &loaded);
-    let (engine, depth) = start_engine(device, &mut linked, pools, config)?;
-    map_given_bytes(&engine, config.given_bytes)?;
-    let head = loaded.iter().any(Loaded::needs_world);
-    let head = head.then(|| World::head(&engine)).transpose();
-    let head = head.map_err(not_started)?;
-    let common = common(&engine, depth, head.as_ref())?;
-    let (places, state) = make_places(&engine, &loaded, &place_config, &common)?;
-    let first_spare = places.iter().map(Places::total).sum::<u32>();
-    // A place without a slot of the ring could not call the host.
-    let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first_spare);
-    let all = 0..first_spare + spare;
-    let world = head.map(|head| {
-        let mut world = World::new(&engine, head, all.clone(), config.channels, 0)?;
-        world.anchor(&engine, &places[0])?;
-        for (number, (module, of)) in loaded.iter().zip(&places).enumerate() {
-            let joined = world.join(&engine, number, module, of)?;
-            world.admit(number, joined)?;
+impl CudaProcesses {
+    /// Compiles modules, links them to an engine on `device`, and starts it. The modules have the ids from 0 on. Standard
+    /// streams that processes inherit are `streams`.
+    ///
+    /// Without [`HostConfig::stack_bytes`] the stack is made larger if the frames of the modules need more than usual.
+    ///
+    /// # Errors
+    /// [`StartError`]: a module is refused, or there is too little memory or stack.
+    pub fn start(
+        device: &Device,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Streams,
+    ) -> Result<Self, StartError> {
+        if config.workers.is_some() {
+            return Err(StartError::Option {
+                option: "workers",
+                engine: EngineKind::Cuda,
+            });
         }
-        Ok(world)
-    });
-    let world = world.transpose().map_err(not_started)?;
-    let ears = Arc::new(Ears::default());
-    let service = Service::new(all.end, streams, ears.clone());
-    let service = Arc::new(service.map_err(system("a thread that waits"))?);
-    // Spare places may be children's one day, whose pids name their places.
-    let children = places.iter().map(Places::of_children);
-    let children = children.chain(std::iter::once(first_spare..all.end));
-    let children = children.collect();
-    let shared = Shared::new(engine, loaded, places, service, world, children, state);
-    let shared = Arc::new(shared);
-    ears.hear(&shared);
-    Ok(CudaProcesses {
-        server: Some(serve(&shared, config)?),
-        dispatcher: Some(start_dispatcher(&shared)?),
-        shared,
-        depth,
-        loads: Mutex::new(Loads {
-            linked,
-            common,
-            contract: config.contract,
-            channels: config.channels,
-            next: first_spare,
-            spare,
-        }),
-        directories: DirectoryCache::default(),
-        output_errors: OutputErrors::new(),
-    })
-}
-
-/// Bytes of device memory that are free.
-pub(crate) fn free_bytes(device: &Device) -> Result<u64, StartError> {
-    let Some(gpu) = device.cuda() else {
-        let message = format!("the CUDA engine needs a GPU, and {} is none", device.name());
-        return Err(StartError::Engine(message.into()));
-    };
-    let (free, _) = gpu.memory().map_err(|e| not_started(e.into()))?;
-    Ok(free)
+        let budget = memory_budget(free_bytes(device)?, modules.len());
+        let place_config = PlaceConfig::of(&config.load, budget);
+        // It takes some 16 ms, and what follows takes longer.
+        reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
+        let (compiled, mut linked) = link(modules, config)?;
+        let pools = pools(&place_config, config.spare_places, &compiled);
+        let (engine, depth) = start_engine(device, &mut linked, pools, config)?;
+        map_given_bytes(&engine, config.given_bytes)?;
+        let head = compiled.iter().any(CompiledModule::needs_family);
+        let head = head.then(|| FamilyHead::reserve(&engine)).transpose();
+        let head = head.map_err(not_started)?;
+        let common = common(&engine, depth, head.as_ref())?;
+        let hosted = make_places(&engine, compiled, &place_config, &common)?;
+        let first_spare = hosted.iter().map(|h| h.places.total()).sum::<u32>();
+        // A place without a slot of the ring could not call the host.
+        let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first_spare);
+        let spare = first_spare..first_spare + spare;
+        let family = make_family(&engine, head, spare.end, config.channels, &hosted);
+        let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
+        let listener = Arc::new(ServiceListener::default());
+        let service = Service::new(spare.end, streams, listener.clone());
+        let service = service.map_err(system("a thread that waits"))?;
+        // Spare places may become places for children, whose numbers are in the pids of children.
+        let children = hosted.iter().map(|h| h.places.of_children());
+        let children = children.chain([spare.clone()]).collect();
+        let queues = hosted.iter().map(|h| ModuleQueue::new(h.places.count()));
+        let queues = Queues::new(queues.collect());
+        let core = HostCore::new(engine, hosted, Arc::new(service), family, children, queues);
+        let core = Arc::new(core);
+        listener.connect(&core);
+        Ok(Self {
+            server: Some(serve(&core, config)?),
+            dispatcher: Some(start_dispatcher(&core)?),
+            core,
+            depth,
+            loader: Mutex::new(ModuleLoader {
+                linked,
+                common,
+                contract: config.contract,
+                channels: config.channels,
+                spare,
+            }),
+            directories: DirectoryCache::default(),
+            output_errors: OutputErrors::new(),
+        })
+    }
 }
 
 /// Starts the engine, and says how deep calls may nest on its stack. How large the frames are is known only once the
@@ -115,7 +106,7 @@ pub(crate) fn free_bytes(device: &Device) -> Result<u64, StartError> {
 fn start_engine(
     device: &Device,
     linked: &mut Linked,
-    pools: everwarp_runtime::Pools,
+    pools: Pools,
     config: &HostConfig,
 ) -> Result<(Engine, u32), StartError> {
     let start = |linked: &Linked| {
@@ -156,56 +147,78 @@ fn map_given_bytes(engine: &Engine, bytes: u64) -> Result<(), StartError> {
 }
 
 /// What the places of all modules share.
-fn common(engine: &Engine, depth: u32, head: Option<&Buffer<u8>>) -> Result<Common, StartError> {
-    Ok(Common {
+fn common(
+    engine: &Engine,
+    depth: u32,
+    head: Option<&FamilyHead>,
+) -> Result<CommonParameters, StartError> {
+    Ok(CommonParameters {
         depth,
         clock_offset: clock_offset(engine).map_err(not_started)?,
         random_key: random_key().map_err(system("/dev/urandom"))?,
-        world: head.map_or(DevPtr::NULL, |head| DevPtr::new(head.ptr().address())),
+        family: head.map_or(DevPtr::NULL, FamilyHead::address),
     })
 }
 
 /// Makes the places of the modules that the host starts with.
 fn make_places(
     engine: &Engine,
-    loaded: &[Loaded],
+    compiled: Vec<CompiledModule>,
     config: &PlaceConfig,
-    common: &Common,
-) -> Result<(Vec<Places>, State), StartError> {
-    let shares = loaded.iter().any(Loaded::uses_gpu);
+    common: &CommonParameters,
+) -> Result<Vec<HostedModule>, StartError> {
+    let shares = compiled.iter().any(CompiledModule::uses_gpu);
     // Each place has a slot of the ring.
-    let slots = HOSTCALL_SLOTS_MOST / (loaded.len().max(1) as u32);
-    let (mut places, mut state) = (Vec::with_capacity(loaded.len()), State::default());
+    let slots = HOSTCALL_SLOTS_MOST / (compiled.len().max(1) as u32);
+    let mut hosted = Vec::with_capacity(compiled.len());
     let mut first = 0;
-    for (number, module) in loaded.iter().enumerate() {
+    for (id, module) in (0..).map(ModuleId).zip(compiled) {
         let children = match shares {
             true if module.threads.is_none() => config.children.min(slots / 2),
             _ => 0,
         };
-        let threads = config.threads_of(module);
+        let threads = config.threads_of(&module);
         let share = PlaceConfig {
             places: config.places.min((slots - children) / (1 + threads)),
             children,
             ..*config
         };
-        let of = Places::new(engine, module, number, first, &share, common)?;
-        first += of.total();
-        state.lines.push(Line::of(of.count));
-        places.push(of);
+        let places = Places::new(engine, &module, id, first, &share, common)?;
+        first += places.total();
+        hosted.push(HostedModule { module, places });
     }
-    Ok((places, state))
+    Ok(hosted)
 }
 
-fn start_dispatcher(shared: &Arc<Shared>) -> Result<JoinHandle<()>, StartError> {
-    let of_thread = Arc::clone(shared);
+/// Lays out the family memory for this many places, if a module needs it; all modules join it.
+fn make_family(
+    engine: &Engine,
+    head: Option<FamilyHead>,
+    places: u32,
+    channels: u32,
+    hosted: &[HostedModule],
+) -> Result<Option<FamilyMemory>, Error> {
+    let (Some(head), Some(first)) = (head, hosted.first()) else {
+        return Ok(None);
+    };
+    let mut family = FamilyMemory::lay_out(engine, head, 0..places, channels, &first.places)?;
+    for (id, HostedModule { module, places }) in (0..).map(ModuleId).zip(hosted) {
+        let joined = family.join(engine, id, module, places)?;
+        family.admit(id, joined)?;
+    }
+    Ok(Some(family))
+}
+
+fn start_dispatcher(core: &Arc<HostCore>) -> Result<JoinHandle<()>, StartError> {
+    let of_thread = Arc::clone(core);
     let thread = std::thread::Builder::new().name("everwarp-dispatch".into());
     let thread = thread.spawn(move || of_thread.dispatch());
     thread.map_err(system("a thread that dispatches"))
 }
 
 /// Starts the threads that serve host calls.
-fn serve(shared: &Arc<Shared>, config: &HostConfig) -> Result<Server, StartError> {
-    let memory = shared.engine.host_calls().ok_or_else(|| {
+fn serve(core: &Arc<HostCore>, config: &HostConfig) -> Result<Server, StartError> {
+    let memory = core.engine.host_calls().ok_or_else(|| {
         let message = "the engine serves no host calls: only an engine on a GPU does";
         StartError::Engine(message.into())
     })?;
@@ -227,15 +240,13 @@ fn serve(shared: &Arc<Shared>, config: &HostConfig) -> Result<Server, StartError
         reads: server_reads(config.reads),
         ..ServerConfig::default()
     };
-    Server::start(ring, &shared.service, config).map_err(system("threads that serve host calls"))
+    Server::start(ring, &core.service, config).map_err(system("threads that serve host calls"))
 }
 
 /// What is to be added to the device's clock: the time of day in the middle of a task that reads it.
-fn clock_offset(engine: &Engine) -> Result<u64, everwarp_runtime::Error> {
-    // SAFETY: all zero, which `DevProcessTable`'s numbers and null addresses may be.
-    let nothing: DevProcessTable = unsafe { std::mem::zeroed() };
+fn clock_offset(engine: &Engine) -> Result<u64, Error> {
     // SAFETY: the task that reads the clock follows no address.
-    let instance = unsafe { engine.instance(&program::PROGRAM, &nothing) }?;
+    let instance = unsafe { engine.instance(&program::PROGRAM, &DevProcessTable::ZERO) }?;
     let before = SystemTime::now();
     let device = engine.submit(instance.task(program::CLOCK))?.wait()?.value;
     let half = before.elapsed().unwrap_or_default() / 2;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use everwarp_process::{Bytes, SpawnError, StartWriter};
 
-use crate::layout::STRINGS_HEAD;
+use crate::layout::process::STRINGS_HEAD;
 
 /// Bytes before the first string.
 const HEAD: usize = STRINGS_HEAD as usize;
@@ -14,8 +14,8 @@ const MOST: usize = 1 << 31;
 /// Where a caller writes what each of many processes is given, so that nothing is made for each process and copied
 /// afterwards: first its arguments, then its environment.
 #[derive(Debug)]
-pub(crate) struct Writer<'a> {
-    all: &'a mut All,
+pub(crate) struct StringsWriter<'a> {
+    all: &'a mut StringsBuffer,
     /// How many arguments and their bytes, then the same of the environment.
     head: [usize; 4],
     stdin: Option<Bytes>,
@@ -23,7 +23,7 @@ pub(crate) struct Writer<'a> {
     wrong: Option<SpawnError>,
 }
 
-impl StartWriter for Writer<'_> {
+impl StartWriter for StringsWriter<'_> {
     /// # Panics
     /// There is a variable already.
     fn arg(&mut self, parts: &[&str]) {
@@ -48,7 +48,7 @@ impl StartWriter for Writer<'_> {
     }
 }
 
-impl Writer<'_> {
+impl StringsWriter<'_> {
     /// Adds a string of these parts with a zero after it, and returns its bytes.
     fn add(&mut self, parts: &[&str]) -> usize {
         let bytes = &mut self.all.bytes;
@@ -70,7 +70,7 @@ impl Writer<'_> {
 /// where it begins, how many directories, where their names begin, nothing twice), then the strings, each with a zero
 /// behind it, and the names, each behind its length and padded to four bytes. Behind those of all lie the inputs.
 #[derive(Debug, Default)]
-pub(crate) struct All {
+pub(crate) struct StringsBuffer {
     /// The directories, and their names as they lie there.
     pub(crate) directories: (u32, Vec<u8>),
     pub(crate) bytes: Vec<u8>,
@@ -83,15 +83,15 @@ pub(crate) struct All {
 }
 
 /// What one process has of its own.
-pub(crate) struct Own {
+pub(crate) struct ProcessStrings {
     /// Where it begins.
     pub(crate) begin: u64,
     pub(crate) stdin: Option<Bytes>,
 }
 
-impl All {
+impl StringsBuffer {
     /// Directories that all have, by their names.
-    pub(crate) fn directories<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+    pub(crate) fn set_directories<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         let (count, bytes) = &mut self.directories;
         *count = 0;
         bytes.clear();
@@ -116,21 +116,21 @@ impl All {
         &mut self,
         front: &[u8],
         write: impl FnOnce(&mut dyn StartWriter),
-    ) -> Result<Own, SpawnError> {
+    ) -> Result<ProcessStrings, SpawnError> {
         let end = self.bytes.len();
         // The front stands directly before the rest.
         let begin = (end + front.len()).next_multiple_of(16);
         self.bytes.resize(begin - front.len(), 0);
         self.bytes.extend_from_slice(front);
         self.bytes.resize(begin + HEAD, 0);
-        let mut writer = Writer {
+        let mut writer = StringsWriter {
             all: self,
             head: [0; 4],
             stdin: None,
             wrong: None,
         };
         write(&mut writer);
-        let Writer {
+        let StringsWriter {
             head, stdin, wrong, ..
         } = writer;
         let texts = self.bytes.len() - begin - HEAD;
@@ -158,7 +158,7 @@ impl All {
         if stdin.is_none() && self.bytes[here.clone()] == self.bytes[self.last.clone()] {
             self.bytes.truncate(end);
             let begin = self.last.start as u64;
-            return Ok(Own { begin, stdin });
+            return Ok(ProcessStrings { begin, stdin });
         }
         self.last = if stdin.is_none() { here } else { 0..0 };
         if let Some(bytes) = &stdin {
@@ -166,7 +166,7 @@ impl All {
             self.of.push(begin);
         }
         let begin = begin as u64;
-        Ok(Own { begin, stdin })
+        Ok(ProcessStrings { begin, stdin })
     }
 
     /// Says where the inputs are, which begin behind the strings; answers the bytes of both.
@@ -182,6 +182,12 @@ impl All {
         }
         at
     }
+
+    /// The bytes to copy to the device, in order: the strings, then the inputs from where they are.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let inputs = self.inputs.iter().map(|input| &input[..]);
+        std::iter::once(&self.bytes[..]).chain(inputs)
+    }
 }
 
 #[cfg(test)]
@@ -196,7 +202,7 @@ mod tests {
         stdin: Option<&'static str>,
     }
 
-    fn add(all: &mut All, strings: &Strings) -> Result<Own, SpawnError> {
+    fn add(all: &mut StringsBuffer, strings: &Strings) -> Result<ProcessStrings, SpawnError> {
         all.add(&[7; 4], |writer| {
             strings.args.iter().for_each(|arg| writer.arg(&[arg]));
             for (name, value) in &strings.env {
@@ -220,8 +226,8 @@ mod tests {
             env: vec![("K", "v w")],
             stdin: Some("typed"),
         };
-        let mut all = All::default();
-        all.directories(["/p", "four"].into_iter());
+        let mut all = StringsBuffer::default();
+        all.set_directories(["/p", "four"].into_iter());
         let first = add(&mut all, &strings).expect("there are no zeros");
         let second = add(&mut all, &strings).expect("there are no zeros");
         assert_eq!((first.begin, second.begin), (16, 96));
@@ -250,7 +256,7 @@ mod tests {
             env: Vec::new(),
             stdin,
         };
-        let mut all = All::default();
+        let mut all = StringsBuffer::default();
         let mut begin = |strings: &Strings| add(&mut all, strings).expect("it fits").begin;
         let same = [begin(&one("x", None)), begin(&one("x", None))];
         let others = [
@@ -270,7 +276,7 @@ mod tests {
             args,
             ..Strings::default()
         };
-        let error = add(&mut All::default(), &strings).err();
+        let error = add(&mut StringsBuffer::default(), &strings).err();
         let error = error.expect("a C string ends there");
         assert!(error.to_string().contains("not\\0fine"), "{error}");
     }

@@ -1,53 +1,53 @@
-//! All processes that a host knows.
+//! The processes that a host knows, by slot.
 //!
-//! They lie in parts with a lock each, so that threads which begin processes, end some and wait for others seldom meet.
-//! Who holds the lock of [`State`] takes none of a part, and who holds that of a part takes none of another. A slot is
-//! somebody's from [`Table::reserve`] to [`Table::release`].
-//!
-//! [`State`]: crate::state::State
+//! The entries are divided into parts with a lock each, so that threads which start processes, record their ends and
+//! wait for them seldom meet. A thread that holds the lock of the queues or of the waiters takes no lock of a part, and a
+//! thread that holds the lock of a part takes no lock of another part. A slot belongs to one process from
+//! [`ProcessTable::reserve`] to [`ProcessTable::release`].
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use everwarp_engine::sync::lock;
 use everwarp_process::Pid;
 
-use crate::state::Phase;
+use crate::process::Phase;
 
 /// Entries of a part.
 const PART: u32 = 1 << 10;
 /// Segment k has 2^k parts, so that this many hold all numbers of slots.
 const SEGMENTS: usize = 23;
 
-/// What the host knows of one process.
+/// A slot's generation and the phase of its process.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) generation: u32,
-    pub(crate) phase: Phase,
+struct TableEntry {
+    generation: u32,
+    phase: Phase,
 }
 
-type Part = Mutex<Vec<Entry>>;
+type Part = Mutex<Vec<TableEntry>>;
 
-/// Slots that nobody has.
+/// Slots that belong to no process.
 #[derive(Debug, Default)]
-struct Free {
+struct FreeSlots {
     slots: Vec<u32>,
-    /// The first that nobody has ever had.
+    /// The first slot that no process has had yet.
     next: u32,
-    /// Numbers that are no slots, in their order.
-    without: Vec<Range<u32>>,
+    /// Numbers that are no slots, in ascending order.
+    excluded: Vec<Range<u32>>,
 }
 
-impl Free {
-    /// So many slots that nobody has ever had.
+impl FreeSlots {
+    /// Adds `count` slots that no process has had yet.
     fn fresh(&mut self, count: usize, slots: &mut Vec<u32>) {
         let full = slots.len() + count;
         while slots.len() < full {
             let next = self.next;
-            if let Some(range) = self.without.iter().find(|range| range.contains(&next)) {
+            if let Some(range) = self.excluded.iter().find(|range| range.contains(&next)) {
                 self.next = range.end;
                 continue;
             }
-            let mut others = self.without.iter().map(|range| range.start);
+            let mut others = self.excluded.iter().map(|range| range.start);
             let end = others.find(|start| *start > next).unwrap_or(u32::MAX);
             let take = (full - slots.len()).min((end - next) as usize) as u32;
             slots.extend(next..next + take);
@@ -58,25 +58,21 @@ impl Free {
 
 /// The processes by slot.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct ProcessTable {
     segments: [OnceLock<Box<[Part]>>; SEGMENTS],
-    free: Mutex<Free>,
+    free: Mutex<FreeSlots>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Table {
-    /// An empty one. These numbers are no slots, ordered and apart from each other: what they name has others that know
-    /// it.
-    pub(crate) fn without(mut numbers: Vec<Range<u32>>) -> Self {
-        numbers.retain(|range| !range.is_empty());
+impl ProcessTable {
+    /// An empty table. `excluded` are numbers that are no slots, in ascending order and without overlaps: they are the
+    /// slots in the pids of processes that other processes have spawned.
+    pub(crate) fn new(mut excluded: Vec<Range<u32>>) -> Self {
+        excluded.retain(|range| !range.is_empty());
         Self {
             segments: [const { OnceLock::new() }; SEGMENTS],
-            free: Mutex::new(Free {
-                without: numbers,
-                ..Free::default()
+            free: Mutex::new(FreeSlots {
+                excluded,
+                ..FreeSlots::default()
             }),
         }
     }
@@ -90,7 +86,7 @@ impl Table {
         &parts[(number + 1 - (1 << segment)) as usize]
     }
 
-    /// Slots for new processes, which have names and are not there until they are given a phase.
+    /// Reserves slots for new processes. Their pids are unknown to callers until they are given a phase.
     pub(crate) fn reserve(&self, count: usize) -> Vec<Pid> {
         let mut slots = {
             let mut free = lock(&self.free);
@@ -111,20 +107,20 @@ impl Table {
         slots.into_iter().map(pid).collect()
     }
 
-    /// Gives back slots whose processes are not there any more.
+    /// Frees the slots of processes that have been waited for.
     pub(crate) fn release(&self, slots: impl Iterator<Item = u32>) {
         lock(&self.free).slots.extend(slots);
     }
 
-    /// For looking at entries one after the other.
-    pub(crate) fn cursor(&self) -> Cursor<'_> {
-        Cursor {
+    /// A cursor, which looks at entries one after the other.
+    pub(crate) fn cursor(&self) -> TableCursor<'_> {
+        TableCursor {
             table: self,
             held: None,
         }
     }
 
-    /// Looks at all processes that are there.
+    /// Looks at all processes that have not been waited for.
     pub(crate) fn each(&self, mut look: impl FnMut(Pid, &Phase)) {
         let parts = lock(&self.free).next.div_ceil(PART);
         for number in 0..parts {
@@ -138,24 +134,24 @@ impl Table {
     }
 }
 
-/// A way through the table that keeps the lock of a part as long as it stays there.
-pub(crate) struct Cursor<'t> {
-    table: &'t Table,
-    held: Option<(u32, MutexGuard<'t, Vec<Entry>>)>,
+/// Looks at entries one after the other. It keeps the lock of a part as long as it looks at entries of that part.
+pub(crate) struct TableCursor<'t> {
+    table: &'t ProcessTable,
+    held: Option<(u32, MutexGuard<'t, Vec<TableEntry>>)>,
 }
 
-impl Cursor<'_> {
-    fn slot(&mut self, slot: u32) -> &mut Entry {
+impl TableCursor<'_> {
+    fn slot(&mut self, slot: u32) -> &mut TableEntry {
         let number = slot / PART;
         if self.held.as_ref().is_none_or(|held| held.0 != number) {
-            // One at a time.
+            // One lock at a time.
             self.held = None;
         }
         let (_, part) = self
             .held
             .get_or_insert_with(|| (number, lock(self.table.part(number))));
         if part.is_empty() {
-            part.resize_with(PART as usize, || Entry {
+            part.resize_with(PART as usize, || TableEntry {
                 generation: 0,
                 phase: Phase::Free,
             });
@@ -163,7 +159,7 @@ impl Cursor<'_> {
         &mut part[(slot % PART) as usize]
     }
 
-    /// The phase of a process of that name, even if it has none yet.
+    /// The phase of a process for which this pid was reserved, even if it has none yet.
     pub(crate) fn reserved(&mut self, pid: Pid) -> Option<&mut Phase> {
         let entry = self.slot(pid.slot());
         (entry.generation == pid.generation()).then_some(&mut entry.phase)
@@ -179,14 +175,15 @@ impl Cursor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Outcome;
+    use crate::process::ProcessEnd;
+    use everwarp_process::ModuleId;
 
     fn end() -> Phase {
-        Phase::Exited(Outcome::killed(0))
+        Phase::Exited(ProcessEnd::killed(ModuleId(0)))
     }
 
-    /// The processes that are there when these have been given a phase.
-    fn seen(table: &Table, pids: &[Pid]) -> Vec<Pid> {
+    /// The processes in the table after these have been given a phase.
+    fn seen(table: &ProcessTable, pids: &[Pid]) -> Vec<Pid> {
         let mut cursor = table.cursor();
         for pid in pids {
             *cursor.reserved(*pid).expect("it is reserved") = end();
@@ -199,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_slot_is_used_again_under_another_generation() {
-        let table = Table::without(Vec::new());
+        let table = ProcessTable::new(Vec::new());
         let first = table.reserve(1)[0];
-        assert!(table.cursor().phase(first).is_none(), "it is not there yet");
+        assert!(table.cursor().phase(first).is_none(), "it has no phase yet");
         *table.cursor().reserved(first).expect("it is reserved") = end();
         assert!(table.cursor().phase(first).is_some());
         *table.cursor().phase(first).expect("it is there") = Phase::Free;
@@ -213,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_is_one_processs_across_parts() {
-        let table = Table::without(Vec::new());
+    fn slots_of_several_parts_belong_to_one_process_each() {
+        let table = ProcessTable::new(Vec::new());
         let count = 5 * PART as usize + 7;
         let mut pids = table.reserve(count);
         pids.extend(table.reserve(3));
@@ -223,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_slots_are_left_out() {
-        let table = Table::without(vec![2..4, 4..4, 4..3000, 3001..3002]);
+    fn excluded_numbers_become_no_slots() {
+        let table = ProcessTable::new(vec![2..4, 4..4, 4..3000, 3001..3002]);
         let mut pids = table.reserve(3);
         pids.extend(table.reserve(3));
         let slots: Vec<_> = pids.iter().map(|pid| pid.slot()).collect();

@@ -1,39 +1,43 @@
-//! Waiting for processes to end: by a thread, by many, or as a future.
+//! Waiting for processes to exit: for one, for many, or as a future.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use everwarp_process::{Exit, HostError, Pid};
 
-use crate::dispatch::{Shared, Taken};
+use crate::host_core::{ExitRequest, HostCore};
+use crate::process::Phase;
 
-/// Exits that are taken together.
+/// How many exits are taken together.
 const TOGETHER: usize = 1024;
 
-impl Shared {
-    /// Waits for the end of a process; its pid names nothing afterwards.
+impl HostCore {
+    /// Waits until a process exits, and frees its pid.
     pub(crate) fn wait(&self, pid: Pid, timeout: Option<Duration>) -> Result<Exit, HostError> {
         let begin = Instant::now();
         loop {
-            match self.take(pid) {
-                Taken::Unknown => return Err(HostError::UnknownPid(pid)),
-                Taken::Exit(exit) => return Ok(exit),
-                Taken::NotYet => {}
+            if let Some(decided) = decided(pid, self.take_exit(pid)) {
+                return decided;
             }
-            let failed = self.state().failed.clone();
-            if let Some(reason) = failed {
+            if let Some(reason) = self.waiters.failure() {
                 return Err(HostError::Lost { reason });
             }
             if let Some(after) = timeout.filter(|t| begin.elapsed() >= *t) {
                 return Err(HostError::Timeout { after });
             }
             let most = timeout.map_or(Duration::MAX, |t| t.saturating_sub(begin.elapsed()));
-            self.await_end(pid, most);
+            let is_alive = || {
+                let mut cursor = self.table.cursor();
+                cursor
+                    .phase(pid)
+                    .is_some_and(|phase| Phase::is_alive(phase))
+            };
+            self.waiters.await_end(pid, most, is_alive);
         }
     }
 
-    /// Waits for the ends of processes, and hands each exit over in this order; the pids name nothing afterwards.
-    /// Processes that have been waited for are skipped.
+    /// Waits until all these processes have exited, and passes their exits to `each` in the order of `pids`. Processes
+    /// that have been waited for are skipped.
     pub(crate) fn wait_each(
         &self,
         pids: &[Pid],
@@ -42,20 +46,7 @@ impl Shared {
         let mut rest = pids;
         let mut ended = Vec::with_capacity(TOGETHER.min(pids.len()));
         while let Some(first) = rest.first() {
-            // Not too many at a time, because other threads need the locks too.
-            let mut taken = 0;
-            let mut cursor = self.table.cursor();
-            for pid in rest.iter().take(TOGETHER) {
-                match self.take_from(&mut cursor, *pid) {
-                    Taken::Exit(exit) => ended.push((*pid, exit)),
-                    Taken::NotYet => break,
-                    Taken::Unknown => {}
-                }
-                taken += 1;
-            }
-            drop(cursor);
-            let slots = ended.iter().map(|(pid, _)| pid.slot());
-            self.table.release(slots);
+            let taken = self.take_exits(rest, &mut ended);
             rest = &rest[taken..];
             ended.drain(..).for_each(|(pid, exit)| each(pid, exit));
             if taken == 0 {
@@ -71,38 +62,52 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the exit of a process that has ended, and otherwise keeps the waker until it has.
+    /// Takes the exits of the first processes, up to the first one that is alive; returns for how many it has done so.
+    fn take_exits(&self, pids: &[Pid], ended: &mut Vec<(Pid, Exit)>) -> usize {
+        let mut taken = 0;
+        let mut cursor = self.table.cursor();
+        // Not too many at a time, because other threads need the locks too.
+        for pid in pids.iter().take(TOGETHER) {
+            match self.take_exit_at(&mut cursor, *pid) {
+                ExitRequest::Exited(exit) => ended.push((*pid, exit)),
+                ExitRequest::Alive => break,
+                ExitRequest::Unknown => {}
+            }
+            taken += 1;
+        }
+        drop(cursor);
+        self.table.release(ended.iter().map(|(pid, _)| pid.slot()));
+        taken
+    }
+
+    /// Takes the exit of a process that has exited, and otherwise keeps the waker until it has.
     pub(crate) fn poll_wait(
         &self,
         pid: Pid,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Exit, HostError>> {
-        if let Some(ready) = ready(pid, self.take(pid)) {
-            return Poll::Ready(ready);
+        if let Some(decided) = decided(pid, self.take_exit(pid)) {
+            return Poll::Ready(decided);
         }
-        let mut state = self.state();
-        if let Some(reason) = state.failed.clone() {
+        if let Err(reason) = self.waiters.keep_waker(pid, cx.waker()) {
             return Poll::Ready(Err(HostError::Lost { reason }));
         }
-        let before = state.wakers.insert(pid, cx.waker().clone());
-        drop(state);
-        drop(before);
-        // The process may have ended before its waker was there.
-        match ready(pid, self.take(pid)) {
+        // The process may have exited before its waker was there.
+        match decided(pid, self.take_exit(pid)) {
             None => Poll::Pending,
-            Some(ready) => {
-                let waker = self.state().wakers.remove(&pid);
-                drop(waker);
-                Poll::Ready(ready)
+            Some(decided) => {
+                self.waiters.forget_waker(pid);
+                Poll::Ready(decided)
             }
         }
     }
 }
 
-fn ready(pid: Pid, taken: Taken) -> Option<Result<Exit, HostError>> {
-    match taken {
-        Taken::NotYet => None,
-        Taken::Exit(exit) => Some(Ok(exit)),
-        Taken::Unknown => Some(Err(HostError::UnknownPid(pid))),
+/// The result of a wait, unless the process is alive.
+fn decided(pid: Pid, request: ExitRequest) -> Option<Result<Exit, HostError>> {
+    match request {
+        ExitRequest::Alive => None,
+        ExitRequest::Exited(exit) => Some(Ok(exit)),
+        ExitRequest::Unknown => Some(Err(HostError::UnknownPid(pid))),
     }
 }

@@ -1,17 +1,18 @@
-//! Which warps begin and wake processes: places as tasks, each of up to 32 of them.
+//! How places are divided among the tasks that start and wake processes: up to 32 places in each.
 
 use crate::layout::START_PROCESSES;
 
-/// How many processes of so many a warp begins side by side: as few as leave none waiting, and no fewer than it has lanes
-/// where some wait in any case. Lanes that go ways of their own take their turns, but many of them meet again and again:
-/// 32 that validate documents took a warp 16 ms where 24 took 14, 16 took 12 and 8 took 10.
-pub(crate) fn width(together: usize, workers: u32) -> u32 {
+/// How many of `together` processes a warp starts side by side: as few as leave none waiting, but all of its lanes if
+/// some wait in any case. Lanes that diverge take turns, although many of them meet again and again: 32 processes that
+/// validate documents took a warp 16 ms, 24 took 14, 16 took 12 and 8 took 10.
+pub(super) fn width(together: usize, workers: u32) -> u32 {
     let each = together.max(1).div_ceil(workers.max(1) as usize);
     each.min(START_PROCESSES as usize) as u32
 }
 
-/// Groups places, which ascend, into tasks of up to `width` from the first of each on.
-pub(crate) fn runs(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
+/// Divides places, which ascend, into tasks of up to `width` places each. A task is its first place and a mask of the 32
+/// places from there on.
+pub(super) fn runs(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
     let mut tasks: Vec<(u32, u32)> = Vec::new();
     for place in places {
         match tasks.last_mut() {
@@ -26,17 +27,18 @@ pub(crate) fn runs(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u
     tasks
 }
 
-/// Places side by side whose processes begin at once, so many in each warp. Where one warp suffices the mask says which.
+/// Adjacent places whose processes start at once, `width` of them in each warp. If one warp suffices, the mask says which
+/// places they are.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Spread {
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) width: u32,
-    pub(crate) mask: u32,
+pub(super) struct Spread {
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) width: u32,
+    pub(super) mask: u32,
 }
 
-/// Puts tasks together that are as wide as the one before, or end a row, and lie behind it without a gap.
-pub(crate) fn spreads(tasks: &[(u32, u32)]) -> Vec<Spread> {
+/// Joins adjacent tasks without gaps. All tasks of a row are equally wide, except for a narrower last one.
+pub(super) fn spreads(tasks: &[(u32, u32)]) -> Vec<Spread> {
     let mut all: Vec<Spread> = Vec::new();
     for &(first, mask) in tasks {
         let width = mask.count_ones();
@@ -62,8 +64,9 @@ pub(crate) fn spreads(tasks: &[(u32, u32)]) -> Vec<Spread> {
     all
 }
 
-/// Groups places, which ascend, into tasks of up to `width` within one group of 32.
-pub(crate) fn masks(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
+/// Divides places, which ascend, into tasks of up to `width` places of one group of 32. A task is the group's number and a
+/// mask.
+pub(super) fn masks(places: impl Iterator<Item = u32>, width: u32) -> Vec<(u32, u32)> {
     let mut tasks: Vec<(u32, u32)> = Vec::new();
     for place in places {
         let (group, bit) = (place / START_PROCESSES, 1 << (place % START_PROCESSES));
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_cover_each_place_once_and_stay_in_their_group() {
+    fn masks_cover_each_place_once_and_stay_in_their_group() {
         let places = [0, 1, 2, 31, 32, 33, 64, 95, 96];
         for width in [1, 2, 32] {
             let tasks = masks(places.into_iter(), width);
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_cover_each_place_once_wherever_they_begin() {
+    fn runs_cover_each_place_once_from_any_first_place() {
         let places = [3, 4, 5, 34, 35, 36, 67, 68, 100];
         assert_eq!(
             runs(places.into_iter(), 32),
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_gap_are_spread() {
+    fn adjacent_tasks_without_a_gap_are_joined() {
         let row = |first, count, width, mask| Spread {
             first,
             count,
@@ -119,7 +122,7 @@ mod tests {
         };
         let tasks = runs(3..103, 24);
         assert_eq!(spreads(&tasks), [row(3, 100, 24, 0xff_ffff)]);
-        // Nothing follows one that is narrower, and a gap within one or between two ends a row.
+        // A narrower task ends a row, and so does a gap within a task or between two.
         let tasks = [(0, 7), (3, 7), (6, 1), (7, 7), (11, 7), (14, 5), (17, 7)];
         assert_eq!(
             spreads(&tasks),
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn warps_are_filled_when_there_are_more_than_lanes() {
+    fn warps_are_filled_when_there_are_more_processes_than_lanes() {
         assert_eq!(width(0, 2112), 1);
         assert_eq!(width(2112, 2112), 1);
         assert_eq!(width(8192, 2112), 4);
