@@ -29,8 +29,8 @@ constexpr sys_t sys{};
 // Only the kernel itself makes such calls: a called function that called another would need a stack frame.
 #define EW_CALL static __device__ __noinline__
 
-// Scopes beyond the block are for device and host memory, and say so: to an address that may lie anywhere,
-// some atomics become branches that wait for each answer (a search was 20 % slower).
+// Scopes beyond the block are for device and host memory, and say so: for an address in an unknown space some atomics
+// become branches that wait for each result (a search was 20 % slower).
 #define EW_LOAD(order, scope, space)                                                                        \
   EW_FN u32 load(const u32* p, order##_t, scope##_t) {                                               \
     u32 v;                                                                                           \
@@ -102,8 +102,8 @@ EW_RMWS(acquire, gpu, ".global")
 EW_RMWS(release, gpu, ".global")
 EW_RMWS(acq_rel, gpu, ".global")
 
-// A word in shared memory whose reading also makes this multiprocessor forget what it has cached of device
-// memory: the acquire of the device's scope in a hand-over between warps of one block.
+// Reads a word in shared memory, and invalidates this multiprocessor's cache of device memory: the acquire of device
+// scope in a hand-over between warps of one block.
 EW_FN u32 load_shared(const u32* p, acquire_t, gpu_t) {
   u32 v;
   asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");

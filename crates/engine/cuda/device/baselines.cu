@@ -1,5 +1,5 @@
-// What a program without a resident engine would launch instead: the kernels that benchmarks are compared
-// with. Separate from the engine, and written as one writes them when they are to be fast.
+// The kernels that a program without a resident engine would launch instead; benchmarks compare the engine with
+// them. Separate from the engine, and written as one writes them when they are to be fast.
 #include "everwarp/atomic.cuh"
 using namespace ew;
 
@@ -65,7 +65,7 @@ extern "C" __global__ void base_add_wide(uint4* cells, u32 n) {
 }
 
 // ---- Breadth-first search by levels. A frontier is a queue of ranges of edges (first | count << 32), at most
-// PART_EDGES each: hubs are divided when they are found, and whoever takes a range need not look for its row.
+// PART_EDGES each: hubs are divided when they are found, so that a range can be taken without a look at its row.
 
 constexpr u32 PART_EDGES = 256;  // the host sizes queues by it
 constexpr u32 WARP_EDGES = 16;   // ranges of at least as many are worked off by a warp together
@@ -95,7 +95,7 @@ EW_FN void enqueue(u64* out, u32* count, u32 first, u32 end) {
   }
 }
 
-// Offers level `next` to the far ends of four edges, all loads in flight together. Answers the edges of what was found.
+// Offers level `next` to the far ends of four edges, all loads in flight together. Returns the number of edges of the vertices found.
 EW_FN u32 offer(const Graph& g, u32 e, u32 stride, u32 end, u32 next, u64* out, u32* count) {
   u32 u[4], first[4], last[4], found = 0, edges = 0;
 #pragma unroll
@@ -154,7 +154,7 @@ EW_FN u32 expand_all(const Graph& g, const u64* in, u32 n, u32 next, u64* out, u
   return edges;
 }
 
-// The block: true in all threads of the last of `blocks` blocks to get here; what the others wrote is seen.
+// The block: true in all threads of the last of `blocks` blocks to get here, which sees the writes of the others.
 EW_FN bool is_last(u32* ticket, u32 blocks) {
   __shared__ u32 last;
   __syncthreads();
@@ -163,8 +163,8 @@ EW_FN bool is_last(u32* ticket, u32 blocks) {
   return last;
 }
 
-// One level, launched by a host that knows how large the frontier is. The last block tells it the next size
-// through a word in host memory, so that it need not wait for the kernel's end. state: next size, ticket.
+// One level, launched by a host that knows the size of the frontier. The last block writes the next size to a word in
+// host memory, so that the host need not wait for the kernel's end. state: next size, ticket.
 extern "C" __global__ void __launch_bounds__(256, 4) base_level(const u32* rows, const u32* columns, u32* levels, const u64* in, u32 n,
                                                              u64* out, u32* state, u32 next, u64* host) {
   expand_all(Graph{rows, columns, levels}, in, n, next, out, &state[0]);
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) base_level(const u32* rows,
   store(host, (u64)next << 32 | size, release, sys);
 }
 
-// One level that finds out from device memory what to do, as a node of a graph must. state: size, next size,
+// One level that reads its work from device memory, as a node of a graph must. state: size, next size,
 // ticket, level.
 extern "C" __global__ void __launch_bounds__(256, 4) base_level_node(const u32* rows, const u32* columns, u32* levels, u64* queue0,
                                                                   u64* queue1, u32* state, u64* host) {
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) base_level_node(const u32* 
   store(host, (u64)(level + 1) << 32 | size, release, sys);
 }
 
-// The grid: nobody goes on before all are here.
+// The grid: no block continues before all are here.
 EW_FN void grid_barrier(u32* arrived, u32& barriers) {
   __syncthreads();
   barriers++;
@@ -204,7 +204,7 @@ EW_FN void grid_barrier(u32* arrived, u32& barriers) {
   __syncthreads();
 }
 
-// The warp: adds up what its lanes found.
+// The warp: adds up the finds of its lanes.
 EW_FN void add_up(u32* total, u32 found) {
   __syncwarp();
   found = __reduce_add_sync(0xffffffffu, found);
@@ -259,8 +259,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1) base_search(const u32* row
       unexplored -= __ldcg(&state[10]);
       frontier = __ldcg(&state[11]);
     } else {
-      // The words of this level were cleared a level ago, those of the next are cleared now: nobody reads them
-      // any more, since all passed the barrier in between.
+      // The words of this level were cleared a level ago, those of the next are cleared now: no block reads them
+      // any more, since all have passed the barrier in between.
       u32 next = (turn + 1) % 3, after = (turn + 2) % 3;
       if (me == 0) state[after] = state[4 + after] = 0;
       if (threadIdx.x == 0) block_edges = 0;

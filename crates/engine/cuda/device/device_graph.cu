@@ -8,7 +8,7 @@ using namespace ew;
 struct Rounds {
   u32 next;    // the first task of the next round; 0 between two runs
   u32 first;   // that of this round
-  u32 failed;  // what a launch answered that did not succeed
+  u32 failed;  // the error of a launch that failed
 };
 
 // Task `k` of the round. One graph each.

@@ -23,8 +23,8 @@ EW_FN void save(Worker& w, LocalQueue& q, u32 queue) {
 
 EW_FN void arrive() {
   Worker w = Worker::here();
-  // One round trip for all that may have been left: each lane looks at another word. An epoch claims the
-  // saved queues of its own warps by an exchange, since who adopts orphans does so too.
+  // One round trip for all queues that may have been saved: each lane looks at another word. An epoch claims the saved
+  // queues of its own warps by an exchange, because warps that adopt orphaned queues do so, too.
   const u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
   u64 found = 0;
   if (w.lane < 2) found = load(&hands[w.lane], relaxed, gpu);
@@ -63,7 +63,7 @@ EW_FN void depart() {
     store(&hands[1], chunks, relaxed, gpu);
     w.stats().queued = local_count(w.local());
   }
-  // Nobody is idle in an empty house.
+  // No warp is idle once all have left.
   if (w.lane == 0 && w.idle()) leave_idle(w.e.idle_warp_bits, w.global);
   if (w.lane == 0 && w.block_idle()) leave_idle(w.e.idle_block_bits, blockIdx.x);
   save(w, w.local(), w.queue_id());
@@ -71,7 +71,7 @@ EW_FN void depart() {
   set_state(w, WORKER_AWAY, 0);
 }
 
-// What a warp looks at in each turn. Each answer is that of the turn before: it has come in meanwhile.
+// The words that a warp looks at in each turn. Each value is that of the turn before: it has arrived meanwhile.
 struct Looks {
   u64 stop_idle;  // the epoch that shall stop | idle warps << 32
   u64 chunks;     // public chunks | those of block-shaped tasks << 32
@@ -89,7 +89,7 @@ constexpr u32 TURN_ON = 0;     // another turn
 constexpr u32 TURN_MEET = 1;   // block mode
 constexpr u32 TURN_LEAVE = 2;  // the epoch ends
 
-// What a warp does in warp mode until it looks round again.
+// The work of a warp in warp mode until it looks at the grid again.
 EW_FN u32 turn(Looks& next, bool& turned) {
   Worker w = Worker::here();
   Looks l;
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   using namespace ew;
   Worker w = Worker::here();
   Shared& s = w.s;
-  // The ingress warp answers the host before it looks at what the last epoch left.
+  // The ingress warp answers the host before it looks for saved queues of the last epoch.
   if (blockIdx.x == 0 && threadIdx.x == 0) store(&w.e.words->epoch, epoch, relaxed, sys);
   if (threadIdx.x < BLOCK_QUEUES) {
     LocalQueue& q = s.queues[threadIdx.x];
@@ -186,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {
-    // What an earlier, larger epoch left behind is there for whoever finds nothing else.
+    // The queues of an earlier, larger epoch are there for warps that find nothing else.
     if (w.lane == 0) {
       u32 queues = gridDim.x * BLOCK_QUEUES, ever = load(&w.e.grid->queues_ever, relaxed, gpu);
       store(&w.e.grid->orphan_end, ever, relaxed, gpu);
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   depart();
   __syncthreads();
   if (threadIdx.x == 0 && fetch_add(&w.e.grid->departed, 1, release, gpu) == gridDim.x - 1) {
-    // The last block out. Pairs with the acquire of whoever waits for the park; as with a completion, the
+    // The last block out. Pairs with the acquire of the thread that waits for the park; as with a completion, the
     // device's scope suffices.
     fence(acq_rel, gpu);
     store(&w.e.grid->departed, 0, relaxed, gpu);

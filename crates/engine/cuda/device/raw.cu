@@ -3,7 +3,7 @@
 #include "everwarp/atomic.cuh"
 using namespace ew;
 
-// One thread answers each number in a host word with the same number in another.
+// One thread replies to each number in a host word with the same number in another word.
 extern "C" __global__ void raw_pingpong(u32* ask, u32* answer, u32 rounds) {
   for (u32 i = 1; i <= rounds; i++) {
     while (load(ask, acquire, sys) != i) {}
@@ -11,7 +11,7 @@ extern "C" __global__ void raw_pingpong(u32* ask, u32* answer, u32 rounds) {
   }
 }
 
-// The same, relayed: block 0 polls the host, block 1 answers it; between them a word in device memory.
+// The same, relayed: block 0 polls the host, block 1 replies; between them is a word in device memory.
 extern "C" __global__ void raw_relay(u32* ask, u32* answer, u32 rounds, u32* middle) {
   for (u32 i = 1; i <= rounds; i++) {
     if (blockIdx.x == 0) {

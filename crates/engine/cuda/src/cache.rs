@@ -66,7 +66,7 @@ impl Cache {
         Self::of_setting(std::env::var_os("EVERWARP_CACHE_DIR"))
     }
     /// As [`user`](Self::user), with the variable's value. An empty one counts as not set: it would name
-    /// the current folder, which nobody means.
+    /// the current folder, which is never meant.
     fn of_setting(value: Option<OsString>) -> Self {
         let set = value.filter(|v| !v.is_empty()).map(PathBuf::from);
         let folder = set.or_else(|| {
@@ -80,13 +80,13 @@ impl Cache {
             folder: Some(folder.to_owned()),
         }
     }
-    /// Where entries lie.
+    /// The folder of the entries.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
     /// The machine code of a source: from the cache, or compiled and then kept. A folder that cannot be
-    /// written is no error, but the answer says so.
+    /// written is no error; the result says so.
     ///
     /// # Errors
     /// There is no NVRTC, or the source does not compile.
@@ -97,8 +97,8 @@ impl Cache {
         })
     }
 
-    /// The machine code of a relocatable source linked with other parts, by what `link` makes of the source's
-    /// own machine code. Both steps are kept: loading another module assembles nothing that was there before.
+    /// The machine code of a relocatable source linked with other parts: `link` turns the source's own machine
+    /// code into the whole. Both steps are cached, so that loading another module assembles only that module.
     ///
     /// # Errors
     /// There is no NVRTC, the source does not compile, or `link` fails.
@@ -116,7 +116,7 @@ impl Cache {
         })
     }
 
-    /// The entry of a key, or what `make` makes, which is kept.
+    /// The entry of a key; without one, `make` makes it and it is kept.
     fn get<E>(&self, key: &str, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Compiled, E> {
         let Some(folder) = &self.folder else {
             let (image, not_kept) = (make()?, None);
@@ -179,7 +179,7 @@ fn read(entry: &Path) -> Option<Vec<u8>> {
 
 /// Atomic: a reader sees the whole entry or none.
 fn write(entry: &Path, image: &[u8]) -> std::io::Result<()> {
-    let folder = entry.parent().expect("an entry lies in the cache's folder");
+    let folder = entry.parent().expect("an entry is in the cache's folder");
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&Sha256::digest(image))?;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_an_entry_is_not_used() {
+    fn truncated_entry_is_not_used() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let cache = Cache::at(folder.path());
         let make = |image: &'static [u8]| move || Ok::<_, ()>(image.to_owned());
@@ -230,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_cannot_be_kept_is_there_all_the_same_with_a_warning() {
+    fn image_that_cannot_be_cached_is_returned_with_a_warning() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // Below a file nobody can make a folder, not even root.
+        // Not even root can make a folder below a file.
         let file = folder.path().join("file");
         std::fs::write(&file, b"").expect("the folder is writable");
         let made = Cache::at(&file.join("images"))
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_depends_on_everything_that_is_compiled() {
+    fn key_depends_on_everything_that_is_compiled() {
         let source = |unit: &str, header: &str| Source {
             unit: unit.into(),
             headers: vec![("h".into(), header.into())],

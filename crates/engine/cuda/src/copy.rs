@@ -1,7 +1,7 @@
-//! Copies beside the running engine: through pinned staging memory on a stream of their own.
+//! Copies while the engine runs: through pinned staging memory, on a stream of their own.
 //!
-//! Only the copy engines are used. A memset would be a kernel, which might find no room beside a
-//! resident grid and wait for ever; so filling copies a filled staging area.
+//! Only the copy engines are used. A memset would be a kernel, which might find no room next to a
+//! resident grid and wait for ever; so `fill` copies a filled staging area.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -46,7 +46,7 @@ impl Copier {
     }
 
     /// # Safety
-    /// - The destination lies in live device memory.
+    /// - The destination is live device memory.
     pub(crate) unsafe fn write(&self, to: u64, data: &[u8]) -> Result<(), BackendError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
@@ -68,7 +68,7 @@ impl Copier {
     }
 
     /// # Safety
-    /// - The destination lies in live device memory, as far as there are pieces.
+    /// - The destination is live device memory for all pieces together.
     pub(crate) unsafe fn write_pieces(
         &self,
         to: u64,
@@ -86,7 +86,7 @@ impl Copier {
     }
 
     /// # Safety
-    /// - The source lies in live device memory.
+    /// - The source is live device memory.
     pub(crate) unsafe fn read(&self, from: u64, data: &mut [u8]) -> Result<(), BackendError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
@@ -109,7 +109,7 @@ impl Copier {
     }
 
     /// # Safety
-    /// - The destination lies in live device memory.
+    /// - The destination is live device memory.
     pub(crate) unsafe fn fill(&self, to: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;

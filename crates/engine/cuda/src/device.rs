@@ -19,7 +19,7 @@ pub enum CudaUnavailable {
     /// The driver does not work.
     #[error("the NVIDIA driver does not start: {0}; check nvidia-smi, or use --engine cpu")]
     DriverFailed(#[source] BackendError),
-    /// There is no GPU, or not so many.
+    /// There is no GPU, or fewer than were asked for.
     #[error(
         "there is no GPU number {ordinal}: the driver shows {count}; check CUDA_VISIBLE_DEVICES, or use --engine cpu"
     )]
@@ -128,7 +128,7 @@ impl CudaDevice {
         ))
     }
 
-    /// Memory of the host that is copied to a GPU from where it lies, with whatever was in it.
+    /// Host memory that is copied to a GPU without a staging area. Its first contents are arbitrary.
     ///
     /// # Errors
     /// The system gives no more page-locked memory.

@@ -118,7 +118,7 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     pub(crate) fn new(bytes: usize) -> Result<Self, BackendError> {
         let memory = Self::with_anything(bytes)?;
-        // SAFETY: the memory is that long, and nobody else has it yet.
+        // SAFETY: the memory is that long, and nothing else has its address yet.
         unsafe { std::ptr::write_bytes(memory.host, 0, bytes) };
         Ok(memory)
     }

@@ -94,7 +94,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles an image; works beside a resident kernel. A context must be current.
+/// Compiles an image; works while a kernel is resident. A context must be current.
 fn prepare(image: &Image, arch: u32) -> Result<Prepared, BackendError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
@@ -256,7 +256,7 @@ impl CudaEngine {
         self.tables.shared.words.cast_mut()
     }
 
-    /// Queues the next epoch behind whatever is resident.
+    /// Queues the next epoch after the resident one.
     fn launch(&self, epoch: &mut Epoch, blocks: u32) -> Result<(), BackendError> {
         let mut number = epoch.number + 1;
         let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
@@ -315,7 +315,7 @@ impl CudaEngine {
             if spins.is_multiple_of(1 << 12) {
                 if self.stream.is_done().map_err(lose)? && word(&self.read_words()) != number {
                     return Err(lose(BackendError::Lost {
-                        reason: format!("epoch {number} ended without an answer"),
+                        reason: format!("epoch {number} ended before it answered"),
                     }));
                 }
                 if begin.elapsed() > grace {
@@ -340,7 +340,7 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// What the workers were doing, by state and function.
+    /// Counts the workers by state and function.
     fn report(&self, image: &Image) -> String {
         let Ok(workers) = self.workers() else {
             return "(the workers' counters cannot be read)".into();
@@ -378,7 +378,7 @@ impl CudaEngine {
     }
 }
 
-/// The smallest pools with which every worker can hold what it keeps at hand.
+/// Refuses sizes that the device cannot hold, and pools too small for what every worker keeps in reserve.
 fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendError> {
     if blocks < 2 || blocks > max_blocks {
         return Err(BackendError::Size {
@@ -431,7 +431,7 @@ impl Backend for CudaEngine {
     }
     fn doorbell(&self) {}
     fn idle_wait(&self, round: u32) {
-        // The grid wakes nobody: a waiter polls, at first as fast as it can.
+        // The grid cannot wake a thread of the host: the waiter polls, at first as fast as it can.
         match round {
             0..2048 => std::hint::spin_loop(),
             2048..4096 => std::thread::yield_now(),
@@ -486,7 +486,7 @@ impl Backend for CudaEngine {
             "checked by the host library"
         );
         let at = self.tables.engine.params.address() + u64::from(instance) * u64::from(PARAM_BYTES);
-        // SAFETY: the slot lies in the table of parameters.
+        // SAFETY: the slot is in the table of parameters.
         unsafe { self.copier.write(at, params) }
     }
 
@@ -615,7 +615,7 @@ impl Drop for CudaEngine {
         let parked = self.park(Duration::from_secs(2)).is_ok();
         // A kernel that does not end keeps its memory until the process ends: freeing would wait for it.
         if parked && self.stream.synchronize().is_ok() {
-            // SAFETY: nothing is resident and nobody else has the engine.
+            // SAFETY: nothing is resident, and no other thread has the engine.
             unsafe {
                 self.tables.release();
                 self.copier.release();

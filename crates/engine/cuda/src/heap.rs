@@ -1,5 +1,5 @@
-//! Buffers' memory: an address range that physical memory is mapped into as it is needed, beside the
-//! running engine. The ordinary allocation call would wait for the engine to end.
+//! Buffers' memory: an address range into which physical memory is mapped as it is needed, while the engine runs.
+//! The ordinary allocation call would wait for the engine to end.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// Reserves the range and maps a first part, so that small buffers need no mapping beside the engine.
+    /// Reserves the range and maps a first part, so that small buffers need no mapping later.
     pub(crate) fn new(context: &Context) -> Result<Self, BackendError> {
         let mut heap = Self {
             range: Range::reserve(RESERVED)?,

@@ -11,7 +11,7 @@ use crate::driver::{Pinned, call};
 /// Areas at most, of 8 KiB each: more calls with much data wait for one than gain by being out.
 const AREAS_MOST: u32 = 4096;
 
-/// What an engine has whose host serves no calls.
+/// The ring of an engine whose host serves no calls.
 pub(crate) const NONE: DevHostCallRing = DevHostCallRing {
     slots: DevPtr::NULL,
     areas: DevPtr::NULL,
@@ -30,7 +30,7 @@ pub(crate) struct HostCalls {
     parts: Parts,
 }
 
-/// Where the parts lie in their allocations, for a number of slots. There are as many entries.
+/// The offsets of the parts in their allocations, for a number of slots. There are as many entries as slots.
 #[derive(Debug)]
 struct Parts {
     slots: u32,
@@ -43,7 +43,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The device's words lie on lines of their own: the tail, at 0, is what all contend for.
+    /// The device's words are on cache lines of their own: all warps contend for the tail, at 0.
     fn of(slots: u32) -> Self {
         let n = u64::from(slots);
         let areas = slots.min(AREAS_MOST);
@@ -118,7 +118,7 @@ impl HostCalls {
     /// Where the host finds it.
     pub(crate) fn memory(&self) -> HostCallMemory {
         let parts = &self.parts;
-        // SAFETY: both offsets lie inside the pinned allocation.
+        // SAFETY: both offsets are inside the pinned allocation.
         unsafe {
             HostCallMemory {
                 slots: self.pinned.host.cast(),
@@ -132,7 +132,7 @@ impl HostCalls {
     }
 
     /// # Safety
-    /// - Nothing is resident, and nobody uses the memory on the host.
+    /// - Nothing is resident, and no thread of the host uses the memory.
     pub(crate) unsafe fn release(&self) {
         // SAFETY: allocated by `new`; the caller vouches for the rest. A failure leaves a leak.
         unsafe {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_do_not_overlap_and_are_aligned() {
+    fn parts_are_aligned_and_do_not_overlap() {
         for slots in [32, 4096, HOSTCALL_SLOTS_MOST] {
             let (p, n) = (Parts::of(slots), u64::from(slots));
             assert_eq!(p.areas, slots.min(4096));

@@ -65,7 +65,7 @@ pub struct Source {
     pub relocatable: bool,
 }
 
-/// A compilation unit of its own beside the engine's headers.
+/// A compilation unit of its own that may include the engine's headers.
 pub(crate) fn unit(text: &str) -> Source {
     Source {
         unit: text.to_owned(),
@@ -166,7 +166,7 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     writeln!(out, "}}\n#include \"everwarp/engine.cu\"")
 }
 
-/// What runs a warp-shaped task; outlined functions are calls, and the scheduler stays small without their code.
+/// Writes the dispatch of warp-shaped tasks. Outlined functions are calls, which keep their code out of the scheduler.
 fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
     let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
     for (id, program, function) in functions() {
@@ -200,7 +200,7 @@ fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
 
 /// The table that the scheduler reads: shape, order and limits of each function.
 fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
-    // A fetch queues what it fetches, and one halved range for each time its own was halved.
+    // A fetch queues the tasks that it fetches, and one halved range for each time that its own was halved.
     let fetch = FETCH_TASKS + 32;
     writeln!(out, "static __constant__ FnMeta META[FN_COUNT] = {{")?;
     for id in 0..FN_FIRST {

@@ -11,14 +11,14 @@ use crate::driver::check;
 
 /// Registers of a multiprocessor, on every architecture that is supported.
 const REGISTERS: u32 = 65_536;
-/// What the kernel's launch bounds leave each thread. A function that took more could not be called: the
-/// linker gives the kernel as many registers as the neediest of its callees.
+/// The registers that the kernel's launch bounds leave each thread. A function that took more could not be called:
+/// the linker gives the kernel as many registers as the neediest of its callees.
 pub(crate) const MAX_REGISTERS: u32 = REGISTERS / (BLOCK_THREADS * BLOCKS_PER_SM);
 const LOG_BYTES: usize = 64 << 10;
 /// `CU_JIT_SPLIT_COMPILE`: how many threads assemble. It is younger than the interface that the bindings are of.
 const JIT_SPLIT_COMPILE: u32 = 34;
 
-/// What the driver writes its complaints to.
+/// The buffer for the driver's error messages.
 struct Log(Vec<u8>);
 
 impl Log {
@@ -103,7 +103,7 @@ impl Link {
     /// The linked machine code.
     fn complete(&self) -> Result<Vec<u8>, BackendError> {
         let (mut image, mut size) = (std::ptr::null_mut(), 0);
-        // SAFETY: valid out-pointers; what they receive belongs to the link and is copied before it ends.
+        // SAFETY: the out-pointers are valid; the image that they receive belongs to the link and is copied before it ends.
         unsafe {
             let done = sys::cuLinkComplete(self.state, &raw mut image, &raw mut size);
             self.failed("the image", "cuLinkComplete", done)?;

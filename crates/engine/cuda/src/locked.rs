@@ -1,4 +1,4 @@
-//! Page-locked memory for what a device is given: from there it is copied without passing through a staging area.
+//! Page-locked memory for data on its way to a device: it is copied from there without a staging area.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -7,9 +7,9 @@ use everwarp_engine::BackendError;
 
 use crate::driver::Pinned;
 
-/// All that there is, ordered. It stays until the process ends, since the driver's free waits for the device.
+/// All page-locked ranges, in order. They stay until the process ends, since the driver's free waits for the device.
 static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
-/// What nobody has at present.
+/// The memory that is not in use.
 static FREE: Mutex<Vec<Pinned>> = Mutex::new(Vec::new());
 
 fn free() -> MutexGuard<'static, Vec<Pinned>> {
@@ -63,7 +63,7 @@ impl Drop for LockedBytes {
     }
 }
 
-/// Which memory is page-locked: there are few of them, so that nobody has to hold a lock while he copies.
+/// A copy of the list of page-locked ranges, which is short; so no lock is held during a copy.
 pub(crate) struct Locked(Vec<Range<usize>>);
 
 impl Locked {
@@ -71,7 +71,7 @@ impl Locked {
         Self(ALL.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Where the memory ends that these bytes lie in, if they do.
+    /// The end of the page-locked memory that holds these bytes, if one does.
     pub(crate) fn end_around(&self, bytes: &[u8]) -> Option<usize> {
         let begin = bytes.as_ptr().addr();
         let behind = self.0.partition_point(|range| range.start <= begin);

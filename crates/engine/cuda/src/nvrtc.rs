@@ -122,7 +122,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// A search for a usable library, and what it has come across.
+/// A search for a usable library, with the places and libraries it has seen.
 #[derive(Default)]
 struct Search {
     looked: Vec<String>,
@@ -186,7 +186,7 @@ impl Nvrtc {
         found.ok_or_else(|| search.failed())
     }
 
-    /// Opens what `EVERWARP_NVRTC` names, and blames the variable if that fails.
+    /// Opens the library that `EVERWARP_NVRTC` names; an error names the variable.
     fn open_named(path: &Path) -> Result<Self, NvrtcError> {
         Self::open_at(path).map_err(|e| match e {
             NvrtcError::CannotOpen { path, reason } => NvrtcError::BadPath { path, reason },
@@ -199,7 +199,7 @@ impl Nvrtc {
     /// # Errors
     /// It cannot be opened, or is no NVRTC.
     pub fn open_at(path: &Path) -> Result<Self, NvrtcError> {
-        // NVRTC opens its builtins by bare name; opened before, they are found wherever they lie.
+        // NVRTC opens its builtins by their bare name. Builtins that are open already are found in any folder.
         if let Some(folder) = path.parent() {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
@@ -329,7 +329,7 @@ impl Nvrtc {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: NVRTC answers any code with a static, terminated string.
+        // SAFETY: NVRTC returns a static, terminated string for any code.
         let name = unsafe { CStr::from_ptr((self.raw.error_name)(code)) }
             .to_string_lossy()
             .into_owned();
@@ -352,8 +352,8 @@ pub fn options(arch: u32, relocatable: bool) -> Vec<String> {
     ];
     if relocatable {
         options.push("--relocatable-device-code=true".to_owned());
-        // The kernel has its launch bounds, but what compiled modules call has none, and must not need more
-        // registers than the kernel has. With fewer the kernel itself has no spills.
+        // The kernel has launch bounds. The functions that compiled modules call have none, and must not need more
+        // registers than the kernel has. With this limit the kernel itself does not spill.
         options.push(format!("--maxrregcount={}", MAX_REGISTERS / 4 * 3));
     }
     options
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_variable_names_is_blamed_on_it() {
+    fn error_names_the_variable_only_if_it_named_the_library() {
         let path = Path::new("/nonexistent/libnvrtc.so.13");
         let named = Nvrtc::open_named(path)
             .expect_err("it is not there")
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_fails_says_where_it_looked_or_what_was_of_no_use() {
+    fn failed_search_lists_its_places_or_the_unusable_library() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut search = Search::default();
         assert!(search.folders(vec![folder.path().to_owned()]).is_none());

@@ -1,17 +1,17 @@
-//! Pieces on their way to one place on the device, one behind the other.
+//! Pieces on their way to the device, where they follow each other.
 
 use everwarp_engine::BackendError;
 
 use crate::driver::{Pinned, Stream, call};
 use crate::locked::Locked;
 
-/// What lies in page-locked memory is copied from where it lies, neighbours together; all else through a staging area,
-/// one half of which is filled while the other is on its way.
+/// Pieces in page-locked memory are copied directly, neighbours together; all others pass through a staging area, one
+/// half of which is filled while the other is copied.
 pub(crate) struct Pieces<'l> {
     stream: &'l Stream,
     staging: &'l Pinned,
     locked: Locked,
-    /// Where on the device what comes next begins.
+    /// The device address of the next piece.
     to: u64,
     /// The half that is filled, and how far.
     half: usize,
@@ -19,11 +19,11 @@ pub(crate) struct Pieces<'l> {
     direct: Direct,
 }
 
-/// What lies in page-locked memory and is still to be copied.
+/// Bytes in page-locked memory that are still to be copied.
 struct Direct {
     begin: *const u8,
     bytes: usize,
-    /// Where that memory ends. What follows it is another's, even if nothing lies between them.
+    /// The end of that memory. Bytes that follow it belong to another one, even without a gap between them.
     memory_end: usize,
 }
 
@@ -42,8 +42,8 @@ impl Direct {
 
 impl<'l> Pieces<'l> {
     /// # Safety
-    /// - The staging area is the caller's until the stream has ended what is queued.
-    /// - The destination lies in live device memory, as far as there are pieces, which stay until then.
+    /// - The staging area is the caller's until the stream has done all queued copies.
+    /// - The destination is live device memory for all pieces, and the pieces stay until then.
     pub(crate) unsafe fn to(to: u64, stream: &'l Stream, staging: &'l Pinned) -> Self {
         Self {
             stream,
@@ -91,7 +91,7 @@ impl<'l> Pieces<'l> {
         Ok(())
     }
 
-    /// Queues what has not been.
+    /// Queues the copies that have not been queued yet.
     pub(crate) fn finish(&mut self) -> Result<(), BackendError> {
         self.send_staged()?;
         self.send_direct()
@@ -101,7 +101,7 @@ impl<'l> Pieces<'l> {
         if self.filled == 0 {
             return Ok(());
         }
-        // What is in the other half has arrived: it is filled next.
+        // The other half has been copied: it is filled next.
         self.stream.synchronize()?;
         let (half, filled) = (self.half, self.filled);
         (self.half, self.filled) = (1 - half, 0);
@@ -119,7 +119,7 @@ impl<'l> Pieces<'l> {
     }
 
     fn send(&mut self, from: *const u8, bytes: usize) -> Result<(), BackendError> {
-        // SAFETY: who made this vouches for the destination, and that what is read stays until the copy has ended.
+        // SAFETY: the caller of `to` vouches for the destination, and that the source stays until the copy has ended.
         unsafe {
             call!(cuMemcpyHtoDAsync_v2(
                 self.to,
@@ -146,7 +146,7 @@ mod tests {
             memory_end: bytes.as_ptr().addr() + 32,
         };
         assert!(direct.ends_at(&bytes[16..32]) && direct.ends_at(&bytes[16..17]));
-        // Behind its end, before it, and partly in another memory.
+        // After a gap, before it, and partly in another memory.
         assert!(!direct.ends_at(&bytes[17..20]) && !direct.ends_at(&bytes[4..8]));
         assert!(!direct.ends_at(&bytes[16..33]));
         assert!(!Direct::NOTHING.ends_at(&bytes));

@@ -1,4 +1,4 @@
-//! Raw limits, measured beside the engine's figures: what the hardware needs at least.
+//! Raw limits: what the hardware needs at least. Benchmarks show them next to the engine's figures.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::device::CudaDevice;
 use crate::driver::{Pinned, Stream, call};
 use crate::image::raw_source;
 
-/// What can be measured; nothing else may be resident meanwhile.
+/// The measurements. Nothing else may be resident meanwhile.
 #[derive(Debug)]
 pub struct Raw {
     module: sys::CUmodule,

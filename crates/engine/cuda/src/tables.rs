@@ -108,7 +108,7 @@ impl Tables {
                 .and_then(|()| call!(cuMemsetD8_v2(device, 0, bytes as usize)))
         };
         if let Err(e) = allocated {
-            // SAFETY: nobody has seen the pinned memory.
+            // SAFETY: nothing else has the address of the pinned memory yet.
             unsafe { pinned.free() };
             return Err(BackendError::OutOfMemory {
                 kind: "device",
@@ -140,7 +140,7 @@ impl Tables {
             params,
             saved_hands
         );
-        // SAFETY: all four offsets lie inside the pinned allocation.
+        // SAFETY: all four offsets are inside the pinned allocation.
         let shared = unsafe {
             SharedMemory {
                 words: pinned.host.add(h_words as usize).cast(),
@@ -168,7 +168,7 @@ impl Tables {
     /// # Safety
     /// - Nothing is resident.
     pub(crate) unsafe fn release(&self) {
-        // SAFETY: allocated by `new`, used by nobody; a failure leaves a leak.
+        // SAFETY: allocated by `new`, and not in use any more; a failure leaves a leak.
         unsafe {
             let _ = call!(cuMemFree_v2(self.device));
             self.pinned.free();

@@ -18,7 +18,7 @@ use crate::driver::{Context, call};
 use crate::tables::Cursor;
 use crate::vmm::Range;
 
-/// Far below zero: a page that is nobody's. The device's `HEAP_NOBODYS`.
+/// Far below zero: a page without a class. The device's `HEAP_NOBODYS`.
 const NOBODYS: i32 = -(1 << 30);
 const PAGE_SHIFT: u32 = HEAP_PAGE_SHIFT;
 /// Bytes of tags for as many pages as a heap grows by.
@@ -154,7 +154,7 @@ impl TaskHeap {
     fn append(&self, mapped: &mut Mapped, steps: u64) -> Result<(), BackendError> {
         self.context.enter()?;
         if let Some(tags) = &mut mapped.tags {
-            // Tags of an earlier attempt, whose pages could not be had, are there already.
+            // An earlier attempt that got no pages has mapped these tags already.
             let wanted =
                 (u64::from(mapped.pages) * u64::from(HEAP_PAGE_TAGS) * 2) + steps * TAG_STEP;
             if wanted > tags.mapped {
@@ -179,9 +179,9 @@ impl TaskHeap {
         let bits_at = self.heap.free.address() + u64::from(first / 8);
         let count_at =
             self.heap.counters.address() + std::mem::offset_of!(DevHeapCounters, pages) as u64;
-        // In this order, each done before the next begins; see the rules in `heap/page.cuh`.
-        // SAFETY: the tables have room for the limit; nobody on the device writes these entries and words yet,
-        // and the number of pages is written by the host alone.
+        // In this order, each done before the next one starts; `heap/page.cuh` has the rules.
+        // SAFETY: the tables have room for the limit; the device does not write these entries and words yet, and the
+        // host alone writes the number of pages.
         unsafe {
             self.copier.write(pages_at, &pages)?;
             self.copier.write(bits_at, &bits)?;
@@ -196,7 +196,7 @@ impl TaskHeap {
     /// - Nothing is resident.
     pub(crate) unsafe fn release(&self) {
         let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the caller vouches: nobody uses any of it; a failure leaves a leak.
+        // SAFETY: the caller vouches that nothing uses this memory; a failure leaves a leak.
         unsafe {
             mapped.blocks.release();
             if let Some(tags) = &mut mapped.tags {
@@ -257,7 +257,7 @@ impl Heap for TaskHeap {
         let at = self.heap.owners.address()
             + u64::from(owner) * size_of::<DevHeapOwner>() as u64
             + std::mem::offset_of!(DevHeapOwner, quota) as u64;
-        // SAFETY: the word lies in the table, and only the host writes it.
+        // SAFETY: the word is in the table, and only the host writes it.
         unsafe { self.copier.write(at, &quota.unwrap_or(0).to_ne_bytes()) }
     }
     fn errors(&self) -> Result<Vec<HeapError>, BackendError> {

@@ -1,4 +1,4 @@
-//! What tests of several crates need: NVRTC where this workspace has it.
+//! NVRTC for the tests of several crates, from where this workspace has it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn nvrtc() -> Option<Nvrtc> {
         Ok(nvrtc) => Some(nvrtc),
         Err(e) if std::env::var_os("CI").is_some() => panic!("CI compiles device sources: {e}"),
         Err(e) => {
-            // Not eprintln!, of which the harness shows nothing when a test passes.
+            // Not eprintln!: the harness hides its output when a test passes.
             writeln!(std::io::stderr(), "skipped: {e}; or run .ci/install-nvrtc")
                 .expect("stderr takes a line");
             None

@@ -1,5 +1,5 @@
-//! Memory that is mapped into a reserved address range, piece after piece, beside a running engine. The
-//! ordinary allocation call would wait for the engine to end.
+//! Memory that is mapped into a reserved address range piece by piece, while an engine runs. The ordinary allocation
+//! call would wait for the engine to end.
 
 use cudarc::driver::sys;
 use everwarp_engine::BackendError;
@@ -19,7 +19,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Reserves addresses, of which none can be used yet.
+    /// Reserves addresses. None can be used before it is mapped.
     pub(crate) fn reserve(bytes: u64) -> Result<Self, BackendError> {
         let mut base = 0;
         // SAFETY: `base` is a valid out-pointer.
@@ -40,7 +40,7 @@ impl Range {
         })
     }
 
-    /// Maps `bytes` more, a multiple of [`GRANULE`], and answers where they begin.
+    /// Maps `bytes` more, a multiple of [`GRANULE`], and returns their address.
     pub(crate) fn grow(&mut self, context: &Context, bytes: u64) -> Result<u64, BackendError> {
         let oom = |detail: String| BackendError::OutOfMemory {
             kind: "device",
@@ -93,7 +93,7 @@ impl Range {
     /// - Nothing on the device uses the range any more.
     pub(crate) unsafe fn release(&mut self) {
         for (at, bytes, handle) in self.parts.drain(..) {
-            // SAFETY: mapped by `grow`, used by nobody; a failure leaves a leak.
+            // SAFETY: mapped by `grow`, and not in use any more; a failure leaves a leak.
             unsafe {
                 let _ = call!(cuMemUnmap(at, bytes as usize));
                 let _ = call!(cuMemRelease(handle));

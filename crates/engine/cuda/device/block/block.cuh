@@ -1,4 +1,4 @@
-// What a block-shaped task function sees: all 256 threads, the same task.
+// The view of a block-shaped task function: all 256 threads, the same task.
 // fork() takes effect once, by thread 0; every thread may spawn, and the function's limit is the block's.
 // alloc(), free() and realloc() are called by all threads together, for one block of memory; each() gives the
 // view in which threads have blocks of their own.
@@ -48,7 +48,7 @@ struct Block : Lane {
   }
 
  private:
-  // What thread 0 has, for all. The place is one in which no task is handed over while the block runs one.
+  // Gives thread 0's value to all. No task is handed over through this place while the block runs one.
   __device__ __forceinline__ u8* tell(u8* block) const {
     u64& place = shared().staging[0][0].arg;
     if (thread == 0) place = (u64)block;

@@ -2,7 +2,7 @@
 //
 // The block's first warp decides. It raises `block_call`; the others come when their batch is done.
 // Between two barriers either only the first warp works (finish one task, prepare the next) or all do.
-// Blocks leave the kernel from block mode too, so that nobody ever waits for a warp that has left.
+// Blocks leave the kernel from block mode too, so that no warp ever waits for one that has left.
 // Block 0 has no block mode: its first warp is the ingress warp.
 #pragma once
 #include "everwarp/grid/idle.cuh"

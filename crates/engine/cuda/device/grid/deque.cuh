@@ -1,11 +1,11 @@
-// Public places of chunks: a deque per queue and priority, and overflow stacks behind them.
+// Public places of chunks: a deque for each queue and priority, and overflow stacks for what the deques cannot hold.
 //
 // Rules of a deque's word (head, tail, tag):
 // 1. Only the owner pushes and moves the tail: a warp for its own, the holder of the block's lock for
-//    a block's. Anybody may move the head, by compare-and-swap of the whole word.
+//    a block's. Any warp may move the head, by compare-and-swap of the whole word.
 // 2. A slot is written before the tail passes it, and not reused before the head has passed it.
 // 3. A pop of the owner changes the tag, so that a thief that read a slot since replaced must fail.
-// 4. The queue's bit is set after each push and cleared by who empties the deque, who then looks again.
+// 4. The queue's bit is set after each push. The warp that empties the deque clears it, and then looks again.
 #pragma once
 #include "everwarp/grid/chunk.cuh"
 
@@ -52,7 +52,7 @@ EW_FN void deque_emptied(const DevEngine& e, DevDeque& d, const Class& c, u32 me
   if (deque_length(load(&d.word, acquire, gpu)) != 0) fetch_or(word, 1u << member % 32, acq_rel, gpu);
 }
 
-// One lane of the owner. Never fails: what the deque has no room for goes to the overflow stack.
+// One lane of the owner. Never fails: a chunk without room in the deque goes to the overflow stack.
 EW_FN void publish(Worker& w, const Class& c, u32 priority, u32 ref) {
   u32 member = c.self(w);
   DevDeque& d = w.e.deques[c.queue(member) * PRIORITIES + priority];

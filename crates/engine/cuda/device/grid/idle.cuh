@@ -1,7 +1,7 @@
-// Idle warps and blocks set a bit; who has too much claims one and fills its inbox.
+// Idle warps and blocks set a bit; a warp with too much work claims one and fills its inbox.
 //
-// No wake-up is lost: who has set its bit looks at the count of public chunks, at once and again and again
-// while it waits, so it finds what was published by somebody who looked at the bits too early.
+// No wake-up is lost: a warp that has set its bit looks at the count of public chunks, at once and again while it
+// waits, so it finds the chunks of a publisher that looked at the bits too early.
 // Why bits and not a stack? Two thousand warps that go idle together would fight for its head.
 #pragma once
 #include "everwarp/warp/batch.cuh"
@@ -19,7 +19,7 @@ EW_FN void go_idle(u32* bits, u32* count, u32 index) {
 // One lane, when the epoch ends: takes the bit back. The last block sets the counts to zero.
 EW_FN void leave_idle(u32* bits, u32 index) { clear(&bits[index / 32], 1u << index % 32, relaxed, gpu); }
 
-// The warp: claims somebody idle; NONE when there is nobody.
+// The warp: claims an idle warp; NONE if there is none.
 EW_FN u32 claim_idle(Worker& w, u32* bits, u32* count) {
   const u32 words = w.e.bit_words;
   const u32 random = __shfl_sync(ALL, w.random(), 0), start = random % words, turn = random >> 12 & 31;
@@ -64,8 +64,8 @@ EW_CALL void give(bool blocks, u32 priority, u32 ref) {
   give_here(w, blocks, priority, ref);
 }
 
-// The warp: claims a warp of its own block that waits for work; NONE when none does. Whoever claims must
-// soon `hand`, if only nothing: the other one may be waiting for that to stop waiting.
+// The warp: claims a warp of its own block that waits for work; NONE if none does. The claimer must soon call `hand`,
+// even with no tasks: the claimed warp may be waiting for that to stop waiting.
 EW_FN u32 claim_beside(Worker& w) {
   u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
   u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
@@ -87,7 +87,7 @@ EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
 }
 
 // The warp, its queue's far end a warp-shaped task: sends such tasks to idle warps, one each and up to 64 at once,
-// until one is left or nobody is idle.
+// until one is left or no warp is idle.
 // Warp-shaped tasks are few and long, and often divide themselves: by halves they would take eleven steps to reach
 // two thousand warps, each as long as one of these.
 EW_CALL void scatter() {
@@ -102,12 +102,12 @@ EW_CALL void scatter() {
     const auto goes = [&](u32 i) { return __ballot_sync(ALL, i < most && meta(fn_of(far(i).head)).shape() == SHAPE_WARP); };
     const u32 near = goes(w.lane), next = goes(WARP + w.lane);
     const u32 count = near != ALL ? __ffs(~near) - 1 : next != ALL ? WARP + __ffs(~next) - 1 : 2 * WARP;
-    // Each lane claims up to two warps of another word. Who has claimed one sends it something.
+    // Each lane claims up to two warps of another word. A lane that has claimed a warp sends it a task.
     const u32 random = __shfl_sync(ALL, w.random(), 0), index = (random + w.lane) % words, turn = random >> 12 & 31;
     u32 claimed = 0;
     if (w.lane < min(count, words)) {
       u32 word = load(&w.e.idle_warp_bits[index], relaxed, gpu);
-      // Those beside the ingress warp wait for it, and look into their inboxes rarely.
+      // The warps of the ingress warp's block wait for it, and look into their inboxes rarely.
       if (index == 0) word &= ~0u << BLOCK_WARPS;
       const u32 turned = __funnelshift_r(word, word, turn), first = turned & -turned;
       // The second, if it can be, is of another block.
@@ -138,14 +138,14 @@ EW_CALL void scatter() {
   }
 }
 
-// The warp: shares what it will not run next, first with warps of its block that wait, which costs next to
-// nothing, then, when there is somebody idle far away, with those.
+// The warp: shares the tasks that it will not run next, first with waiting warps of its block, which costs next to
+// nothing, then with idle warps elsewhere.
 EW_FN void share(Worker& w, bool far) {
   LocalQueue& q = w.local();
   for (u32 round = 0; round < 2 * BLOCK_WARPS; round++) {
     const u32 head = q.head, tail = q.tail, n = tail - head;
     if (n < 2) return;
-    // Mostly what goes lies side by side at the far end.
+    // Mostly the tasks to share are neighbours at the far end.
     if (n > WARP && w.fifo()) {
       const DevTask task = q.tasks[(tail - 1 - w.lane) % LOCAL_TASKS];
       const u32 kind = __shfl_sync(ALL, task.head, 0) & TASK_KIND, most = min(n / 2, WARP);
@@ -164,7 +164,7 @@ EW_FN void share(Worker& w, bool far) {
     if (fn == NONE) return;
     u32 keep = meta(fn).shape() == SHAPE_LANE ? WARP : 1;
     if (n <= keep) return;
-    // What goes is the far end: the oldest, which in divide-and-conquer is the largest.
+    // The far end goes: the oldest tasks, which in divide-and-conquer are the largest.
     u32 priority = worst_priority(q);
     fn = peek(w, q, w.fifo(), priority);
     if (fn == NONE) return;

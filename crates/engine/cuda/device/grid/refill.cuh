@@ -4,7 +4,7 @@
 
 namespace ew {
 
-// The warp, its queue empty: takes over a queue that an earlier, larger epoch left behind.
+// The warp, its queue empty: takes over a saved queue of an earlier, larger epoch.
 EW_CALL bool adopt() {
   Worker w = Worker::here();
   DevGrid* g = w.e.grid;
@@ -49,7 +49,7 @@ EW_CALL bool adopt() {
   return true;
 }
 
-// The warp: queues the single task in its inbox, which nobody fills before its idle bit is set again.
+// The warp: queues the single task in its inbox, which stays empty until its idle bit is set again.
 EW_CALL void receive() {
   Worker w = Worker::here();
   push_all(w, w.local(), load_task(&w.inbox().task, relaxed, gpu), 1);
@@ -57,10 +57,10 @@ EW_CALL void receive() {
   __syncwarp();
 }
 
-// The warp: takes what somebody put into its inbox, which lane 0 has just seen there.
+// The warp: takes the message that lane 0 has just seen in its inbox.
 EW_FN void take_mail(Worker& w, u64 chunk) {
   if (w.lane == 0) {
-    // Pairs with the release of who filled it.
+    // Pairs with the release of the warp that filled it.
     fence(acq_rel, gpu);
     store(&w.inbox().chunk, 0, relaxed, gpu);
   }
@@ -98,7 +98,7 @@ constexpr u32 WAIT_OVER = 0;    // there is a reason to look again
 constexpr u32 WAIT_CALLED = 1;  // the block meets
 
 // The warp, its queue empty: announces that it is idle and waits until there is a reason to look again.
-// What a warp of its own block hands over becomes a batch at once if it can.
+// Tasks that a warp of its own block hands over become a batch at once if they can.
 EW_FN u32 wait(Worker& w, Batch& b) {
   const bool leads = w.warp == 0 && blockIdx.x != 0;
   set_state(w, WORKER_IDLE, 0);
@@ -106,10 +106,10 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     if (w.lane == 0) {
       if (!w.idle()) go_idle(w.e.idle_warp_bits, &w.e.grid->idle_warps, w.global);
       if (leads && !w.block_idle()) go_idle(w.e.idle_block_bits, &w.e.grid->idle_blocks, blockIdx.x);
-      // Puts the bit before the look at what is public: see the top of grid/idle.cuh.
+      // Orders the bit before the look at public chunks: see the top of grid/idle.cuh.
       fence(sc, gpu);
     }
-    // Where group ids are short, an idle warp does not keep what others starve for.
+    // Where group ids are short, an idle warp does not keep ids that other warps need.
     bool scarce = __any_sync(ALL, load(&w.e.grid->group_refusals, relaxed, gpu) != 0);
     while (scarce && w.s.group_count[w.warp] >= SLAB_GROUPS) groups_return_call();
     w.set(FLAG_IDLE, true);
@@ -117,14 +117,14 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     if (__any_sync(ALL, w.lane == 0 && anything(w, leads))) return WAIT_OVER;
   }
   // A word in shared memory is looked at far more often than the inbox: the warps of its own block hand
-  // over through it. Most of all beside the ingress warp; least where the stop comes to the inbox.
+  // over through it. Most often in the ingress warp's block; least often where the stop comes to the inbox.
   const u32 looks = blockIdx.x == 0 ? 256 : leads ? 2 : 8;
   u32 ready = READY_BUSY;
   u64 chunk = 0;
   bool later = false, called = false;
   if (w.lane == 0) {
     const DevInbox& inbox = w.inbox();
-    // Release: what this warp has read in its staging area, and kept there, comes before what the next writes.
+    // Release: this warp's accesses to its staging area come before the writes of the next hand-over.
     exchange(&w.s.ready[w.warp], READY_WAITING, acq_rel, cta);
     for (u32 polls = 1;; polls++) {
       // On its way while shared memory is looked at.
@@ -155,8 +155,8 @@ EW_FN u32 wait(Worker& w, Batch& b) {
       ready = compare_exchange(&w.s.ready[w.warp], READY_WAITING, READY_BUSY, acq_rel, cta);
       if (ready == READY_WAITING) break;
     }
-    // Pairs with the release of `hand`. The scope is the device's because what the ingress warp hands over
-    // comes from the host: what this multiprocessor has cached may be older.
+    // Pairs with the release of `hand`. The scope is the device's because the ingress warp's tasks
+    // come from the host: this multiprocessor's cache may be older.
     if (ready >= READY_FULL) load_shared(&w.s.ready[w.warp], acquire, gpu);
   }
   ready = __shfl_sync(ALL, ready, 0);
@@ -166,7 +166,7 @@ EW_FN u32 wait(Worker& w, Batch& b) {
     b.fn = __shfl_sync(ALL, fn_of(b.task.head), 0);
     b.m = meta(b.fn);
     const bool there = w.lane < n;
-    const bool alike = __all_sync(ALL, !there || fn_of(b.task.head) == b.fn);  // and of one priority, by who handed them
+    const bool alike = __all_sync(ALL, !there || fn_of(b.task.head) == b.fn);  // and of one priority, as the sender sees to
     if (w.lane == 0) store(&w.s.ready[w.warp], READY_BUSY, relaxed, cta);
     if (alike && b.m.shape() == SHAPE_LANE && n * b.m.max_spawn() <= local_room(w.local()) && (!b.m.forks() || groups_at_hand(w, n))) {
       b.got = n;

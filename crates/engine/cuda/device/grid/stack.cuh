@@ -1,5 +1,5 @@
 // A stack of ids in device memory that any lane may push to and pop from (Treiber's, with a tag
-// against reuse): head = tag << 32 | id + 1, links in an array beside it.
+// against reuse): head = tag << 32 | id + 1, links in a separate array.
 #pragma once
 #include "everwarp/warp/worker.cuh"
 
@@ -9,7 +9,7 @@ EW_FN void stack_push(u64* head, u32* next, u32 id) {
   u64 h = load(head, relaxed, gpu);
   while (true) {
     store(&next[id], (u32)h, relaxed, gpu);
-    // Release: what the pusher wrote into the id's object happens before what its popper reads.
+    // Release: the pusher's writes to the id's object happen before the popper's reads.
     u64 seen = compare_exchange(head, h, ((h >> 32) + 1) << 32 | (id + 1), acq_rel, gpu);
     if (seen == h) return;
     h = seen;
@@ -29,8 +29,8 @@ EW_FN u32 stack_pop_from(u64* head, u32* next, u64 h) {
 // NONE when empty.
 EW_FN u32 stack_pop(u64* head, u32* next) { return stack_pop_from(head, next, load(head, acquire, gpu)); }
 
-// Free ids are spread over shards: one head would serve a few million operations a second, whoever
-// asks. A warp pushes to its block's shard and looks there first.
+// Free ids are spread over shards: one head would serve a few million operations a second in
+// all. A warp pushes to its block's shard and looks there first.
 EW_FN u64* shard(const DevEngine& e, u32 kind, u32 index) {
   return &e.shards[(kind * SHARDS + index % SHARDS) * SHARD_STRIDE];
 }

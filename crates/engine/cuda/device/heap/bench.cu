@@ -1,4 +1,4 @@
-// What benchmarks and tests of the heap run: a kernel for each step, a thread for each slot or for several.
+// Kernels for benchmarks and tests of the heap: one for each step, a thread for each slot or for several.
 #include "everwarp/heap/sweep.cuh"
 using namespace ew;
 
@@ -43,11 +43,11 @@ extern "C" __global__ void heap_empty_owned(const __grid_constant__ DevHeap h, u
   if (i >= threads) return;
   for (u32 k = 0; k < each; k++) heap_free_any(h, slots[k * threads + i], owner_of(i, owners));
 }
-// Frees what an owner holds; any number of whole warps.
+// Frees the blocks of an owner; any number of whole warps.
 extern "C" __global__ void heap_release_owner(const __grid_constant__ DevHeap h, u32 owner) {
   heap_release(h, owner, (blockIdx.x * blockDim.x + threadIdx.x) / 32, gridDim.x * blockDim.x / 32);
 }
-// Each thread allocates and frees `rounds` times, and writes to what it got.
+// Each thread allocates and frees `rounds` times, and writes to its blocks.
 extern "C" __global__ void heap_churn(const __grid_constant__ DevHeap h, u32 threads, u32 rounds, u32 low, u32 high, u32 seed) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= threads) return;
@@ -71,13 +71,13 @@ extern "C" __global__ void heap_mark(u8** slots, u32 count, u32 low, u32 high, u
   if (bad != 0) atomicAdd(wrong, (u64)bad);
   if (lane == 0 && there != nullptr) atomicAdd(there, (u64)1);
 }
-// Gives empty pages back, so that a heap without blocks is as it was. One block of threads, nobody else.
+// Gives empty pages back, so that a heap without blocks is as it was. One block of threads, alone on the device.
 extern "C" __global__ void heap_trim(const __grid_constant__ DevHeap h) {
   for (u32 i = threadIdx.x; i < h.multiprocessors * HEAP_SLOTS; i += blockDim.x) h.active[i] = 0;
   __syncthreads();
   if (threadIdx.x < 32) heap_reclaim(h, 0xffffffffu, threadIdx.x);
 }
-// A heap without blocks: all pages nobody's. Everything else was set to zero.
+// A heap without blocks: no page has a class. Everything else was set to zero.
 extern "C" __global__ void heap_start(const __grid_constant__ DevHeap h) {
   const u32 page = blockIdx.x * blockDim.x + threadIdx.x;
   if (page >= h.page_limit) return;

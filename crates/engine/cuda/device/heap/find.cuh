@@ -5,8 +5,8 @@
 namespace ew {
 
 // The lanes of `mask`, together: a page for this class with room, for a place in `active`. The first page of
-// a place is one that others have, if there is one: so a class that few want does not take a page each. One lane
-// may come back with `claims`, which others wait for: it ends once the page stands in its place.
+// a place is one that another place has, if there is one, so that a rare class does not take a page for each place. One
+// lane may return with `claims`, for which others wait: the claim ends once the page is in its place.
 template <bool ALONE = false>
 EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, bool first, bool& claims) {
   const u32 pages = heap_pages(h), words = heap_words(pages), start = seed % words, leader = __ffs(mask) - 1;
@@ -26,8 +26,8 @@ EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, 
   while (heap_any<ALONE>(mask, first || free < heap_few(h))) {
     const u32 page = heap_join<ALONE>(h, mask, me, cls, seed);
     if (page != HEAP_NONE) return page;
-    // Where very few are left, those who want one for a class at the same time share what the first of them
-    // takes; else each multiprocessor would take one at once. With the claim it looks once more.
+    // Where very few pages are left, the lanes that want one for a class at the same time share the page that the first
+    // of them takes; else each multiprocessor would take one at once. The lane with the claim looks once more.
     bool waits = false;
     if (me == leader && !claims) {
       const u32 left = pages - load(&h.counters->taken, relaxed, gpu);
@@ -65,8 +65,8 @@ EW_FN u32 heap_find_page(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed, 
   return page;
 }
 
-// The lanes of `mask`, together: when nothing else is left, any page with a block of this class, whoever
-// allocates from it, or any empty page.
+// The lanes of `mask`, together: when nothing else is left, any page with a block of this class, even
+// if another place allocates from it, or any empty page.
 template <bool ALONE = false>
 EW_FN u32 heap_scrape(const DevHeap& h, u32 mask, u32 me, u32 cls, u32 seed) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1)), leader = __ffs(mask) - 1;

@@ -1,7 +1,7 @@
-// What a checked heap knows beyond a block: its tag, its guard, and the errors that were found.
+// What a checked heap keeps for each block: its tag, its guard, and the errors that were found.
 //
-// A guard is the last 8 bytes of a block: how many bytes of the block lie between what was asked for and the
-// guard, behind a word that follows from that and the address. Some of those bytes hold a pattern, so that one
+// A guard is the last 8 bytes of a block: a word that follows from the address and the second one, and the number of
+// bytes between the requested size and the guard. Some of those bytes hold a pattern, so that one
 // byte too many shows.
 #pragma once
 #include "everwarp/heap/heap.cuh"
@@ -25,11 +25,11 @@ EW_FN u32 compare_exchange(u16* p, u32 expected, u32 v, relaxed_t, gpu_t) {
 
 EW_FN u16* heap_tag(const DevHeap& h, u32 page, u32 index) { return &h.tags[(u64)page * HEAP_PAGE_TAGS + index]; }
 
-// Where an address lies.
+// The page and block of an address.
 struct HeapPlace {
   u32 page;
   u32 index;   // of the block in its page
-  u32 within;  // bytes from the block's beginning
+  u32 within;  // bytes from the start of the block
   u64 bytes;   // of the block; 0: the address is in no page of blocks
 };
 EW_FN HeapPlace heap_place(const DevHeap& h, const u8* at) {
@@ -76,7 +76,7 @@ EW_FN void heap_set_guard(u8* block, u64 bytes, u64 takes) {
   *(u64*)(block + end) = (u64)slack << 32 | heap_guard_word(block, slack);
 }
 
-// One lane: whether nobody has written behind the end of a block.
+// One lane: whether no write has gone beyond the end of a block.
 EW_FN bool heap_is_intact(const u8* block, u64 takes) {
   const u64 end = takes - HEAP_GUARD_BYTES, guard = *(const u64*)(block + end);
   const u32 slack = (u32)(guard >> 32);

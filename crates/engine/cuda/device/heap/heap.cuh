@@ -63,8 +63,8 @@ EW_FN u8* heap_small(const DevHeap& h, u32 bytes) {
     const u32 cls = heap_shfl<ALONE>(mask, mine, __ffs(todo) - 1);
     const u32 peers = heap_ballot<ALONE>(mask, mine == cls), leader = __ffs(mask) - 1;
     todo &= ~peers;
-    // The place in `active`, from which searches start as well. What follows from little is computed where it is
-    // needed, because this is a call for tasks and its registers are missing where it is called.
+    // The place in `active`, from which searches start as well. Values that are cheap to compute are computed where
+    // they are needed, because this is a call for tasks, and its registers are missing at the call.
     const u32 place = heap_shfl<ALONE>(mask, heap_sm() % h.multiprocessors * HEAP_SLOTS + heap_slot(cls, heap_warp()), leader);
     u32 done = 0, failed = 0;
     bool full = false;  // the page had fewer than were wanted
@@ -81,7 +81,7 @@ EW_FN u8* heap_small(const DevHeap& h, u32 bytes) {
       got = heap_shfl<ALONE>(mask, got, leader);
       hint = heap_shfl<ALONE>(mask, hint, leader);
       if (got == 0) {
-        // Who finds the page full first looks for another; the rest waits for it.
+        // The first lane that finds the page full looks for another; the others wait for it.
         bool first = me == leader && compare_exchange(&h.active[place], slot, HEAP_BUSY, acquire, gpu) == slot;
         if (!heap_any<ALONE>(mask, first)) continue;
         bool claims = false;
@@ -151,8 +151,8 @@ EW_FN u64 heap_block_bytes(const DevHeap& h, const u8* block) {
   return bytes;
 }
 
-// Any set of lanes, each for itself: frees a block. What is no block, or was freed before, is counted and
-// changes nothing else. Null is nothing.
+// Any set of lanes, each for itself: frees a block. An address that is no block, or was freed before, is counted and
+// changes nothing else. Null is ignored.
 template <bool ALONE = false>
 EW_FN void heap_free(const DevHeap& h, u8* block) {
   if (block == nullptr) return;
@@ -170,7 +170,7 @@ EW_FN void heap_free(const DevHeap& h, u8* block) {
   right = right && !run && kind != HEAP_FREE && cls < HEAP_CLASSES;
   if (right) {
     const u32 bytes = heap_class_bytes(cls), index = within / bytes, bit = 1u << index % 32;
-    // Release: what the owner did with the block comes before what the next one does.
+    // Release: the owner's accesses to the block come before those of the next owner.
     right = within % bytes == 0 && index < heap_class_blocks(cls) &&
             (fetch_and(&h.used[page * HEAP_PAGE_WORDS + index / 32], ~bit, release, gpu) & bit) != 0;
   }

@@ -1,9 +1,9 @@
-// Blocks with owners: each block is tagged, and what each owner holds is counted as blocks come and go.
+// Blocks with owners: each block is tagged, and the bytes of each owner are counted as blocks come and go.
 //
 // Rules of a tag:
 // 1. It says that its block is in use from after the block was taken until before its bit is cleared; so
-//    whoever changes it to "not in use" is the one that frees the block, and nobody can free it twice.
-// 2. The owner stays in it, so that an error names who held the block last.
+//    the lane that changes it to "not in use" frees the block, and no block is freed twice.
+// 2. The owner stays in it, so that an error names the last owner of the block.
 // 3. An owner's count goes up before its block is looked for and down after it was freed; at any quiet moment
 //    it is the sum of its blocks.
 #pragma once
@@ -19,13 +19,13 @@ EW_FN u64 heap_sum(u32 mask, bool mine, u64 bytes) {
   return (u64)heap_add<ALONE>(mask, low) * 16 + ((u64)heap_add<ALONE>(mask, high) << 28);
 }
 
-// One lane: adds to what an owner holds, or not where its quota refuses.
+// One lane: adds to the bytes of an owner, unless its quota refuses.
 EW_FN bool heap_charge_alone(DevHeapOwner& o, u64 bytes, u64 quota) {
   u64 now = load(&o.in_use, relaxed, gpu);
   for (u32 tries = 0; tries < 4096;) {
     if (now + bytes > quota) {
       if (now <= quota) return false;
-      // What somebody else is being refused is in it; or the quota was made smaller than what is held.
+      // The count includes a request that is being refused; or the quota was made smaller than the bytes held.
       tries++;
       __nanosleep(100);
       now = load(&o.in_use, relaxed, gpu);
@@ -38,8 +38,8 @@ EW_FN bool heap_charge_alone(DevHeapOwner& o, u64 bytes, u64 quota) {
   return false;
 }
 
-// The lanes of `mask`, together: those that want to add to what their owners hold; whether each may. One atomic
-// for the lanes of one owner.
+// The lanes of `mask`, together: adds to the bytes of the owners of those that want to; whether each may. One atomic for
+// the lanes of one owner.
 template <bool ALONE = false>
 EW_FN bool heap_charge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner, u64 bytes) {
   bool may = false;
@@ -67,7 +67,7 @@ EW_FN bool heap_charge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner
   return may;
 }
 
-// The lanes of `mask`, together: takes from what owners hold.
+// The lanes of `mask`, together: takes from the bytes of owners.
 template <bool ALONE = false>
 EW_FN void heap_discharge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 owner, u64 bytes) {
   for (u32 todo = heap_ballot<ALONE>(mask, wants); todo != 0;) {
@@ -79,8 +79,8 @@ EW_FN void heap_discharge(const DevHeap& h, u32 mask, u32 me, bool wants, u32 ow
   }
 }
 
-// What a request asks of `heap_alloc`, and whether it can be one at all: no heap is that large, and sums of
-// such requests would be wrong.
+// The bytes that a request needs from `heap_alloc`, and whether they are possible at all: no heap is larger, and sums
+// of larger requests would overflow.
 EW_FN u64 heap_whole(const DevHeap& h, u64 bytes) { return bytes + (h.mode & HEAP_CHECKED ? HEAP_GUARD_BYTES : 0); }
 EW_FN bool heap_is_sane(const DevHeap& h, u64 bytes, u32 owner) {
   return bytes <= (u64)h.page_limit << HEAP_PAGE_SHIFT && (!(h.mode & HEAP_OWNED) || owner < h.owner_limit);
@@ -98,8 +98,8 @@ EW_FN bool heap_admit(const DevHeap& h, u64 bytes, u32 owner) {
   return may;
 }
 
-// Any set of lanes, each for itself: what was admitted and allocated, or not, gets its guard and its tag; what it
-// was counted with is taken back where there was no room.
+// Any set of lanes, each for itself: a block that was admitted and allocated gets its guard and its tag; where there
+// was no room, its bytes are taken from the count again.
 template <bool ALONE = false>
 EW_FN void heap_label(const DevHeap& h, u8* block, u64 bytes, u32 owner) {
   const u32 mask = heap_mask<ALONE>(), me = heap_lane();
@@ -151,7 +151,7 @@ EW_FN void heap_wrong(const DevHeap& h, const HeapPlace& place, u32 tag, const u
   heap_report(h, HEAP_ERROR_TWICE, owner, by, block, place.bytes);
 }
 
-// Any set of lanes, each for itself: as `heap_free`, where the heap has owners; `by` is who frees.
+// Any set of lanes, each for itself: as `heap_free`, for a heap with owners; `by` frees.
 template <bool ALONE = false>
 EW_FN void heap_free_for(const DevHeap& h, u8* block, u32 by) {
   const u32 mask = heap_mask<ALONE>(), me = heap_lane();

@@ -1,17 +1,17 @@
 // Pages: given to a class, listed when they have room, taken back when they are empty.
 //
 // Rules of a page:
-// 1. `available` counts free blocks that nobody has reserved. A block may be taken only after a successful
-//    reservation; its bit in `used` is cleared before the count goes up. So whoever reserved finds a bit.
-// 2. A page is taken from its class by exchanging `available` from "all" to "nobody's": then no block is in
-//    use or reserved, and no reservation can succeed until the page has been given to another class. Who
-//    reserves looks at the class again afterwards, and withdraws if it has changed.
-// 3. `state` says who may reach the page. Its generation changes with the class, so that whoever remembers
+// 1. `available` counts free blocks that are not reserved. A block may be taken only after a successful
+//    reservation; its bit in `used` is cleared before the count goes up. So every reservation finds a bit.
+// 2. A page is taken from its class by exchanging `available` from "all" to "no class": then no block is in
+//    use or reserved, and no reservation can succeed until the page has been given to another class. A
+//    reserving lane looks at the class again afterwards, and withdraws if it has changed.
+// 3. `state` says how the page may be reached. Its generation changes with the class, so that a lane that remembers
 //    the page from before cannot change its state.
-// 4. A bit in `free` or `listed` is a claim on the page: who clears it owns the page's state.
+// 4. A bit in `free` or `listed` is a claim on the page: the lane that clears it owns the page's state.
 // 5. Pages are appended by the host: entries in `pages` first, then bits in `free`, in words that had none,
-//    then the number of pages. Who claims a bit finds the entry; who does not see the number yet only
-//    searches less.
+//    then the number of pages. A lane that claims a bit finds the entry; one that does not see the
+//    number yet only searches less.
 #pragma once
 #include "everwarp/heap/class.cuh"
 
@@ -91,7 +91,7 @@ EW_FN u32 heap_reserve(const DevHeap& h, u32 page, u32 cls, u32 want, u32& hint)
   return (u32)got;
 }
 
-// One lane: makes a page with room findable; `generation` is what the caller knows it by.
+// One lane: makes a page with room findable; `generation` is the one that the caller knows.
 EW_FN void heap_list(const DevHeap& h, u32 page, u32 cls, u32 generation) {
   u32* state = &h.pages[page].state;
   if (compare_exchange(state, heap_state(generation, HEAP_UNLISTED), heap_state(generation, HEAP_LISTED), acq_rel, gpu) !=
@@ -106,22 +106,22 @@ EW_FN void heap_drop(const DevHeap& h, u32 page, u32 cls) {
   const u32 state = load(&p.state, relaxed, gpu), generation = state >> HEAP_STATE_BITS;
   if (state != heap_state(generation, HEAP_ACTIVE) || load(&p.class_, relaxed, gpu) != cls) return;
   if (compare_exchange(&p.state, state, heap_state(generation, HEAP_UNLISTED), acq_rel, gpu) != state) return;
-  // Who freed meanwhile saw it active and left it to us.
+  // A lane that freed meanwhile saw it active and left it to this one.
   fence(sc, gpu);
   if (heap_available(h, page) >= heap_worth_listing(cls)) heap_list(h, page, cls, generation);
 }
 
-// One lane, which owns the page's state and knows that it is empty and nobody's: gives it to a class.
+// One lane, which owns the page's state and knows that it is empty and without a class: gives it to a class.
 EW_FN void heap_give(const DevHeap& h, u32 page, u32 cls) {
   DevHeapPage& p = h.pages[page];
   const u32 generation = (load(&p.state, relaxed, gpu) >> HEAP_STATE_BITS) + 1;
   store((u64*)&p.state, (u64)cls << 32 | heap_state(generation, HEAP_ACTIVE), relaxed, gpu);
-  // Release: class and state before the first reservation. Reservations that failed meanwhile put back
-  // what they took, so the count is added to, not set.
+  // Release: class and state before the first reservation. Reservations that failed meanwhile put
+  // their blocks back, so the count is added to, not set.
   add((u32*)&p.available, (u32)((i32)heap_class_blocks(cls) - HEAP_NOBODYS), release, gpu);
 }
 
-// One lane: whether an empty page of this class became nobody's.
+// One lane: takes an empty page of this class out of it, if there is one; whether there was.
 EW_FN bool heap_take_back(const DevHeap& h, u32 page, u32 cls) {
   const u32 all = heap_class_blocks(cls);
   return compare_exchange((u32*)&h.pages[page].available, all, (u32)HEAP_NOBODYS, acq_rel, gpu) == all;
@@ -134,12 +134,12 @@ EW_FN void heap_seize(const DevHeap& h, u32 page, u32 cls) {
   while (true) {
     const u32 state = load(&p.state, relaxed, gpu), generation = state >> HEAP_STATE_BITS;
     if (state == heap_state(generation, HEAP_LISTED)) {
-      // Its bit is there or about to be, or somebody has claimed it and will make the page active.
+      // Its bit is set or about to be, or another lane has claimed it and will make the page active.
       if (!(fetch_and(&heap_listed(h, cls)[page / 32], ~bit, acquire, gpu) & bit)) continue;
       add(&h.counters->listed[cls], ~0u, relaxed, gpu);
       return store(&p.state, heap_state(generation + 1, HEAP_FREE), relaxed, gpu);
     }
-    // With the generation, whoever drops or lists it meanwhile changes nothing.
+    // Because of the generation, a lane that drops or lists it meanwhile changes nothing.
     if (compare_exchange(&p.state, state, heap_state(generation + 1, HEAP_FREE), acq_rel, gpu) == state) return;
   }
 }

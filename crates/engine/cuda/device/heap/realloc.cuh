@@ -1,18 +1,18 @@
-// Blocks that change their size: in place where the class or the pages behind allow it, else by a copy.
+// Blocks that change their size: in place where the class or the pages that follow allow it, else by a copy.
 //
-// In steps, each a call of its own where tasks use them: a try in place, a new block, the copy, the end of the
-// old block. So no step holds the registers of another.
+// There are four steps, each a call of its own for tasks: a try in place, a new block, the copy, the end of the old
+// block. So no step holds the registers of another.
 #pragma once
 #include "everwarp/heap/owner.cuh"
 
 namespace ew {
 
-// What a try in place answers when the block must move: HEAP_MOVES, and its owner above.
+// The result of a try in place when the block must move: HEAP_MOVES, and its owner in the bits above.
 constexpr u64 HEAP_MOVES = 1;
 constexpr u32 HEAP_MOVES_BITS = 4;
 
-// The lanes of `mask`, together: changes the run that begins at `page` from `was` to `length` pages where it
-// lies; false when the pages behind it are somebody's.
+// The lanes of `mask`, together: changes the run that begins at `page` from `was` to `length` pages in place;
+// false if the pages that follow it are in use.
 template <bool ALONE = false>
 EW_FN bool heap_resize_run(const DevHeap& h, u32 mask, u32 me, u32 page, u32 was, u32 length) {
   if (length < was) {
@@ -26,7 +26,7 @@ EW_FN bool heap_resize_run(const DevHeap& h, u32 mask, u32 me, u32 page, u32 was
   return true;
 }
 
-// Any set of lanes, each for itself, some of which want nothing: gives a block another size where it lies. Its
+// Any set of lanes, each for itself; some may have no request: gives a block another size in place. Returns its
 // address, HEAP_MOVES with its owner, or 0 when it is no block, which is counted. With `anyhow` a block that
 // becomes smaller stays in any case.
 template <bool ALONE = false>

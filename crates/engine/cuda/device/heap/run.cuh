@@ -1,8 +1,8 @@
 // Runs of pages: blocks that are larger than the largest class.
 //
-// Searches start one behind the other, by a ticket, so that many at once mostly find pages of their own. A
-// warp looks at 1,024 pages at a time and claims a run by its bits in `free`, a word of them in each lane; who
-// is too late for one gives the others back.
+// Searches start one after the other, by a ticket, so that concurrent ones mostly find pages of their own. A warp looks
+// at 1,024 pages at a time and claims a run by its bits in `free`, a word of them in each lane; a lane that is too late
+// for one gives the others back.
 #pragma once
 #include "everwarp/heap/find.cuh"
 
@@ -22,7 +22,7 @@ EW_FN u32 heap_ones(u32 bits) { return bits == ~0u ? 32 : __ffs(~bits) - 1; }
 template <bool ALONE = false>
 EW_FN void heap_unclaim(const DevHeap& h, u32 mask, u32 me, u32 first, u32 end) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
-  // What other lanes did to the pages comes before the bits: the lanes meet here, and each releases.
+  // The accesses of other lanes to the pages come before the bits: the lanes meet here, and each releases.
   heap_sync<ALONE>(mask);
   for (u32 at = first / 32 + rank; at * 32 < end; at += lanes) {
     const u32 bits = heap_run_bits(at, first, end);
@@ -48,7 +48,7 @@ EW_FN bool heap_claim_run(const DevHeap& h, u32 mask, u32 me, u32 first, u32 end
 }
 
 // The lanes of `mask`, together: claims a run, looking from page `start` on; HEAP_NONE when there is none.
-// `lost` tells whether somebody else was quicker somewhere.
+// `lost` says whether another warp was quicker somewhere.
 template <bool ALONE = false>
 EW_FN u32 heap_find_run(const DevHeap& h, u32 mask, u32 me, u32 length, u32 start, bool& lost) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
@@ -122,7 +122,7 @@ EW_FN void heap_free_runs(const DevHeap& h, u32 mask, u32 me, u32 page, u32 leng
   }
 }
 
-// The lanes of `mask`, together: makes empty pages of classes nobody's; whether there were some.
+// The lanes of `mask`, together: takes empty pages out of their classes; whether there were some.
 template <bool ALONE = false>
 EW_FN bool heap_reclaim(const DevHeap& h, u32 mask, u32 me) {
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1)), pages = heap_pages(h);
@@ -141,7 +141,7 @@ EW_FN bool heap_reclaim(const DevHeap& h, u32 mask, u32 me) {
   return heap_any<ALONE>(mask, some);
 }
 
-// One lane: a block of one page, null when no page is nobody's.
+// One lane: a block of one page, null if every page has a class.
 EW_FN u8* heap_one_page(const DevHeap& h, u32 seed) {
   const u32 me = heap_lane(), words = heap_words(heap_pages(h)), page = heap_claim<true>(1u << me, me, h.free, words, seed % words);
   if (page == HEAP_NONE) return nullptr;

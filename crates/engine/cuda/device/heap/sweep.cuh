@@ -4,9 +4,9 @@
 
 namespace ew {
 
-// A warp, one of `parts`, of which it does part number `part`: frees every block of an owner, and answers how
-// many bytes came back. Nobody else frees blocks of this owner meanwhile, and nothing is allocated for it;
-// others' blocks come and go as they like.
+// A warp, one of `parts`, of which it does part number `part`: frees every block of an owner, and returns how
+// many bytes came back. No other task frees blocks of this owner meanwhile, and nothing is allocated for it; blocks of
+// other owners come and go.
 EW_FN u64 heap_release(const DevHeap& h, u32 owner, u32 part, u32 parts) {
   constexpr u32 ALL_LANES = 0xffffffffu;
   if (!(h.mode & HEAP_OWNED) || owner >= h.owner_limit) return 0;
@@ -49,8 +49,8 @@ EW_FN u64 heap_release(const DevHeap& h, u32 owner, u32 part, u32 parts) {
   return came_back;
 }
 
-// A warp, likewise: looks at the guards of all blocks, reports those that were overwritten, and answers how many
-// there are. Of a heap at rest; where blocks are being made it may see half of one.
+// A warp, likewise: looks at the guards of all blocks, reports those that were overwritten, and returns how
+// many there are. The heap must be at rest: a block that is being made may be seen half-made.
 EW_FN u64 heap_sweep(const DevHeap& h, u32 part, u32 parts) {
   if (!(h.mode & HEAP_CHECKED)) return 0;
   const u32 me = heap_lane(), pages = heap_pages(h);

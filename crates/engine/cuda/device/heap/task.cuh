@@ -1,5 +1,5 @@
-// The heap as tasks reach it: calls that stay calls, so that images whose programs do not use the heap hold
-// nothing of it, and those that do keep their registers for the scheduler.
+// The heap's calls for tasks. They are never inlined, so that images whose programs do not use the heap hold none of
+// it, and the others keep their registers for the scheduler.
 #pragma once
 #include "everwarp/heap/realloc.cuh"
 #include "everwarp/heap/sweep.cuh"
@@ -7,7 +7,7 @@
 
 namespace ew {
 
-// Whether the whole warp is here, so that nobody else of it can be: its lanes then work together.
+// Whether the whole warp is here, so that no lane can be elsewhere: its lanes then work together.
 EW_FN bool heap_together() { return __activemask() == ALL; }
 
 EW_CALL bool heap_task_admit(u64 bytes, u32 owner) {
@@ -57,10 +57,10 @@ EW_CALL void heap_task_copy(bool wants, const u8* from, u8* to, u64 bytes) {
   else heap_copy<true>(*h, wants, from, to, bytes);
 }
 
-// Any set of lanes, each for itself, those that want nothing to help with the copies: a block with what the old
-// one held, up to the shorter of both, and at least `bytes` long; the old one is then gone. Null when there is
-// no room, or when the old one is no block, which is counted; an old block then stays as it is. Without an old
-// one it allocates for `owner`; a block keeps the owner that it has.
+// Any set of lanes, each for itself; those without a request help with the copies. Returns a block of at least `bytes`
+// with the contents of the old one, up to the shorter of both; the old one is then gone. Null if there is no room, or
+// if the old one is no block, which is counted; an old block then stays as it is. Without an old one it allocates for
+// `owner`; a block keeps its owner.
 EW_FN u8* heap_realloc(bool wants, u8* old, u64 bytes, u32 owner) {
   const bool has = wants && old != nullptr;
   u64 found = has ? 0 : HEAP_MOVES | (u64)owner << HEAP_MOVES_BITS;

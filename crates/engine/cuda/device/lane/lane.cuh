@@ -1,4 +1,4 @@
-// What a task function sees. The CPU twins' TaskCx has the same methods with the same meaning.
+// The view of a lane-shaped task function. The CPU twins' TaskCx has the same methods with the same meaning.
 #pragma once
 #include "everwarp/heap/task.cuh"
 #include "everwarp/system/egress.cuh"
@@ -13,7 +13,7 @@ struct Lane {
   u32 delta;     // tasks spawned into the own group
   u32 forked;    // the group this call opened, or NONE
   u32 children;  // tasks spawned into it
-  u64 value;     // what a task reports that the host counts directly
+  u64 value;     // the report of a task that the host counts directly
   u32 then_head;
   u64 then_arg;
   u32 broken;    // the rule that it broke (FAULT_…), raised when it has ended; 0: none
@@ -26,13 +26,13 @@ struct Lane {
   __device__ __forceinline__ const u8* params() const { return everwarp_tables.params + instance_of(task.head) * PARAM_BYTES; }
   static __device__ __forceinline__ u64 pack(u32 lo, u32 hi) { return (u64)hi << 32 | lo; }
 
-  // The owner of what the task's instance allocates.
+  // The owner of the blocks that the task's instance allocates.
   __device__ __forceinline__ u32 owner() const { return instance_of(task.head) + 1; }
   // A block of the engine's heap, aligned to 16 and not zeroed; null when there is no room. Any set of lanes
   // may ask together, and it is faster when they do.
   __device__ __forceinline__ u8* alloc(u64 bytes) const { return alloc_for(owner(), bytes); }
   __device__ __forceinline__ u8* alloc_for(u32 whose, u64 bytes) const { return heap_task_alloc(bytes, whose); }
-  // Frees a block, whoever allocated it. Null is nothing.
+  // Frees a block, also of another owner. Null is ignored.
   __device__ __forceinline__ void free(void* block) const { heap_task_free((u8*)block, owner()); }
   // The block with another size, moved where it must be, which keeps its owner; null when there is no room, and
   // then the old one stays. Without a block it allocates.

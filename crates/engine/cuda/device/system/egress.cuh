@@ -11,7 +11,7 @@ EW_FN void complete(Worker& w, bool done, u32 token, u64 value) {
   if (completing == 0) return;
   u32 leader = __ffs(completing) - 1, base = 0;
   if (w.lane == leader) base = fetch_add(&w.e.grid->completions, __popc(completing), relaxed, gpu);
-  // Pairs with the host's acquire of `status`: what the task wrote is there before its completion. The
+  // Pairs with the host's acquire of `status`: the task's writes are there before its completion. The
   // device's scope suffices, and takes a quarter of the time of the system's: tasks write device memory
   // only, which the host reads by copies through the same L2. It comes before the first use of `base`, so
   // that both round trips overlap.

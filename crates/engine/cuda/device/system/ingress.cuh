@@ -4,8 +4,8 @@
 
 namespace ew {
 
-// The warp: delivers the lanes' tasks that are `mine` (all of one priority) to warps beside it or
-// anywhere. False when there was no chunk: nothing was delivered.
+// The warp: delivers the lanes' tasks that are `mine` (all of one priority) to warps of its block or
+// anywhere. False if there was no chunk: nothing was delivered.
 EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   u32 mask = __ballot_sync(ALL, mine);
   u32 n = __popc(mask), rank = __popc(mask & w.lt());
@@ -30,7 +30,7 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   return true;
 }
 
-// The warp: the shortest way for one plain task in lane 0: to a warp that waits beside this one.
+// The warp: the shortest way for one plain task in lane 0: to a waiting warp of this block.
 EW_FN bool hand_over(Worker& w, DevTask task) {
   u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
   u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
@@ -50,7 +50,7 @@ EW_FN bool hand_over(Worker& w, DevTask task) {
 
 // The warp: stops the grid, by the first warp of each block.
 EW_FN void stop_all(Worker& w) {
-  // The warps beside it look at shared memory, the first warp of each other block at its inbox when it is
+  // The warps of its block look at shared memory, the first warp of each other block at its inbox when it is
   // idle, and all look at the grid's word when they are not. A fault's word is the largest and stays.
   if (w.lane == 0) store(&w.s.block_call, 1, relaxed, cta);
   if (w.lane == 0) fetch_max(&w.e.grid->stop, w.s.epoch, relaxed, gpu);
@@ -67,8 +67,8 @@ EW_FN void ingress() {
   set_state(w, WORKER_INGRESS, 0);
   u32 width = 8, polls = 0;
   while (true) {
-    // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request. (Two looks on their
-    // way at a time are no better: a warp's answers arrive in order, and each wait is for both.)
+    // One round trip over PCIe: lanes 0..width-1 look at slots, lane 31 at the request. (Two looks in
+    // flight are no better: a warp's loads return in order, and each wait is for both.)
     const u32 index = taken + w.lane;
     const bool slot = w.lane < width, last = w.lane == WARP - 1;
     const DevTask* at = last ? (const DevTask*)words : &w.e.submissions[index & (w.e.submission_slots - 1)];
@@ -79,7 +79,7 @@ EW_FN void ingress() {
     if (__any_sync(ALL, last && task.head == REQUEST_PARK && task.group == w.s.epoch)) break;
     if (++polls % 64 == 0) {
       if (__any_sync(ALL, load(&g->stop, relaxed, gpu) == STOP_FAULT)) break;
-      // What an earlier epoch could not deliver: others take it through public places.
+      // Tasks that an earlier epoch could not deliver: other warps take them from public places.
       if (local_count(w.local()) != 0) spill(false);
     }
     u32 n = __ffs(~ready) - 1;
@@ -87,9 +87,9 @@ EW_FN void ingress() {
       width = 8;
       continue;
     }
-    // What the host wrote before the slots happens before what follows: tasks of a batch lie in host
-    // memory; everything else it wrote by copies, through the L2 of this device.
-    // Who is handed one task beside this warp does the latter itself.
+    // The host's writes before the slots happen before what follows: tasks of a batch are in host memory; the host
+    // wrote everything else by copies, through the L2 of this device.
+    // A warp of this block that takes a single task does the latter itself.
     if (n == 1 && width == 8 && hand_over(w, task)) {
       taken++;
       if (w.lane == 0) store(&words->taken, taken, relaxed, sys);
@@ -147,7 +147,7 @@ EW_FN void ingress() {
           __nanosleep(1000);
           continue;
         }
-        // Keeps what it could not deliver in its own queue, which the park saves.
+        // Keeps undelivered tasks in its own queue, which the park saves.
         while (chosen != 0) {
           u32 who = __ffs(chosen) - 1;
           DevTask t{__shfl_sync(ALL, run.head, who), __shfl_sync(ALL, run.group, who), __shfl_sync(ALL, run.arg, who)};

@@ -111,7 +111,7 @@ EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
     if (n <= WARP || !spill(false)) break;
   }
   // With the pool of ids used up, each batch takes only a part of what is at hand: the fewer are left,
-  // the narrower the warp goes, so that it reaches the leaves, where ids come back.
+  // the narrower the batches, so that the warp reaches the leaves, where ids come back.
   if (m.forks() && k > 0 && !groups_at_hand(w, k)) k = min(k, (w.s.group_count[w.warp] + 7) / 8);
   return k;
 }
@@ -124,7 +124,7 @@ EW_FN void count_batches(Worker& w, const LocalQueue& q, u32 batches, u32 tasks)
   }
 }
 
-// What a batch leaves to be done, if anything.
+// The work that a batch leaves, if any.
 constexpr u32 ENDS = 1;     // completions
 constexpr u32 COUNTS = 2;   // counts of groups, forks
 constexpr u32 CHANGES = 4;  // lanes go on with another function
@@ -132,11 +132,11 @@ constexpr u32 STRANGE = 8;  // forks, or ends that cannot be owed to the group t
 constexpr u32 BROKEN = 16;  // a rule was broken
 
 // The warp: runs a batch of lane-shaped tasks. Lanes then go on with the first task that theirs spawned,
-// without a way through the queue, as long as that is one function's, keeps the warp full or leaves nobody
-// waiting, and there is room.
+// without a way through the queue, as long as those are of one function, the warp stays full or no
+// other warp waits, and there is room.
 EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
   u32 active = b.got == WARP ? ALL : (1u << b.got) - 1, ran = 0;
-  const u32 priority = priority_of(b.task.head);  // lane 0's; all have the same, also what lanes go on with
+  const u32 priority = priority_of(b.task.head);  // lane 0's; all tasks have the same, also those that lanes go on with
   const u32 creditor = w.s.debts[w.warp].group;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
@@ -145,8 +145,8 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
     __syncwarp();
     const bool holds = mine && t.next.head != NONE;
     const u32 held = __ballot_sync(ALL, holds);
-    // A task that was replaced by one other in its group leaves nothing to be counted. One that the host
-    // counts, and that left nothing behind, needs nothing but its completion.
+    // A task that was replaced by another one in its group leaves nothing to be counted. One that the host counts, and
+    // that has no successors, needs only its completion.
     const bool direct = (b.task.group & HOST_DIRECT) != 0;
     const bool plain = t.forked == NONE && t.delta == !direct;
     const u32 odd = __reduce_or_sync(ALL, (mine && plain && direct ? ENDS : 0) | (mine && !plain ? COUNTS : 0) |
@@ -260,7 +260,7 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
     }
     __syncwarp();
   } else if (matching != 0) {
-    // A full batch is gathered from what is near; to look further would cost more than it gains.
+    // A full batch is gathered from the nearest tasks; to look further would cost more than it gains.
     b.task = take_near(w, q, newest, got, priority, b.fn, b.task, matching, got);
   } else {
     b.task = take(w, q, newest, priority, b.fn, got, got);

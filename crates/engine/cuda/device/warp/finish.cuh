@@ -4,7 +4,7 @@
 
 namespace ew {
 
-// What one task leaves behind.
+// The result of one task.
 struct Outcome {
   bool present;   // this lane has a task to finish
   DevTask task;
@@ -20,8 +20,8 @@ struct Outcome {
 EW_FN bool settle(const DevEngine& e, u32 group, int change) {
   u32* pending = &e.groups[group].pending;
   if (change > 0) {
-    // More came than went, so this cannot be the end of the group, and nobody waits for the answer.
-    // It is in place before anybody else can finish what came: that is handed on with a release.
+    // More came than went, so this cannot be the end of the group, and the warp does not wait for the result.
+    // It is in place before another warp can finish the new tasks: those are handed on with a release.
     add(pending, (u32)change, relaxed, gpu);
     return false;
   }
@@ -31,7 +31,7 @@ EW_FN bool settle(const DevEngine& e, u32 group, int change) {
   return fired;
 }
 
-// The warp: finishes up to 32 tasks. Everything they spawned is still in this warp's hands, and there is
+// The warp: finishes up to 32 tasks. This warp still holds everything they spawned, and there is
 // room for one continuation a lane.
 //
 // Debts: a warp that goes on with tasks of the group whose tasks have just ended does not count those at
@@ -117,7 +117,7 @@ EW_FN void owe(Worker& w, int change) {
   __syncwarp();
 }
 
-// The warp: pays what it owes, before it does something else than tasks of that group.
+// The warp: pays its debt, before it does something else than tasks of that group.
 EW_FN void pay(Worker& w) {
   if (w.s.debts[w.warp].owed != 0) finish(Outcome{});
 }

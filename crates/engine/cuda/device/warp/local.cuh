@@ -7,7 +7,7 @@ namespace ew {
 constexpr u32 TAKEN = 0xffffffffu;  // head of a task that `take` has removed, until it compacts
 constexpr u32 ANY_FN = NONE;
 
-// What tasks of one batch have in common: function and priority.
+// The bits that tasks of one batch have in common: function and priority.
 constexpr u32 TASK_KIND = (1u << TASK_FN_BITS) - 1 | (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
 
 EW_FN u32 local_count(const LocalQueue& q) { return q.tail - q.head; }
@@ -94,7 +94,7 @@ EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32
       __syncwarp();
       return task;
     }
-    // Moves what was passed over away from the end, keeping its order; positions count from the end.
+    // Moves the tasks that were passed over away from the end, in their order; positions count from the end.
     u32 write = scanned;
     for (u32 step = (scanned - 1) / WARP + 1; step-- > 0;) {
       u32 i = step * WARP + w.lane;
@@ -139,7 +139,7 @@ EW_FN DevTask take_near(Worker& w, LocalQueue& q, bool newest, u32 limit, u32 pr
   DevTask (&staging)[WARP] = w.s.staging[w.warp];
   if (taken) staging[rank] = first;
   if (taken2) staging[rank2] = second;
-  // What was passed over moves away from the end, in its order. All of it has been read before.
+  // The tasks that were passed over move away from the end, in their order. All of them have been read before.
   const u32 keep = __ballot_sync(ALL, kept), keep2 = __ballot_sync(ALL, kept2);
   __syncwarp();
   if (kept) at(scanned - __popc(keep2) - __popc(keep >> w.lane)) = first;

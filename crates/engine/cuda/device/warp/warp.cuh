@@ -1,4 +1,4 @@
-// What a warp-shaped task function sees: a lane's view, the same task in all 32 lanes.
+// The view of a warp-shaped task function: a lane's view, the same task in all 32 lanes.
 // fork() is called by all lanes together; every lane may spawn, and the function's limit is the warp's.
 // alloc(), free() and realloc() are called by all lanes together, for one block of the warp; each() gives the
 // view in which lanes have blocks of their own.
@@ -38,17 +38,17 @@ struct Warp : Lane {
     __syncwarp();
     return (u8*)__shfl_sync(ALL, (u64)heap_realloc(lane == 0, (u8*)block, bytes, owner()), 0);
   }
-  // Frees every block of an owner that nobody allocates for any more, as one of `parts` warps that divide the
-  // heap among themselves: how many bytes came back.
+  // Frees every block of an owner for which no task allocates any more, as one of `parts` warps that divide the heap
+  // among themselves. Returns how many bytes came back.
   __device__ __forceinline__ u64 release_owner(u32 whose, u32 part, u32 parts) const {
     return heap_task_release(whose, part, parts);
   }
-  // Likewise: reports the blocks behind whose end something was written, and answers how many there are. While
-  // nobody allocates or frees.
+  // Likewise: reports the blocks that were written beyond their end, and returns how many there are. No task may
+  // allocate or free meanwhile.
   __device__ __forceinline__ u64 check_heap(u32 part, u32 parts) const { return heap_task_sweep(part, parts); }
 };
 
-// What a call of a warp-shaped function leaves in each lane.
+// The result of a warp-shaped function in each lane.
 struct WarpEnd {
   u32 delta;
   u32 children;

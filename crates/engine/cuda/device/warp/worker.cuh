@@ -1,4 +1,4 @@
-// What a block shares and what a warp knows about itself.
+// The shared memory of a block, and a warp's own state.
 #pragma once
 #include "everwarp/atomic.cuh"
 
@@ -14,7 +14,7 @@ constexpr u32 WARP = 32;
 // Values of Shared::ready, by which warps of a block, and the ingress warp, hand tasks to one that waits.
 constexpr u32 READY_BUSY = 0;     // the warp is not waiting
 constexpr u32 READY_WAITING = 1;  // it waits, and may be claimed
-constexpr u32 READY_CLAIMED = 2;  // somebody is filling its staging area
+constexpr u32 READY_CLAIMED = 2;  // another warp is filling its staging area
 constexpr u32 READY_FULL = 0x100; // | count: its staging area holds tasks
 
 // A queue of tasks in shared memory; indices are free-running.
@@ -81,7 +81,7 @@ EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITI
 EW_FN u32 tag_of(u32 head) { return head >> TASK_TAG_SHIFT & 0xff; }
 EW_FN u32 instance_of(u32 head) { return head >> TASK_INSTANCE_SHIFT & 0xff; }
 
-// Batches between two looks at what the rest of the grid does, while there is work at hand.
+// Batches between two looks at the rest of the grid, while there is work at hand.
 constexpr u32 LOOK_EVERY = 8;
 
 // Shared::flags.
@@ -112,7 +112,7 @@ struct Worker {
   }
   // Order of the last batch.
   __device__ __forceinline__ bool fifo() const { return s.flags[warp] & FLAG_FIFO; }
-  // Its idle bit was set: somebody may fill the inbox.
+  // Its idle bit was set: another warp may fill the inbox.
   __device__ __forceinline__ bool idle() const { return s.flags[warp] & FLAG_IDLE; }
   // The same for block-shaped work (first warp of a block).
   __device__ __forceinline__ bool block_idle() const { return s.flags[warp] & FLAG_BLOCK_IDLE; }

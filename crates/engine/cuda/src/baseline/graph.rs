@@ -28,7 +28,7 @@ impl Graph {
         self.exec as u64
     }
 
-    /// Instantiates a graph and copies it to the device, so that its first launch costs what each does.
+    /// Instantiates a graph and copies it to the device, so that its first launch costs as much as any other.
     fn ready(graph: sys::CUgraph, flags: u64, stream: &Stream) -> Result<Self, BackendError> {
         let mut exec = std::ptr::null_mut();
         // SAFETY: the graph is complete; the out-pointer is valid; the stream is live.
@@ -59,10 +59,10 @@ pub(super) struct Nodes<'b> {
 }
 
 impl Nodes<'_> {
-    /// Adds a kernel that begins when those named have ended.
+    /// Adds a kernel that starts when the named ones have ended.
     ///
     /// # Safety
-    /// - `params` are pointers to the kernel's parameters, and what they point to lives as long as the graph.
+    /// - `params` are pointers to the kernel's parameters, which live as long as the graph.
     pub(super) unsafe fn add(
         &self,
         shape: Shape,
@@ -118,8 +118,8 @@ impl Baseline {
         Ok(Nodes { base: self, graph })
     }
 
-    /// Records what is launched on the stream, instead of running it: the only way to say that a dependence
-    /// is a programmatic one.
+    /// Records launches on the stream instead of running them: the only way to state that a dependence is a
+    /// programmatic one.
     pub(super) fn capture(
         &self,
         launches: impl FnOnce() -> Result<(), BackendError>,

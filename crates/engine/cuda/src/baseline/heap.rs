@@ -1,4 +1,4 @@
-//! Heaps under test: the device heap, and CUDA's own allocator beside it.
+//! Heaps under test: the device heap, and CUDA's own allocator for comparison.
 
 use everwarp_contract::heap::{
     HEAP_CHECKED, HEAP_CLASSES, HEAP_ERRORS, HEAP_FREE, HEAP_OWNED, HEAP_PAGE_SHIFT,
@@ -11,12 +11,12 @@ use super::Baseline;
 use super::launch::{Shape, args, blocks};
 use super::memory::Memory;
 
-/// Whose heap.
+/// Which heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapWay {
     /// The device heap of everwarp.
     Ours,
-    /// The same with owners, of which each 1,024 threads have one.
+    /// The same with owners: each 1,024 threads share one.
     Owned,
     /// The same with guards as well.
     Checked,
@@ -41,7 +41,7 @@ impl Sizes {
             high: bytes,
         }
     }
-    /// What the kernels ask for in a slot.
+    /// The size that the kernels ask for in a slot.
     pub fn at(self, slot: u32, seed: u32) -> u32 {
         if self.low == self.high {
             return self.low;
@@ -53,14 +53,14 @@ impl Sizes {
     }
 }
 
-/// What a heap says of itself.
+/// The state of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapState {
     /// Requests that found no room.
     pub refused: u64,
-    /// Frees of what was not allocated.
+    /// Frees of addresses that were not allocated.
     pub wrong_frees: u64,
-    /// Pages that hold nothing and are nobody's.
+    /// Empty pages without a class.
     pub free_pages: u32,
     /// Blocks in use, runs of pages not counted.
     pub blocks: u64,
@@ -86,7 +86,7 @@ const TRIAL_OWNERS: u32 = 1024;
 /// Words of 8 bytes of a [`DevHeapOwner`].
 const OWNER_WORDS: usize = size_of::<DevHeapOwner>() / 8;
 
-/// A heap with slots for what is allocated from it. Nothing else may run on the device.
+/// A heap with slots for its blocks. Nothing else may run on the device.
 pub struct HeapTrial<'b> {
     on: &'b Baseline,
     way: HeapWay,
@@ -221,7 +221,7 @@ impl<'b> HeapTrial<'b> {
         }
     }
 
-    /// Frees what is in slots; they keep the addresses.
+    /// Frees the blocks in slots; the slots keep the addresses.
     ///
     /// # Errors
     /// The device refuses.
@@ -248,7 +248,7 @@ impl<'b> HeapTrial<'b> {
         }
     }
 
-    /// Frees what an owner holds, by a sweep of the whole heap.
+    /// Frees the blocks of an owner, by a sweep of the whole heap.
     ///
     /// # Errors
     /// The device refuses.
@@ -259,7 +259,7 @@ impl<'b> HeapTrial<'b> {
         unsafe { self.launch(c"heap_release_owner", threads, &mut args![heap, owner]) }
     }
 
-    /// What owners from 1 on hold, in bytes as the heap rounds them.
+    /// The bytes that owners from 1 on hold, as the heap rounds them.
     ///
     /// # Errors
     /// The device refuses.
@@ -296,8 +296,8 @@ impl<'b> HeapTrial<'b> {
         }
     }
 
-    /// Writes the number of its slot into every word of every block, reads all of them back, and answers how
-    /// many words differ and how many slots have a block: blocks that overlap show.
+    /// Writes the number of its slot into every word of every block and reads all of them back. Returns how many words
+    /// differ, which overlapping blocks cause, and how many slots have a block.
     ///
     /// # Errors
     /// The device refuses.
@@ -357,7 +357,7 @@ impl<'b> HeapTrial<'b> {
         unsafe { self.launch(c"heap_trim", BLOCK, &mut args![heap]) }
     }
 
-    /// What the heap's tables say.
+    /// The state that the heap's tables describe.
     ///
     /// # Errors
     /// The device refuses.

@@ -21,7 +21,7 @@ impl Number for u32 {}
 impl Number for u64 {}
 impl Number for f32 {}
 
-/// Waits for what the synchronous calls queued: some of them return before the device has done its part.
+/// Waits for the synchronous calls: some of them return before the device has done its part.
 fn settle() -> Result<(), BackendError> {
     // SAFETY: the null stream is always there.
     unsafe { call!(cuStreamSynchronize(std::ptr::null_mut())) }
@@ -52,7 +52,7 @@ impl<T: Number> Memory<T> {
         memory.write(data)?;
         Ok(memory)
     }
-    /// Copies to its beginning.
+    /// Copies to the start of the memory.
     ///
     /// # Panics
     /// `data` is longer than the memory.

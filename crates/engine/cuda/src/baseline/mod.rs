@@ -1,6 +1,5 @@
-//! What a program without a resident engine does instead: launches, graphs, cooperative kernels. Benchmarks
-//! are compared with these, so they are written to be fast: nothing is allocated, loaded or captured between
-//! the begin and the end of a repetition.
+//! How a program without a resident engine does the same: launches, graphs, cooperative kernels. Benchmarks compare
+//! the engine with these, so they are written to be fast: nothing is allocated, loaded or captured within a repetition.
 //!
 //! Nothing may be resident while they run.
 

@@ -172,7 +172,7 @@ impl<'b> Pairs<'b> {
         self.base.stream.synchronize()
     }
 
-    /// Forgets what ran so far.
+    /// Clears the record of the pairs that have run.
     ///
     /// # Errors
     /// The device refuses.
@@ -181,8 +181,8 @@ impl<'b> Pairs<'b> {
         self.seconds.fill(0)
     }
 
-    /// What second stages added up, by pair, and how often each pair of a graph runs in one repetition: a
-    /// graph that is launched often runs the same pairs each time.
+    /// The sums of the second stages, by pair, and how often each pair of a graph runs in one repetition: a graph that is
+    /// launched several times runs the same pairs each time.
     ///
     /// # Errors
     /// The device refuses.

@@ -20,7 +20,7 @@ const STATE: usize = 32;
 pub enum SearchWay {
     /// A launch for each level; the host reads the frontier's size.
     Launches,
-    /// A graph launch for so many levels, at least 1; the host reads the frontier's size after each launch.
+    /// A graph launch for this many levels, at least 1; the host reads the frontier's size after each launch.
     Graph(u32),
     /// All levels in one cooperative kernel with a barrier of the grid.
     Cooperative,
@@ -137,7 +137,7 @@ impl<'b> Search<'b> {
         let starts = (first..end).step_by(PART_EDGES as usize);
         let entry = |at: u32| u64::from((end - at).min(PART_EDGES)) << 32 | u64::from(at);
         let entries: Vec<u64> = starts.map(entry).collect();
-        // What a graph launch left behind the last level has ended before anything is written.
+        // The kernels of a graph launch that follow the last level must end before anything is written.
         self.base.stream.synchronize()?;
         let mut levels = vec![u32::MAX; self.degrees.len()];
         levels[source as usize] = 0;
@@ -146,7 +146,7 @@ impl<'b> Search<'b> {
         let mut state = [0; STATE];
         self.first_size = entries.len() as u32;
         match self.way {
-            // Its kernel is told the size and counts the next one here.
+            // Its kernel gets the size as a parameter and counts the next one here.
             SearchWay::Launches => {}
             _ => state[0] = self.first_size,
         }
@@ -163,7 +163,7 @@ impl<'b> Search<'b> {
         unsafe { AtomicU64::from_ptr(self.told.host.cast()) }
     }
 
-    /// Waits until the device tells of level `level` or of an empty frontier; answers level and size.
+    /// Waits until the device reports level `level` or an empty frontier; returns level and size.
     fn await_level(&self, level: u32) -> Result<(u32, u32), BackendError> {
         for spins in 1u32.. {
             let word = self.word().load(Ordering::Acquire);

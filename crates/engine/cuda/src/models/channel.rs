@@ -1,7 +1,7 @@
 //! Twin of `locked`, `join`, `leave`, `first`, `send`, `receive` and `close` of
 //! `crates/process/cuda/device/gpu/channel.cuh`, and of `wake` of `gpu/wake.cuh` there (`turn.rs` has `turn.cuh`), for a
-//! channel of one message. A process is a thread; where it parks, it goes on when its task has been posted, whose way
-//! to another warp `idle.rs` has. One that is never woken is a deadlock, which loom finds.
+//! channel of one message. A process is a thread; where it parks, it continues when its task has been posted (`idle.rs` has
+//! the task's way to another warp). A process that is never woken is a deadlock, which loom finds.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const NOBODY: u32 = 0;
 const SEND: usize = 0;
 const RECEIVE: usize = 1;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order in which the lock is given back.
@@ -29,7 +29,7 @@ struct Rules {
     joins_at_once: bool,
     /// Whether the last end of a side wakes the other side.
     closes: bool,
-    /// Whether one who gives up an end passes on a wake that it may have got.
+    /// Whether a process that gives up an end passes on a wake that it may have received.
     passes_on: bool,
 }
 
@@ -48,7 +48,7 @@ enum Answer {
     Again,
 }
 
-/// A process: what others see of it.
+/// A process, as other processes see it.
 struct Place {
     turn: Turn,
     /// Its task has been submitted.
@@ -161,7 +161,7 @@ impl Channel {
         }
         let place = &self.places[who as usize - 1];
         if place.turn.resume() {
-            // Whoever goes on with it needs what it has saved.
+            // The thread that continues it needs the frames that it has saved.
             assert_eq!(place.saved.load(Relaxed), 1, "stale frames");
             place.posted.store(1, Release);
             place.bell.notify();
@@ -203,7 +203,7 @@ impl Channel {
         answer
     }
 
-    /// The process, until the import has an answer.
+    /// Runs the process until the import has a result.
     fn call(&self, me: usize, side: usize, value: u32) -> Answer {
         let place = &self.places[me];
         loop {
@@ -251,7 +251,7 @@ impl Channel {
     }
 }
 
-/// One sends some messages, each one more than the one before, the other receives them and then hears of the end.
+/// One process sends increasing numbers; the other receives them and then finds the channel closed.
 fn in_order(messages: u32, rules: Rules) {
     explore(move || {
         let channel = Channel::new(2, 1, 1, rules);
@@ -290,7 +290,7 @@ fn woken_and_killed(rules: Rules) {
                 channel.close(RECEIVE);
             })
         };
-        // The sender's end stays, so nothing but the message can come.
+        // The sender's end stays open, so only the message can arrive.
         assert_eq!(channel.call(1, RECEIVE, 0), Answer::Done(7));
         others.join().unwrap();
     });
@@ -303,7 +303,7 @@ fn messages_arrive_in_order_and_then_the_end() {
 }
 
 #[test]
-fn a_wake_that_a_dead_one_got_is_passed_on() {
+fn wake_of_a_dead_process_is_passed_on() {
     woken_and_killed(AS_WRITTEN);
 }
 
@@ -333,7 +333,7 @@ fn mutant_a_wake_that_is_not_remembered_is_lost() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_who_joins_the_list_late_is_forgotten() {
+fn mutant_waiter_that_joins_the_list_late_is_forgotten() {
     in_order(
         1,
         Rules {
@@ -345,7 +345,7 @@ fn mutant_who_joins_the_list_late_is_forgotten() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_an_end_that_wakes_nobody_is_waited_for() {
+fn mutant_close_without_a_wake_leaves_a_waiter() {
     in_order(
         1,
         Rules {

@@ -1,5 +1,5 @@
 //! Twin of `device/grid/deque.cuh`: `deque_emptied`, `publish`, `take_oldest`, `take_newest`, and of
-//! `find_public` what looks at the overflow stack. One queue of one priority; `DEQUE_CHUNKS` is two, and a
+//! the part of `find_public` that looks at the overflow stack. One queue of one priority; `DEQUE_CHUNKS` is two, and a
 //! chunk has one task. `total` is left out: it changes with `count` and is not looked at here.
 
 use std::sync::Arc;
@@ -26,12 +26,12 @@ fn length(word: u64) -> u32 {
     tail(word).wrapping_sub(head(word)) & DEQUE_INDEX as u32
 }
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// What a pop of the owner adds to the tag.
+    /// The number that a pop of the owner adds to the tag.
     tag: u64,
-    /// Whether who empties the deque looks again after clearing the bit.
+    /// Whether the warp that empties the deque looks again after it has cleared the bit.
     looks_again: bool,
 }
 
@@ -127,7 +127,7 @@ impl Deque {
         NONE
     }
 
-    /// What `find_public` looks at before it looks at queues.
+    /// Takes from the overflow stack, at which `find_public` looks before it looks at queues.
     pub(super) fn take_overflow(&self) -> u32 {
         let chunk = self.overflow.pop();
         if chunk != NONE {
@@ -150,8 +150,8 @@ impl Deque {
         }
     }
 
-    /// When nobody works on it any more: takes what is left. A deque that is not empty has its bit, and the
-    /// count is that of the chunks.
+    /// Takes the rest when no warp uses the deque any more. A deque that is not empty has its bit set, and the count is
+    /// that of the chunks.
     pub(super) fn drain(&self, tally: &Tally) {
         let counted = self.count.load(Relaxed);
         let mut left = 0;
@@ -167,7 +167,7 @@ impl Deque {
             let bit = self.bits.load(Relaxed);
             assert_eq!(bit, 1, "a deque that is not empty lost its bit");
             let chunk = self.take_oldest();
-            assert_ne!(chunk, NONE, "nobody else takes any more");
+            assert_ne!(chunk, NONE, "no other warp takes any more");
             self.unload(tally, chunk);
             left += 1;
         }
@@ -237,7 +237,7 @@ fn a_thief_of_a_replaced_chunk_fails() {
 }
 
 #[test]
-fn what_has_no_room_overflows() {
+fn chunk_without_room_overflows() {
     explore(|| {
         let shared = Arc::new((Deque::new(3, AS_WRITTEN), Tally::new(3)));
         let (deque, tally) = &*shared;

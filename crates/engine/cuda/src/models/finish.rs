@@ -2,9 +2,9 @@
 //! `device/grid/group.cuh`, with `report_add` of `device/lane/lane.cuh`.
 //!
 //! A batch whose net change is positive adds relaxed and does not ask for the result; one that changes
-//! nothing does nothing; any other adds with release, and only who brings the count to zero fences before it
-//! reads. That is enough because a task that leaves children behind hands them on after its reports: what
-//! it reported happens before their end. Here each child goes to another warp through its inbox.
+//! nothing does nothing; any other adds with release, and only the one that brings the count to zero fences before it
+//! reads. That is enough because a task that leaves children hands them on after its reports: its reports happen before
+//! their end. Here each child goes to another warp through its inbox.
 //!
 //! Debts are not modelled. A warp that owes has only put off a change that takes from the count, or set it
 //! off against what it spawned: the count is never smaller than the tasks that remain.
@@ -21,12 +21,12 @@ use loom::thread;
 
 use super::explore;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order of a batch that takes from the count.
     take: Ordering,
-    /// Whether who fires fences first.
+    /// Whether the warp that fires the continuation fences first.
     fences: bool,
     /// Whether children are counted before they are handed on.
     counts_first: bool,
@@ -51,7 +51,7 @@ struct Group {
 }
 
 impl Group {
-    /// A record that an earlier use of the id left behind.
+    /// A record with the contents of an earlier use of the id.
     fn new(expected: u64, rules: Rules) -> Self {
         Self {
             pending: AtomicU32::new(0),
@@ -141,7 +141,7 @@ fn finishers(rules: Rules) {
 }
 
 /// A task reports and spawns `delta` children into its own group: the last goes to another warp, the
-/// others run here. `beside` more tasks are in the group and end elsewhere, reporting 8.
+/// others run here. With `beside`, one more task is in the group and ends elsewhere, reporting 8.
 fn children(delta: u32, beside: bool, rules: Rules) {
     explore(move || {
         let expected = 1 + 2 * u64::from(delta) + if beside { 8 } else { 0 };

@@ -1,7 +1,7 @@
 //! Twin of `expect_wake`, `expect_none` and `gather` of `crates/process/cuda/device/gather.cuh`, of `run` and `process_wake` of
 //! `process.cuh` there and of `wake` of `gpu/wake.cuh` (`turn.rs` has `turn.cuh`): two processes of a group that wait
-//! for the host, and perhaps somebody else who wakes one of them. What is to go on by a task of its own goes on at once
-//! in the thread that would submit it.
+//! for the host, and perhaps another process that wakes one of them. A process that would continue by a task of its own
+//! continues at once in the thread that would submit the task.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32 as StdU32;
@@ -15,17 +15,17 @@ use loom::thread;
 use super::turn::{self, Turn};
 use super::{Tally, explore};
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Order in which the word is changed by who has woken processes.
+    /// The memory order with which the waker of processes changes the word.
     gather: Ordering,
     turn: turn::Rules,
     /// Whether a process says that it is about to park before it does.
     says_first: bool,
-    /// Whether one that could not park looks after those who wait for it.
+    /// Whether a process that could not park wakes the processes that wait for it.
     looks_after: bool,
-    /// Whether somebody else who wakes a process does.
+    /// Whether another process that wakes one does so, too.
     others_look_after: bool,
 }
 
@@ -41,7 +41,7 @@ struct Process {
     turn: Turn,
     /// The host has answered.
     answered: AtomicU32,
-    /// What it had saved when it last waited. Whoever goes on with it must see that.
+    /// The frames that it saved when it last waited. The thread that continues it must see them.
     saved: AtomicU32,
     /// The same, for the model to compare with.
     truth: StdU32,
@@ -50,7 +50,7 @@ struct Process {
 struct Group {
     word: AtomicU64,
     processes: [Process; 2],
-    /// Those that have taken their answers.
+    /// The processes that have taken their replies.
     done: Tally,
     /// Whether a process that could not park was the only one in its warp.
     alone: bool,
@@ -90,7 +90,7 @@ impl Group {
     fn run(&self, who: usize) {
         let process = &self.processes[who];
         let (saved, truth) = (process.saved.load(Relaxed), process.truth.load(Relaxed));
-        assert_eq!(saved, truth, "it does not see what it had saved");
+        assert_eq!(saved, truth, "it does not see its saved frames");
         if process.answered.load(Acquire) == 1 {
             return self.done.arrived(who as u32);
         }
@@ -130,14 +130,14 @@ impl Group {
         }
     }
 
-    /// The host answers, and the task that it sends wakes the process.
+    /// The host replies, and the task that it submits wakes the process.
     fn answer(&self, who: usize) {
         self.processes[who].answered.store(1, Release);
         let woken = u64::from(self.processes[who].turn.resume()) << who;
         self.gather(woken, woken);
     }
 
-    /// Somebody else wakes it, who knows of no answer.
+    /// Another process wakes it, without a reply of the host.
     fn wake(&self, who: usize) {
         if self.processes[who].turn.resume() {
             if self.expect_none(who) && self.rules.others_look_after {
@@ -148,7 +148,7 @@ impl Group {
     }
 }
 
-/// Runs the first process beside these; in the end both have their answers.
+/// Runs the first process concurrently with these; in the end both have their replies.
 fn all_get_through(group: &Arc<Group>, others: [fn(&Group); 3]) {
     let others = others.map(|act| {
         let group = group.clone();
@@ -159,7 +159,7 @@ fn all_get_through(group: &Arc<Group>, others: [fn(&Group); 3]) {
         other.join().unwrap();
     }
     group.done.assert_all();
-    assert_eq!(group.word.load(Relaxed), 0, "somebody is still waited for");
+    assert_eq!(group.word.load(Relaxed), 0, "a process is still waited for");
 }
 
 fn both_are_answered(alone: bool, rules: Rules) {
@@ -179,7 +179,7 @@ fn another_wakes_the_first(rules: Rules) {
 }
 
 #[test]
-fn neighbours_that_are_answered_go_on_once_each() {
+fn neighbours_with_replies_continue_once_each() {
     both_are_answered(true, AS_WRITTEN);
 }
 

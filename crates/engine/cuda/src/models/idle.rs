@@ -2,10 +2,9 @@
 //! `receive`, `anything` and the announcing and polling in `wait` of `device/grid/refill.cuh`. One word of bits; a giver publishes to a
 //! deque of its own, and `anything` looks at the counts of all.
 //!
-//! The idle warp fences between its bit and its look at what is public; a publisher does not fence between
-//! counting a chunk and looking at the idle. So the models keep two cases apart: with both fences one of the
-//! two would see the other at a single look; with one they may miss each other, and what makes up for it is
-//! that `wait` looks again every 64 polls. Here it looks again at every poll.
+//! The idle warp fences between its bit and its look at public chunks; a publisher does not fence between counting a
+//! chunk and looking at the idle bits. So the models keep two cases apart: with both fences one of the two would see the
+//! other at a single look; with one they may miss each other, and `wait` makes up for it by looking again every 64 polls. Here it looks again at every poll.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use super::{NONE, Tally, explore};
 /// In the inbox: it holds a single task.
 const INBOX_TASK: u64 = u32::MAX as u64;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order in which a warp sets its bit.
@@ -31,7 +30,7 @@ struct Rules {
     claim: Ordering,
     /// Order in which an inbox is filled.
     give: Ordering,
-    /// Whether who claims a bit looks whether it was still set.
+    /// Whether the claimer of a bit checks that it was still set.
     claims_once: bool,
 }
 
@@ -154,7 +153,7 @@ impl Grid {
         }
     }
 
-    /// Turns of a warp without work of its own, until it got so many chunks.
+    /// Turns of a warp without work of its own, until it has received this many chunks.
     fn turns(&self, chunks: usize) {
         let (mut idle, mut got) = (false, 0);
         while got < chunks {
@@ -231,7 +230,7 @@ fn given_at_once(rules: Rules) {
     });
 }
 
-/// A publisher that looks at the idle, and an idle warp that looks at what is public, once each.
+/// A publisher that looks at the idle bits, and an idle warp that looks at public chunks, once each.
 fn look_once(publisher_fences: bool, idle_fences: bool) {
     explore(move || {
         let grid = Grid::new(1, 1, AS_WRITTEN);
@@ -286,7 +285,7 @@ fn scattered(tasks: u64, rules: Rules) {
 }
 
 #[test]
-fn single_tasks_reach_who_waits() {
+fn single_tasks_reach_waiting_warps() {
     scattered(2, AS_WRITTEN);
 }
 
@@ -303,12 +302,12 @@ fn mutant_a_relaxed_scatter_hides_the_task() {
 }
 
 #[test]
-fn a_chunk_reaches_who_waits() {
+fn chunk_reaches_a_waiting_warp() {
     given(1, AS_WRITTEN);
 }
 
 #[test]
-fn chunks_of_two_reach_who_waits() {
+fn chunks_of_two_publishers_reach_waiting_warps() {
     given(2, AS_WRITTEN);
 }
 
@@ -353,7 +352,7 @@ fn mutant_a_relaxed_give_hides_the_chunk() {
 
 #[test]
 #[should_panic(expected = "claimed twice")]
-fn mutant_a_bit_that_is_not_looked_at_is_claimed_twice() {
+fn mutant_bit_that_is_not_checked_is_claimed_twice() {
     given_at_once(Rules {
         claims_once: false,
         ..AS_WRITTEN

@@ -9,11 +9,10 @@
 //! not ordered. Where the source loads `ready` once more with acquire, the twin has an acquire-release fence,
 //! which orders the same.
 //!
-//! The source offers, claims and withdraws by operations that acquire and release. What several hand-overs
-//! to one warp need of that is that the offer releases and the claim acquires: otherwise a claim is ordered
-//! after nothing that the warp did to its staging area before, such as reading the last hand-over or using it
-//! as scratch memory in `take`. The last mutant shows it. A first hand-over needs neither, and is modelled
-//! with relaxed ones, so that nothing but the store that says "full" orders the tasks.
+//! The source offers, claims and withdraws by operations that acquire and release. Several hand-overs to one warp need
+//! the offer to release and the claim to acquire: otherwise a claim is not ordered after the warp's earlier accesses to
+//! its staging area, such as reading the last hand-over or using it as scratch memory in `take`. The last mutant shows it. A first hand-over needs neither, and is modelled
+//! with relaxed ones, so that only the store that says "full" orders the tasks.
 
 use std::sync::Arc;
 
@@ -32,14 +31,14 @@ const WAITING: u32 = 1;
 const CLAIMED: u32 = 2;
 const FULL: u32 = 0x100;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Order in which a warp offers itself.
     offer: Ordering,
     /// Order in which it is claimed.
     claim: Ordering,
-    /// Order in which it is told that its staging area is full.
+    /// The memory order with which the word says that the staging area is full.
     full: Ordering,
     /// Whether a warp that withdraws asks whether it was claimed.
     withdraws_by_cas: bool,
@@ -53,7 +52,7 @@ const FIRST: Rules = Rules {
     withdraws_by_cas: true,
 };
 
-/// What the source promises of offers and claims, as far as several hand-overs need it.
+/// The orders of offers and claims in the source, as several hand-overs need them.
 const ORDERED: Rules = Rules {
     offer: Release,
     claim: Acquire,
@@ -70,8 +69,8 @@ struct Block {
     rules: Rules,
 }
 
-// SAFETY: the staging areas are accessed through loom's cells only, which report every access that is not
-// ordered against the others; that they are ordered is what the models check.
+// SAFETY: the staging areas are accessed through loom's cells only, which report every access that is not ordered
+// against the others; the models check that all of them are.
 unsafe impl Sync for Block {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Block {}
@@ -89,7 +88,7 @@ impl Block {
     }
 
     fn stage(&self, who: usize, rank: usize, task: u32) {
-        // SAFETY: loom's cell checks that nobody else accesses it now.
+        // SAFETY: loom's cell checks that no other thread accesses it now.
         self.warps[who].staging[rank].with_mut(|p| unsafe { *p = task });
     }
 
@@ -111,7 +110,7 @@ impl Block {
         (0..self.warps.len()).filter(waits).collect()
     }
 
-    /// The ingress warp; false when nobody waits, where the device goes on to chunks.
+    /// The ingress warp; false when no warp waits, where the device goes on to chunks.
     fn deliver(&self, tasks: &[u32]) -> bool {
         for who in self.candidates() {
             if !self.claim(who) {
@@ -170,7 +169,7 @@ impl Block {
     }
 }
 
-/// Warps wait `rounds` times each, while the ingress warp delivers; what it gets rid of nowhere it keeps.
+/// Warps wait `rounds` times each, while the ingress warp delivers; it keeps tasks that no warp takes.
 fn model(
     warps: usize,
     rounds: usize,

@@ -1,6 +1,6 @@
 //! Twin of `spawn_as`, `reap`, `tell_parent` and `kill_from_outside` of `crates/process/cuda/device/gpu`, for one place and two
-//! children in it, one after the other. What a child begins with and how it is asked for its end are one word here, and
-//! a child that runs until then waits for it, so one that is forgotten is a deadlock.
+//! children in it, one after the other. A child's first contents and the request to end it are one word here, and a
+//! child that runs until it is killed waits for that word, so a forgotten child is a deadlock.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ const AWAITED: u32 = 2;
 const ENDED: u32 = 4;
 const HELD: u32 = 8;
 
-/// What a mutant leaves out.
+/// The rules that a mutant leaves out.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Whether who ends a child from outside holds the place.
+    /// Whether a kill from outside holds the place.
     holds: bool,
     /// Whether the parent waits until the place is not held.
     heeds: bool,
@@ -95,7 +95,7 @@ impl Place {
         }
     }
 
-    /// Somebody else ends the child of a generation.
+    /// A kill from outside, of the child of a generation.
     fn kill(&self, generation: u32) -> bool {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -105,7 +105,7 @@ impl Place {
             if !self.rules.holds {
                 break;
             }
-            // Nobody else holds it here.
+            // No other thread holds it here.
             match (self.state).compare_exchange(state, state | HELD, Acquire, Relaxed) {
                 Ok(_) => break,
                 Err(found) => state = found,
@@ -123,8 +123,8 @@ impl Place {
     }
 }
 
-/// The first child ends by itself while somebody kills it, and a second one gets its place.
-fn ends_while_it_is_killed(rules: Rules) {
+/// The first child ends by itself while it is killed, and a second one gets its place.
+fn end_during_a_kill(rules: Rules) {
     explore(move || {
         let place = Place::new(rules);
         place.spawn();
@@ -146,7 +146,7 @@ fn ends_while_it_is_killed(rules: Rules) {
     });
 }
 
-/// A child that runs until it is killed, by somebody who finds it at any time.
+/// A child that runs until it is killed, at any time.
 fn runs_until_it_is_killed(rules: Rules) {
     explore(move || {
         let place = Place::new(rules);
@@ -156,7 +156,7 @@ fn runs_until_it_is_killed(rules: Rules) {
         };
         place.spawn();
         if killer.join().unwrap() {
-            // It has been told so, so the child has.
+            // The kill was accepted, so the child must see it.
             while place.kill.load(Relaxed) == 0 {
                 place.asked.wait();
             }
@@ -168,15 +168,15 @@ fn runs_until_it_is_killed(rules: Rules) {
 }
 
 #[test]
-fn a_kill_from_outside_ends_whom_it_names() {
-    ends_while_it_is_killed(AS_WRITTEN);
+fn kill_from_outside_ends_the_named_child() {
+    end_during_a_kill(AS_WRITTEN);
     runs_until_it_is_killed(AS_WRITTEN);
 }
 
 #[test]
 #[should_panic(expected = "the second one was killed")]
-fn mutant_who_holds_nothing_kills_the_next() {
-    ends_while_it_is_killed(Rules {
+fn mutant_kill_without_holding_the_place_ends_the_next_child() {
+    end_during_a_kill(Rules {
         holds: false,
         ..AS_WRITTEN
     });
@@ -184,8 +184,8 @@ fn mutant_who_holds_nothing_kills_the_next() {
 
 #[test]
 #[should_panic(expected = "the second one was killed")]
-fn mutant_a_parent_that_heeds_nobody_gives_the_place_away() {
-    ends_while_it_is_killed(Rules {
+fn mutant_parent_that_ignores_the_hold_gives_the_place_away() {
+    end_during_a_kill(Rules {
         heeds: false,
         ..AS_WRITTEN
     });
@@ -193,7 +193,7 @@ fn mutant_a_parent_that_heeds_nobody_gives_the_place_away() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_a_child_that_runs_too_early_is_not_told() {
+fn mutant_child_that_runs_too_early_misses_the_kill() {
     runs_until_it_is_killed(Rules {
         runs_last: false,
         ..AS_WRITTEN

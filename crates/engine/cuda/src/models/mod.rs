@@ -1,13 +1,13 @@
 //! Loom models of the protocols of the device sources: each file is the twin of one `.cuh`, statement for
 //! statement with the same memory orders, and says which functions it mirrors.
 //!
-//! What a twin is not: a warp is one thread here, and its lanes' votes and shuffles are gone, since they
-//! order what they exchange. Scopes are gone too: a model says nothing about an atomic whose scope is too
+//! Limits of the twins: a warp is one thread here, and its lanes' votes and shuffles are gone, since they order the
+//! data that they exchange. Scopes are gone too: a model says nothing about an atomic whose scope is too
 //! narrow. Loom does not explore load buffering (a relaxed load that returns what depends on it), which
 //! PTX allows only without dependencies. A failed compare-and-swap acquires, as PTX's does.
 //!
-//! Where the orders are what is at stake, the twin takes them as fields, so that a test can weaken one and
-//! show that the model fails: a check that cannot fail proves nothing.
+//! Where memory orders matter, the twin takes them as fields, so that a test can weaken one and show that the model
+//! fails: a check that cannot fail proves nothing.
 
 mod channel;
 mod deque;
@@ -23,7 +23,7 @@ mod wait;
 
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};
 
-/// What the device sources call `NONE`.
+/// `NONE` of the device sources.
 const NONE: u32 = u32::MAX;
 
 /// Runs a model in every interleaving with at most three preemptions, which keeps the state spaces small.

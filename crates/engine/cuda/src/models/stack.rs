@@ -11,19 +11,19 @@ use loom::thread;
 
 use super::{NONE, explore};
 
-/// Head = tag << 32 | id + 1, links in an array beside it.
+/// Head = tag << 32 | id + 1, links in a separate array.
 pub(super) struct Stack {
     head: AtomicU64,
     next: Vec<AtomicU32>,
     rules: Rules,
 }
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     /// Order of a push that succeeds.
     pub(super) push: Ordering,
-    /// What each change adds to the tag.
+    /// The number that each change adds to the tag.
     pub(super) tag: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Twin of `spawn`, `end`, `leave` and `retire` of `crates/process/cuda/device/threads/team.cuh`, for a process whose second
-//! thread begins a third one while the first ends. A thread that runs until its end is asked for is one here that
-//! waits for that, so one that is forgotten is a deadlock.
+//! thread starts a third one while the first ends. A thread that runs until it is asked to end waits for that request
+//! here, so a forgotten thread is a deadlock.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::explore;
 
 const ENDS: u32 = 1 << 31;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Whether a thread is counted before its beginner looks whether the process ends.
+    /// Whether a thread is counted before its creator checks whether the process ends.
     counts_first: bool,
     /// Order in which a thread counts itself off.
     leave: Ordering,
@@ -29,11 +29,11 @@ const AS_WRITTEN: Rules = Rules {
     leave: AcqRel,
 };
 
-/// A thread beside the first.
+/// A thread other than the first.
 struct Place {
     kill: AtomicU32,
     asked: Notify,
-    /// What it wrote last.
+    /// The number that it wrote last.
     wrote: AtomicU32,
 }
 
@@ -114,7 +114,7 @@ impl Team {
         }
     }
 
-    /// A thread that runs until it is asked for its end.
+    /// A thread that runs until it is asked to end.
     fn run(&self, k: usize) {
         let place = &self.places[k];
         while place.kill.load(Acquire) == 0 {
@@ -149,7 +149,7 @@ fn ends_while_another_begins(rules: Rules) {
             })
         };
         team.retire();
-        // What they held is the host's now.
+        // The host owns the threads' memory now.
         let wrote = team.places[0].wrote.load(Relaxed);
         assert_eq!(wrote, 1, "it has not ended");
         assert_eq!(team.taken.load(Relaxed), 0, "a place is still taken");

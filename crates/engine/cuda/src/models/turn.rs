@@ -9,14 +9,14 @@ const RUNS: u32 = 0;
 const WOKEN: u32 = 1;
 const PARKED: u32 = 2;
 
-/// What a mutant weakens.
+/// The rules that a mutant weakens.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     /// Order in which a process parks.
     pub(super) park: Ordering,
     /// Whether a wake of one that has not parked is remembered.
     pub(super) remembers: bool,
-    /// Whether a wake that finds another writes the word once more, and who takes them reads what was written last.
+    /// Whether a wake that finds another one writes the word again, so that the taker reads the last write.
     pub(super) chains: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Twin of `begin_wait`, `end_wait` and `notify` of `crates/process/cuda/device/threads/wait.cuh`, with `locked` and `wake` of
 //! `gpu/wake.cuh` there (`turn.rs` has `turn.cuh`), for one address. A thread of a process is a thread; where it
-//! parks, it goes on when its task has been posted. The host's clock is a thread that answers and wakes.
+//! parks, it continues when its task has been posted. The host's clock is a thread that replies and wakes.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ const WAIT_NONE: u32 = 0;
 const WAIT_LISTED: u32 = 1;
 const WAIT_NOTIFIED: u32 = 2;
 
-/// What a mutant leaves out.
+/// The rules that a mutant leaves out.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Whether the value is compared under the lock.
     compares_locked: bool,
-    /// Whether who notifies takes the lock, whoever waits.
+    /// Whether the notifier takes the lock even if no thread waits.
     notifies_locked: bool,
-    /// Whether one whose time is over looks whether it was notified.
+    /// Whether a waiter whose time is over checks if it was notified.
     looks: bool,
     /// Whether one that was taken off the list cannot be found there again.
     takes_off: bool,
@@ -180,7 +180,7 @@ impl Team {
         })
     }
 
-    /// The instruction, until it has an answer.
+    /// Runs the instruction until it has a result.
     fn wait(&self, me: usize, expected: u32, timed: bool) -> Waited {
         if !self.begin_wait(me, expected) {
             return Waited::Other;
@@ -232,7 +232,7 @@ fn change(rules: Rules) {
     });
 }
 
-/// Two wait, and two notify one each until both have been: nobody is counted twice.
+/// Two threads wait, and two notify one each until both have been notified: no waiter is counted twice.
 fn one_each(rules: Rules) {
     explore(move || {
         let team = Team::new(2, rules);
@@ -245,7 +245,7 @@ fn one_each(rules: Rules) {
         let woken = notifier.join().unwrap() + own;
         let ended = (0..2).filter(|me| team.end_wait(*me, false).is_some());
         assert_eq!(ended.count() as u32, woken, "counted and not woken");
-        assert_eq!(woken, 2, "somebody waits who was to be woken");
+        assert_eq!(woken, 2, "a thread that was to be woken still waits");
     });
 }
 
@@ -292,7 +292,7 @@ fn a_wait_ends_by_time_or_by_a_notification() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_who_compares_before_it_has_the_lock_is_missed() {
+fn mutant_compare_without_the_lock_misses_a_notification() {
     change(Rules {
         compares_locked: false,
         ..AS_WRITTEN
@@ -301,7 +301,7 @@ fn mutant_who_compares_before_it_has_the_lock_is_missed() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_who_looks_at_the_list_without_the_lock_misses_somebody() {
+fn mutant_notifier_without_the_lock_misses_a_waiter() {
     change(Rules {
         notifies_locked: false,
         ..AS_WRITTEN
@@ -310,7 +310,7 @@ fn mutant_who_looks_at_the_list_without_the_lock_misses_somebody() {
 
 #[test]
 #[should_panic(expected = "a lost notification")]
-fn mutant_who_is_late_and_does_not_look_loses_a_notification() {
+fn mutant_timeout_without_a_check_loses_a_notification() {
     in_time(Rules {
         looks: false,
         ..AS_WRITTEN
@@ -319,7 +319,7 @@ fn mutant_who_is_late_and_does_not_look_loses_a_notification() {
 
 #[test]
 #[should_panic(expected = "counted and not woken")]
-fn mutant_who_stays_on_the_list_is_counted_twice() {
+fn mutant_waiter_left_on_the_list_is_counted_twice() {
     one_each(Rules {
         takes_off: false,
         ..AS_WRITTEN

@@ -1,5 +1,5 @@
-//! Where NVRTC may lie: what the environment names comes first, then what the loader knows, then the usual
-//! places of toolkits and of the Python package.
+//! Where NVRTC may be: folders that the environment names come first, then those that the loader knows, then the
+//! usual places of toolkits and of the Python package.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(super) fn setting(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// What is looked at. A value of its own, so that tests can lay out a system in a folder.
+/// The environment and the file system of a search. A value of its own, so that tests can lay out a system in a folder.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     /// `CUDA_HOME` and `CUDA_PATH`.
@@ -105,7 +105,7 @@ fn version(path: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// What a folder holds under names that begin so, newest version first.
+/// The entries of a folder whose names start with `prefix`, newest version first.
 fn newest_first(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -137,7 +137,7 @@ mod tests {
     fn found(top: &Path, folders: &[PathBuf]) -> Vec<String> {
         let all = folders.iter().flat_map(|f| in_folder(f));
         all.map(|p| {
-            let below = p.strip_prefix(top).expect("it lies below");
+            let below = p.strip_prefix(top).expect("it is below");
             below.display().to_string()
         })
         .collect()
