@@ -290,7 +290,7 @@ impl CudaEngine {
 
     fn request_park(&self, number: u32) {
         let request = u64::from(number) << 32 | u64::from(REQUEST_PARK);
-        // SAFETY: `request` and `request_epoch` are one aligned 8-byte word of which the host is the only writer.
+        // SAFETY: `request` and `request_epoch` are one aligned 8-byte word, and the host is its only writer.
         unsafe { std::sync::atomic::AtomicU64::from_ptr(self.words().cast()) }
             .store(request, Ordering::Release);
     }

@@ -74,14 +74,14 @@ EW_FN u64 heap_resize(const DevHeap& h, bool wants, u8* old, u64 bytes, u32 by, 
   return (u64)old;
 }
 
-// Any set of lanes, some of which want nothing but help: copies what a block holds to another one, up to the
-// `bytes` that were asked for there. All lanes copy, 16 bytes each.
+// Any set of lanes, some of which only help: copies the contents of a block to another one, up to the `bytes`
+// that were requested there. All lanes copy, 16 bytes each.
 template <bool ALONE = false>
 EW_FN void heap_copy(const DevHeap& h, bool wants, const u8* from, u8* to, u64 bytes) {
   const u32 mask = heap_mask<ALONE>(), me = heap_lane();
   const u32 lanes = __popc(mask), rank = __popc(mask & ((1u << me) - 1));
   if (wants) bytes = min(heap_place(h, from).bytes - (h.mode & HEAP_CHECKED ? HEAP_GUARD_BYTES : 0), bytes);
-  // What other lanes wrote into the block comes first.
+  // The writes of other lanes to the block come first.
   heap_sync<ALONE>(mask);
   for (u32 todo = heap_ballot<ALONE>(mask, wants); todo != 0; todo &= todo - 1) {
     const u32 who = __ffs(todo) - 1;

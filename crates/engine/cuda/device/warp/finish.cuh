@@ -35,8 +35,8 @@ EW_FN bool settle(const DevEngine& e, u32 group, int change) {
 // room for one continuation a lane.
 //
 // Debts: a warp that goes on with tasks of the group whose tasks have just ended does not count those at
-// once. The group cannot reach zero meanwhile, since the warp still holds some of its tasks. What they
-// spawn is set off against the debt, so that a search in full swing counts nothing in device memory.
+// once. The group cannot reach zero meanwhile, since the warp still holds some of its tasks. The tasks that they
+// spawn are set off against the debt, so that a search in full swing counts nothing in device memory.
 EW_CALL void finish(Outcome o) {
   Worker w = Worker::here();
   LocalQueue& q = w.local();

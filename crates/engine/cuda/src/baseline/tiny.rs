@@ -36,7 +36,7 @@ pub struct Tiny<'b> {
 }
 
 impl<'b> Tiny<'b> {
-    /// Prepares `tasks` tasks, each of which adds 1 to a cell of its own.
+    /// Prepares `tasks` tasks that each add 1 to a cell of their own.
     ///
     /// # Errors
     /// The device refuses.

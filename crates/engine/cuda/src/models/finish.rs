@@ -141,13 +141,13 @@ fn finishers(rules: Rules) {
 }
 
 /// A task reports and spawns `delta` children into its own group: the last goes to another warp, the
-/// others run here. With `beside`, one more task is in the group and ends elsewhere, reporting 8.
-fn children(delta: u32, beside: bool, rules: Rules) {
+/// others run here. With `elsewhere`, one more task is in the group and ends elsewhere, reporting 8.
+fn children(delta: u32, elsewhere: bool, rules: Rules) {
     explore(move || {
-        let expected = 1 + 2 * u64::from(delta) + if beside { 8 } else { 0 };
+        let expected = 1 + 2 * u64::from(delta) + if elsewhere { 8 } else { 0 };
         let shared = Arc::new((Group::new(expected, rules), Inbox::default()));
         let (group, inbox) = &*shared;
-        group.open(1 + u32::from(beside));
+        group.open(1 + u32::from(elsewhere));
         let mut others = Vec::new();
         others.push(thread::spawn({
             let shared = shared.clone();
@@ -158,7 +158,7 @@ fn children(delta: u32, beside: bool, rules: Rules) {
                 group.finish(-1);
             }
         }));
-        if beside {
+        if elsewhere {
             let shared = shared.clone();
             others.push(thread::spawn(move || {
                 shared.0.report_add(8);

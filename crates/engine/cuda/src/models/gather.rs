@@ -184,7 +184,7 @@ fn neighbours_with_replies_continue_once_each() {
 }
 
 #[test]
-fn so_they_do_beside_others_in_their_warp() {
+fn neighbours_continue_once_each_among_other_processes() {
     both_are_answered(false, AS_WRITTEN);
 }
 
