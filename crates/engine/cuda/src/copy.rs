@@ -3,9 +3,10 @@
 //! Only the copy engines are used. A memset would be a kernel, which might find no room next to a
 //! resident grid and wait for ever; so `fill` copies a filled staging area.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 
 use everwarp_engine::BackendError;
+use everwarp_engine::sync::{lock, try_lock};
 
 use crate::driver::{Context, Pinned, Stream, call};
 use crate::pieces::Pieces;
@@ -35,13 +36,9 @@ impl Copier {
     }
     fn lane(&self) -> Result<MutexGuard<'_, (Stream, Pinned)>, BackendError> {
         self.context.enter()?;
-        let free = self.lanes.iter().find_map(|lane| match lane.try_lock() {
-            Ok(lane) => Some(lane),
-            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        });
+        let free = self.lanes.iter().find_map(try_lock);
         // None is better than another to wait for.
-        let wait = || self.lanes[0].lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = || lock(&self.lanes[0]);
         Ok(free.unwrap_or_else(wait))
     }
 
@@ -140,7 +137,7 @@ impl Copier {
             return;
         }
         for lane in self.lanes.iter() {
-            let lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
+            let lane = lock(lane);
             // SAFETY: the caller vouches for it.
             unsafe { lane.1.free() };
         }

@@ -1,8 +1,8 @@
 //! The engine: epochs of one cooperative grid over the same memory.
 
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
@@ -11,7 +11,8 @@ use everwarp_contract::device::{
     BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
 };
 use everwarp_contract::task::PARAM_BYTES;
-use everwarp_contract::{DevPtr, DevWords, DevWorker};
+use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker};
+use everwarp_engine::sync::lock;
 use everwarp_engine::{
     Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
     Prepared, SharedMemory,
@@ -88,10 +89,6 @@ pub struct CudaEngine {
     epoch: Mutex<Epoch>,
     lost: AtomicBool,
     start_time: Duration,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Compiles an image; works while a kernel is resident. A context must be current.
@@ -369,12 +366,12 @@ impl CudaEngine {
 
     fn grid(&self) -> Result<DevGrid, BackendError> {
         let mut bytes = [0u8; size_of::<DevGrid>()];
-        // SAFETY: the grid's words are live; every bit pattern is a `DevGrid`.
+        // SAFETY: the grid's words are live.
         unsafe {
             self.copier
                 .read(self.tables.engine.grid.address(), &mut bytes)?;
-            Ok(std::ptr::read_unaligned(bytes.as_ptr().cast()))
         }
+        Ok(DevGrid::from_bytes(&bytes))
     }
 }
 
@@ -493,14 +490,13 @@ impl Backend for CudaEngine {
     fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
         let count = (self.reserved_blocks * BLOCK_WARPS) as usize;
         let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
-        // SAFETY: the table has `count` entries; every bit pattern is a `DevWorker`.
+        // SAFETY: the table has `count` entries.
         unsafe {
             self.copier
                 .read(self.tables.engine.workers.address(), &mut bytes)?;
-            Ok((0..count)
-                .map(|i| std::ptr::read_unaligned(bytes.as_ptr().cast::<DevWorker>().add(i)))
-                .collect())
         }
+        let entries = bytes.chunks_exact(size_of::<DevWorker>());
+        Ok(entries.map(DevWorker::from_bytes).collect())
     }
     fn pool_state(&self) -> Result<PoolState, BackendError> {
         let grid = self.grid()?;

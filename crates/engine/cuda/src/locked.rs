@@ -1,9 +1,10 @@
 //! Page-locked memory for data on its way to a device: it is copied from there without a staging area.
 
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
 use everwarp_engine::BackendError;
+use everwarp_engine::sync::{ignore_poison, lock};
 
 use crate::driver::Pinned;
 
@@ -13,7 +14,7 @@ static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 static FREE: Mutex<Vec<Pinned>> = Mutex::new(Vec::new());
 
 fn free() -> MutexGuard<'static, Vec<Pinned>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&FREE)
 }
 
 /// Bytes in page-locked memory of the host. The memory is used again when they are dropped.
@@ -35,7 +36,7 @@ impl LockedBytes {
         drop(unused);
         let memory = Pinned::with_anything(len.max(1))?;
         let begin = memory.host.addr();
-        let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = ignore_poison(ALL.write());
         let at = all.partition_point(|range| range.start < begin);
         all.insert(at, begin..begin + memory.bytes);
         Ok(Self { memory, len })
@@ -68,7 +69,7 @@ pub(crate) struct Locked(Vec<Range<usize>>);
 
 impl Locked {
     pub(crate) fn look() -> Self {
-        Self(ALL.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Self(ignore_poison(ALL.read()).clone())
     }
 
     /// The end of the page-locked memory that holds these bytes, if one does.

@@ -1,6 +1,6 @@
 //! The heap of an engine's tasks: its tables, its pages in mapped memory, and what the host reads of them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use everwarp_contract::heap::{
     HEAP_CHECKED, HEAP_CLASSES, HEAP_ERRORS, HEAP_FREE, HEAP_OWNED, HEAP_PAGE_SHIFT,
@@ -9,6 +9,7 @@ use everwarp_contract::heap::{
 use everwarp_contract::{
     DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage, DevPtr, Layout,
 };
+use everwarp_engine::sync::lock;
 use everwarp_engine::{
     BackendError, HEAP_STEP, Heap, HeapConfig, HeapError, HeapMode, HeapOwner, HeapStats,
 };
@@ -130,7 +131,7 @@ impl TaskHeap {
 
     /// Device memory that it takes.
     pub(crate) fn device_bytes(&self) -> u64 {
-        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mapped = lock(&self.mapped);
         self.table_bytes + mapped.blocks.mapped + mapped.tags.as_ref().map_or(0, |t| t.mapped)
     }
 
@@ -142,12 +143,12 @@ impl TaskHeap {
     /// Reads `count` values of a table.
     fn read<T: Layout>(&self, at: DevPtr<T>, count: usize) -> Result<Vec<T>, BackendError> {
         let mut bytes = vec![0u8; count * size_of::<T>()];
-        // SAFETY: the tables are live and that long; every bit pattern is a value of these structs of numbers.
-        unsafe {
-            self.copier.read(at.address(), &mut bytes)?;
-            let values = bytes.as_ptr().cast::<T>();
-            Ok((0..count).map(|i| values.add(i).read_unaligned()).collect())
-        }
+        // SAFETY: the tables are live and that long.
+        unsafe { self.copier.read(at.address(), &mut bytes)? };
+        Ok(bytes
+            .chunks_exact(size_of::<T>())
+            .map(T::from_bytes)
+            .collect())
     }
 
     /// Appends pages, which tasks see at once.
@@ -195,7 +196,7 @@ impl TaskHeap {
     /// # Safety
     /// - Nothing is resident.
     pub(crate) unsafe fn release(&self) {
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mapped = lock(&self.mapped);
         // SAFETY: the caller vouches that nothing uses this memory; a failure leaves a leak.
         unsafe {
             mapped.blocks.release();
@@ -228,11 +229,7 @@ impl Heap for TaskHeap {
         self.config
     }
     fn stats(&self) -> Result<HeapStats, BackendError> {
-        let pages = self
-            .mapped
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pages;
+        let pages = lock(&self.mapped).pages;
         let counters = self.read(self.heap.counters, 1)?[0];
         let table = self.read(self.heap.pages, pages as usize)?;
         Ok(HeapStats {
@@ -265,7 +262,7 @@ impl Heap for TaskHeap {
         Ok(records.iter().filter_map(HeapError::from_device).collect())
     }
     fn grow(&self, bytes: u64) -> Result<u64, BackendError> {
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mapped = lock(&self.mapped);
         let (size, limit) = (u64::from(mapped.pages) << PAGE_SHIFT, self.config.limit);
         let steps = bytes.div_ceil(HEAP_STEP);
         if steps > (limit - size) / HEAP_STEP {
