@@ -8,6 +8,8 @@
 
 use core::fmt;
 
+use crate::ids::{FunctionId, GroupId, InstanceId, Priority, TokenId};
+
 crate::dev_struct! {
     /// One call of one function.
     pub struct DevTask: align 16, size 16 {
@@ -69,34 +71,57 @@ const _: () = assert!(
     "the fields of a descriptor's head overlap or leave a gap"
 );
 
+/// What a queued task reports to when it has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskParent {
+    /// The host: the end of the task completes this submission.
+    Host(TokenId),
+    /// The group that counts the task.
+    Group(GroupId),
+}
+
 impl DevTask {
     /// A descriptor with the given function, instance, tag and priority; no flags, no group.
-    pub const fn new(function: u32, instance: u8, tag: u8, priority: u8, arg: u64) -> Self {
-        let head = (function & (FN_LIMIT - 1))
-            | (instance as u32) << TASK_INSTANCE_SHIFT
+    pub const fn new(
+        function: FunctionId,
+        instance: InstanceId,
+        tag: u8,
+        priority: Priority,
+        arg: u64,
+    ) -> Self {
+        let head = (function.0 & (FN_LIMIT - 1))
+            | (instance.0 as u32) << TASK_INSTANCE_SHIFT
             | (tag as u32) << TASK_TAG_SHIFT
-            | ((priority as u32) & (PRIORITIES - 1)) << TASK_PRIORITY_SHIFT;
+            | (priority.level() as u32) << TASK_PRIORITY_SHIFT;
         Self {
             head,
             group: 0,
             arg,
         }
     }
-    /// The function id.
-    pub const fn function(&self) -> u32 {
-        self.head & (FN_LIMIT - 1)
+    /// The function.
+    pub const fn function(&self) -> FunctionId {
+        FunctionId(self.head & (FN_LIMIT - 1))
     }
     /// The program instance.
-    pub const fn instance(&self) -> u8 {
-        (self.head >> TASK_INSTANCE_SHIFT) as u8
+    pub const fn instance(&self) -> InstanceId {
+        InstanceId((self.head >> TASK_INSTANCE_SHIFT) as u8)
     }
     /// The tag: eight bits that belong to the program.
     pub const fn tag(&self) -> u8 {
         (self.head >> TASK_TAG_SHIFT) as u8
     }
-    /// The priority, 0 (served first) to 3.
-    pub const fn priority(&self) -> u8 {
-        ((self.head >> TASK_PRIORITY_SHIFT) & (PRIORITIES - 1)) as u8
+    /// The priority.
+    pub const fn priority(&self) -> Priority {
+        Priority::from_bits(self.head >> TASK_PRIORITY_SHIFT)
+    }
+    /// What the task reports to. Only for a task in an engine's queues: in a submission, and in the continuation of a
+    /// submitted group, `group` is a bare token.
+    pub const fn parent(&self) -> TaskParent {
+        match self.group & HOST_DIRECT {
+            0 => TaskParent::Group(GroupId(self.group)),
+            _ => TaskParent::Host(TokenId(self.group & !HOST_DIRECT)),
+        }
     }
 }
 
@@ -108,9 +133,36 @@ impl fmt::Display for DevTask {
             self.function(),
             self.instance(),
             self.tag(),
-            self.priority(),
+            self.priority().level(),
             self.group,
             self.arg
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptor_keeps_every_field() {
+        let function = FunctionId(FN_LIMIT - 1);
+        let task = DevTask::new(function, InstanceId(255), 254, Priority::LOW, 7);
+        assert_eq!(task.function(), function);
+        assert_eq!(task.instance(), InstanceId(255));
+        assert_eq!(
+            (task.tag(), task.priority(), task.arg),
+            (254, Priority::LOW, 7)
+        );
+        assert!(task.head < TASK_BATCH, "no flag is set");
+    }
+
+    #[test]
+    fn parent_is_the_host_or_a_group() {
+        let mut task = DevTask::new(FunctionId::FIRST, InstanceId(0), 0, Priority::NORMAL, 0);
+        task.group = 9;
+        assert_eq!(task.parent(), TaskParent::Group(GroupId(9)));
+        task.group |= HOST_DIRECT;
+        assert_eq!(task.parent(), TaskParent::Host(TokenId(9)));
     }
 }

@@ -50,9 +50,9 @@
 pub use everwarp_runtime::cuda;
 pub use everwarp_runtime::{
     BackendError, Buffer, Completion, CudaUnavailable, DevNone, DevPtr, DevTask, DevType,
-    DevWorker, Device, Element, Engine, EngineBuilder, EngineKind, Error, Exchanged, Footprint,
-    Function, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats, HostBytes,
-    HostCallMemory, Image, Instance, Layout, Linked, LinkedPart, MAX_SPAWN, Order, Pending,
-    PoolState, Pools, Prepared, Priority, Program, Select, Shape, Stats, StuckReason, TaskBuilder,
-    TaskCx, TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
+    DevWorker, Device, Element, Engine, EngineBuilder, EngineKind, Error, Footprint, Function,
+    HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats, HeapStats,
+    HostBytes, Instance, Layout, MAX_SPAWN, Order, Pending, PoolState, Pools, Priority, Program,
+    Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, TwinFn, cuda_device_count, dev_consts,
+    dev_struct, layout, program,
 };

@@ -1,11 +1,11 @@
 //! Every device source compiles for every architecture that is supported, without spills and without
 //! a stack frame. Needs NVRTC, no GPU.
 
-use everwarp::Image;
 use everwarp::cuda::image::source;
 use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing::nvrtc;
 use everwarp_programs::{ALL, BENCH, heap_probe, probe};
+use everwarp_runtime::Image;
 
 /// Compiles an image and answers what is wrong with what the assembler reports of it.
 fn compile(nvrtc: &Nvrtc, image: &Image, arch: u32) -> Vec<String> {

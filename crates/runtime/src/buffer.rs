@@ -7,15 +7,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use everwarp_contract::{DevPtr, DevType};
+use everwarp_engine::ElementSize;
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::error::Error;
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// What a buffer can hold: plain numbers, for which every bit pattern is valid.
+/// An element of a buffer: a plain number, for which every bit pattern is valid.
 pub trait Element: DevType + Default + sealed::Sealed + Send + Sync + 'static {}
 
 macro_rules! elements {
@@ -28,11 +29,11 @@ elements!(u8, u16, u32, u64, i32, i64, f32, f64);
 
 /// A buffer of `len` elements in the engine's memory.
 ///
-/// Dropped while tasks are in flight, its memory is kept until everything submitted before is done. Reading what a running task
-/// writes gives some mixture of old and new; wait for the task first.
+/// If it is dropped while tasks are in flight, its memory is kept until everything that was submitted before is done. A
+/// read of a buffer that a running task writes returns some mixture of old and new elements; wait for the task first.
 #[derive(Debug)]
 pub struct Buffer<T: Element> {
-    core: Arc<Core>,
+    core: Arc<EngineCore>,
     address: u64,
     len: usize,
     /// As allocated.
@@ -41,15 +42,17 @@ pub struct Buffer<T: Element> {
 }
 
 impl<T: Element> Buffer<T> {
-    pub(crate) fn new(core: &Arc<Core>, len: usize, clear: bool) -> Result<Self, Error> {
-        // An empty buffer has an address of its own all the same.
+    const ELEMENT: ElementSize = ElementSize::of::<T>();
+
+    pub(crate) fn new(core: &Arc<EngineCore>, len: usize, clear: bool) -> Result<Self, Error> {
+        // An empty buffer has an address of its own, too.
         let bytes = len
             .max(1)
             .checked_mul(size_of::<T>())
             .ok_or(Error::BufferTooLarge { len })? as u64;
         let address = match clear {
-            true => core.backend.alloc(bytes)?,
-            false => core.backend.alloc_uncleared(bytes)?,
+            true => core.engine.alloc(bytes)?,
+            false => core.engine.alloc_uncleared(bytes)?,
         };
         Ok(Self {
             core: core.clone(),
@@ -59,15 +62,15 @@ impl<T: Element> Buffer<T> {
             element: PhantomData,
         })
     }
-    /// Its length in elements.
+    /// The length in elements.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it holds nothing.
+    /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Its address, for parameters.
+    /// The buffer's address, for parameters.
     pub fn ptr(&self) -> DevPtr<T> {
         DevPtr::new(self.address)
     }
@@ -95,13 +98,14 @@ impl<T: Element> Buffer<T> {
     /// [`Error::OutOfBounds`], or the copy fails.
     pub fn write_at(&self, offset: usize, data: &[T]) -> Result<(), Error> {
         let at = self.range(offset, data.len())?;
-        // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked.
+        // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked and is aligned. Tasks
+        // that access it meanwhile do so atomically, as the contract of `Engine::instance` says.
         unsafe {
             let bytes = std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data));
-            Ok(self.core.backend.write(at, bytes)?)
+            Ok(self.core.engine.write(at, bytes, Self::ELEMENT)?)
         }
     }
-    /// Copies pieces to the buffer, one behind the other, from element `offset` on.
+    /// Copies pieces to the buffer, one after the other, from element `offset` on.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], and nothing is copied; or the copy fails.
@@ -112,7 +116,7 @@ impl<T: Element> Buffer<T> {
     ) -> Result<(), Error> {
         let len = pieces.clone().map(<[T]>::len).sum();
         let at = self.range(offset, len)?;
-        // No more than was asked for: what an iterator says twice need not be the same.
+        // No more than was counted: an iterator that is run twice need not return the same pieces.
         let mut left = len;
         let mut pieces = pieces.map(|piece| {
             let piece = &piece[..piece.len().min(left)];
@@ -120,8 +124,12 @@ impl<T: Element> Buffer<T> {
             // SAFETY: elements are plain numbers, so their bytes can be read.
             unsafe { std::slice::from_raw_parts(piece.as_ptr().cast(), size_of_val(piece)) }
         });
-        // SAFETY: the range was checked, and the pieces have no more bytes.
-        Ok(unsafe { self.core.backend.write_pieces(at, &mut pieces) }?)
+        // SAFETY: as in `write_at`; the pieces have no more bytes than were counted.
+        Ok(unsafe {
+            self.core
+                .engine
+                .write_pieces(at, &mut pieces, Self::ELEMENT)
+        }?)
     }
     /// Copies all of it to the host.
     ///
@@ -138,11 +146,11 @@ impl<T: Element> Buffer<T> {
     /// [`Error::OutOfBounds`], or the copy fails.
     pub fn read_at(&self, offset: usize, data: &mut [T]) -> Result<(), Error> {
         let at = self.range(offset, data.len())?;
-        // SAFETY: every bit pattern is a valid element; the range was checked.
+        // SAFETY: every bit pattern is a valid element; else as in `write_at`.
         unsafe {
             let bytes =
                 std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(data));
-            Ok(self.core.backend.read(at, bytes)?)
+            Ok(self.core.engine.read(at, bytes, Self::ELEMENT)?)
         }
     }
     /// Copies all of it into a slice of the same length.
@@ -164,13 +172,17 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// The copy fails.
     pub fn fill_bytes(&self, value: u8) -> Result<(), Error> {
-        // SAFETY: the whole buffer is one live allocation.
-        Ok(unsafe { self.core.backend.fill(self.address, self.bytes, value) }?)
+        // SAFETY: the whole buffer is one live allocation; else as in `write_at`.
+        Ok(unsafe {
+            self.core
+                .engine
+                .fill(self.address, self.bytes, value, Self::ELEMENT)
+        }?)
     }
 }
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
-        self.core.bury(self.address, self.bytes);
+        self.core.retire(self.address, self.bytes);
     }
 }

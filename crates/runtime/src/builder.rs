@@ -1,30 +1,37 @@
-//! Preparing an engine.
+//! Starting an engine.
 
 use std::time::Duration;
 
-use everwarp_engine::{Backend, HeapConfig, Image, Linked, Pools, Program};
+use everwarp_engine::{HeapConfig, Image, Linked, Pools, Program, TaskEngine};
 use everwarp_engine_cpu::CpuEngine;
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::device::{Device, Opened};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::append;
 
-/// What an engine starts with. Made by [`Device::engine`].
+/// The programs and sizes that an engine starts with. Made by [`Device::engine`].
 #[derive(Debug)]
 pub struct EngineBuilder<'d> {
     device: &'d Device,
     programs: Vec<&'static Program>,
-    linked: Linked,
+    pub(crate) linked: Linked,
     pools: Pools,
     heap: Option<HeapConfig>,
     size: Option<u32>,
     watchdog: Duration,
 }
 
+impl Device {
+    /// Prepares an engine on this device.
+    pub fn engine(&self) -> EngineBuilder<'_> {
+        EngineBuilder::new(self)
+    }
+}
+
 impl<'d> EngineBuilder<'d> {
-    pub(crate) fn new(device: &'d Device) -> Self {
+    fn new(device: &'d Device) -> Self {
         let (programs, pools) = (Vec::new(), Pools::default());
         Self {
             device,
@@ -36,14 +43,9 @@ impl<'d> EngineBuilder<'d> {
             watchdog: Duration::from_secs(10),
         }
     }
-    /// Adds a program. Naming one twice does nothing.
+    /// Adds a program. Adding one twice does nothing.
     pub fn program(mut self, program: &'static Program) -> Self {
         self.programs.push(program);
-        self
-    }
-    /// Sets what is linked beside the programs. Only an engine on a GPU uses it.
-    pub fn linked(mut self, linked: Linked) -> Self {
-        self.linked = linked;
         self
     }
     /// Sets the sizes of rings and pools.
@@ -51,8 +53,8 @@ impl<'d> EngineBuilder<'d> {
         self.pools = pools;
         self
     }
-    /// Gives the engine a heap, from which its tasks allocate; by default it has none. It counts before what
-    /// [`pools`](Self::pools) says.
+    /// Gives the engine a heap, from which its tasks allocate; by default it has none. This wins over the heap of
+    /// [`pools`](Self::pools).
     pub fn heap(mut self, heap: HeapConfig) -> Self {
         self.heap = Some(heap);
         self
@@ -62,9 +64,8 @@ impl<'d> EngineBuilder<'d> {
         self.size = Some(size);
         self
     }
-    /// Sets how long nothing may move before a wait ends with an error; 10 s by default.
-    /// A single task that runs longer than this while nothing else moves looks stuck, so let it be longer
-    /// than the longest task.
+    /// Sets how long nothing may move before a wait ends with an error; 10 s by default. A single task that runs longer
+    /// than this while nothing else moves looks stuck, so set it longer than the longest task.
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;
         self
@@ -84,12 +85,12 @@ impl<'d> EngineBuilder<'d> {
         }
         let mut pools = self.pools;
         pools.heap = self.heap.unwrap_or(pools.heap);
-        let backend: Box<dyn Backend> = match &self.device.opened {
+        let engine: Box<dyn TaskEngine> = match &self.device.opened {
             Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, pools)?),
             Opened::Cuda(device) => Box::new(device.start(&image, self.size, pools)?),
         };
         Ok(Engine {
-            core: Core::new(backend, image, self.watchdog),
+            core: EngineCore::new(engine, image, self.watchdog),
         })
     }
 }

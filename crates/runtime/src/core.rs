@@ -1,88 +1,106 @@
-//! What every handle of one engine shares.
+//! The state that all handles of one engine share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everwarp_contract::DevWords;
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::INSTANCES;
-use everwarp_engine::{Backend, Image, SharedMemory};
+use everwarp_contract::{DevWords, InstanceId, TokenId};
+use everwarp_engine::{EngineRings, Image, TaskEngine};
 
 use crate::error::Error;
-use crate::grave::Graveyard;
+use crate::instance_slot::InstanceSlot;
 use crate::reap::Consumer;
-use crate::slot::Slot;
+use crate::retired::RetiredBuffers;
 use crate::submit::Producer;
 use crate::sync::Mutex;
 use crate::token::Token;
 
-/// The locks are taken in the order consumer, graves, producer, recycled.
-pub(crate) struct Core {
-    pub(crate) backend: Box<dyn Backend>,
-    pub(crate) shared: SharedMemory,
+/// The locks are taken in the order consumer, retired buffers, producer, recycled.
+pub(crate) struct EngineCore {
+    pub(crate) engine: Box<dyn TaskEngine>,
+    pub(crate) rings: EngineRings,
     /// The completion ring.
     pub(crate) ring: Slots,
     pub(crate) producer: Mutex<Producer>,
     pub(crate) consumer: Mutex<Consumer>,
-    /// Where the consumer stands, for a look without its lock.
+    /// The consumer's index, for a look without its lock.
     pub(crate) head: AtomicU32,
     pub(crate) tokens: Box<[Token]>,
     /// Tokens that came free since the producer last looked.
-    pub(crate) recycled: Mutex<Vec<u32>>,
-    pub(crate) slots: Box<[Slot]>,
-    pub(crate) graveyard: Graveyard,
+    pub(crate) recycled: Mutex<Vec<TokenId>>,
+    pub(crate) slots: Box<[InstanceSlot]>,
+    pub(crate) retired: RetiredBuffers,
     pub(crate) image: Mutex<Image>,
     pub(crate) watchdog: Duration,
     /// How often the engine was parked or resumed; odd while it is parked.
     pub(crate) parked: AtomicU32,
     pub(crate) stopped: AtomicBool,
-    /// The error that ended the engine, as words.
+    /// The message of the error that ended the engine.
     pub(crate) failure: OnceLock<String>,
-    /// Futures that wait to be woken, and the thread that does it.
+    /// Completions of tokens that were not in flight, and the first such token.
+    pub(crate) bogus_completions: AtomicU64,
+    pub(crate) bogus_token: OnceLock<TokenId>,
+    /// How many futures wait to be woken, and the thread that wakes them.
     pub(crate) wakers: AtomicUsize,
     pub(crate) reaper: Mutex<Option<std::thread::Thread>>,
 }
 
-impl std::fmt::Debug for Core {
+impl std::fmt::Debug for EngineCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
-            .field("kind", &self.backend.kind())
+            .field("kind", &self.engine.kind())
             .finish_non_exhaustive()
     }
 }
 
-impl Core {
-    pub(crate) fn new(backend: Box<dyn Backend>, image: Image, watchdog: Duration) -> Arc<Self> {
-        let pools = backend.pools();
-        let shared = backend.shared();
+impl EngineCore {
+    pub(crate) fn new(engine: Box<dyn TaskEngine>, image: Image, watchdog: Duration) -> Arc<Self> {
+        let pools = engine.pools();
+        let rings = engine.rings();
         Arc::new(Self {
-            shared,
+            rings,
             ring: Slots::new(pools.tokens),
-            producer: Mutex::new(Producer::new(shared, pools)),
-            consumer: Mutex::new(Consumer::new(shared, pools)),
+            producer: Mutex::new(Producer::new(rings, pools)),
+            consumer: Mutex::new(Consumer::new(rings, pools)),
             head: AtomicU32::new(0),
             tokens: (0..pools.tokens).map(|_| Token::new()).collect(),
             recycled: Mutex::new(Vec::new()),
-            slots: (0..INSTANCES).map(|_| Slot::new()).collect(),
-            graveyard: Graveyard::new(),
+            slots: (0..INSTANCES).map(|_| InstanceSlot::new()).collect(),
+            retired: RetiredBuffers::new(),
             image: Mutex::new(image),
             watchdog,
             parked: AtomicU32::new(0),
             stopped: AtomicBool::new(false),
             failure: OnceLock::new(),
+            bogus_completions: AtomicU64::new(0),
+            bogus_token: OnceLock::new(),
             wakers: AtomicUsize::new(0),
             reaper: Mutex::new(None),
-            backend,
+            engine,
         })
     }
 
     pub(crate) fn words(&self) -> *const DevWords {
-        self.shared.words
+        self.rings.words
     }
 
-    /// Whether new work may come.
+    /// The state of an instance's slot.
+    pub(crate) fn slot(&self, instance: InstanceId) -> &InstanceSlot {
+        &self.slots[instance.index()]
+    }
+    /// The state of a token that this library has given out.
+    pub(crate) fn token(&self, id: TokenId) -> &Token {
+        &self.tokens[id.0 as usize]
+    }
+
+    /// Checks that the engine takes new work.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if let Some(&token) = self.bogus_token.get() {
+            let count = self.bogus_completions.load(Ordering::Relaxed);
+            return Err(Error::BogusCompletion { token, count });
+        }
         if let Some(reason) = self.failure.get() {
             return Err(Error::Lost {
                 reason: reason.clone(),
@@ -94,14 +112,14 @@ impl Core {
         Ok(())
     }
 
-    /// Remembers why the engine ended and wakes everybody who would wait for ever.
+    /// Remembers why the engine ended and wakes all futures, which would wait for ever.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let _ = self.failure.set(error.to_string());
         self.wake_all();
         error
     }
 
-    /// Wakes every future, to find out that the engine has ended.
+    /// Wakes every future, so that it finds out that the engine has ended.
     pub(crate) fn wake_all(&self) {
         for token in &self.tokens {
             self.woke(token.wake());

@@ -1,17 +1,16 @@
-//! Choosing where an engine runs.
+//! Devices: where an engine runs.
 
 use std::str::FromStr;
 
 use everwarp_engine::EngineKind;
 use everwarp_engine_cuda::{CudaDevice, CudaUnavailable};
 
-use crate::builder::EngineBuilder;
 use crate::error::Error;
 
 /// Which device to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Select {
-    /// A GPU if there is one to use, else the host's cores.
+    /// A GPU if one can be used, else the host's cores.
     #[default]
     Auto,
     /// The host's cores.
@@ -80,7 +79,7 @@ impl Device {
             }),
         }
     }
-    /// Which kind of engine runs here.
+    /// The kind of engine that runs here.
     pub fn kind(&self) -> EngineKind {
         match self.opened {
             Opened::Cpu => EngineKind::Cpu,
@@ -97,7 +96,7 @@ impl Device {
             Opened::Cuda(device) => device.name().to_owned(),
         }
     }
-    /// The GPU, if it is one: for `doctor` and for raw limits. Not a stable API.
+    /// The GPU, if the device is one: for `doctor` and for raw limits. Not a stable API.
     #[doc(hidden)]
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match &self.opened {
@@ -108,9 +107,5 @@ impl Device {
     /// Why this device was chosen.
     pub fn why(&self) -> &str {
         &self.why
-    }
-    /// Prepares an engine on this device.
-    pub fn engine(&self) -> EngineBuilder<'_> {
-        EngineBuilder::new(self)
     }
 }

@@ -1,21 +1,21 @@
-//! Why an engine has ended: its fault, or what its workers were doing when nothing moved any more.
+//! Why an engine has ended: its fault, or the states of its workers when nothing moved any more.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use everwarp_contract::{DevWorker, WorkerState, fault};
+use everwarp_contract::{DevWorker, FunctionId, WorkerState, fault};
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::error::{Error, StuckReason};
 use crate::sync::lock;
 
 /// Ends an engine in which nothing has moved for as long as the watchdog waits, and says why.
-pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
+pub(crate) fn diagnose(core: &EngineCore, workers: &[DevWorker]) -> Error {
     let running = workers.iter().any(|w| w.activity() == WorkerState::Running);
     if workers.iter().any(|w| w.activity() == WorkerState::Starved) && !running {
-        let pools = core.backend.pool_state().unwrap_or_default();
-        let _ = core.backend.park(Duration::from_secs(2));
+        let pools = core.engine.pool_state().unwrap_or_default();
+        let _ = core.engine.park(Duration::from_secs(2));
         return Error::PoolExhausted {
             tasks: pools.task_limit,
             task_refusals: pools.task_refusals,
@@ -30,7 +30,7 @@ pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
         StuckReason::Deadlock
     };
     // The attempt to park decides whether the device comes back at all.
-    let _ = core.backend.park(Duration::from_millis(500));
+    let _ = core.engine.park(Duration::from_millis(500));
     Error::Stuck {
         after: core.watchdog,
         reason,
@@ -38,8 +38,8 @@ pub(crate) fn diagnose(core: &Core, workers: &[DevWorker]) -> Error {
     }
 }
 
-/// The workers, grouped by what they do and in which function.
-fn report(core: &Core, workers: &[DevWorker]) -> String {
+/// The workers, grouped by state and function.
+fn report(core: &EngineCore, workers: &[DevWorker]) -> String {
     let image = lock(&core.image);
     let mut lines = BTreeMap::<(WorkerState, String), (u32, usize, u32)>::new();
     for (i, w) in workers
@@ -49,7 +49,7 @@ fn report(core: &Core, workers: &[DevWorker]) -> String {
     {
         let state = w.activity();
         let function = if state.is_in_function() {
-            image.name(w.function)
+            image.name(FunctionId(w.function))
         } else {
             String::new()
         };
@@ -65,11 +65,11 @@ fn report(core: &Core, workers: &[DevWorker]) -> String {
     text.collect::<Vec<_>>().join("\n")
 }
 
-impl Core {
+impl EngineCore {
     /// The engine's fault, if it ended with one.
     pub(crate) fn fault(&self) -> Option<Error> {
         let words = self.words();
-        // SAFETY: the words outlive the core; `code` is aligned and accessed atomically.
+        // SAFETY: the words live as long as the core; `code` is aligned and accessed atomically.
         let code = unsafe { AtomicU32::from_ptr((&raw const (*words).fault.code).cast_mut()) }
             .load(Ordering::Acquire);
         let (what, fix) = match code {
@@ -103,7 +103,7 @@ impl Core {
                 "this is a bug in everwarp: please report it",
             ),
         };
-        // SAFETY: as above; the acquire of `code`, which is written last, has made them visible.
+        // SAFETY: as above; the acquire of `code`, which the engine writes last, has made them visible.
         let (function, detail) = unsafe {
             (
                 AtomicU32::from_ptr((&raw const (*words).fault.function).cast_mut())
@@ -114,7 +114,7 @@ impl Core {
         };
         Some(Error::Fault {
             what,
-            function: lock(&self.image).name(function),
+            function: lock(&self.image).name(FunctionId(function)),
             detail,
             fix,
         })

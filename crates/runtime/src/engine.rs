@@ -6,62 +6,54 @@ use std::time::Duration;
 
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevTask, Layout};
-use everwarp_engine::{DevNone, EngineKind, Footprint, HostCallMemory, Pools, Program};
+use everwarp_engine::{DevNone, EngineKind, Footprint, Pools, Program};
 
 use crate::buffer::{Buffer, Element};
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::error::Error;
 use crate::instance::{Instance, TaskBuilder, check_batch};
 use crate::pending::{Completion, Pending};
 use crate::sync::lock;
-use crate::watch::Wait;
+use crate::wait::WaitLoop;
 
 /// An engine that is resident on a device. Handles are cheap to clone; the last one ends the engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<EngineCore>,
 }
 
 impl Engine {
     /// Which kind of engine this is.
     pub fn kind(&self) -> EngineKind {
-        self.core.backend.kind()
+        self.core.engine.kind()
     }
     /// The device's name.
     pub fn device_name(&self) -> String {
-        self.core.backend.device_name()
+        self.core.engine.device_name()
     }
     /// How many workers are resident: warps on a GPU, threads on a CPU.
     pub fn worker_count(&self) -> u32 {
-        self.core.backend.worker_count()
+        self.core.engine.worker_count()
     }
-    /// Its size now: blocks on a GPU, threads on a CPU.
+    /// The engine's size: blocks on a GPU, threads on a CPU.
     pub fn size(&self) -> u32 {
-        self.core.backend.size()
+        self.core.engine.size()
     }
-    /// Its largest size.
+    /// The engine's largest size.
     pub fn max_size(&self) -> u32 {
-        self.core.backend.max_size()
+        self.core.engine.max_size()
     }
-    /// The sizes of its rings and pools.
+    /// The sizes of the engine's rings and pools.
     pub fn pools(&self) -> Pools {
-        self.core.backend.pools()
+        self.core.engine.pools()
     }
-    /// The memory that it occupies, buffers apart.
+    /// The memory that the engine occupies, without buffers.
     pub fn footprint(&self) -> Footprint {
-        self.core.backend.footprint()
+        self.core.engine.footprint()
     }
-    /// Where the host-call ring is, if the engine was started with one.
-    pub fn host_calls(&self) -> Option<HostCallMemory> {
-        self.core.backend.host_calls()
-    }
-    /// Bytes of the largest stack frame among the functions of its image; 0 where nothing is linked.
-    pub fn largest_frame(&self) -> u32 {
-        self.core.backend.largest_frame()
-    }
-    /// How long its start took, from an open device and compiled image to its first answer.
+    /// How long the engine's start took, from an open device and compiled image to its first answer.
     pub fn start_time(&self) -> Duration {
-        self.core.backend.start_time()
+        self.core.engine.start_time()
     }
 
     /// Allocates a zeroed buffer of `len` elements; works while the engine runs.
@@ -72,8 +64,8 @@ impl Engine {
         self.core.check()?;
         Buffer::new(&self.core, len, true)
     }
-    /// Allocates a buffer whose contents are whatever was in the memory before, for what a task will clear:
-    /// clearing from the host goes over the bus.
+    /// Allocates a buffer that may hold any values, for a buffer that a task will clear: clearing from the host goes
+    /// over the bus.
     ///
     /// # Errors
     /// The device has no memory left.
@@ -94,8 +86,10 @@ impl Engine {
     /// Makes an instance of a program: the program with these parameters.
     ///
     /// # Safety
-    /// - What the parameters point to is as the program's documentation asks, and stays so until the
-    ///   instance is dropped. (A buffer that is dropped stays until what was submitted before is done.)
+    /// - The memory that the parameters point to is as the program's documentation asks, and stays so until the instance
+    ///   is dropped. (A dropped buffer stays until everything that was submitted before is done.)
+    /// - If the host reads or writes a buffer while tasks of the instance access it, the tasks do so with atomics of the
+    ///   size of the buffer's elements.
     ///
     /// # Errors
     /// The engine does not hold the program, it takes other parameters, or there are 256 instances.
@@ -152,26 +146,27 @@ impl Engine {
         let (descriptor, counted) = (task.build(), task.spawns());
         let token =
             self.reaping(|| lock(&self.core.producer).task(&self.core, descriptor, counted))?;
-        self.core.backend.doorbell();
+        self.core.engine.doorbell();
         Ok(Pending::new(self.core.clone(), token))
     }
-    /// Submits tasks of one instance at once; they complete together, with all that they spawn.
+    /// Submits tasks of one instance at once. They complete together, with all tasks that they spawn.
     ///
     /// # Errors
     /// [`Error::BatchTooLarge`], [`Error::BatchEmpty`], [`Error::BatchMixed`],
     /// [`Error::BadTask`]; else as [`submit`](Self::submit).
     pub fn submit_batch(&self, tasks: &[DevTask]) -> Result<Pending, Error> {
-        let mut first = true;
-        self.patiently(|| match std::mem::take(&mut first) {
-            true => self.try_submit_batch(tasks),
-            false => self.core.check().and_then(|()| self.submit_checked(tasks)),
+        self.check_batch(tasks)?;
+        // The tasks are checked once; only the engine's state may change between two attempts.
+        self.patiently(|| {
+            self.core.check()?;
+            self.submit_checked(tasks)
         })
     }
     fn submit_checked(&self, tasks: &[DevTask]) -> Result<Pending, Error> {
         let reserved = self.reaping(|| lock(&self.core.producer).reserve(&self.core, tasks))?;
         let filled = reserved.fill();
         let token = lock(&self.core.producer).announce(filled);
-        self.core.backend.doorbell();
+        self.core.engine.doorbell();
         Ok(Pending::new(self.core.clone(), token))
     }
     /// Submits a batch.
@@ -179,6 +174,10 @@ impl Engine {
     /// # Errors
     /// [`Error::Full`] when there is no room; else as [`submit_batch`](Self::submit_batch).
     pub fn try_submit_batch(&self, tasks: &[DevTask]) -> Result<Pending, Error> {
+        self.check_batch(tasks)?;
+        self.submit_checked(tasks)
+    }
+    fn check_batch(&self, tasks: &[DevTask]) -> Result<(), Error> {
         self.core.check()?;
         let limit = self.pools().arena_tasks;
         if tasks.len() > limit as usize {
@@ -187,20 +186,20 @@ impl Engine {
                 limit,
             });
         }
-        check_batch(&self.core, tasks)?;
-        self.submit_checked(tasks)
+        check_batch(&self.core, tasks)
     }
     /// Streams any number of tasks of one instance through the engine and waits for all of them.
     ///
     /// # Errors
     /// As [`submit_batch`](Self::submit_batch) and [`Pending::wait`].
     pub fn submit_all(&self, tasks: &[DevTask]) -> Result<(), Error> {
-        // Pieces large enough to be worth an announcement, small enough for several to be in flight: with 16 of an arena
-        // of 16 MiB an H200 took 327 M tasks a second where it took 286 with 8, by the same thread of the same host.
+        // Pieces are large enough to be worth an announcement and small enough for several to be in flight: with 16
+        // pieces of an arena of 16 MiB an H200 took 327 M tasks a second, and 286 with 8 pieces, from the same thread of
+        // the same host.
         let piece = (self.pools().arena_tasks as usize / 16).max(1);
         let mut pending = VecDeque::<Pending>::new();
         for part in tasks.chunks(piece) {
-            // What is full may be full of this call's own pieces, which nobody else takes.
+            // The rings may be full of this call's own pieces, which only this call takes.
             let piece = loop {
                 match self.try_submit_batch(part) {
                     Err(Error::Full { .. }) => match pending.pop_front() {
@@ -221,7 +220,7 @@ impl Engine {
     }
 
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-        let mut wait = Wait::default();
+        let mut wait = WaitLoop::default();
         loop {
             match attempt() {
                 Err(Error::Full { .. }) => {
@@ -234,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// Nobody may be waiting, so what is full may only need to be reaped.
+    /// Tries once more after a reap: if no thread waits, a full ring may only need to be reaped.
     fn reaping<T>(&self, attempt: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match attempt() {
             Err(Error::Full { .. }) if self.core.reap() > 0 => attempt(),

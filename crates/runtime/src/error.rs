@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use everwarp_engine::BackendError;
+use everwarp_contract::{HeapOwner, TokenId};
+use everwarp_engine::EngineError;
 use everwarp_engine_cuda::CudaUnavailable;
 
 /// Any error of this crate.
@@ -21,7 +22,7 @@ pub enum Error {
     Cuda(#[from] CudaUnavailable),
     /// The engine or the driver failed.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Backend(#[from] EngineError),
     /// The submission ring, the tokens or the arena have no room.
     #[error(
         "the engine takes no more for now: {what} is full; wait for something submitted earlier"
@@ -138,7 +139,7 @@ pub enum Error {
     #[error("the heap has no owner {owner}: it was made for owners below {limit}")]
     NoOwner {
         /// The owner.
-        owner: u32,
+        owner: HeapOwner,
         /// Owners that there are.
         limit: u32,
     },
@@ -179,6 +180,18 @@ pub enum Error {
         reason: StuckReason,
         /// What they were doing.
         report: String,
+    },
+    /// The engine completed a submission that was not in flight, and ended: its completion ring cannot be trusted.
+    #[error(
+        "the engine completed submission {token}, which is not in flight ({count} such completions), so its completion \
+         ring cannot be trusted: start another engine; unless a program wrote outside its buffers, this is a bug in \
+         everwarp: please report it"
+    )]
+    BogusCompletion {
+        /// The token that the engine named first.
+        token: TokenId,
+        /// How many such completions there were so far.
+        count: u64,
     },
     /// The engine was lost to an earlier error.
     #[error("the engine was lost earlier: {reason}")]

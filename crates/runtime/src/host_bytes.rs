@@ -8,10 +8,9 @@ use everwarp_engine_cuda::LockedBytes;
 use crate::device::{Device, Opened};
 use crate::error::Error;
 
-/// Bytes of the host, page-locked where the device is a GPU: what is copied to it from there (by
-/// [`Buffer::write_pieces`](crate::Buffer::write_pieces), or as a process's input) does not pass through another place on
-/// the way. The memory of those that are dropped is kept and used again, because the driver gives none back beside a
-/// running engine.
+/// Bytes of the host, page-locked where the device is a GPU. A copy from there to the device (by
+/// [`Buffer::write_pieces`](crate::Buffer::write_pieces), or as a process's input) goes the direct way. The memory of
+/// dropped values is kept and used again, because the driver gives no locked memory back while an engine runs.
 pub struct HostBytes(Kind);
 
 enum Kind {
@@ -20,8 +19,8 @@ enum Kind {
 }
 
 impl Device {
-    /// So many bytes, with whatever is in them. To lock pages takes about as long as to touch them for the first time, so
-    /// it pays to read or to compute inputs there, and not to copy them there.
+    /// Allocates `len` bytes of any value. Locking pages takes about as long as touching them for the first time, so it
+    /// pays to read or compute inputs there, and not to copy them there.
     ///
     /// # Errors
     /// The system gives no more such memory.

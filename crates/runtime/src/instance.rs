@@ -2,81 +2,61 @@
 
 use std::sync::Arc;
 
-use everwarp_contract::DevTask;
-use everwarp_contract::task::{FN_LIMIT, INSTANCES, TASK_BATCH, TASK_INSTANCE_SHIFT};
+use everwarp_contract::task::{FN_FIRST, FN_LIMIT, INSTANCES, TASK_BATCH, TASK_INSTANCE_SHIFT};
+use everwarp_contract::{DevTask, FunctionId, HeapOwner, InstanceId, Priority};
 use everwarp_engine::{Image, Program};
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::error::Error;
-use crate::slot::Slot;
+use crate::instance_slot::InstanceSlot;
 use crate::sync::lock;
 
-/// A task's priority; spawned tasks inherit it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Priority(u8);
-
-impl Priority {
-    /// Served before everything else.
-    pub const URGENT: Self = Self(0);
-    /// Served before ordinary work.
-    pub const HIGH: Self = Self(1);
-    /// Ordinary work.
-    pub const NORMAL: Self = Self(2);
-    /// Served when there is nothing else.
-    pub const LOW: Self = Self(3);
-    /// The level, 0 (served first) to 3.
-    pub const fn level(self) -> u8 {
-        self.0
-    }
-}
-
-/// A program with parameters on one engine. It holds one of 256 slots, until it is dropped and
-/// everything submitted from it is done.
+/// A program with parameters on one engine. It holds one of 256 slots, until it is dropped and everything that was
+/// submitted from it is done.
 #[derive(Debug)]
 pub struct Instance {
-    core: Arc<Core>,
+    core: Arc<EngineCore>,
     program: &'static Program,
-    base: u32,
-    slot: u8,
+    /// The id of the program's first function.
+    base: FunctionId,
+    id: InstanceId,
 }
 
 impl Instance {
     pub(crate) fn new(
-        core: &Arc<Core>,
+        core: &Arc<EngineCore>,
         program: &'static Program,
         params: &[u8],
     ) -> Result<Self, Error> {
         core.check()?;
-        let base = place(&lock(&core.image), program)?;
+        let base = find(&lock(&core.image), program)?;
         let base = base.ok_or_else(|| Error::UnknownProgram {
             program: program.name.to_owned(),
         })?;
-        let slot = core
-            .slots
-            .iter()
-            .position(Slot::hold)
-            .ok_or(Error::TooManyInstances)? as u8;
-        // From here on the slot is released when this is dropped.
+        let slot = core.slots.iter().position(InstanceSlot::hold);
+        let id = InstanceId(slot.ok_or(Error::TooManyInstances)? as u8);
+        // From here on the slot is released when the instance is dropped.
         let instance = Self {
             core: core.clone(),
             program,
             base,
-            slot,
+            id,
         };
-        core.backend.set_params(slot, params)?;
-        core.slots[usize::from(slot)].set_functions(base, program.functions.len() as u32);
+        core.engine.set_params(id, params)?;
+        core.slot(id)
+            .set_functions(base, program.functions.len() as u32);
         Ok(instance)
     }
     /// The program.
     pub fn program(&self) -> &'static Program {
         self.program
     }
-    /// The owner of what its tasks allocate from the engine's heap. A later instance in the same slot has the same:
-    /// what should not outlive an instance, a task frees or releases.
-    pub fn owner(&self) -> u32 {
-        u32::from(self.slot) + 1
+    /// The owner of the blocks that the instance's tasks allocate from the engine's heap. A later instance in the same
+    /// slot has the same owner: blocks that should not outlive an instance must be freed or released by a task.
+    pub fn owner(&self) -> HeapOwner {
+        self.id.owner()
     }
-    /// A task of the program's function number `function`.
+    /// Builds a task of the program's function number `function`.
     ///
     /// # Panics
     /// The program has no such function.
@@ -98,7 +78,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.core.slots[usize::from(self.slot)].release();
+        self.core.slot(self.id).release();
     }
 }
 
@@ -134,20 +114,19 @@ impl TaskBuilder<'_> {
     }
     /// The descriptor, for a batch. It is valid while its instance lives.
     pub fn build(&self) -> DevTask {
-        let function = self.instance.base + self.function;
         DevTask::new(
-            function,
-            self.instance.slot,
+            self.instance.base.offset(self.function),
+            self.instance.id,
             self.tag,
-            self.priority.level(),
+            self.priority,
             self.arg,
         )
     }
     pub(crate) fn spawns(&self) -> bool {
         self.instance.program.functions[self.function as usize].spawns
     }
-    /// An instance of another engine would name other functions.
-    pub(crate) fn check(&self, core: &Arc<Core>) -> Result<(), Error> {
+    /// Checks that the task belongs to this engine: an instance of another engine would name other functions.
+    pub(crate) fn check(&self, core: &Arc<EngineCore>) -> Result<(), Error> {
         if Arc::ptr_eq(core, &self.instance.core) {
             return Ok(());
         }
@@ -155,15 +134,15 @@ impl TaskBuilder<'_> {
     }
 }
 
-/// The id of the program's first function in the image, if it is there.
+/// The id of the program's first function, if the image holds the program.
 ///
 /// # Errors
 /// [`Error::DuplicateProgram`] if another program has its name.
-pub(crate) fn place(image: &Image, program: &'static Program) -> Result<Option<u32>, Error> {
+fn find(image: &Image, program: &'static Program) -> Result<Option<FunctionId>, Error> {
     let Some(held) = image.programs.iter().find(|p| p.name == program.name) else {
         return Ok(None);
     };
-    // Not by address alone: a `const` program has one address for each use.
+    // Compared by content, not by address alone: a `const` program has one address for each use.
     let same = held.device_source == program.device_source
         && held.params_name == program.params_name
         && held
@@ -179,15 +158,15 @@ pub(crate) fn place(image: &Image, program: &'static Program) -> Result<Option<u
     Ok(image.base(program.name))
 }
 
-/// Adds a program to an image, unless it is there; answers whether it was added.
+/// Adds a program to an image, unless the image holds it. Returns whether it was added.
 ///
 /// # Errors
 /// [`Error::DuplicateProgram`], [`Error::TooManyFunctions`], or those of [`Program::check`].
 pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<bool, Error> {
     if image.programs.iter().any(|p| p.name == program.name) {
-        return place(image, program).map(|_| false);
+        return find(image, program).map(|_| false);
     }
-    let limit = (FN_LIMIT - everwarp_contract::task::FN_FIRST) as usize;
+    let limit = (FN_LIMIT - FN_FIRST) as usize;
     let functions = image.functions().count() + program.functions.len();
     if functions > limit {
         return Err(Error::TooManyFunctions { functions, limit });
@@ -197,15 +176,15 @@ pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<boo
     Ok(true)
 }
 
-/// Checks the descriptors of a batch: one instance, functions of its own, no flags. Built-in functions
-/// reach the engine's own memory, so no descriptor may name them.
-pub(crate) fn check_batch(core: &Core, tasks: &[DevTask]) -> Result<(), Error> {
+/// Checks the descriptors of a batch: they belong to one instance, name functions of it, and set no flags. Built-in
+/// functions reach the engine's own memory, so no descriptor may name them.
+pub(crate) fn check_batch(core: &EngineCore, tasks: &[DevTask]) -> Result<(), Error> {
     const INSTANCE: u32 = (INSTANCES - 1) << TASK_INSTANCE_SHIFT;
     let first = tasks.first().ok_or(Error::BatchEmpty)?;
-    let (base, number) = core.slots[usize::from(first.instance())].functions();
+    let (base, number) = core.slot(first.instance()).functions();
     let mixed = |t: &DevTask| (t.head ^ first.head) & INSTANCE != 0;
-    let bad = |t: &DevTask| t.function().wrapping_sub(base) >= number || t.head >= TASK_BATCH;
-    // Without early exits, so that it runs at the speed of memory.
+    let bad = |t: &DevTask| t.function().0.wrapping_sub(base.0) >= number || t.head >= TASK_BATCH;
+    // The loop has no early exit, so that it runs at the speed of memory.
     if !tasks.iter().fold(false, |any, t| any | mixed(t) | bad(t)) {
         return Ok(());
     }

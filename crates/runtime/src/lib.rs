@@ -1,17 +1,18 @@
 //! The host side of the task engines: devices, engines, buffers, submissions and completions.
 //!
 //! Nothing here runs a task. This crate writes into the submission ring that an engine drains, reads the completion
-//! ring that it fills, and leads the engine from one epoch to the next. `everwarp` re-exports what users need; the
-//! crates that host processes on a GPU use the rest.
+//! ring that it fills, and leads the engine from one epoch to the next. `everwarp` re-exports the parts that users need.
+//! [`LinkedEngine`], [`LinkedEngineBuilder`] and the types of their signatures are for `everwarp-process-cuda`, which
+//! links compiled WebAssembly modules into an engine, and for tests.
 //!
 //! This crate is internal to everwarp and promises no stability.
 
-// Under loom only the host's own protocols are built: the models see no engine.
+// The protocols that loom models. Under `--cfg loom` nothing else is built: the models see no engine.
 #[cfg_attr(
     all(loom, not(test)),
     expect(dead_code, reason = "only the models use it")
 )]
-mod slot;
+mod instance_slot;
 mod sync;
 #[cfg_attr(
     all(loom, not(test)),
@@ -22,78 +23,59 @@ mod token;
 #[cfg(all(test, loom))]
 mod models;
 
+/// All that talks to an engine. It is one module, so that there is one condition.
 #[cfg(not(loom))]
-mod buffer;
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod control;
-#[cfg(not(loom))]
-mod core;
-#[cfg(not(loom))]
-mod device;
-#[cfg(not(loom))]
-mod diagnose;
-#[cfg(not(loom))]
-mod engine;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod grave;
-#[cfg(not(loom))]
-mod heap;
-#[cfg(not(loom))]
-mod host_bytes;
-#[cfg(not(loom))]
-mod instance;
-#[cfg(not(loom))]
-mod pending;
-#[cfg(not(loom))]
-mod reap;
-#[cfg(not(loom))]
-mod stats;
-#[cfg(not(loom))]
-mod submit;
-#[cfg(not(loom))]
-mod watch;
+#[path = "."]
+mod host {
+    pub(crate) mod buffer;
+    pub(crate) mod builder;
+    pub(crate) mod control;
+    pub(crate) mod core;
+    pub(crate) mod device;
+    pub(crate) mod diagnose;
+    pub(crate) mod engine;
+    pub(crate) mod error;
+    pub(crate) mod heap;
+    pub(crate) mod host_bytes;
+    pub(crate) mod instance;
+    pub(crate) mod linked;
+    pub(crate) mod pending;
+    pub(crate) mod reap;
+    pub(crate) mod retired;
+    pub(crate) mod stats;
+    pub(crate) mod submit;
+    pub(crate) mod wait;
 
-#[cfg(all(test, not(loom)))]
-mod mock;
-#[cfg(all(test, not(loom)))]
-mod tests;
+    #[cfg(test)]
+    pub(crate) mod mock;
+    #[cfg(test)]
+    mod tests;
 
+    pub use buffer::{Buffer, Element};
+    pub use builder::EngineBuilder;
+    pub use device::{Device, Select, cuda_device_count};
+    pub use engine::Engine;
+    pub use error::{Error, StuckReason};
+    pub use everwarp_engine_cuda::CudaUnavailable;
+    pub use host_bytes::HostBytes;
+    pub use instance::{Instance, TaskBuilder};
+    pub use linked::{Exchanged, LinkedEngine, LinkedEngineBuilder};
+    pub use pending::{Completion, Pending};
+    pub use stats::Stats;
+
+    /// The CUDA engine's workings, for `doctor` and for tests that compile without a GPU. Not a stable API.
+    #[doc(hidden)]
+    pub use everwarp_engine_cuda as cuda;
+}
 #[cfg(not(loom))]
-pub use buffer::{Buffer, Element};
-#[cfg(not(loom))]
-pub use builder::EngineBuilder;
-#[cfg(not(loom))]
-pub use control::Exchanged;
-#[cfg(not(loom))]
-pub use device::{Device, Select, cuda_device_count};
-#[cfg(not(loom))]
-pub use engine::Engine;
-#[cfg(not(loom))]
-pub use error::{Error, StuckReason};
+pub use host::*;
+
 pub use everwarp_contract::{
-    DevPtr, DevTask, DevType, DevWorker, Layout, dev_consts, dev_struct, layout,
+    DevPtr, DevTask, DevType, DevWorker, HeapOwner, Layout, Priority, dev_consts, dev_struct,
+    layout,
 };
 pub use everwarp_engine::{
-    BackendError, DevNone, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind,
-    HeapMode, HeapOwner, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order,
-    PoolState, Pools, Prepared, Program, Shape, TaskCx, TwinFn, program,
+    BackendError, DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError,
+    HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart,
+    MAX_SPAWN, Order, PoolState, Pools, PreparedImage, Program, Shape, TaskCx, TwinFn, program,
 };
-#[cfg(not(loom))]
-pub use everwarp_engine_cuda::CudaUnavailable;
-#[cfg(not(loom))]
-pub use host_bytes::HostBytes;
-#[cfg(not(loom))]
-pub use instance::{Instance, Priority, TaskBuilder};
-#[cfg(not(loom))]
-pub use pending::{Completion, Pending};
-#[cfg(not(loom))]
-pub use stats::Stats;
-
-/// The CUDA engine's workings, for `doctor` and for tests that compile without a GPU. Not a stable API.
-#[doc(hidden)]
-#[cfg(not(loom))]
-pub use everwarp_engine_cuda as cuda;

@@ -1,4 +1,4 @@
-//! A backend for tests: one thread that drains the rings as the contract says, and misbehaves on request.
+//! An engine for tests: one thread that drains the rings as the contract says, and misbehaves on request.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::{FN_FIRST, TASK_BATCH, TASK_COUNTED};
 use everwarp_contract::telemetry::{WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
-use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
+use everwarp_contract::{DevCompletion, DevTask, DevType, DevWords, DevWorker, InstanceId};
 use everwarp_engine::{
-    Backend, BackendError, DevNone, EngineKind, Footprint, Image, PoolState, Pools, Prepared,
-    SharedMemory, TaskCx, program,
+    DevNone, ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings,
+    Footprint, HeapControl, Image, PoolState, Pools, PreparedImage, TaskCx, TaskEngine, program,
 };
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::engine::Engine;
 
 pub(crate) const PARAMS: DevNone = DevNone::NEW;
@@ -34,11 +34,15 @@ program! {
         STAND: lane(stand = twin),
         /// As `ECHO`, but declared as a function that spawns; completes with 1 if the submission was marked as counted.
         COUNTED: lane(counted = twin).spawns(0),
+        /// Completes with its argument, and then once more.
+        TWICE: lane(twice = twin),
+        /// Completes the token that its argument names, and then itself.
+        ASTRAY: lane(astray = twin),
     }
 }
 
-struct Shared {
-    memory: SharedMemory,
+struct MockState {
+    rings: EngineRings,
     pools: Pools,
     leave: AtomicBool,
     state: AtomicU32,
@@ -49,18 +53,19 @@ struct Shared {
     freed: AtomicU64,
 }
 
-pub(crate) struct Mock {
-    shared: Arc<Shared>,
+/// The mock engine.
+pub(crate) struct MockEngine {
+    shared: Arc<MockState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A test's hand on the mock.
-pub(crate) struct Hand(Arc<Shared>);
+pub(crate) struct Hand(Arc<MockState>);
 
 impl Hand {
     /// Completes what `HOLD` holds, newest first, once it holds that many.
     pub(crate) fn release(&self, count: usize) {
-        while self.0.held.lock().expect("nobody panics").len() < count {
+        while self.0.held.lock().expect("no test panics under it").len() < count {
             std::thread::yield_now();
         }
         self.0.released.store(true, Ordering::Release);
@@ -93,14 +98,14 @@ pub(crate) fn pools(submission_slots: u32, tokens: u32, arena_tasks: u32) -> Poo
 }
 
 pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
-    let memory = SharedMemory {
+    let rings = EngineRings {
         words: leak::<DevWords>(1),
         submissions: leak(pools.submission_slots),
         completions: leak::<DevCompletion>(pools.tokens),
         arena: leak(pools.arena_tasks),
     };
-    let shared = Arc::new(Shared {
-        memory,
+    let shared = Arc::new(MockState {
+        rings,
         pools,
         leave: AtomicBool::new(false),
         state: AtomicU32::new(WORKER_IDLE),
@@ -110,7 +115,7 @@ pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
         ring: Mutex::new((0, 0)),
         freed: AtomicU64::new(0),
     });
-    let mock = Mock {
+    let mock = MockEngine {
         shared: shared.clone(),
         thread: Mutex::new(None),
     };
@@ -118,18 +123,18 @@ pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
     let image = Image::of(vec![&PROGRAM]);
     (
         Engine {
-            core: Core::new(Box::new(mock), image, watchdog),
+            core: EngineCore::new(Box::new(mock), image, watchdog),
         },
         Hand(shared),
     )
 }
 
-impl Shared {
+impl MockState {
     fn run(&self) {
-        let mut ring = self.ring.lock().expect("nobody panics");
+        let mut ring = self.ring.lock().expect("no test panics under it");
         while !self.leave.load(Ordering::Acquire) {
             if self.released.swap(false, Ordering::AcqRel) {
-                let held = std::mem::take(&mut *self.held.lock().expect("nobody panics"));
+                let held = std::mem::take(&mut *self.held.lock().expect("no test panics under it"));
                 held.into_iter()
                     .rev()
                     .for_each(|token| self.complete(&mut ring.1, token, u64::from(token)));
@@ -145,11 +150,7 @@ impl Shared {
         let slots = Slots::new(self.pools.submission_slots);
         // SAFETY: inside the ring; aligned words, accessed atomically.
         let (first, second) = unsafe {
-            let at = self
-                .memory
-                .submissions
-                .add(slots.slot(*taken))
-                .cast::<u64>();
+            let at = self.rings.submissions.add(slots.slot(*taken)).cast::<u64>();
             (AtomicU64::from_ptr(at), AtomicU64::from_ptr(at.add(1)))
         };
         let word = first.load(Ordering::Acquire);
@@ -163,7 +164,7 @@ impl Shared {
         };
         *taken = taken.wrapping_add(1);
         // SAFETY: aligned, accessed atomically.
-        unsafe { AtomicU32::from_ptr((&raw const (*self.memory.words).taken).cast_mut()) }
+        unsafe { AtomicU32::from_ptr((&raw const (*self.rings.words).taken).cast_mut()) }
             .store(*taken, Ordering::Release);
         Some(task)
     }
@@ -174,19 +175,31 @@ impl Shared {
             let slots = Slots::new(self.pools.arena_tasks);
             // SAFETY: inside the arena, which the host wrote before the submission.
             let sum = (0..count)
-                .map(|i| unsafe { (*self.memory.arena.add(slots.slot(start + i))).arg })
+                .map(|i| unsafe { (*self.rings.arena.add(slots.slot(start + i))).arg })
                 .sum();
             self.executed.fetch_add(count.into(), Ordering::Release);
             return self.complete(tail, task.group, sum);
         }
-        match task.function() - FN_FIRST {
-            HOLD => self.held.lock().expect("nobody panics").push(task.group),
+        match task.function().index() as u32 {
+            HOLD => self
+                .held
+                .lock()
+                .expect("no test panics under it")
+                .push(task.group),
+            TWICE => {
+                self.complete(tail, task.group, task.arg);
+                self.complete(tail, task.group, task.arg);
+            }
+            ASTRAY => {
+                self.complete(tail, task.arg as u32, 0);
+                self.complete(tail, task.group, task.arg);
+            }
             STAND => self.state.store(task.arg as u32, Ordering::Release),
             FAULT => {
-                let words = self.memory.words.cast_mut();
+                let words = self.rings.words.cast_mut();
                 // SAFETY: aligned; nobody reads the rest before the code is there.
                 unsafe {
-                    (&raw mut (*words).fault.function).write(task.function());
+                    (&raw mut (*words).fault.function).write(task.function().0);
                     (&raw mut (*words).fault.detail).write(0xbad);
                     AtomicU32::from_ptr(&raw mut (*words).fault.code)
                         .store(task.arg as u32, Ordering::Release);
@@ -213,7 +226,7 @@ impl Shared {
         // SAFETY: inside the ring; there are never more tokens in flight than slots.
         unsafe {
             let at = self
-                .memory
+                .rings
                 .completions
                 .add(slots.slot(*tail))
                 .cast::<u64>()
@@ -226,7 +239,7 @@ impl Shared {
     }
 }
 
-impl Backend for Mock {
+impl TaskEngine for MockEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Cpu
     }
@@ -245,59 +258,28 @@ impl Backend for Mock {
     fn pools(&self) -> Pools {
         self.shared.pools
     }
-    fn shared(&self) -> SharedMemory {
-        self.shared.memory
+    fn rings(&self) -> EngineRings {
+        self.shared.rings
     }
     fn doorbell(&self) {}
     fn idle_wait(&self, _: u32) {
         std::thread::yield_now();
     }
-    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
-        Ok(leak::<u8>(bytes as u32) as u64)
-    }
-    unsafe fn free(&self, _: u64, _: u64) {
-        self.shared.freed.fetch_add(1, Ordering::Release);
-    }
-    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), address as *mut u8, data.len()) };
-        Ok(())
-    }
-    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len())
-        };
-        Ok(())
-    }
-    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::write_bytes(address as *mut u8, value, bytes as usize) };
-        Ok(())
-    }
-    fn set_params(&self, _: u8, _: &[u8]) -> Result<(), BackendError> {
-        Ok(())
-    }
-    fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
+    fn workers(&self) -> Result<Vec<DevWorker>, EngineError> {
         let state = self.shared.state.load(Ordering::Acquire);
         Ok(vec![DevWorker {
             executed: self.shared.executed.load(Ordering::Acquire),
-            batches: 0,
-            received: 0,
-            published: 0,
             starved: u64::from(state == WORKER_STARVED),
-            fired: 0,
             state,
             function: if state == WORKER_RUNNING {
                 FN_FIRST + STAND
             } else {
                 0
             },
-            queued: 0,
-            reserved: 0,
+            ..DevWorker::ZERO
         }])
     }
-    fn pool_state(&self) -> Result<PoolState, BackendError> {
+    fn pool_state(&self) -> Result<PoolState, EngineError> {
         Ok(PoolState {
             task_limit: 64,
             task_refusals: 3,
@@ -305,49 +287,92 @@ impl Backend for Mock {
             group_refusals: 0,
         })
     }
-    fn heap(&self) -> Option<&dyn everwarp_engine::Heap> {
-        None
-    }
     fn footprint(&self) -> Footprint {
         Footprint::default()
     }
     fn start_time(&self) -> Duration {
         Duration::ZERO
     }
-    fn park(&self, _: Duration) -> Result<(), BackendError> {
+    fn park(&self, _: Duration) -> Result<(), EngineError> {
         self.shared.leave.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.lock().expect("nobody panics").take() {
-            thread.join().expect("it does not panic");
+        if let Some(thread) = self.thread.lock().expect("no test panics under it").take() {
+            thread.join().expect("the mock does not panic");
         }
         Ok(())
     }
-    fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
+    fn resume(&self, size: Option<u32>) -> Result<(), EngineError> {
         if let Some(asked @ 2..) = size {
-            return Err(BackendError::Size { asked, max: 1 });
+            return Err(EngineError::Size { asked, max: 1 });
         }
         self.shared.leave.store(false, Ordering::Release);
         let shared = self.shared.clone();
-        *self.thread.lock().expect("nobody panics") =
+        *self.thread.lock().expect("no test panics under it") =
             Some(std::thread::spawn(move || shared.run()));
         Ok(())
     }
-    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, EngineError> {
         let begin = Instant::now();
         self.park(grace)?;
         self.resume(size)?;
         Ok(begin.elapsed())
     }
-    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+}
+
+impl EngineMemory for MockEngine {
+    fn alloc(&self, bytes: u64) -> Result<u64, EngineError> {
+        Ok(leak::<u8>(bytes as u32) as u64)
+    }
+    unsafe fn free(&self, _: u64, _: u64) {
+        self.shared.freed.fetch_add(1, Ordering::Release);
+    }
+    unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), EngineError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), address as *mut u8, data.len()) };
+        Ok(())
+    }
+    unsafe fn read(
+        &self,
+        address: u64,
+        data: &mut [u8],
+        _: ElementSize,
+    ) -> Result<(), EngineError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe {
+            std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len())
+        };
+        Ok(())
+    }
+    unsafe fn fill(
+        &self,
+        address: u64,
+        bytes: u64,
+        value: u8,
+        _: ElementSize,
+    ) -> Result<(), EngineError> {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::ptr::write_bytes(address as *mut u8, value, bytes as usize) };
+        Ok(())
+    }
+    fn set_params(&self, _: InstanceId, _: &[u8]) -> Result<(), EngineError> {
+        Ok(())
+    }
+    fn heap(&self) -> Option<&dyn HeapControl> {
+        None
+    }
+}
+
+impl EngineLoader for MockEngine {
+    fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError> {
         Image::of(vec![&PROGRAM]).check_successor(image)?;
-        Ok(Prepared {
+        Ok(PreparedImage {
             image: image.clone(),
             code: Vec::new(),
             largest_frame: 0,
         })
     }
-    fn set_image(&self, _: &Prepared) -> Result<(), BackendError> {
+    fn set_image(&self, _: &PreparedImage) -> Result<(), EngineError> {
         if !self.shared.leave.load(Ordering::Acquire) {
-            return Err(BackendError::NotParked {
+            return Err(EngineError::NotParked {
                 action: "loading an image",
             });
         }
@@ -355,7 +380,7 @@ impl Backend for Mock {
     }
 }
 
-impl Drop for Mock {
+impl Drop for MockEngine {
     fn drop(&mut self) {
         let _ = self.park(Duration::ZERO);
     }

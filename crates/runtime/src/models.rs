@@ -6,17 +6,19 @@ use std::task::{Wake, Waker};
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::slot::Slot;
-use crate::sync::{AtomicU32, Ordering};
-use crate::token::{Completed, Dropped, Info, Registered, Token};
+use everwarp_contract::InstanceId;
 
-const INFO: Info = Info {
-    instance: 0,
+use crate::instance_slot::InstanceSlot;
+use crate::sync::{AtomicU32, Ordering};
+use crate::token::{Completed, Dropped, Registered, SubmissionInfo, Token};
+
+const INFO: SubmissionInfo = SubmissionInfo {
+    instance: InstanceId(0),
     phase: false,
     batch: None,
 };
 
-/// A token in flight, completed by another thread, which answers whether it recycled and woke.
+/// A token in flight that another thread completes. The thread returns whether it recycled and whether it woke.
 fn in_flight() -> (Arc<Token>, thread::JoinHandle<(bool, bool)>) {
     let token = Arc::new(Token::new());
     token.begin(INFO);
@@ -39,7 +41,7 @@ fn either_the_reaper_or_the_owner_recycles() {
         let (by_reaper, _) = reaper.join().unwrap();
         assert!(by_owner != by_reaper);
         assert_eq!(token.in_flight(), None);
-        // It can go round again.
+        // The token can be used again.
         token.begin(INFO);
         assert_eq!(token.complete(8), Completed::ForOwner { wake: false });
         assert_eq!(token.take(), Some(8));
@@ -47,7 +49,7 @@ fn either_the_reaper_or_the_owner_recycles() {
 }
 
 #[test]
-fn a_value_that_is_seen_is_the_right_one() {
+fn early_take_returns_the_completed_value() {
     loom::model(|| {
         let (token, reaper) = in_flight();
         let early = token.take();
@@ -66,7 +68,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_registered_waker_is_woken_or_told() {
+fn registered_waker_is_woken_or_told() {
     loom::model(|| {
         let (token, reaper) = in_flight();
         let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
@@ -83,7 +85,7 @@ fn a_registered_waker_is_woken_or_told() {
 }
 
 #[test]
-fn a_forgotten_waker_is_counted_once() {
+fn forgotten_waker_is_counted_once() {
     loom::model(|| {
         let (token, reaper) = in_flight();
         let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
@@ -97,9 +99,9 @@ fn a_forgotten_waker_is_counted_once() {
 }
 
 #[test]
-fn a_slot_is_never_held_while_work_of_another_runs() {
+fn slot_is_not_held_while_work_of_its_last_instance_runs() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(InstanceSlot::new());
         let running = Arc::new(AtomicU32::new(1));
         assert!(slot.hold());
         slot.begin();

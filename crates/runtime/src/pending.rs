@@ -1,4 +1,4 @@
-//! What was submitted and has not been waited for.
+//! Submissions that were not waited for yet.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,35 +7,37 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::core::Core;
+use everwarp_contract::TokenId;
+
+use crate::core::EngineCore;
 use crate::error::Error;
 use crate::sync::lock;
 use crate::token::{Dropped, Registered};
-use crate::watch::Wait;
+use crate::wait::WaitLoop;
 
-/// What a submission ended with.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The value that the task, or the last of its group, reported; 0 if none did.
+    /// The value that the task or the tasks of its group reported; 0 if none did.
     pub value: u64,
 }
 
 /// A submission in flight. It is also a [`Future`] that any executor can drive.
 ///
-/// Dropping it is fine: the task runs all the same. As a future it needs no timer and no particular
-/// executor; a thread of the engine, started when the first one is polled, wakes it.
+/// It may be dropped: the task runs all the same. As a future it needs no timer and no particular executor; a thread of
+/// the engine, started when the first future is polled, wakes it.
 #[derive(Debug)]
 #[must_use = "wait for it, or drop it explicitly"]
 pub struct Pending {
-    core: Arc<Core>,
-    token: u32,
+    core: Arc<EngineCore>,
+    token: TokenId,
     taken: bool,
     /// Whether a waker may be registered.
     polled: bool,
 }
 
 impl Pending {
-    pub(crate) fn new(core: Arc<Core>, token: u32) -> Self {
+    pub(crate) fn new(core: Arc<EngineCore>, token: TokenId) -> Self {
         Self {
             core,
             token,
@@ -45,7 +47,7 @@ impl Pending {
     }
 
     fn take(&mut self) -> Option<Completion> {
-        let token = &self.core.tokens[self.token as usize];
+        let token = self.core.token(self.token);
         if !token.is_done() {
             return None;
         }
@@ -56,18 +58,17 @@ impl Pending {
         Some(Completion { value })
     }
 
-    /// The token may have another owner as soon as it is recycled: its waker goes first.
+    /// Takes the waker back before the token is recycled, because the token may then have another owner.
     fn forget_waker(&self) {
         if self.polled {
-            self.core
-                .woke(self.core.tokens[self.token as usize].forget_waker());
+            self.core.woke(self.core.token(self.token).forget_waker());
         }
     }
 
-    /// Whether the result is there.
+    /// Whether the submission is done and its result was not taken yet.
     pub fn is_done(&self) -> bool {
         self.core.reap();
-        !self.taken && self.core.tokens[self.token as usize].is_done()
+        !self.taken && self.core.token(self.token).is_done()
     }
 
     /// Waits for the result.
@@ -75,6 +76,7 @@ impl Pending {
     /// # Errors
     /// [`Error::AlreadyTaken`] the second time; [`Error::Fault`], [`Error::PoolExhausted`] or
     /// [`Error::Stuck`] if the engine ends or nothing moves for as long as its watchdog waits;
+    /// [`Error::BogusCompletion`] if the engine breaks its protocol;
     /// [`Error::Parked`] if the engine is parked and stays so; [`Error::Stopped`] after its stop. Where an
     /// error leaves the engine alive (`Parked`), it can be waited for again.
     pub fn wait(&mut self) -> Result<Completion, Error> {
@@ -93,7 +95,7 @@ impl Pending {
         if self.taken {
             return Err(Error::AlreadyTaken);
         }
-        let mut wait = Wait::default();
+        let mut wait = WaitLoop::default();
         loop {
             self.core.reap();
             if let Some(completion) = self.take() {
@@ -118,7 +120,7 @@ impl Future for Pending {
         self.forget_waker();
         self.polled = true;
         self.core.wakers.fetch_add(1, Ordering::AcqRel);
-        let registered = self.core.tokens[self.token as usize].register(cx.waker().clone());
+        let registered = self.core.token(self.token).register(cx.waker().clone());
         if registered == Registered::AlreadyDone
             && let Some(completion) = self.take()
         {
@@ -139,7 +141,7 @@ impl Drop for Pending {
             return;
         }
         self.forget_waker();
-        if self.core.tokens[self.token as usize].abandon() == Dropped::Recycle {
+        if self.core.token(self.token).abandon() == Dropped::Recycle {
             lock(&self.core.recycled).push(self.token);
         }
     }

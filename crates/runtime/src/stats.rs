@@ -1,4 +1,4 @@
-//! What an engine has done so far.
+//! The counters of an engine.
 
 use everwarp_contract::DevWorker;
 use everwarp_engine::PoolState;
@@ -6,7 +6,7 @@ use everwarp_engine::PoolState;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// What an engine has done so far.
+/// The counters of an engine since its start.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Tasks run to completion, continuations included.
@@ -17,21 +17,21 @@ pub struct Stats {
     pub fired: u64,
     /// Tasks that moved from one worker to another.
     pub received: u64,
-    /// How often a worker could not run for want of room.
+    /// How often a worker could not run because a pool had no room.
     pub starved: u64,
-    /// How the pools fare.
+    /// The limits of the pools, and how often they were reached.
     pub pools: PoolState,
     /// Every worker's counters.
     pub workers: Vec<DevWorker>,
 }
 
 impl Engine {
-    /// What the engine has done so far; may be asked while it runs.
+    /// The engine's counters; may be read while it runs.
     ///
     /// # Errors
     /// The counters cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
-        let workers = self.core.backend.workers()?;
+        let workers = self.core.engine.workers()?;
         let sum = |field: fn(&DevWorker) -> u64| workers.iter().map(field).sum();
         Ok(Stats {
             executed: sum(|w| w.executed),
@@ -39,7 +39,7 @@ impl Engine {
             fired: sum(|w| w.fired),
             received: sum(|w| w.received),
             starved: sum(|w| w.starved),
-            pools: self.core.backend.pool_state()?,
+            pools: self.core.engine.pool_state()?,
             workers,
         })
     }

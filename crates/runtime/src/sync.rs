@@ -1,22 +1,23 @@
-//! The atomics and locks of the host's own protocols: loom's under `--cfg loom`, else the standard
-//! library's.
+//! The atomics and locks of the host's own protocols: loom's under `--cfg loom`, else the standard library's.
 //!
-//! Words in memory that is shared with an engine are not among them: loom cannot see the other side.
+//! Words in memory that is shared with an engine are not among them: loom cannot see the engine's side.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
+    Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Locks, also after a panic elsewhere: what these locks guard is consistent between statements.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+#[cfg(not(loom))]
+pub(crate) use everwarp_engine::sync::{lock, try_lock};
+
+/// The same for a model's mutex.
+#[cfg(loom)]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> loom::sync::MutexGuard<'_, T> {
+    everwarp_engine::sync::ignore_poison(mutex.lock())
 }

@@ -1,25 +1,27 @@
-//! Tokens: what identifies a submission in flight.
+//! Tokens: each stands for a submission in flight.
 //!
 //! `state` is one word of four bits:
 //!
 //! | bit | meaning | set by | cleared by |
 //! |---|---|---|---|
-//! | `PENDING` | the token is off the free list | submitter (`begin`) | whoever frees it |
-//! | `DONE` | completed, `value` is valid | reaper (`complete`) | whoever frees it |
-//! | `DROPPED` | its `Pending` is gone | owner (`abandon`) | whoever frees it |
-//! | `WAKER` | a waker may lie in `waker` | owner (`register`) | whoever frees it |
+//! | `PENDING` | the token is off the free list | submitter (`begin`) | the side that frees it |
+//! | `DONE` | completed, `value` is valid | reaper (`complete`) | the side that frees it |
+//! | `DROPPED` | the token's `Pending` is gone | owner (`abandon`) | the side that frees it |
+//! | `WAKER` | there may be a waker in `waker` | owner (`register`) | the side that frees it |
 //!
 //! 1. Only the submitter that took the token off the free list makes it `PENDING`, and until it is
 //!    freed only one `Pending` owns it.
-//! 2. Of `DONE` and `DROPPED`, whoever sets the **second** frees the token and puts it on the free
-//!    list: the two are set by read-modify-writes of one word, so exactly one side comes second.
+//! 2. Of `DONE` and `DROPPED`, the side that sets the **second** bit frees the token and puts it on the free list. The
+//!    bits are set by read-modify-writes of one word, so exactly one side comes second.
 //! 3. `value` is written before `DONE` is set with release, and read after it was seen with acquire.
 //! 4. The waker is put in place before `WAKER` is set. A reaper that sets `DONE` and sees `WAKER` wakes;
-//!    an owner that sets `WAKER` and sees `DONE` need not wait. One of them sees the other's bit.
+//!    an owner that sets `WAKER` and sees `DONE` need not wait. One of the two sees the other's bit.
 //! 5. A freed token may have a new owner before the reaper gets to wake the old one. The new owner's
 //!    waker is then woken for nothing, and polling puts it back: spurious, never lost.
 
 use std::task::Waker;
+
+use everwarp_contract::InstanceId;
 
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
@@ -29,67 +31,68 @@ const DONE: u32 = 2;
 const DROPPED: u32 = 4;
 const WAKER: u32 = 8;
 
-/// What a submission is, for the reaper.
+/// A submission as the reaper must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Info {
+pub(crate) struct SubmissionInfo {
     /// The instance that it runs in.
-    pub(crate) instance: u8,
-    /// The phase in which it counts as in flight; see `grave.rs`.
+    pub(crate) instance: InstanceId,
+    /// The phase in which it counts as in flight; see `retired.rs`.
     pub(crate) phase: bool,
-    /// The batch's sequence number, if it is one.
+    /// The sequence number, if it is a batch.
     pub(crate) batch: Option<u32>,
 }
 
-impl Info {
+impl SubmissionInfo {
     fn pack(self) -> u64 {
         let batch = self
             .batch
             .map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
-        u64::from(self.instance) | u64::from(self.phase) << 8 | batch
+        u64::from(self.instance.0) | u64::from(self.phase) << 8 | batch
     }
     fn unpack(word: u64) -> Self {
         let batch = (word >> 32 & 1 == 1).then_some((word >> 33) as u32);
         Self {
-            instance: word as u8,
+            instance: InstanceId(word as u8),
             phase: word >> 8 & 1 == 1,
             batch,
         }
     }
 }
 
-/// What the reaper's transition led to.
+/// The result of the reaper's transition.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Completed {
-    /// Somebody owns the result.
+    /// A `Pending` owns the result.
     ForOwner {
         /// Whether there may be a waker to wake.
         wake: bool,
     },
-    /// Nobody does: the token is free again and goes to the free list.
+    /// No `Pending` does: the token is free again and goes to the free list.
     Recycle,
 }
 
-/// What dropping the owner led to.
+/// The result of dropping the owner.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Dropped {
     /// Still in flight; the reaper recycles the token.
     InFlight,
-    /// It was done: the token is free again and goes to the free list.
+    /// The submission was done: the token is free again and goes to the free list.
     Recycle,
 }
 
-/// What leaving a waker led to.
+/// The result of leaving a waker.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Registered {
-    /// It will be woken.
+    /// The waker will be woken.
     Waits,
     /// The completion came first; the waker may or may not be woken.
     AlreadyDone,
 }
 
+/// The state of one token.
 #[derive(Debug)]
 pub(crate) struct Token {
     state: AtomicU32,
@@ -107,18 +110,19 @@ impl Token {
             waker: Mutex::new(None),
         }
     }
-    /// The submitter, having taken the token off the free list.
-    pub(crate) fn begin(&self, info: Info) {
+    /// The submitter starts a submission, having taken the token off the free list.
+    pub(crate) fn begin(&self, info: SubmissionInfo) {
         self.info.store(info.pack(), Ordering::Relaxed);
         self.state.store(PENDING, Ordering::Release);
     }
-    /// The reaper, before anything else: what completes, unless the token is not in flight, which means
-    /// that the engine completed it twice or was never given it.
-    pub(crate) fn in_flight(&self) -> Option<Info> {
+    /// The reaper asks, before anything else, which submission completes. `None` if the token is not in flight: the engine
+    /// completed it twice or was never given it.
+    pub(crate) fn in_flight(&self) -> Option<SubmissionInfo> {
         let pending = self.state.load(Ordering::Acquire) & (PENDING | DONE) == PENDING;
-        pending.then(|| Info::unpack(self.info.load(Ordering::Relaxed)))
+        pending.then(|| SubmissionInfo::unpack(self.info.load(Ordering::Relaxed)))
     }
-    /// The reaper, for a token that is in flight; as only it sets `DONE`, that cannot change meanwhile.
+    /// The reaper completes a token that is in flight. Only the reaper sets `DONE`, so the token stays in flight until
+    /// here.
     pub(crate) fn complete(&self, value: u64) -> Completed {
         self.value.store(value, Ordering::Relaxed);
         let before = self.state.fetch_or(DONE, Ordering::AcqRel);
@@ -130,7 +134,7 @@ impl Token {
             wake: before & WAKER != 0,
         }
     }
-    /// The owner: the value, once; the token is then free and goes to the free list.
+    /// The owner takes the value, once. The token is then free and goes to the free list.
     pub(crate) fn take(&self) -> Option<u64> {
         if !self.is_done() {
             return None;
@@ -139,11 +143,11 @@ impl Token {
         self.state.store(FREE, Ordering::Release);
         Some(value)
     }
-    /// The owner: whether there is something to take.
+    /// Whether there is a value for the owner to take.
     pub(crate) fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) & DONE != 0
     }
-    /// The owner goes away without having taken the value.
+    /// The owner is dropped without having taken the value.
     pub(crate) fn abandon(&self) -> Dropped {
         let before = self.state.fetch_or(DROPPED, Ordering::AcqRel);
         if before & DONE != 0 {
@@ -152,7 +156,7 @@ impl Token {
         }
         Dropped::InFlight
     }
-    /// The owner leaves a waker, having forgotten the one before.
+    /// The owner leaves a waker, having forgotten an earlier one.
     pub(crate) fn register(&self, waker: Waker) -> Registered {
         *lock(&self.waker) = Some(waker);
         match self.state.fetch_or(WAKER, Ordering::AcqRel) & DONE {
@@ -160,11 +164,11 @@ impl Token {
             _ => Registered::AlreadyDone,
         }
     }
-    /// The owner forgets its waker; whether it was still there.
+    /// The owner forgets its waker. Returns whether the waker was still there.
     pub(crate) fn forget_waker(&self) -> bool {
         lock(&self.waker).take().is_some()
     }
-    /// Wakes whoever waits; whether anybody did.
+    /// Wakes the waiting future. Returns whether there was one.
     pub(crate) fn wake(&self) -> bool {
         let waker = lock(&self.waker).take();
         waker.map(Waker::wake).is_some()
@@ -175,32 +179,32 @@ impl Token {
 mod tests {
     use super::*;
 
-    const INFO: Info = Info {
-        instance: 255,
+    const INFO: SubmissionInfo = SubmissionInfo {
+        instance: InstanceId(255),
         phase: true,
         batch: Some(u32::MAX >> 1),
     };
 
     #[test]
-    fn complete_then_take() {
+    fn completed_value_is_taken_once() {
         let token = Token::new();
         assert_eq!(token.in_flight(), None);
         token.begin(INFO);
         assert_eq!(token.in_flight(), Some(INFO));
         assert_eq!(token.take(), None);
         assert_eq!(token.complete(7), Completed::ForOwner { wake: false });
-        assert_eq!(token.in_flight(), None, "a second completion is not one");
+        assert_eq!(token.in_flight(), None, "a second completion is refused");
         assert_eq!(token.take(), Some(7));
         assert_eq!(token.take(), None);
     }
 
     #[test]
-    fn abandoned_tokens_are_recycled_once() {
+    fn abandoned_token_is_recycled_once() {
         let token = Token::new();
         token.begin(INFO);
         assert_eq!(token.abandon(), Dropped::InFlight);
         assert_eq!(token.complete(1), Completed::Recycle);
-        token.begin(Info {
+        token.begin(SubmissionInfo {
             batch: None,
             ..INFO
         });
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn wakers() {
+    fn waker_is_woken_or_told_that_it_is_done() {
         let token = Token::new();
         token.begin(INFO);
         assert_eq!(token.register(Waker::noop().clone()), Registered::Waits);

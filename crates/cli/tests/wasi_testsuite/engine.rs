@@ -138,7 +138,7 @@ pub(crate) fn cuda(programs: &[Program], under: &Path, prepare: bool) -> Result<
         "{} modules: started in {:?}, frames of up to {} bytes, calls {} deep",
         modules.len(),
         host.engine().start_time(),
-        host.engine().largest_frame(),
+        host.largest_frame(),
         host.depth()
     );
     if prepare {

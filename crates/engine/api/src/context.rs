@@ -1,6 +1,6 @@
 //! What a CPU twin sees: the same operations, under the same names, as a device function.
 
-use everwarp_contract::{DevTask, Layout};
+use everwarp_contract::{DevTask, HeapOwner, Layout, Priority};
 
 /// A CPU twin: runs one task.
 pub type TwinFn = fn(&mut dyn TaskCx);
@@ -18,8 +18,8 @@ pub trait TaskCx {
         let priority = self.task().priority();
         self.spawn_at(priority, function, tag, arg);
     }
-    /// Spawns a task into the running task's own group, with the given priority (0 is served first).
-    fn spawn_at(&mut self, priority: u8, function: u32, tag: u8, arg: u64);
+    /// Spawns a task into the running task's own group, with the given priority.
+    fn spawn_at(&mut self, priority: Priority, function: u32, tag: u8, arg: u64);
     /// Opens a group: when every task spawned into it with [`spawn_child`](Self::spawn_child) and all
     /// that those spawn have finished, `function` runs with `tag` and `arg`, and takes the place of the
     /// running task in its own group. At most once in a call. Without children it runs at once.
@@ -36,7 +36,7 @@ pub trait TaskCx {
     fn fault(&mut self, detail: u64);
     /// A block of the engine's heap for an owner, aligned to 16 and not zeroed; null when there is no room, or no
     /// heap.
-    fn alloc_for(&mut self, owner: u32, bytes: u64) -> *mut u8;
+    fn alloc_for(&mut self, owner: HeapOwner, bytes: u64) -> *mut u8;
     /// Frees a block, whoever allocated it. Null is nothing; what is no block is counted and changes nothing.
     fn free(&mut self, block: *mut u8);
     /// The block with another size, moved where it must be, which keeps its owner; null when there is no room, and
@@ -44,7 +44,7 @@ pub trait TaskCx {
     fn realloc(&mut self, block: *mut u8, bytes: u64) -> *mut u8;
     /// Frees every block of an owner that nobody allocates for any more, as one of `parts` callers that divide
     /// the heap among themselves: how many bytes came back. On a GPU by a warp.
-    fn release_owner(&mut self, owner: u32, part: u32, parts: u32) -> u64;
+    fn release_owner(&mut self, owner: HeapOwner, part: u32, parts: u32) -> u64;
     /// Likewise: reports the blocks behind whose end something was written, and answers how many there are.
     /// While nobody allocates or frees.
     fn check_heap(&mut self, part: u32, parts: u32) -> u64;
@@ -68,8 +68,8 @@ impl dyn TaskCx + '_ {
         self.task().tag()
     }
     /// The owner of what the task's instance allocates.
-    pub fn owner(&self) -> u32 {
-        u32::from(self.task().instance()) + 1
+    pub fn owner(&self) -> HeapOwner {
+        self.task().instance().owner()
     }
     /// A block of the engine's heap; see [`alloc_for`](TaskCx::alloc_for).
     pub fn alloc(&mut self, bytes: u64) -> *mut u8 {

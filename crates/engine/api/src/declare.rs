@@ -1,6 +1,6 @@
 //! How a program is declared: one table that numbers its functions and joins device source and CPU twins.
 
-use everwarp_contract::dev_struct;
+use everwarp_contract::{DevType, dev_struct};
 
 use crate::{Function, Order, Shape, TwinFn};
 
@@ -14,7 +14,7 @@ dev_struct! {
 
 impl DevNone {
     /// No parameters.
-    pub const NEW: Self = Self { nothing: [0; 2] };
+    pub const NEW: Self = Self::ZERO;
 }
 
 /// The rows of a [`program!`](crate::program) table: a shape, then what differs from a function that neither spawns
@@ -205,7 +205,7 @@ mod tests {
 
     crate::program! {
         /// Every form of a row.
-        static MANY: many(DevMany; DevShared::write_struct), "context.rs", "linked.rs" {
+        static MANY: many(DevMany; DevShared::write_struct), "context.rs", "image.rs" {
             PLAIN: lane(plain),
             OTHER: warp(other = twin::other).spawns(3).outlined(),
             BOTH: block(both = plain).spawns(2).forks(MAX_SPAWN).breadth_first()
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_program_carries_its_source_and_its_declarations() {
-        let sources = [include_str!("context.rs"), include_str!("linked.rs")];
+        let sources = [include_str!("context.rs"), include_str!("image.rs")];
         assert_eq!(MANY.device_source, sources.concat());
         let mut declared = String::new();
         (MANY.write_params)(&mut declared).expect("a string takes it");

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// An engine's error. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BackendError {
+pub enum EngineError {
     /// The device has no memory left for the request.
     #[error(
         "out of {kind} memory: {bytes} bytes were asked for ({detail}); use smaller pools or buffers"

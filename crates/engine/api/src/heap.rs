@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use everwarp_contract::DevHeapError;
 use everwarp_contract::heap::{
     HEAP_ERROR_FOREIGN, HEAP_ERROR_MIDDLE, HEAP_ERROR_OVERFLOW, HEAP_ERROR_TWICE,
     HEAP_GROWTH_PAGES, HEAP_OWNERS, HEAP_PAGE_SHIFT,
 };
+use everwarp_contract::{DevHeapError, HeapOwner};
 
-use crate::BackendError;
+use crate::EngineError;
 
 /// How much a heap knows of its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl HeapConfig {
     /// The same with sizes that are whole steps.
     ///
     /// # Errors
-    /// [`BackendError::Pool`] names what cannot be.
-    pub fn rounded(self) -> Result<Self, BackendError> {
-        let wrong = |what, rule, value| Err(BackendError::Pool { what, rule, value });
+    /// [`EngineError::Pool`] names what cannot be.
+    pub fn rounded(self) -> Result<Self, EngineError> {
+        let wrong = |what, rule, value| Err(EngineError::Pool { what, rule, value });
         if self.limit < self.bytes || self.limit > 1 << 40 {
             return wrong("heap.limit", "from heap.bytes up to 1 TiB", self.limit);
         }
@@ -97,7 +97,7 @@ pub struct HeapStats {
 
 /// What an owner holds. Exact while none of its tasks allocates or frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeapOwner {
+pub struct HeapOwnerStats {
     /// Bytes of its blocks, as the heap rounds them.
     pub in_use: u64,
     /// The most that it may hold, if it is limited.
@@ -130,9 +130,9 @@ pub struct HeapError {
     /// The block's size, as the heap rounds it; 0 where there is none.
     pub bytes: u64,
     /// The block's owner; of a block that was freed before, its last one.
-    pub owner: u32,
+    pub owner: HeapOwner,
     /// Who freed; the owner where a sweep found it.
-    pub by: u32,
+    pub by: HeapOwner,
 }
 
 impl HeapError {
@@ -149,8 +149,8 @@ impl HeapError {
             kind,
             address: record.address,
             bytes: record.bytes,
-            owner: record.owner,
-            by: record.by,
+            owner: HeapOwner(record.owner),
+            by: HeapOwner(record.by),
         })
     }
 }
@@ -188,19 +188,19 @@ impl fmt::Display for HeapError {
 impl std::error::Error for HeapError {}
 
 /// What the host may do with an engine's heap while the engine runs.
-pub trait Heap: Send + Sync {
+pub trait HeapControl: Send + Sync {
     /// What it was made with.
     fn config(&self) -> HeapConfig;
     /// What it holds.
-    fn stats(&self) -> Result<HeapStats, BackendError>;
+    fn stats(&self) -> Result<HeapStats, EngineError>;
     /// What an owner holds; `owner` is one that there is, and the heap has owners.
-    fn owner(&self, owner: u32) -> Result<HeapOwner, BackendError>;
+    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, EngineError>;
     /// Limits an owner; likewise.
-    fn set_quota(&self, owner: u32, quota: Option<u64>) -> Result<(), BackendError>;
+    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), EngineError>;
     /// The first errors that were found, oldest first.
-    fn errors(&self) -> Result<Vec<HeapError>, BackendError>;
+    fn errors(&self) -> Result<Vec<HeapError>, EngineError>;
     /// Makes it larger by at least so many bytes; its size then.
-    fn grow(&self, bytes: u64) -> Result<u64, BackendError>;
+    fn grow(&self, bytes: u64) -> Result<u64, EngineError>;
 }
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
                 ..HeapConfig::of(1).mode(HeapMode::Owned)
             },
         ] {
-            assert!(matches!(wrong.rounded(), Err(BackendError::Pool { .. })));
+            assert!(matches!(wrong.rounded(), Err(EngineError::Pool { .. })));
         }
     }
 

@@ -1,28 +1,33 @@
 //! What a program is, and what an engine must do.
 //!
-//! This crate is **internal** to everwarp. The host library is written against [`Backend`] and the
+//! This crate is **internal** to everwarp. The host library is written against [`TaskEngine`] and the
 //! layouts of `everwarp-contract` alone; the CPU and the CUDA engine implement it.
 
-mod backend;
 mod context;
 mod declare;
+mod engine;
 mod error;
 mod heap;
-mod linked;
+mod image;
+mod memory;
+mod pools;
 mod program;
 pub mod sync;
 
 #[doc(hidden)] // `program!` names it
 pub use everwarp_contract::Layout;
 
-pub use backend::{
-    Backend, EngineKind, Footprint, HostCallMemory, PoolState, Pools, Prepared, SharedMemory,
-};
 pub use context::{TaskCx, TwinFn};
 pub use declare::DevNone;
-pub use error::BackendError;
+pub use engine::{EngineKind, EngineRings, TaskEngine};
+pub use error::EngineError;
+/// The old name.
+pub use error::EngineError as BackendError;
 pub use heap::{
-    HEAP_STEP, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,
+    HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
+    HeapStats,
 };
-pub use linked::{Linked, LinkedPart};
-pub use program::{Function, Image, MAX_SPAWN, Order, Program, Shape};
+pub use image::{EngineLoader, HostCallMemory, Image, Linked, LinkedPart, PreparedImage};
+pub use memory::{ElementSize, EngineMemory};
+pub use pools::{Footprint, PoolState, Pools};
+pub use program::{Function, MAX_SPAWN, Order, Program, Shape};

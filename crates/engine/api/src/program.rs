@@ -1,9 +1,8 @@
 //! Programs: named sets of task functions, each with device source and a CPU twin.
 
 use everwarp_contract::device::{CHUNK_TASKS, LOCAL_TASKS};
-use everwarp_contract::task::FN_FIRST;
 
-use crate::{BackendError, Linked, TwinFn};
+use crate::{EngineError, TwinFn};
 
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +77,11 @@ impl Program {
     /// Checks that an engine can run the functions as they are declared.
     ///
     /// # Errors
-    /// [`BackendError::MaxSpawn`].
-    pub fn check(&self) -> Result<(), BackendError> {
+    /// [`EngineError::MaxSpawn`].
+    pub fn check(&self) -> Result<(), EngineError> {
         match self.functions.iter().find(|f| f.max_spawn > MAX_SPAWN) {
             None => Ok(()),
-            Some(function) => Err(BackendError::MaxSpawn {
+            Some(function) => Err(EngineError::MaxSpawn {
                 program: self.name,
                 function: function.name,
                 value: function.max_spawn,
@@ -92,81 +91,10 @@ impl Program {
     }
 }
 
-/// The programs an engine runs, in the order that numbers their functions.
-#[derive(Clone, Debug, Default)]
-pub struct Image {
-    /// The programs. A later image of the same engine may append to the list, never reorder it,
-    /// because queued tasks name functions by number.
-    pub programs: Vec<&'static Program>,
-    /// What is linked beside them.
-    pub linked: Linked,
-}
-
-impl Image {
-    /// An image of these programs, with nothing linked.
-    pub fn of(programs: Vec<&'static Program>) -> Self {
-        Self {
-            programs,
-            linked: Linked::default(),
-        }
-    }
-    /// All functions in the order of their ids: the first has id [`FN_FIRST`].
-    pub fn functions(
-        &self,
-    ) -> impl Iterator<Item = (u32, &'static Program, &'static Function)> + '_ {
-        let flat = self
-            .programs
-            .iter()
-            .flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
-        flat.zip(FN_FIRST..)
-            .map(|((program, function), id)| (id, program, function))
-    }
-    /// The id of a program's first function.
-    pub fn base(&self, program: &str) -> Option<u32> {
-        self.functions()
-            .find(|(_, p, _)| p.name == program)
-            .map(|(id, _, _)| id)
-    }
-    /// Checks every program; see [`Program::check`].
-    ///
-    /// # Errors
-    /// Those of the first program that fails.
-    pub fn check(&self) -> Result<(), BackendError> {
-        self.programs.iter().try_for_each(|p| p.check())
-    }
-    /// Checks that `next` may follow this image: it begins with the same programs.
-    pub fn check_successor(&self, next: &Image) -> Result<(), BackendError> {
-        let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
-        let parts = |image: &Image| -> Vec<_> {
-            let parts = image.linked.parts.iter();
-            parts.map(|p| (p.name.clone(), p.ptx.clone())).collect()
-        };
-        let (old, new) = (names(self), names(next));
-        if new.starts_with(&old) && parts(next).starts_with(&parts(self)) {
-            return Ok(());
-        }
-        Err(BackendError::ImageOrder {
-            old: old.join(", "),
-            new: new.join(", "),
-        })
-    }
-    /// `program/function` of an id, for messages.
-    pub fn name(&self, id: u32) -> String {
-        match self.functions().find(|(i, _, _)| *i == id) {
-            Some((_, p, f)) => format!("{}/{}", p.name, f.name),
-            None => match id {
-                everwarp_contract::task::FN_NONE => "(none)".into(),
-                everwarp_contract::task::FN_FETCH => "(fetch)".into(),
-                everwarp_contract::task::FN_COMPLETE => "(complete)".into(),
-                other => format!("(unknown function {other})"),
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Image;
 
     const fn spawning(name: &'static str, most: u16) -> Function {
         Function::lane(name, |_| {}).spawns(most)

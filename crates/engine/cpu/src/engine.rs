@@ -1,27 +1,25 @@
 //! The engine: threads over shared state, parked and resumed.
 
-use std::cell::Cell;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::DevWords;
 use everwarp_contract::fault::{FAULT_INTERNAL, FAULT_NONE};
-use everwarp_contract::task::{FN_NONE, PARAM_BYTES};
-use everwarp_contract::{DevTask, DevWorker};
+use everwarp_contract::{DevTask, DevWords, DevWorker, FunctionId};
+use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    Backend, BackendError, EngineKind, Footprint, Heap, Image, PoolState, Pools, Prepared,
-    SharedMemory,
+    EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Image, PoolState, Pools,
+    PreparedImage, TaskEngine,
 };
 
-use crate::memory;
-use crate::shared::{Group, Shared};
+use crate::idle_wait;
+use crate::shared::CpuShared;
 
 /// What changes from epoch to epoch.
 #[derive(Debug)]
-struct Epoch {
+struct CpuEpoch {
     number: u32,
     threads: u32,
     running: bool,
@@ -31,10 +29,9 @@ struct Epoch {
 
 /// An engine on the host's cores.
 pub struct CpuEngine {
-    shared: Arc<Shared>,
-    epoch: Mutex<Epoch>,
-    allocated: AtomicU64,
-    /// Tells this engine from others in a thread's [`SEEN`].
+    pub(crate) shared: Arc<CpuShared>,
+    epoch: Mutex<CpuEpoch>,
+    /// Tells this engine from others in a waiting thread.
     id: u64,
     start_time: Duration,
 }
@@ -50,65 +47,50 @@ impl std::fmt::Debug for CpuEngine {
 /// The most threads one engine takes.
 const MAX_THREADS: u32 = 256;
 
-/// The next engine's id; 0 is nobody's.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-thread_local! {
-    /// For the engines that this thread waited for last: the engine's id, and how many completions were
-    /// written when it last returned from `idle_wait`, which was before its caller's last look. Kept by
-    /// thread, because what one waiter has looked at says nothing about the others.
-    static SEEN: Cell<[(u64, u64); 4]> = const { Cell::new([(0, 0); 4]) };
+fn check_size(asked: u32, max: u32) -> Result<(), EngineError> {
+    match asked {
+        1.. if asked <= max => Ok(()),
+        _ => Err(EngineError::Size { asked, max }),
+    }
 }
 
-/// Notes `now` for an engine and answers what was noted before.
-fn exchange_seen(id: u64, now: u64) -> Option<u64> {
-    let mut seen = SEEN.get();
-    let place = seen.iter().position(|s| s.0 == id);
-    let before = place.map(|p| seen[p].1);
-    // Most recent first; who is not among them only looks once more than needed.
-    seen[..=place.unwrap_or(3)].rotate_right(1);
-    seen[0] = (id, now);
-    SEEN.set(seen);
-    before
-}
 impl CpuEngine {
     /// Starts an engine of `threads` threads, or one for each core.
     ///
     /// # Errors
     /// A pool's size cannot work, memory is short, or the system refuses threads.
-    pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, BackendError> {
+    pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, EngineError> {
         let begin = Instant::now();
         image.check()?;
         pools.check()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let threads = threads.unwrap_or(cores.min(MAX_THREADS));
-        check_size(threads)?;
+        check_size(threads, MAX_THREADS)?;
         if pools.tasks < 64 {
-            return Err(BackendError::Pool {
+            return Err(EngineError::Pool {
                 what: "pools.tasks",
                 rule: "at least 64",
                 value: pools.tasks.into(),
             });
         }
         if pools.groups < 16 {
-            return Err(BackendError::Pool {
+            return Err(EngineError::Pool {
                 what: "pools.groups",
                 rule: "at least 16",
                 value: pools.groups.into(),
             });
         }
-        let shared = Shared::new(image, pools, threads.max(cores).min(MAX_THREADS) as usize)?;
+        let shared = CpuShared::new(image, pools, threads.max(cores).min(MAX_THREADS) as usize)?;
         let mut engine = Self {
             shared: Arc::new(shared),
-            epoch: Mutex::new(Epoch {
+            epoch: Mutex::new(CpuEpoch {
                 number: 0,
                 threads,
                 running: false,
                 lost: false,
                 image: image.clone(),
             }),
-            allocated: AtomicU64::new(0),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: idle_wait::next_id(),
             start_time: Duration::ZERO,
         };
         engine.launch(&mut engine.lock(), threads)?;
@@ -116,35 +98,29 @@ impl CpuEngine {
         Ok(engine)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Epoch> {
-        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CpuEpoch> {
+        lock(&self.epoch)
     }
 
-    fn launch(&self, epoch: &mut Epoch, threads: u32) -> Result<(), BackendError> {
-        let seats = self.shared.seats.len() as u32;
-        if threads == 0 || threads > seats {
-            return Err(BackendError::Size {
-                asked: threads,
-                max: seats,
-            });
-        }
+    fn launch(&self, epoch: &mut CpuEpoch, threads: u32) -> Result<(), EngineError> {
+        check_size(threads, self.max_size())?;
         self.check_fault()?;
         self.shared.leave.store(false, Ordering::Release);
         self.shared
             .quota
             .store(self.shared.pools.tasks / threads, Ordering::Relaxed);
-        for seat in 0..threads as usize {
+        for worker in 0..threads as usize {
             let shared = self.shared.clone();
             shared.active.fetch_add(1, Ordering::AcqRel);
             let spawned = std::thread::Builder::new()
-                .name(format!("everwarp-{seat}"))
+                .name(format!("everwarp-{worker}"))
                 .spawn(move || {
-                    // A twin's panic is caught where it runs; this one is the engine's own, and must not keep
-                    // the engine from parking either.
-                    if catch_unwind(AssertUnwindSafe(|| crate::worker::work(&shared, seat)))
+                    // A twin's panic is caught around its call. This catches a panic of the engine itself, which must
+                    // not keep the engine from parking either.
+                    if catch_unwind(AssertUnwindSafe(|| crate::worker::work(&shared, worker)))
                         .is_err()
                     {
-                        shared.fault(FAULT_INTERNAL, FN_NONE, u64::MAX);
+                        shared.fault(FAULT_INTERNAL, FunctionId::NONE, u64::MAX);
                     }
                     shared.active.fetch_sub(1, Ordering::AcqRel);
                     shared.waiters.wake();
@@ -152,7 +128,7 @@ impl CpuEngine {
             if let Err(source) = spawned {
                 self.shared.active.fetch_sub(1, Ordering::AcqRel);
                 self.shared.send_away();
-                return Err(BackendError::System {
+                return Err(EngineError::System {
                     what: "starting a worker thread",
                     source,
                 });
@@ -167,11 +143,11 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// A faulted engine does not run again: what its last tasks did is neither done nor undone.
-    fn check_fault(&self) -> Result<(), BackendError> {
+    /// A faulted engine does not run again: its last tasks are neither done nor undone.
+    fn check_fault(&self) -> Result<(), EngineError> {
         match self.shared.fault_code() {
             FAULT_NONE => Ok(()),
-            code => Err(BackendError::Lost {
+            code => Err(EngineError::Lost {
                 reason: format!("it ended with fault {code}; start a new one"),
             }),
         }
@@ -179,11 +155,14 @@ impl CpuEngine {
 
     /// What each thread does, one per line.
     fn report(&self, image: &Image) -> String {
-        let lines = self.shared.seats.iter().enumerate().map(|(i, seat)| {
-            let worker = seat.counters.read();
+        let lines = self.shared.workers.iter().enumerate().map(|(i, slot)| {
+            let worker = slot.counters.read();
             let state = worker.activity();
             if state.is_in_function() {
-                format!("  thread {i}: {state} {}", image.name(worker.function))
+                format!(
+                    "  thread {i}: {state} {}",
+                    image.name(FunctionId(worker.function))
+                )
             } else {
                 format!("  thread {i}: {state}")
             }
@@ -191,9 +170,9 @@ impl CpuEngine {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn stop(&self, epoch: &mut Epoch, grace: Duration) -> Result<(), BackendError> {
+    fn stop(&self, epoch: &mut CpuEpoch, grace: Duration) -> Result<(), EngineError> {
         if epoch.lost {
-            return Err(BackendError::Lost {
+            return Err(EngineError::Lost {
                 reason: "a task did not end".into(),
             });
         }
@@ -207,7 +186,7 @@ impl CpuEngine {
             if begin.elapsed() > grace {
                 epoch.lost = true;
                 let report = self.report(&epoch.image);
-                return Err(BackendError::Stuck { grace, report });
+                return Err(EngineError::Stuck { grace, report });
             }
             self.shared.waiters.sleep(Duration::from_millis(1), left);
         }
@@ -219,17 +198,7 @@ impl CpuEngine {
     }
 }
 
-fn check_size(threads: u32) -> Result<(), BackendError> {
-    if threads == 0 || threads > MAX_THREADS {
-        return Err(BackendError::Size {
-            asked: threads,
-            max: MAX_THREADS,
-        });
-    }
-    Ok(())
-}
-
-impl Backend for CpuEngine {
+impl TaskEngine for CpuEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Cpu
     }
@@ -243,13 +212,13 @@ impl Backend for CpuEngine {
         self.lock().threads
     }
     fn max_size(&self) -> u32 {
-        self.shared.seats.len() as u32
+        self.shared.workers.len() as u32
     }
     fn pools(&self) -> Pools {
         self.shared.pools
     }
-    fn shared(&self) -> SharedMemory {
-        SharedMemory {
+    fn rings(&self) -> EngineRings {
+        EngineRings {
             words: self.shared.words.base(),
             submissions: self.shared.submissions.base(),
             completions: self.shared.completions.base(),
@@ -260,103 +229,45 @@ impl Backend for CpuEngine {
         self.shared.idle.wake();
     }
     fn idle_wait(&self, round: u32) {
-        // A waiting thread must not take a core from the workers for long.
-        if round < 100 {
-            std::hint::spin_loop();
-        } else {
-            // The caller's look came after the last call returned. Only if nothing was written since then
-            // has it seen everything, and may sleep until something is.
-            let written = || self.shared.completed.written();
-            let now = written();
-            if exchange_seen(self.id, now) == Some(now) {
-                let completed = || written() != now || self.shared.fault_code() != FAULT_NONE;
-                self.shared
-                    .waiters
-                    .sleep(Duration::from_millis(1), completed);
-                exchange_seen(self.id, written());
-            }
-        }
+        idle_wait::idle_wait(&self.shared, self.id, round);
     }
 
-    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
-        let at = memory::alloc(bytes)? as u64;
-        self.allocated.fetch_add(bytes, Ordering::Relaxed);
-        Ok(at)
-    }
-    unsafe fn free(&self, address: u64, bytes: u64) {
-        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
-        // SAFETY: the caller vouches: from `alloc`, freed once.
-        unsafe { memory::free(address as *mut u8, bytes) };
-    }
-    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), address as *mut u8, data.len()) };
-        Ok(())
-    }
-    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), data.len())
-        };
-        Ok(())
-    }
-    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
-        // SAFETY: the caller vouches for the range.
-        unsafe { std::ptr::write_bytes(address as *mut u8, value, bytes as usize) };
-        Ok(())
-    }
-    fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
-        assert!(
-            params.len() <= PARAM_BYTES as usize,
-            "checked by the host library"
-        );
-        let block = self.shared.params.at(instance.into()).cast::<u8>();
-        // SAFETY: the block is live and large enough; no task of the instance runs yet.
-        unsafe { std::ptr::copy_nonoverlapping(params.as_ptr(), block, params.len()) };
-        Ok(())
-    }
-
-    fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
+    fn workers(&self) -> Result<Vec<DevWorker>, EngineError> {
         Ok(self
             .shared
-            .seats
+            .workers
             .iter()
-            .map(|s| s.counters.read())
+            .map(|w| w.counters.read())
             .collect())
     }
-    fn pool_state(&self) -> Result<PoolState, BackendError> {
+    fn pool_state(&self) -> Result<PoolState, EngineError> {
         Ok(PoolState {
             task_limit: self.shared.pools.tasks.into(),
             task_refusals: self.shared.task_refusals.load(Ordering::Relaxed),
             group_limit: self.shared.pools.groups.into(),
-            group_refusals: self.shared.group_refusals.load(Ordering::Relaxed),
+            group_refusals: self.shared.group_ids.refusals.load(Ordering::Relaxed),
         })
-    }
-    fn heap(&self) -> Option<&dyn Heap> {
-        self.shared.heap.as_ref().map(|h| -> &dyn Heap { h })
     }
     fn footprint(&self) -> Footprint {
         let s = &self.shared;
         let rings =
             s.words.bytes() + s.submissions.bytes() + s.completions.bytes() + s.arena.bytes();
-        let groups = (s.groups.len() * size_of::<Group>()) as u64;
         let queued = u64::from(s.pools.tasks) * size_of::<DevTask>() as u64;
         Footprint {
-            device_bytes: rings + groups + queued + s.params.bytes(),
+            device_bytes: rings + s.group_bytes() + queued + s.params.bytes(),
             host_bytes: 0,
         }
     }
     fn start_time(&self) -> Duration {
         self.start_time
     }
-
-    fn park(&self, grace: Duration) -> Result<(), BackendError> {
+    fn park(&self, grace: Duration) -> Result<(), EngineError> {
         self.stop(&mut self.lock(), grace)
     }
-    fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
+    fn resume(&self, size: Option<u32>) -> Result<(), EngineError> {
         let mut epoch = self.lock();
         if epoch.lost {
-            return Err(BackendError::Lost {
+            return Err(EngineError::Lost {
                 reason: "a task did not end".into(),
             });
         }
@@ -367,38 +278,35 @@ impl Backend for CpuEngine {
         let threads = size.unwrap_or(epoch.threads);
         self.launch(&mut epoch, threads)
     }
-    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, EngineError> {
         let mut epoch = self.lock();
         if !epoch.running {
-            return Err(BackendError::Parked { action: "swapping" });
+            return Err(EngineError::Parked { action: "swapping" });
         }
         let threads = size.unwrap_or(epoch.threads);
-        let max = self.shared.seats.len() as u32;
-        if threads == 0 || threads > max {
-            return Err(BackendError::Size {
-                asked: threads,
-                max,
-            });
-        }
+        check_size(threads, self.max_size())?;
         let begin = Instant::now();
         self.stop(&mut epoch, grace)?;
         self.launch(&mut epoch, threads)?;
         Ok(begin.elapsed())
     }
-    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+}
+
+impl EngineLoader for CpuEngine {
+    fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError> {
         self.lock().image.check_successor(image)?;
         image.check()?;
-        Ok(Prepared {
+        Ok(PreparedImage {
             image: image.clone(),
             code: Vec::new(),
             largest_frame: 0,
         })
     }
-    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError> {
+    fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {
         let image = &prepared.image;
         let mut epoch = self.lock();
         if epoch.running {
-            return Err(BackendError::NotParked {
+            return Err(EngineError::NotParked {
                 action: "loading an image",
             });
         }
@@ -411,7 +319,7 @@ impl Backend for CpuEngine {
 
 impl Drop for CpuEngine {
     fn drop(&mut self) {
-        // Threads that do not leave keep what they share; nothing here waits for them for ever.
+        // Threads that do not leave keep the shared state alive; this does not wait for them for ever.
         let _ = self.stop(&mut self.lock(), Duration::from_secs(2));
     }
 }

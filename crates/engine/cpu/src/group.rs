@@ -3,17 +3,19 @@
 //! Rules:
 //! 1. A group is opened with its count before any of its tasks can be seen by another worker.
 //! 2. A task that is counted adds what it spawned, less itself, in one step, before its children can be seen.
-//! 3. Whoever brings the count to zero owns the group from then on: it reads the value, fires the
-//!    continuation and recycles the id. Acquire and release on the count order every report before that.
-//! 4. A worker that runs many tasks of one group holds credit: it has added more to the count than there are
-//!    tasks, spends the difference on what its next tasks spawn, and earns it back with each that ends. The
-//!    count is therefore never smaller than the tasks that remain, and all tasks stay visible to thieves.
-//!    Credit is returned before its holder runs a task of another group, finds nothing to run, sleeps or
-//!    leaves: a group with credit outside a running worker would never fire.
+//! 3. The worker that brings the count to zero owns the group from then on: it reads the value, fires the continuation
+//!    and recycles the id. Acquire and release on the count order every report before that.
+//! 4. A worker that runs many tasks of one group holds credit: it has added more to the count than there are tasks,
+//!    spends the difference on the tasks that its next ones spawn, and earns credit back with each that ends. The count is
+//!    therefore never smaller than the number of tasks that remain, and all tasks stay visible to thieves. A worker
+//!    returns its credit before it runs a task of another group, finds nothing to run, sleeps or leaves: a group with
+//!    credit outside a running worker would never fire.
+
+use everwarp_contract::GroupId;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// What a change of the count led to.
+/// The result of a change of the count.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
@@ -23,22 +25,22 @@ pub(crate) enum Counted {
     Fired,
 }
 
-/// The count and the value; the continuation lies beside it.
+/// The count and the value of a group; its continuation is stored next to it.
 #[derive(Debug, Default)]
-pub(crate) struct Count {
+pub(crate) struct GroupCount {
     pending: AtomicU32,
     value: AtomicU64,
 }
 
-impl Count {
-    /// The owner, before anybody else can know the group.
+impl GroupCount {
+    /// Opens the group. Only for its owner, before any other worker can know the group.
     pub(crate) fn open(&self, pending: u32) {
         self.value.store(0, Ordering::Relaxed);
         self.pending.store(pending, Ordering::Relaxed);
     }
     /// Adds `change` (two's complement) to the count.
     pub(crate) fn change(&self, change: u32) -> Counted {
-        // Release: our reports happen before the continuation. Acquire: so do everybody else's.
+        // Release: this worker's reports happen before the continuation. Acquire: so do all others'.
         let old = self.pending.fetch_add(change, Ordering::AcqRel);
         if old.wrapping_add(change) == 0 {
             Counted::Fired
@@ -46,11 +48,11 @@ impl Count {
             Counted::Open
         }
     }
-    /// Adds to the value; a task of the group.
+    /// Adds to the value. Only for a task of the group.
     pub(crate) fn add(&self, value: u64) {
         self.value.fetch_add(value, Ordering::Relaxed);
     }
-    /// Writes one half of the value; each half has one writer in a group, but they race for the word.
+    /// Writes one half of the value. Each half has one writer in a group, but the two writers race for the word.
     pub(crate) fn slot(&self, slot: u32, value: u32) {
         let shift = 32 * (slot & 1);
         let mut seen = self.value.load(Ordering::Relaxed);
@@ -65,38 +67,38 @@ impl Count {
             }
         }
     }
-    /// The value; the owner of a fired group.
+    /// The value. Only for the owner of a fired group.
     pub(crate) fn value(&self) -> u64 {
         self.value.load(Ordering::Relaxed)
     }
 }
 
-/// How much credit a worker takes at once after it has asked so often, in powers of two: a search keeps
-/// the same group for long, divide-and-conquer hardly for two tasks.
+/// How much credit a worker takes at its first, second, third and later requests: a search stays in one group for long,
+/// divide-and-conquer hardly for two tasks.
 const CREDIT: [u32; 4] = [0, 8, 64, 512];
 
-/// The credit that one worker holds, of one group.
+/// The credit that one worker holds in one group.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    group: Option<u32>,
+pub(crate) struct GroupCredit {
+    group: Option<GroupId>,
     credit: u32,
     asked: usize,
 }
 
-impl Ledger {
-    /// The group whose credit has to be returned before anything else than its tasks is done.
-    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
-    pub(crate) fn owes(&self) -> Option<u32> {
+impl GroupCredit {
+    /// The group to which credit must be returned before the worker does anything but run its tasks.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn owes(&self) -> Option<GroupId> {
         self.group.filter(|_| self.credit != 0)
     }
-    /// Whether `group` is the one that the ledger is open for.
-    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
-    pub(crate) fn is_for(&self, group: u32) -> bool {
+    /// Whether this is the credit of `group`.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn is_for(&self, group: GroupId) -> bool {
         self.group == Some(group)
     }
-    /// Opens the ledger for a group; nothing may be owed to another.
-    #[cfg_attr(loom, allow(dead_code, reason = "no model comes by here"))]
-    pub(crate) fn open(&mut self, group: u32) {
+    /// Starts with a group. No credit of another group may be left.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn open(&mut self, group: GroupId) {
         debug_assert!(
             self.owes().is_none(),
             "credit of another group would be lost"
@@ -107,8 +109,9 @@ impl Ledger {
             asked: 0,
         };
     }
-    /// A task of the ledger's group has spawned `spawned` into it and goes on: none of these can be seen yet.
-    pub(crate) fn spawned(&mut self, count: &Count, spawned: u32) {
+    /// Counts `spawned` tasks that a task of this group has spawned into it. The task goes on, and no other worker can
+    /// see the new tasks yet.
+    pub(crate) fn spawned(&mut self, count: &GroupCount, spawned: u32) {
         if let Some(left) = self.credit.checked_sub(spawned) {
             self.credit = left;
             return;
@@ -119,8 +122,8 @@ impl Ledger {
         debug_assert_eq!(change, Counted::Open, "the task that spawned is counted");
         self.credit = take;
     }
-    /// A task of the ledger's group has ended.
-    pub(crate) fn ended(&mut self, count: &Count) -> Counted {
+    /// Counts the end of a task of this group.
+    pub(crate) fn ended(&mut self, count: &GroupCount) -> Counted {
         if self.asked < 2 {
             return count.change(u32::MAX);
         }
@@ -133,7 +136,7 @@ impl Ledger {
         Counted::Open
     }
     /// Returns all credit.
-    pub(crate) fn settle(&mut self, count: &Count) -> Counted {
+    pub(crate) fn settle(&mut self, count: &GroupCount) -> Counted {
         let credit = std::mem::take(&mut self.credit);
         self.group = None;
         if credit == 0 {
@@ -148,28 +151,28 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Runs a tree of tasks on one worker and checks that the group fires at its end, neither before nor
-    /// twice, however much credit was taken on the way.
+    /// Runs a tree of tasks on one worker and checks that the group fires once, at the end, however much credit was
+    /// taken on the way.
     #[test]
-    fn a_ledger_neither_loses_nor_invents_a_task() {
+    fn group_with_credit_fires_once_at_its_end() {
         for width in [0u32, 1, 2, 3, 9, 100] {
             for tasks in [1u32, 2, 5, 1000, 20_000] {
-                let (count, mut ledger) = (Count::default(), Ledger::default());
+                let (count, mut credit) = (GroupCount::default(), GroupCredit::default());
                 count.open(1);
-                ledger.open(7);
+                credit.open(GroupId(7));
                 let (mut waiting, mut ended, mut fired) = (1u32, 0u32, 0);
                 while waiting > 0 {
                     let spawns = width.min(tasks.saturating_sub(ended + waiting));
                     if spawns > 0 {
-                        ledger.spawned(&count, spawns);
+                        credit.spawned(&count, spawns);
                     }
-                    fired += u32::from(ledger.ended(&count) == Counted::Fired);
+                    fired += u32::from(credit.ended(&count) == Counted::Fired);
                     (waiting, ended) = (waiting - 1 + spawns, ended + 1);
                     assert!(fired == 0 || waiting == 0, "fired early");
                 }
-                fired += u32::from(ledger.settle(&count) == Counted::Fired);
+                fired += u32::from(credit.settle(&count) == Counted::Fired);
                 assert_eq!(fired, 1, "width {width}, {tasks} tasks");
-                assert_eq!(ledger.owes(), None);
+                assert_eq!(credit.owes(), None);
             }
         }
     }
@@ -180,12 +183,12 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// Two tasks finish while one of them spawns a third that the other worker finishes: exactly one
-    /// change fires, and what it sees holds every report.
+    /// Two tasks finish while one of them spawns a third that the other worker finishes: exactly one change fires, and
+    /// the value that it sees holds every report.
     #[test]
     fn loom_group_fires_once_after_all() {
         loom::model(|| {
-            let group = Arc::new(Count::default());
+            let group = Arc::new(GroupCount::default());
             group.open(2);
             let other = group.clone();
             let thread = loom::thread::spawn(move || {
@@ -208,20 +211,20 @@ mod loom_tests {
         });
     }
 
-    /// One worker holds credit while another ends what it has spawned: exactly one change fires, after
+    /// One worker holds credit while another worker ends the task that it has spawned: exactly one change fires, after
     /// both, and it sees every report.
     #[test]
     fn loom_credit_fires_once_after_all() {
         loom::model(|| {
-            let group = Arc::new(Count::default());
+            let group = Arc::new(GroupCount::default());
             group.open(1);
-            let mut ledger = Ledger {
-                group: Some(0),
+            let mut credit = GroupCredit {
+                group: Some(GroupId(0)),
                 credit: 0,
                 asked: 1,
             };
             // The root spawns two, and has taken credit by then.
-            ledger.spawned(&group, 2);
+            credit.spawned(&group, 2);
             group.add(1);
             let other = group.clone();
             let thread = loom::thread::spawn(move || {
@@ -232,11 +235,11 @@ mod loom_tests {
                 }
                 fired
             });
-            let mut fired = ledger.ended(&group) == Counted::Fired;
+            let mut fired = credit.ended(&group) == Counted::Fired;
             group.add(100);
-            fired |= ledger.ended(&group) == Counted::Fired;
+            fired |= credit.ended(&group) == Counted::Fired;
             assert!(!fired, "fired while credit was out");
-            let mine = ledger.settle(&group);
+            let mine = credit.settle(&group);
             if mine == Counted::Fired {
                 assert_eq!(group.value(), 111);
             }

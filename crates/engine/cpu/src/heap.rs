@@ -10,14 +10,17 @@ mod tests;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ptr::null_mut;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use everwarp_contract::HeapOwner;
 use everwarp_contract::heap::{
     HEAP_ERRORS, HEAP_FENCE, HEAP_FENCE_BYTES, HEAP_GUARD_BYTES, HEAP_LARGEST_CLASS, block_bytes,
 };
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_engine::{
-    BackendError, Heap, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapStats,
+    EngineError, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
+    HeapStats,
 };
 
 /// Blocks are aligned to this.
@@ -29,7 +32,7 @@ const REMEMBERED: usize = 4096;
 
 #[derive(Clone, Copy)]
 struct Block {
-    owner: u32,
+    owner: HeapOwner,
     /// What was asked for.
     asked: u64,
     /// What it takes.
@@ -72,10 +75,6 @@ impl std::fmt::Debug for HostHeap {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Adds where the sum stays within the limit.
 fn charge(account: &AtomicU64, bytes: u64, limit: u64) -> bool {
     let more = |now: u64| now.checked_add(bytes).filter(|&sum| sum <= limit);
@@ -93,7 +92,7 @@ impl HostHeap {
     ///
     /// # Errors
     /// The configuration cannot work.
-    pub(crate) fn new(config: HeapConfig) -> Result<Option<Self>, BackendError> {
+    pub(crate) fn new(config: HeapConfig) -> Result<Option<Self>, EngineError> {
         let config = config.rounded()?;
         if config.bytes == 0 {
             return Ok(None);
@@ -132,8 +131,8 @@ impl HostHeap {
     }
 
     /// Counts bytes for an owner and for all, or refuses.
-    fn charge(&self, owner: u32, bytes: u64) -> bool {
-        if let Some(account) = self.owners.get(owner as usize) {
+    fn charge(&self, owner: HeapOwner, bytes: u64) -> bool {
+        if let Some(account) = self.owners.get(owner.0 as usize) {
             let limit = match account.quota.load(Ordering::Relaxed) {
                 0 => u64::MAX,
                 quota => quota,
@@ -145,27 +144,27 @@ impl HostHeap {
             return false;
         }
         let there = charge(&self.in_use, bytes, self.bytes.load(Ordering::Acquire));
-        if !there && let Some(account) = self.owners.get(owner as usize) {
+        if !there && let Some(account) = self.owners.get(owner.0 as usize) {
             account.in_use.fetch_sub(bytes, Ordering::Relaxed);
         }
         there
     }
-    fn discharge(&self, owner: u32, bytes: u64) {
+    fn discharge(&self, owner: HeapOwner, bytes: u64) {
         self.in_use.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(account) = self.owners.get(owner as usize) {
+        if let Some(account) = self.owners.get(owner.0 as usize) {
             account.in_use.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
-    fn refuse(&self, owner: u32) -> *mut u8 {
+    fn refuse(&self, owner: HeapOwner) -> *mut u8 {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        if let Some(account) = self.owners.get(owner as usize) {
+        if let Some(account) = self.owners.get(owner.0 as usize) {
             account.refused.fetch_add(1, Ordering::Relaxed);
         }
         null_mut()
     }
 
     /// A block for an owner; null when there is no room.
-    pub(crate) fn alloc(&self, owner: u32, bytes: u64) -> *mut u8 {
+    pub(crate) fn alloc(&self, owner: HeapOwner, bytes: u64) -> *mut u8 {
         let takes = block_bytes(bytes.saturating_add(self.guard()));
         if !self.charge(owner, takes) {
             return self.refuse(owner);
@@ -189,7 +188,7 @@ impl HostHeap {
     }
 
     /// Frees a block; `by` is who does it.
-    pub(crate) fn free(&self, by: u32, at: *mut u8) {
+    pub(crate) fn free(&self, by: HeapOwner, at: *mut u8) {
         if at.is_null() {
             return;
         }
@@ -209,7 +208,7 @@ impl HostHeap {
     }
 
     /// A block that is in no table any more goes back to the system.
-    fn end(&self, by: u32, at: *mut u8, block: Block) {
+    fn end(&self, by: HeapOwner, at: *mut u8, block: Block) {
         self.check_fence(by, at, block);
         // SAFETY: it came from `alloc` with this layout, and whoever takes it out of the table frees it.
         unsafe {
@@ -222,7 +221,7 @@ impl HostHeap {
     }
 
     /// A block with what the old one held; see `TaskCx::realloc`.
-    pub(crate) fn realloc(&self, owner: u32, old: *mut u8, bytes: u64) -> *mut u8 {
+    pub(crate) fn realloc(&self, owner: HeapOwner, old: *mut u8, bytes: u64) -> *mut u8 {
         if old.is_null() {
             return self.alloc(owner, bytes);
         }
@@ -272,7 +271,7 @@ impl HostHeap {
     }
 
     /// Frees every block of an owner that is in this part of the tables.
-    pub(crate) fn release(&self, owner: u32, part: u32, parts: u32) -> u64 {
+    pub(crate) fn release(&self, owner: HeapOwner, part: u32, parts: u32) -> u64 {
         if self.owners.is_empty() {
             return 0;
         }
@@ -321,7 +320,7 @@ impl HostHeap {
         }
     }
     /// Whether nobody has written behind the block's end; reports it else.
-    fn check_fence(&self, by: u32, at: *mut u8, block: Block) -> bool {
+    fn check_fence(&self, by: HeapOwner, at: *mut u8, block: Block) -> bool {
         let intact = !self.checked()
             || self
                 .fence(block)
@@ -333,7 +332,7 @@ impl HostHeap {
         intact
     }
 
-    fn report(&self, kind: HeapErrorKind, at: *mut u8, block: Block, by: u32) {
+    fn report(&self, kind: HeapErrorKind, at: *mut u8, block: Block, by: HeapOwner) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         let mut kept = lock(&self.kept);
         if kept.len() < HEAP_ERRORS as usize {
@@ -348,7 +347,7 @@ impl HostHeap {
     }
 
     /// A free of what is no block.
-    fn wrong(&self, by: u32, at: *mut u8) {
+    fn wrong(&self, by: HeapOwner, at: *mut u8) {
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
         if !self.checked() {
             return;
@@ -364,7 +363,7 @@ impl HostHeap {
             lock(shard).live.iter().find_map(inside)
         });
         let none = Block {
-            owner: 0,
+            owner: HeapOwner(0),
             asked: 0,
             bytes: 0,
         };
@@ -375,11 +374,11 @@ impl HostHeap {
     }
 }
 
-impl Heap for HostHeap {
+impl HeapControl for HostHeap {
     fn config(&self) -> HeapConfig {
         self.config
     }
-    fn stats(&self) -> Result<HeapStats, BackendError> {
+    fn stats(&self) -> Result<HeapStats, EngineError> {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Ok(HeapStats {
             bytes: of(&self.bytes),
@@ -390,24 +389,24 @@ impl Heap for HostHeap {
             errors: of(&self.errors),
         })
     }
-    fn owner(&self, owner: u32) -> Result<HeapOwner, BackendError> {
-        let account = &self.owners[owner as usize];
+    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, EngineError> {
+        let account = &self.owners[owner.0 as usize];
         let quota = account.quota.load(Ordering::Relaxed);
-        Ok(HeapOwner {
+        Ok(HeapOwnerStats {
             in_use: account.in_use.load(Ordering::Relaxed),
             quota: (quota != 0).then_some(quota),
             refused: account.refused.load(Ordering::Relaxed),
         })
     }
-    fn set_quota(&self, owner: u32, quota: Option<u64>) -> Result<(), BackendError> {
-        let account = &self.owners[owner as usize];
+    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), EngineError> {
+        let account = &self.owners[owner.0 as usize];
         account.quota.store(quota.unwrap_or(0), Ordering::Relaxed);
         Ok(())
     }
-    fn errors(&self) -> Result<Vec<HeapError>, BackendError> {
+    fn errors(&self) -> Result<Vec<HeapError>, EngineError> {
         Ok(lock(&self.kept).clone())
     }
-    fn grow(&self, bytes: u64) -> Result<u64, BackendError> {
+    fn grow(&self, bytes: u64) -> Result<u64, EngineError> {
         let limit = self.config.limit;
         let more = |size: u64| {
             let step = everwarp_engine::HEAP_STEP;
@@ -419,7 +418,7 @@ impl Heap for HostHeap {
             .fetch_update(Ordering::Release, Ordering::Relaxed, more)
         {
             Ok(_) => Ok(self.bytes.load(Ordering::Relaxed)),
-            Err(size) => Err(BackendError::HeapLimit { size, limit, bytes }),
+            Err(size) => Err(EngineError::HeapLimit { size, limit, bytes }),
         }
     }
 }
@@ -427,7 +426,7 @@ impl Heap for HostHeap {
 impl Drop for HostHeap {
     fn drop(&mut self) {
         for shard in &mut self.shards {
-            let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let shard = ignore_poison(shard.get_mut());
             for (at, block) in shard.live.drain() {
                 let layout = layout(block.bytes).expect("it was allocated with this layout");
                 // SAFETY: as in `end`; nobody has the heap any more.

@@ -1,48 +1,28 @@
-//! The submission ring's consumer: whichever worker gets the lock.
+//! The consumer of the submission ring: the worker that gets the lock.
 
 use std::mem::offset_of;
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
-use everwarp_contract::DevTask;
-use everwarp_contract::DevWords;
 use everwarp_contract::fault::FAULT_BAD_SUBMISSION;
 use everwarp_contract::ring::Slots;
-use everwarp_contract::task::{
-    FN_COMPLETE, FN_FETCH, HOST_DIRECT, PRIORITIES, TASK_BATCH, TASK_COUNTED, TASK_PRIORITY_SHIFT,
-};
-use everwarp_engine::Pools;
+use everwarp_contract::task::{HOST_DIRECT, TASK_BATCH, TASK_COUNTED};
+use everwarp_contract::{DevTask, DevWords, FunctionId, GroupId, InstanceId};
+use everwarp_engine::sync::try_lock;
 
-use crate::shared::Shared;
-use crate::slot::Slot;
-
-/// The consumer's state.
-#[derive(Debug)]
-pub(crate) struct Ingress {
-    ring: Slots,
-    taken: u32,
-}
-
-impl Ingress {
-    pub(crate) fn new(pools: Pools) -> Self {
-        Self {
-            ring: Slots::new(pools.submission_slots),
-            taken: 0,
-        }
-    }
-}
+use crate::ring_slot::RingSlot;
+use crate::shared::CpuShared;
 
 /// How many submissions one visit takes at most, so that the visitor gets back to its tasks.
 const VISIT: u32 = 256;
 
-/// The slot of an index.
-fn slot(shared: &Shared, ring: Slots, index: u32) -> Slot<'_> {
+/// The ring's slot of an index.
+fn slot(shared: &CpuShared, ring: Slots, index: u32) -> RingSlot<'_> {
     // SAFETY: two aligned words of a live slot, accessed atomically on both sides.
-    unsafe { Slot::from_ptr(shared.submissions.at(ring.slot(index)).cast()) }
+    unsafe { RingSlot::from_ptr(shared.submissions.at(ring.slot(index)).cast()) }
 }
 
 /// Whether a submission waits; for a worker about to sleep.
-pub(crate) fn waiting(shared: &Shared) -> bool {
+pub(crate) fn waiting(shared: &CpuShared) -> bool {
     let taken = shared
         .word(offset_of!(DevWords, taken))
         .load(Ordering::Acquire);
@@ -50,22 +30,20 @@ pub(crate) fn waiting(shared: &Shared) -> bool {
     slot(shared, ring, taken).is_valid(ring, taken)
 }
 
-/// What a visit found.
+/// The result of a visit.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
-    /// Nothing is left that this worker could take now, or somebody else is at it.
+    /// Nothing is left that this worker could take now, or another worker is at the ring.
     Done,
     /// A submission waits, but there is no room in the queues or no group for it.
     Blocked,
 }
 
 /// Moves submissions to the injectors.
-pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> Visit {
-    let mut ingress = match shared.ingress.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(e)) => e.into_inner(),
-        Err(TryLockError::WouldBlock) => return Visit::Done,
+pub(crate) fn visit(shared: &CpuShared, groups: &mut Vec<GroupId>) -> Visit {
+    let Some(mut ingress) = try_lock(&shared.ingress) else {
+        return Visit::Done;
     };
     let queued: usize = shared
         .injectors
@@ -90,7 +68,6 @@ pub(crate) fn visit(shared: &Shared, groups: &mut Vec<u32>) -> Visit {
         match accept(shared, groups, submission) {
             Accepted::Queued => {}
             Accepted::NoGroup => {
-                shared.group_refusals.fetch_add(1, Ordering::Relaxed);
                 answer = Visit::Blocked;
                 break;
             }
@@ -124,7 +101,8 @@ enum Accepted {
     Bad,
 }
 
-fn accept(shared: &Shared, groups: &mut Vec<u32>, submission: DevTask) -> Accepted {
+/// Turns a submission into a queued task, with a group if its root needs one.
+fn accept(shared: &CpuShared, groups: &mut Vec<GroupId>, submission: DevTask) -> Accepted {
     let priority = submission.priority();
     let mut task = DevTask {
         head: submission.head & (TASK_BATCH - 1),
@@ -140,29 +118,31 @@ fn accept(shared: &Shared, groups: &mut Vec<u32>, submission: DevTask) -> Accept
         if pending == 0 || pending > shared.pools.arena_tasks {
             return Accepted::Bad;
         }
-        task.head = FN_FETCH | submission.head & (PRIORITIES - 1) << TASK_PRIORITY_SHIFT;
-    } else if shared.function(submission.function()).is_none() {
+        task.head = DevTask::new(FunctionId::FETCH, InstanceId(0), 0, priority, 0).head;
+    } else if !shared.has_function(submission.function()) {
         return Accepted::Bad;
     }
     if batch || submission.head & TASK_COUNTED != 0 {
-        let Some(id) = crate::run::group_alloc(shared, groups) else {
+        let Some(id) = shared.group_ids.take(groups) else {
             return Accepted::NoGroup;
         };
-        let group = &shared.groups[id as usize];
+        let group = shared.group(id);
         group.count.open(pending);
         // SAFETY: the id is fresh from the pool.
         unsafe {
             group.set_then(DevTask {
-                head: FN_COMPLETE,
+                head: FunctionId::COMPLETE.0,
                 group: submission.group,
                 arg: 0,
             });
         }
-        task.group = id;
+        task.group = id.0;
     } else {
         task.group |= HOST_DIRECT;
     }
-    shared.priorities.fetch_or(1 << priority, Ordering::Relaxed);
-    shared.injectors[usize::from(priority)].push(task);
+    shared
+        .priorities
+        .fetch_or(1 << priority.level(), Ordering::Relaxed);
+    shared.injectors[priority.index()].push(task);
     Accepted::Queued
 }

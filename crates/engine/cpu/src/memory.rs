@@ -1,75 +1,62 @@
-//! Memory that tasks reach, and the engine's fixed tables.
+//! The memory that tasks reach, as the host library sees it.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use everwarp_contract::InstanceId;
+use everwarp_contract::task::PARAM_BYTES;
+use everwarp_engine::{ElementSize, EngineError, EngineMemory, HeapControl};
 
-use everwarp_engine::BackendError;
+use crate::engine::CpuEngine;
+use crate::{copy, table};
 
-const ALIGN: usize = 256;
-
-fn layout(bytes: u64) -> Option<Layout> {
-    Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, ALIGN).ok()
-}
-
-/// Allocates zeroed memory, aligned to 256 bytes.
-pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, BackendError> {
-    let oom = || BackendError::OutOfMemory {
-        kind: "host",
-        bytes,
-        detail: "the system's allocator refused".into(),
-    };
-    let layout = layout(bytes).ok_or_else(oom)?;
-    // SAFETY: the size is not zero.
-    let at = unsafe { alloc_zeroed(layout) };
-    if at.is_null() { Err(oom()) } else { Ok(at) }
-}
-
-/// # Safety
-/// - `at` came from [`alloc`] with the same size and is freed once.
-pub(crate) unsafe fn free(at: *mut u8, bytes: u64) {
-    // SAFETY: the caller vouches; the layout is the one it was allocated with.
-    unsafe {
-        dealloc(
-            at,
-            layout(bytes).expect("it was allocated with this layout"),
-        )
-    };
-}
-
-/// A zeroed table of plain values, shared by raw address.
-#[derive(Debug)]
-pub(crate) struct Table<T> {
-    at: *mut T,
-    len: usize,
-}
-// SAFETY: an address and a length; users follow the contract's access rules.
-unsafe impl<T> Send for Table<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Table<T> {}
-
-impl<T> Table<T> {
-    /// `T` must be valid when all zero, as every `dev_struct!` of numbers is.
-    pub(crate) fn new(len: usize) -> Result<Self, BackendError> {
-        Ok(Self {
-            at: alloc((len * size_of::<T>()) as u64)?.cast(),
-            len,
-        })
+impl EngineMemory for CpuEngine {
+    fn alloc(&self, bytes: u64) -> Result<u64, EngineError> {
+        Ok(table::alloc(bytes)? as u64)
     }
-    pub(crate) fn at(&self, index: usize) -> *mut T {
-        assert!(index < self.len, "index {index} of a table of {}", self.len);
-        // SAFETY: inside the allocation.
-        unsafe { self.at.add(index) }
+    unsafe fn free(&self, address: u64, bytes: u64) {
+        // SAFETY: the caller vouches: from `alloc`, freed once.
+        unsafe { table::free(address as *mut u8, bytes) };
     }
-    pub(crate) fn base(&self) -> *mut T {
-        self.at
+    unsafe fn write(
+        &self,
+        address: u64,
+        data: &[u8],
+        element: ElementSize,
+    ) -> Result<(), EngineError> {
+        // SAFETY: the caller vouches for the range and for other accesses to it.
+        unsafe { copy::write(data, address as *mut u8, element) };
+        Ok(())
     }
-    pub(crate) fn bytes(&self) -> u64 {
-        (self.len * size_of::<T>()) as u64
+    unsafe fn read(
+        &self,
+        address: u64,
+        data: &mut [u8],
+        element: ElementSize,
+    ) -> Result<(), EngineError> {
+        // SAFETY: as in `write`.
+        unsafe { copy::read(address as *const u8, data, element) };
+        Ok(())
     }
-}
-
-impl<T> Drop for Table<T> {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this size.
-        unsafe { free(self.at.cast(), self.bytes()) };
+    unsafe fn fill(
+        &self,
+        address: u64,
+        bytes: u64,
+        value: u8,
+        element: ElementSize,
+    ) -> Result<(), EngineError> {
+        // SAFETY: as in `write`.
+        unsafe { copy::fill(address as *mut u8, bytes as usize, value, element) };
+        Ok(())
+    }
+    fn set_params(&self, instance: InstanceId, params: &[u8]) -> Result<(), EngineError> {
+        assert!(
+            params.len() <= PARAM_BYTES as usize,
+            "checked by the host library"
+        );
+        let block = self.shared.params.at(instance.index()).cast::<u8>();
+        // SAFETY: the block is live and large enough; no task of the instance runs yet.
+        unsafe { std::ptr::copy_nonoverlapping(params.as_ptr(), block, params.len()) };
+        Ok(())
+    }
+    fn heap(&self) -> Option<&dyn HeapControl> {
+        self.shared.heap.as_ref().map(|h| -> &dyn HeapControl { h })
     }
 }

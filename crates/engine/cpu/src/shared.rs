@@ -1,36 +1,40 @@
-//! What all workers and the host share.
+//! The state that all workers and the host share.
 
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
 
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 use everwarp_contract::ring::Slots;
-use everwarp_contract::task::{FN_FIRST, INSTANCES, PARAM_BYTES, PRIORITIES};
-use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker, fault};
-use everwarp_engine::{BackendError, Function, Image, Pools};
+use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
+use everwarp_contract::{
+    DevCompletion, DevTask, DevWords, DevWorker, FunctionId, GroupId, TokenId, fault,
+};
+use everwarp_engine::sync::lock;
+use everwarp_engine::{EngineError, Function, Image, Pools};
 
 use crate::deques::{Deques, Stealers};
-use crate::group::Count;
+use crate::group::GroupCount;
+use crate::group_pool::{Freed, GroupPool};
 use crate::heap::HostHeap;
-use crate::ingress::Ingress;
-use crate::memory::Table;
-use crate::sleep::Sleep;
-use crate::slot::{Completed, Slot};
+use crate::ring_slot::{CompletionCounter, RingSlot, SubmissionCursor};
+use crate::sleep::Sleepers;
+use crate::table::ZeroedTable;
 
-/// A group: its count, and its continuation, which only the opener and the one that fires touch.
+/// A group: its count and its continuation. Only the worker that opens the group and the worker for which it fires touch
+/// the continuation.
 #[derive(Default)]
-pub(crate) struct Group {
-    pub(crate) count: Count,
+pub(crate) struct GroupRecord {
+    pub(crate) count: GroupCount,
     then: UnsafeCell<Option<DevTask>>,
 }
-// SAFETY: `then` is written by the opener before any task of the group can be seen, and read by whoever
-// fires it, after the count's acquire.
-unsafe impl Sync for Group {}
+// SAFETY: the worker that opens the group writes `then` before any task of the group can be seen; the worker for which the
+// group fires reads it, after the count's acquire.
+unsafe impl Sync for GroupRecord {}
 
-impl Group {
+impl GroupRecord {
     /// # Safety
     /// - The caller owns the id: it is fresh from the pool, and no task of the group can be seen.
     pub(crate) unsafe fn set_then(&self, then: DevTask) {
@@ -45,22 +49,22 @@ impl Group {
     }
 }
 
-/// One worker's place: its queues while no thread has them, and its counters.
-pub(crate) struct Seat {
+/// One worker: its queues while no thread has them, the ends for thieves, and its counters.
+pub(crate) struct WorkerSlot {
     pub(crate) deques: Mutex<Option<Deques>>,
     pub(crate) stealers: Stealers,
-    pub(crate) counters: CachePadded<Counters>,
+    pub(crate) counters: CachePadded<WorkerCounters>,
 }
 
-impl AsRef<Stealers> for Seat {
+impl AsRef<Stealers> for WorkerSlot {
     fn as_ref(&self) -> &Stealers {
         &self.stealers
     }
 }
 
-/// A worker's counters: it is their only writer.
+/// A worker's counters. The worker is their only writer.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct WorkerCounters {
     pub(crate) executed: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) received: AtomicU64,
@@ -71,12 +75,12 @@ pub(crate) struct Counters {
     pub(crate) queued: AtomicU32,
 }
 
-/// Adds one to a counter that only the caller writes.
+/// Adds to a counter that only the caller writes.
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
-impl Counters {
+impl WorkerCounters {
     pub(crate) fn read(&self) -> DevWorker {
         DevWorker {
             executed: self.executed.load(Ordering::Relaxed),
@@ -93,51 +97,53 @@ impl Counters {
     }
 }
 
-pub(crate) struct Shared {
+/// A function of the image, with the id of its program's first function.
+pub(crate) type ImageFunction = (FunctionId, &'static Function);
+
+pub(crate) struct CpuShared {
     pub(crate) pools: Pools,
-    pub(crate) words: Table<DevWords>,
-    pub(crate) submissions: Table<DevTask>,
-    pub(crate) completions: Table<DevCompletion>,
-    pub(crate) arena: Table<DevTask>,
+    pub(crate) words: ZeroedTable<DevWords>,
+    pub(crate) submissions: ZeroedTable<DevTask>,
+    pub(crate) completions: ZeroedTable<DevCompletion>,
+    pub(crate) arena: ZeroedTable<DevTask>,
     /// The heap of the tasks, if there is one.
     pub(crate) heap: Option<HostHeap>,
-    pub(crate) params: Table<[u8; PARAM_BYTES as usize]>,
-    pub(crate) groups: Box<[Group]>,
-    pub(crate) free_groups: Mutex<Vec<u32>>,
-    pub(crate) fresh_groups: AtomicU32,
-    pub(crate) group_refusals: AtomicU64,
+    pub(crate) params: ZeroedTable<[u8; PARAM_BYTES as usize]>,
+    groups: Box<[GroupRecord]>,
+    pub(crate) group_ids: GroupPool,
     pub(crate) task_refusals: AtomicU64,
     pub(crate) injectors: [Injector<DevTask>; PRIORITIES as usize],
-    /// Priorities that were ever used, one bit each: the others need no look.
+    /// Priorities that were ever used, one bit each: workers do not look for tasks of the others.
     pub(crate) priorities: AtomicU32,
-    pub(crate) seats: Box<[Seat]>,
-    pub(crate) ingress: Mutex<Ingress>,
-    pub(crate) completed: CachePadded<Completed>,
+    pub(crate) workers: Box<[WorkerSlot]>,
+    /// The consumer's place in the submission ring; its lock also guards the fault words.
+    pub(crate) ingress: Mutex<SubmissionCursor>,
+    pub(crate) completed: CachePadded<CompletionCounter>,
     /// The functions of the image, replaced while parked; old tables are kept, they are small.
-    functions: AtomicPtr<Vec<(u32, &'static Function)>>,
+    functions: AtomicPtr<Vec<ImageFunction>>,
     /// Set to make the workers leave.
     pub(crate) leave: AtomicBool,
     /// Threads that have not left.
     pub(crate) active: AtomicU32,
-    /// Tasks one worker may hold.
+    /// Tasks that one worker may hold.
     pub(crate) quota: AtomicU32,
-    /// Changes when groups became free for everybody.
+    /// Changes when groups became free for every worker.
     pub(crate) rooms: AtomicU32,
-    /// Where workers sleep whose tasks have no room. Apart from the idle ones, because each of them wakes
-    /// those, who may have what it lacks: in one place they would keep each other awake.
-    pub(crate) starving: Sleep,
+    /// Where workers sleep whose tasks have no room. They sleep apart from the idle workers, because a starving worker
+    /// wakes the idle ones, which may hold the room that it lacks: in one place the starving would keep each other awake.
+    pub(crate) starving: Sleepers,
     /// Where idle workers sleep.
-    pub(crate) idle: Sleep,
+    pub(crate) idle: Sleepers,
     /// Where waiting host threads sleep.
-    pub(crate) waiters: Sleep,
+    pub(crate) waiters: Sleepers,
 }
 
-impl Shared {
-    pub(crate) fn new(image: &Image, pools: Pools, seats: usize) -> Result<Self, BackendError> {
-        let seats = (0..seats).map(|_| {
+impl CpuShared {
+    pub(crate) fn new(image: &Image, pools: Pools, workers: usize) -> Result<Self, EngineError> {
+        let workers = (0..workers).map(|_| {
             let deques = Deques::new();
             let stealers = deques.stealers();
-            Seat {
+            WorkerSlot {
                 deques: Mutex::new(Some(deques)),
                 stealers,
                 counters: CachePadded::default(),
@@ -145,36 +151,34 @@ impl Shared {
         });
         let shared = Self {
             pools,
-            words: Table::new(1)?,
-            submissions: Table::new(pools.submission_slots as usize)?,
-            completions: Table::new(pools.tokens as usize)?,
-            arena: Table::new(pools.arena_tasks as usize)?,
+            words: ZeroedTable::new(1)?,
+            submissions: ZeroedTable::new(pools.submission_slots as usize)?,
+            completions: ZeroedTable::new(pools.tokens as usize)?,
+            arena: ZeroedTable::new(pools.arena_tasks as usize)?,
             heap: HostHeap::new(pools.heap)?,
-            params: Table::new(INSTANCES as usize)?,
-            groups: (0..pools.groups).map(|_| Group::default()).collect(),
-            free_groups: Mutex::new(Vec::new()),
-            fresh_groups: AtomicU32::new(0),
-            group_refusals: AtomicU64::new(0),
+            params: ZeroedTable::new(INSTANCES as usize)?,
+            groups: (0..pools.groups).map(|_| GroupRecord::default()).collect(),
+            group_ids: GroupPool::new(pools.groups),
             task_refusals: AtomicU64::new(0),
             injectors: Default::default(),
             priorities: AtomicU32::new(0),
-            seats: seats.collect(),
-            ingress: Mutex::new(Ingress::new(pools)),
+            workers: workers.collect(),
+            ingress: Mutex::new(SubmissionCursor::new(pools.submission_slots)),
             completed: CachePadded::default(),
             functions: AtomicPtr::new(std::ptr::null_mut()),
             leave: AtomicBool::new(true),
             active: AtomicU32::new(0),
             quota: AtomicU32::new(0),
             rooms: AtomicU32::new(0),
-            starving: Sleep::default(),
-            idle: Sleep::default(),
-            waiters: Sleep::default(),
+            starving: Sleepers::default(),
+            idle: Sleepers::default(),
+            waiters: Sleepers::default(),
         };
         shared.set_functions(image);
         Ok(shared)
     }
 
-    /// No thread runs.
+    /// Replaces the table of functions. No worker thread runs.
     pub(crate) fn set_functions(&self, image: &Image) {
         let base = |name| image.base(name).expect("the program is in the image");
         let table: Vec<_> = image
@@ -184,15 +188,30 @@ impl Shared {
         self.functions
             .store(Box::into_raw(Box::new(table)), Ordering::Release);
     }
-    /// The functions by id, the first of which is [`FN_FIRST`], each with the id of its program's first.
-    pub(crate) fn functions(&self) -> &'static [(u32, &'static Function)] {
+    /// The functions in the order of their ids.
+    pub(crate) fn functions(&self) -> &'static [ImageFunction] {
         // SAFETY: tables are leaked, so the pointer stays valid.
         unsafe { &*self.functions.load(Ordering::Acquire) }
     }
-    /// The function of an id, with the id of its program's first, if the image has it.
-    pub(crate) fn function(&self, id: u32) -> Option<(u32, &'static Function)> {
-        let index = id.wrapping_sub(FN_FIRST) as usize;
-        self.functions().get(index).copied()
+    /// Whether the image has a function.
+    pub(crate) fn has_function(&self, id: FunctionId) -> bool {
+        id.index() < self.functions().len()
+    }
+
+    /// An open group.
+    #[inline]
+    pub(crate) fn group(&self, id: GroupId) -> &GroupRecord {
+        &self.groups[id.0 as usize]
+    }
+    /// Bytes of the table of groups.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        size_of_val(&*self.groups) as u64
+    }
+    /// Gives the id of a group back, and wakes workers that wait for one.
+    pub(crate) fn free_group(&self, own: &mut Vec<GroupId>, id: GroupId) {
+        if self.group_ids.free(own, id) == Freed::Shared {
+            self.made_room();
+        }
     }
 
     /// The control word at a byte offset: `offset_of!(DevWords, …)` of a `u32`.
@@ -204,14 +223,14 @@ impl Shared {
     }
 
     /// Ends the engine with a fault; the first one counts. Nothing completes once it can be seen.
-    pub(crate) fn fault(&self, code: u32, function: u32, detail: u64) {
-        let ingress = self.ingress.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn fault(&self, code: u32, function: FunctionId, detail: u64) {
+        let ingress = lock(&self.ingress);
         let at = self.words.base();
         self.completed.shut();
         // SAFETY: the words are live; the lock makes this the only writer of the fault.
         unsafe {
             if (&raw const (*at).fault.code).read() == fault::FAULT_NONE {
-                (&raw mut (*at).fault.function).write(function);
+                (&raw mut (*at).fault.function).write(function.0);
                 (&raw mut (*at).fault.detail).write(detail);
                 self.word(offset_of!(DevWords, fault.code))
                     .store(code, Ordering::Release);
@@ -232,8 +251,8 @@ impl Shared {
         self.idle.wake();
         self.starving.wake();
     }
-    /// Tells those who wait for room that there may be some.
-    pub(crate) fn made_room(&self) {
+    /// Tells the workers that wait for room that there may be some.
+    fn made_room(&self) {
         self.rooms.fetch_add(1, Ordering::Release);
         self.idle.wake();
         self.starving.wake();
@@ -241,27 +260,23 @@ impl Shared {
 
     /// Writes a completion, unless the engine has faulted. There is room: the host has no more tokens in
     /// flight than slots.
-    pub(crate) fn complete(&self, token: u32, value: u64) {
+    pub(crate) fn complete(&self, token: TokenId, value: u64) {
         let Some(index) = self.completed.reserve() else {
             return;
         };
         let ring = Slots::new(self.pools.tokens);
         let at = self.completions.at(ring.slot(index)).cast::<u64>();
         // SAFETY: two aligned words of a live slot, accessed atomically on both sides.
-        unsafe { Slot::from_ptr(at) }.complete(ring, index, token, value);
+        unsafe { RingSlot::from_ptr(at) }.complete(ring, index, token, value);
         self.completed.wrote();
         self.waiters.wake();
     }
 
-    /// Whether there is anything that a worker could do.
-    pub(crate) fn has_work(&self) -> bool {
-        self.has_tasks() || crate::ingress::waiting(self)
-    }
-    /// As [`has_work`](Self::has_work), less the submission ring.
+    /// Whether a worker has a reason to wake up: a task in some queue, or the order to leave.
     pub(crate) fn has_tasks(&self) -> bool {
         fence(Ordering::SeqCst);
         self.leave.load(Ordering::Acquire)
             || self.injectors.iter().any(|i| !i.is_empty())
-            || self.seats.iter().any(|s| s.stealers.has_any())
+            || self.workers.iter().any(|w| w.stealers.has_any())
     }
 }

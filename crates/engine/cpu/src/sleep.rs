@@ -1,59 +1,58 @@
 //! Sleeping and waking without a lost wake-up.
 //!
-//! A sleeper counts itself, fences, and looks for work once more before it waits; who publishes work
-//! fences and looks at the count. One of the two sees the other. The lock closes the gap between the
-//! sleeper's last look and its wait. Whoever wakes the sleepers also takes them off the count: until they
-//! are up, which takes long, nobody else has to call them.
+//! A sleeper counts itself, fences, and looks for work once more before it waits. A publisher of work publishes, fences,
+//! and looks at the count. One of the two sees the other. The lock closes the gap between the sleeper's last look and its
+//! wait. The waker also resets the count, so that no second thread calls the same sleepers while they get up, which takes
+//! long.
 
-use std::sync::PoisonError;
 use std::time::Duration;
+
+use everwarp_engine::sync::ignore_poison;
 
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, fence};
 
+/// Threads that wait for work.
 #[derive(Debug, Default)]
-pub(crate) struct Sleep {
-    /// Those who have not been called; changed only under the lock.
-    sleepers: AtomicU32,
+pub(crate) struct Sleepers {
+    /// Sleepers that have not been called; changed only under the lock.
+    waiting: AtomicU32,
     /// How often the sleepers were called.
     calls: Mutex<u64>,
     bell: Condvar,
 }
 
-impl Sleep {
-    /// Waits until woken, or at most `limit`; not at all if `work` finds something.
+impl Sleepers {
+    /// Waits until woken, or for `limit`; does not wait if `work` finds something.
     pub(crate) fn sleep(&self, limit: Duration, work: impl Fn() -> bool) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = ignore_poison(self.calls.lock());
         let before = *calls;
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence in `wake`.
         fence(Ordering::SeqCst);
         if !work() {
             #[cfg(not(loom))]
             {
                 let woken = self.bell.wait_timeout(calls, limit);
-                calls = woken.unwrap_or_else(PoisonError::into_inner).0;
+                calls = ignore_poison(woken).0;
             }
             #[cfg(loom)]
             {
                 let _ = limit;
-                calls = self
-                    .bell
-                    .wait(calls)
-                    .unwrap_or_else(PoisonError::into_inner);
+                calls = ignore_poison(self.bell.wait(calls));
             }
         }
         if *calls == before {
-            self.sleepers.fetch_sub(1, Ordering::Relaxed);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
-    /// Wakes all sleepers; nearly free when nobody sleeps. Called after work was published.
+    /// Wakes all sleepers. Called after work was published; nearly free when no thread sleeps.
     pub(crate) fn wake(&self) {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
-            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            let mut calls = ignore_poison(self.calls.lock());
             *calls += 1;
-            self.sleepers.store(0, Ordering::Relaxed);
+            self.waiting.store(0, Ordering::Relaxed);
             drop(calls);
             self.bell.notify_all();
         }
@@ -65,12 +64,12 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// Work published before, while or after somebody goes to sleep is always seen: the model would
-    /// deadlock on a lost wake-up.
+    /// A sleeper sees work that is published before, while or after it goes to sleep: the model would deadlock on a lost
+    /// wake-up.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {
-            let shared = Arc::new((Sleep::default(), AtomicU32::new(0)));
+            let shared = Arc::new((Sleepers::default(), AtomicU32::new(0)));
             let other = shared.clone();
             let thread = loom::thread::spawn(move || {
                 while other.1.load(Ordering::Acquire) == 0 {
@@ -85,16 +84,16 @@ mod loom_tests {
         });
     }
 
-    /// Two wake one sleeper: the second may find it off the count and not call it, but what it has published
-    /// is seen all the same. Only schedules with two preemptions: all of them take more than minutes.
+    /// Two threads wake one sleeper. The second may find the count reset and not call the sleeper, but the sleeper sees
+    /// its work all the same. Only schedules with two preemptions: all schedules take more than minutes.
     #[test]
     fn loom_no_wake_up_is_lost_to_another() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
-            let shared = Arc::new((Sleep::default(), AtomicU32::new(0)));
+            let shared = Arc::new((Sleepers::default(), AtomicU32::new(0)));
             let other = shared.clone();
-            let publish = |shared: &(Sleep, AtomicU32)| {
+            let publish = |shared: &(Sleepers, AtomicU32)| {
                 shared.1.fetch_add(1, Ordering::Release);
                 shared.0.wake();
             };

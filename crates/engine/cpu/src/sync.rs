@@ -1,5 +1,4 @@
-//! The one place where this crate's protocols take their atomics and locks from: loom's under
-//! `--cfg loom`, the standard library's otherwise.
+//! The atomics and locks of this crate's protocols: loom's under `--cfg loom`, the standard library's otherwise.
 
 #[cfg(loom)]
 pub(crate) use loom::{

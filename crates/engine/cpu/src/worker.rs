@@ -1,52 +1,47 @@
 //! The worker's loop: look for work by priority, run it, sleep when there is none.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_deque::Steal;
-use everwarp_contract::DevTask;
-use everwarp_contract::task::PRIORITIES;
 use everwarp_contract::telemetry::{WORKER_AWAY, WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
+use everwarp_contract::{DevTask, FunctionId, Priority, TaskParent};
+use everwarp_engine::sync::lock;
 
-use crate::group::Ledger;
+use crate::group::GroupCredit;
 use crate::ingress::{self, Visit};
-use crate::run::Hands;
-use crate::shared::{Shared, bump};
+use crate::run::WorkerContext;
+use crate::shared::{CpuShared, bump};
+use crate::steal::steal;
 
 /// Tasks between two looks at the submission ring.
 const VISIT_EVERY: u32 = 64;
-/// Tasks between two looks at new tasks before the worker's own: a chain without end starves nobody.
+/// Tasks between two looks at new tasks before the worker's own, so that an endless chain does not starve them.
 const INJECTOR_EVERY: u32 = 61;
 /// Fruitless rounds before a worker sleeps.
 const SPINS: u32 = 200;
 /// Starved rounds in a row in which a worker only yields.
 const YIELDS: u32 = 8;
-/// Tasks of one priority that a starved worker looks at in one round, of either order.
+/// Tasks of one priority that a starved worker looks at in one round, in either order.
 const LOOK: usize = 64;
-/// The longest sleep of a starved worker: room in another's hands announces itself to nobody.
+/// The longest sleep of a starved worker: room that another worker keeps for itself is not announced.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How long a worker sleeps that has been starved for so many rounds.
+/// How long a worker sleeps that has been starved for `rounds` rounds.
 fn nap(rounds: u32) -> Duration {
     NAP.min(Duration::from_micros(16) * (1 << (rounds.saturating_sub(YIELDS) / 4).min(6)))
 }
 
-/// Runs tasks in seat `seat` until told to leave.
-pub(crate) fn work(shared: &Shared, seat: usize) {
-    let place = &shared.seats[seat];
-    let deques = place
-        .deques
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    let deques = deques.expect("one thread a seat");
-    let mut hands = Hands {
+/// Runs tasks as worker number `own` until the engine tells the workers to leave.
+pub(crate) fn work(shared: &CpuShared, own: usize) {
+    let slot = &shared.workers[own];
+    let deques = lock(&slot.deques).take();
+    let mut worker = WorkerContext {
         shared,
-        counters: &place.counters,
-        deques,
+        counters: &slot.counters,
+        deques: deques.expect("each worker has one thread"),
         groups: Vec::new(),
-        ledger: Ledger::default(),
+        credit: GroupCredit::default(),
         functions: shared.functions(),
     };
     let mut scratch = Vec::new();
@@ -54,48 +49,47 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
     while !shared.leave.load(Ordering::Acquire) {
         turns = turns.wrapping_add(1);
         let mut blocked = false;
-        // Before anything is looked at, so that no room is missed that comes after the look.
+        // Read before the worker looks for tasks, so that it misses no room that comes after its look.
         let mut rooms = 0;
         if turns.is_multiple_of(VISIT_EVERY) || fruitless > 0 || starved > 0 {
             rooms = shared.rooms.load(Ordering::Acquire);
-            blocked = ingress::visit(shared, &mut hands.groups) == Visit::Blocked;
+            blocked = ingress::visit(shared, &mut worker.groups) == Visit::Blocked;
         }
-        let Some(task) = next(&mut hands, seat, turns.is_multiple_of(INJECTOR_EVERY)) else {
-            // May fire a group, whose continuation the next round finds.
-            hands.settle();
+        let Some(task) = next(&mut worker, own, turns.is_multiple_of(INJECTOR_EVERY)) else {
+            // This may fire a group; the next round finds its continuation.
+            worker.settle();
             fruitless += 1;
             starved = 0;
             if fruitless < SPINS {
-                hands.show(WORKER_IDLE, None);
+                worker.show(WORKER_IDLE, None);
                 std::hint::spin_loop();
             } else if blocked {
-                // The submission stays where it is, so that alone must not keep anybody awake.
-                bump(&hands.counters.starved, 1);
-                hands.show(WORKER_STARVED, None);
+                // The submission stays in the ring, and that alone must not keep a worker awake.
+                bump(&worker.counters.starved, 1);
+                worker.show(WORKER_STARVED, None);
                 let room = || shared.has_tasks() || shared.rooms.load(Ordering::Acquire) != rooms;
                 shared.idle.sleep(NAP, room);
             } else {
-                hands.show(WORKER_IDLE, None);
-                shared
-                    .idle
-                    .sleep(Duration::from_secs(3600), || shared.has_work());
+                worker.show(WORKER_IDLE, None);
+                let work = || shared.has_tasks() || ingress::waiting(shared);
+                shared.idle.sleep(Duration::from_secs(3600), work);
             }
             continue;
         };
-        if !hands.ledger.is_for(task.group) {
-            hands.settle();
+        if !matches!(task.parent(), TaskParent::Group(g) if worker.credit.is_for(g)) {
+            worker.settle();
         }
-        let task = if hands.admits(&task) {
+        let task = if worker.admits(&task) {
             task
         } else {
-            hands.settle();
-            // Back where it was; somebody else may steal it, or room may come.
-            hands.push(task);
-            if let Some(other) = other(&mut hands, seat) {
+            worker.settle();
+            // Back to its queue: another worker may steal it, or room may come.
+            worker.push(task);
+            if let Some(other) = other(&mut worker, own) {
                 other
             } else {
-                bump(&hands.counters.starved, 1);
-                hands.show(WORKER_STARVED, Some(task.function()));
+                bump(&worker.counters.starved, 1);
+                worker.show(WORKER_STARVED, Some(task.function()));
                 shared.idle.wake();
                 starved = starved.saturating_add(1);
                 if starved <= YIELDS {
@@ -111,107 +105,97 @@ pub(crate) fn work(shared: &Shared, seat: usize) {
             }
         };
         if fruitless > 0 || starved > 0 || turns.is_multiple_of(VISIT_EVERY) {
-            hands.show(WORKER_RUNNING, None);
+            worker.show(WORKER_RUNNING, None);
         }
         (fruitless, starved) = (0, 0);
-        hands.run(task, &mut scratch);
-        bump(&hands.counters.batches, 1);
+        worker.run(task, &mut scratch);
+        bump(&worker.counters.batches, 1);
     }
-    hands.settle();
-    hands.show(WORKER_AWAY, None);
-    let Hands { deques, groups, .. } = hands;
-    shared
-        .free_groups
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .extend(groups);
-    *place.deques.lock().unwrap_or_else(PoisonError::into_inner) = Some(deques);
+    worker.settle();
+    worker.show(WORKER_AWAY, None);
+    shared.group_ids.free_all(worker.groups);
+    *lock(&slot.deques) = Some(worker.deques);
 }
 
-impl Hands<'_> {
-    /// Shows a state, the function it concerns, and how many tasks wait here.
-    fn show(&self, state: u32, function: Option<u32>) {
+impl WorkerContext<'_> {
+    /// Publishes the worker's state, the function that it concerns, and how many tasks wait in the worker's queues.
+    fn show(&self, state: u32, function: Option<FunctionId>) {
         let counters = self.counters;
         counters.state.store(state, Ordering::Relaxed);
         if let Some(function) = function {
-            counters.function.store(function, Ordering::Relaxed);
+            counters.function.store(function.0, Ordering::Relaxed);
         }
         let queued = self.deques.len() as u32;
         counters.queued.store(queued, Ordering::Relaxed);
     }
 }
 
-/// The priorities that were ever used, the first served first.
-fn priorities(shared: &Shared) -> impl Iterator<Item = usize> + use<> {
+/// The priorities that were ever used; the first is served first.
+fn priorities(shared: &CpuShared) -> impl Iterator<Item = Priority> + use<> {
     let used = shared.priorities.load(Ordering::Relaxed);
-    (0..PRIORITIES as usize).filter(move |p| used & 1 << p != 0)
+    let all = Priority::ALL.into_iter();
+    all.filter(move |p| used & 1 << p.level() != 0)
 }
 
-/// The next task, highest priority first: the worker's own, then new ones, then others'; `new_first` if
-/// it is the new ones' turn.
-fn next(hands: &mut Hands<'_>, seat: usize, new_first: bool) -> Option<DevTask> {
-    let shared = hands.shared;
+/// The next task, highest priority first: from the worker's own queues, then new from the host, then from other workers.
+/// With `new_first` new tasks come before the worker's own.
+fn next(worker: &mut WorkerContext<'_>, own: usize, new_first: bool) -> Option<DevTask> {
+    let shared = worker.shared;
     for priority in priorities(shared) {
         if new_first && let Some(task) = injected(shared, priority) {
             return Some(task);
         }
-        let deques = &mut hands.deques;
-        let own = deques
+        let deques = &mut worker.deques;
+        let queued = deques
             .pop_depth(priority)
-            .or_else(|| deques.pop_breadth(priority, &shared.seats, seat));
-        if own.is_some() {
-            return own;
+            .or_else(|| deques.pop_breadth(priority, &shared.workers, own));
+        if queued.is_some() {
+            return queued;
         }
         if !new_first && let Some(task) = injected(shared, priority) {
             return Some(task);
         }
-        for step in 1..shared.seats.len() {
-            let victim = &shared.seats[(seat + step) % shared.seats.len()].stealers;
-            if !victim.has(priority) {
-                continue;
-            }
-            let own = &shared.seats[seat].stealers;
-            if let Some(task) = hands.deques.rob(priority, victim, own) {
-                bump(&hands.counters.received, 1);
-                return Some(task);
-            }
+        if let Some(task) = steal(deques, priority, &shared.workers, own) {
+            bump(&worker.counters.received, 1);
+            return Some(task);
         }
     }
     None
 }
 
-/// Of the worker's own tasks, some that were not looked at for longest: the first that there is room for.
-/// One that needs less than the next in turn must not wait for that one's room, which it may make.
-fn other(hands: &mut Hands<'_>, seat: usize) -> Option<DevTask> {
-    let shared = hands.shared;
+/// Looks through some of the worker's own tasks, the longest not looked at first, and takes the first that there is room
+/// for. A task that needs less room than the next in turn must not wait for that one's room, which it may make.
+fn other(worker: &mut WorkerContext<'_>, own: usize) -> Option<DevTask> {
+    let shared = worker.shared;
     for priority in priorities(shared) {
-        let own = &shared.seats[seat].stealers;
+        let ends = &shared.workers[own].stealers;
         for _ in 0..LOOK {
-            let Some(task) = hands.deques.oldest(priority, own) else {
+            let Some(task) = worker.deques.oldest(priority, ends) else {
                 break;
             };
-            if hands.admits(&task) {
+            if worker.admits(&task) {
                 return Some(task);
             }
-            hands.deques.lay_by(priority, task);
+            worker.deques.lay_aside(priority, task);
         }
-        for _ in 0..LOOK.min(hands.deques.breadth(priority)) {
-            let Some(task) = hands.deques.pop_breadth(priority, &shared.seats, seat) else {
+        for _ in 0..LOOK.min(worker.deques.breadth(priority)) {
+            let Some(task) = worker.deques.pop_breadth(priority, &shared.workers, own) else {
                 break;
             };
-            if hands.admits(&task) {
+            if worker.admits(&task) {
                 return Some(task);
             }
-            hands.push(task);
+            worker.push(task);
         }
     }
     None
 }
 
-/// A new task. One at a time: what comes in is divided by the workers, not by who looks first.
-fn injected(shared: &Shared, priority: usize) -> Option<DevTask> {
+/// A new task from the host. One at a time, so that the workers divide new tasks and the first one to look does not take
+/// them all.
+fn injected(shared: &CpuShared, priority: Priority) -> Option<DevTask> {
     loop {
-        match shared.injectors[priority].steal() {
+        match shared.injectors[priority.index()].steal() {
             Steal::Success(task) => return Some(task),
             Steal::Empty => return None,
             Steal::Retry => {}

@@ -6,7 +6,7 @@ mod rig;
 use std::time::Duration;
 
 use everwarp_contract::fault::FAULT_PROGRAM;
-use everwarp_engine::{Backend, BackendError, Pools};
+use everwarp_engine::{EngineError, Pools, TaskEngine};
 use rig::{FAULT, HALVES, PANIC, RETURN, Rig};
 
 const MOMENT: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ fn ends(mut rig: Rig, function: u32, detail: u64) {
         None,
         "something completed after the fault"
     );
-    let refused = |answer| matches!(answer, Err(BackendError::Lost { .. }));
+    let refused = |answer| matches!(answer, Err(EngineError::Lost { .. }));
     assert!(
         refused(rig.engine.resume(None)),
         "resumed although never parked"

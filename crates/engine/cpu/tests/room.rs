@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use everwarp_contract::telemetry::WORKER_STARVED;
-use everwarp_engine::{Backend, Pools};
+use everwarp_engine::{Pools, TaskEngine};
 use rig::{DEEP, HOLDING, RELEASED, RETURN, Rig, within};
 
 /// CPU time of this process in clock ticks of 10 ms.

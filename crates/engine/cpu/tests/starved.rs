@@ -6,7 +6,7 @@ mod rig;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use everwarp_engine::{Backend, Pools};
+use everwarp_engine::{Pools, TaskEngine};
 use rig::{MARKED, Rig, UNDER_WIDE, within};
 
 #[test]

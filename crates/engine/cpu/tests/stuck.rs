@@ -6,7 +6,7 @@ mod rig;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use everwarp_engine::{Backend, BackendError, Pools};
+use everwarp_engine::{EngineError, Pools, TaskEngine};
 use rig::{HOLD, HOLDING, RELEASED, Rig, within};
 
 #[test]
@@ -16,7 +16,7 @@ fn stuck_report_names_states_in_words() {
     within("running task", || HOLDING.load(Ordering::Acquire) == 1);
     let parked = rig.engine.park(Duration::from_millis(50));
     RELEASED.store(true, Ordering::Release);
-    let Err(BackendError::Stuck { report, .. }) = parked else {
+    let Err(EngineError::Stuck { report, .. }) = parked else {
         panic!("a running task was parked: {parked:?}");
     };
     assert!(report.contains(": running rig/hold"), "{report}");

@@ -11,11 +11,11 @@ use everwarp_contract::device::{
     BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
 };
 use everwarp_contract::task::PARAM_BYTES;
-use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker};
+use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker, FunctionId, InstanceId};
 use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    Backend, BackendError, EngineKind, Footprint, HostCallMemory, Image, PoolState, Pools,
-    Prepared, SharedMemory,
+    BackendError, ElementSize, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
+    HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
 };
 
 use crate::cache::Cache;
@@ -92,7 +92,7 @@ pub struct CudaEngine {
 }
 
 /// Compiles an image; works while a kernel is resident. A context must be current.
-fn prepare(image: &Image, arch: u32) -> Result<Prepared, BackendError> {
+fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, BackendError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
     let linked = &image.linked;
@@ -105,7 +105,7 @@ fn prepare(image: &Image, arch: u32) -> Result<Prepared, BackendError> {
         let frame = crate::frame::largest_frame(&compiled.image);
         (compiled, frame.ok_or(BackendError::Frames)?)
     };
-    Ok(Prepared {
+    Ok(PreparedImage {
         image: image.clone(),
         code: compiled.into_image(),
         largest_frame,
@@ -126,7 +126,7 @@ fn set_stack(bytes: u32) -> Result<(), BackendError> {
 }
 
 /// Loads an image. Nothing may be resident.
-fn load(prepared: &Prepared) -> Result<Kernel, BackendError> {
+fn load(prepared: &PreparedImage) -> Result<Kernel, BackendError> {
     let linked = &prepared.image.linked;
     if !linked.is_empty() {
         set_stack(linked.stack_bytes)?;
@@ -250,7 +250,7 @@ impl CudaEngine {
     }
 
     fn words(&self) -> *mut DevWords {
-        self.tables.shared.words.cast_mut()
+        self.tables.rings.words.cast_mut()
     }
 
     /// Queues the next epoch after the resident one.
@@ -346,7 +346,7 @@ impl CudaEngine {
         for (i, w) in workers.iter().enumerate() {
             let state = w.activity();
             let function = if state.is_in_function() {
-                image.name(w.function)
+                image.name(FunctionId(w.function))
             } else {
                 String::new()
             };
@@ -404,7 +404,7 @@ fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendE
     Ok(())
 }
 
-impl Backend for CudaEngine {
+impl TaskEngine for CudaEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Cuda
     }
@@ -423,8 +423,8 @@ impl Backend for CudaEngine {
     fn pools(&self) -> Pools {
         self.pools
     }
-    fn shared(&self) -> SharedMemory {
-        self.tables.shared
+    fn rings(&self) -> EngineRings {
+        self.tables.rings
     }
     fn doorbell(&self) {}
     fn idle_wait(&self, round: u32) {
@@ -435,58 +435,6 @@ impl Backend for CudaEngine {
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
-
-    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
-        let address = self.alloc_uncleared(bytes)?;
-        // SAFETY: the allocation above has just made this range, and nothing else knows of it.
-        if let Err(refused) = unsafe { self.copier.fill(address, bytes, 0) } {
-            lock(&self.heap).free(address, bytes);
-            return Err(refused);
-        }
-        Ok(address)
-    }
-    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
-        self.check_lost()?;
-        self.context.enter()?;
-        lock(&self.heap).alloc(&self.context, bytes)
-    }
-    unsafe fn free(&self, address: u64, bytes: u64) {
-        lock(&self.heap).free(address, bytes);
-    }
-    unsafe fn write(&self, address: u64, data: &[u8]) -> Result<(), BackendError> {
-        self.check_lost()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.write(address, data) }
-    }
-    unsafe fn write_pieces(
-        &self,
-        address: u64,
-        pieces: &mut dyn Iterator<Item = &[u8]>,
-    ) -> Result<(), BackendError> {
-        self.check_lost()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.write_pieces(address, pieces) }
-    }
-    unsafe fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BackendError> {
-        self.check_lost()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.read(address, data) }
-    }
-    unsafe fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
-        self.check_lost()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { self.copier.fill(address, bytes, value) }
-    }
-    fn set_params(&self, instance: u8, params: &[u8]) -> Result<(), BackendError> {
-        assert!(
-            params.len() <= PARAM_BYTES as usize,
-            "checked by the host library"
-        );
-        let at = self.tables.engine.params.address() + u64::from(instance) * u64::from(PARAM_BYTES);
-        // SAFETY: the slot is in the table of parameters.
-        unsafe { self.copier.write(at, params) }
-    }
-
     fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
         let count = (self.reserved_blocks * BLOCK_WARPS) as usize;
         let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
@@ -507,10 +455,6 @@ impl Backend for CudaEngine {
             group_refusals: grid.group_refusals.into(),
         })
     }
-    fn heap(&self) -> Option<&dyn everwarp_engine::Heap> {
-        let heap = self.task_heap.as_ref()?;
-        Some(heap)
-    }
     fn footprint(&self) -> Footprint {
         let mut footprint = self.tables.footprint();
         if let Some(heap) = &self.task_heap {
@@ -525,16 +469,9 @@ impl Backend for CudaEngine {
         footprint.device_bytes += crate::heap::FIRST;
         footprint
     }
-    fn host_calls(&self) -> Option<HostCallMemory> {
-        self.host_calls.as_ref().map(HostCalls::memory)
-    }
-    fn largest_frame(&self) -> u32 {
-        lock(&self.epoch).kernel.largest_frame
-    }
     fn start_time(&self) -> Duration {
         self.start_time
     }
-
     fn park(&self, grace: Duration) -> Result<(), BackendError> {
         self.check_lost()?;
         self.context.enter()?;
@@ -575,13 +512,86 @@ impl Backend for CudaEngine {
         self.await_epoch(epoch.number, |w| w.epoch, grace, &epoch.image)?;
         Ok(begin.elapsed())
     }
-    fn prepare(&self, image: &Image) -> Result<Prepared, BackendError> {
+}
+
+impl EngineMemory for CudaEngine {
+    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
+        let address = self.alloc_uncleared(bytes)?;
+        // SAFETY: the allocation above has just made this range, and nothing else knows of it.
+        if let Err(refused) = unsafe { self.copier.fill(address, bytes, 0) } {
+            lock(&self.heap).free(address, bytes);
+            return Err(refused);
+        }
+        Ok(address)
+    }
+    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        lock(&self.heap).alloc(&self.context, bytes)
+    }
+    unsafe fn free(&self, address: u64, bytes: u64) {
+        lock(&self.heap).free(address, bytes);
+    }
+    unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write(address, data) }
+    }
+    unsafe fn write_pieces(
+        &self,
+        address: u64,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+        _: ElementSize,
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.write_pieces(address, pieces) }
+    }
+    unsafe fn read(
+        &self,
+        address: u64,
+        data: &mut [u8],
+        _: ElementSize,
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.read(address, data) }
+    }
+    unsafe fn fill(
+        &self,
+        address: u64,
+        bytes: u64,
+        value: u8,
+        _: ElementSize,
+    ) -> Result<(), BackendError> {
+        self.check_lost()?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { self.copier.fill(address, bytes, value) }
+    }
+    fn set_params(&self, instance: InstanceId, params: &[u8]) -> Result<(), BackendError> {
+        assert!(
+            params.len() <= PARAM_BYTES as usize,
+            "checked by the host library"
+        );
+        let at =
+            self.tables.engine.params.address() + instance.index() as u64 * u64::from(PARAM_BYTES);
+        // SAFETY: the slot is in the table of parameters.
+        unsafe { self.copier.write(at, params) }
+    }
+    fn heap(&self) -> Option<&dyn HeapControl> {
+        let heap = self.task_heap.as_ref()?;
+        Some(heap)
+    }
+}
+
+impl EngineLoader for CudaEngine {
+    fn prepare(&self, image: &Image) -> Result<PreparedImage, BackendError> {
         self.check_lost()?;
         self.context.enter()?;
         lock(&self.epoch).image.check_successor(image)?;
         prepare(image, self.arch)
     }
-    fn set_image(&self, prepared: &Prepared) -> Result<(), BackendError> {
+    fn set_image(&self, prepared: &PreparedImage) -> Result<(), BackendError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
@@ -603,6 +613,12 @@ impl Backend for CudaEngine {
         epoch.max_blocks = max;
         epoch.image = prepared.image.clone();
         Ok(())
+    }
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        self.host_calls.as_ref().map(HostCalls::memory)
+    }
+    fn largest_frame(&self) -> u32 {
+        lock(&self.epoch).kernel.largest_frame
     }
 }
 

@@ -6,7 +6,7 @@ use everwarp_contract::device::{
 };
 use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
 use everwarp_contract::{DevCompletion, DevGroup, DevPtr, DevTask, DevWords, DevWorker};
-use everwarp_engine::{BackendError, Footprint, Pools, SharedMemory};
+use everwarp_engine::{BackendError, EngineRings, Footprint, Pools};
 
 use crate::driver::{Pinned, call};
 
@@ -14,7 +14,7 @@ use crate::driver::{Pinned, call};
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) engine: DevEngine,
-    pub(crate) shared: SharedMemory,
+    pub(crate) rings: EngineRings,
     pinned: Pinned,
     device: u64,
     device_bytes: u64,
@@ -141,8 +141,8 @@ impl Tables {
             saved_hands
         );
         // SAFETY: all four offsets are inside the pinned allocation.
-        let shared = unsafe {
-            SharedMemory {
+        let rings = unsafe {
+            EngineRings {
                 words: pinned.host.add(h_words as usize).cast(),
                 submissions: pinned.host.add(h_submissions as usize).cast(),
                 completions: pinned.host.add(h_completions as usize).cast(),
@@ -151,7 +151,7 @@ impl Tables {
         };
         Ok(Self {
             engine,
-            shared,
+            rings,
             pinned,
             device,
             device_bytes: bytes,

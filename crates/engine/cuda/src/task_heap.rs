@@ -7,11 +7,12 @@ use everwarp_contract::heap::{
     HEAP_PAGE_TAGS, HEAP_PAGE_WORDS, HEAP_RUN, HEAP_SLOTS, HEAP_STATE_BITS, class_bytes,
 };
 use everwarp_contract::{
-    DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage, DevPtr, Layout,
+    DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage, DevPtr, HeapOwner, Layout,
 };
 use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    BackendError, HEAP_STEP, Heap, HeapConfig, HeapError, HeapMode, HeapOwner, HeapStats,
+    BackendError, HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapMode, HeapOwnerStats,
+    HeapStats,
 };
 
 use crate::copy::Copier;
@@ -224,7 +225,7 @@ fn held(page: &DevHeapPage) -> u64 {
     }
 }
 
-impl Heap for TaskHeap {
+impl HeapControl for TaskHeap {
     fn config(&self) -> HeapConfig {
         self.config
     }
@@ -241,18 +242,18 @@ impl Heap for TaskHeap {
             errors: counters.errors,
         })
     }
-    fn owner(&self, owner: u32) -> Result<HeapOwner, BackendError> {
-        let at = self.heap.owners.address() + u64::from(owner) * size_of::<DevHeapOwner>() as u64;
+    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, BackendError> {
+        let at = self.heap.owners.address() + u64::from(owner.0) * size_of::<DevHeapOwner>() as u64;
         let account = self.read(DevPtr::<DevHeapOwner>::new(at), 1)?[0];
-        Ok(HeapOwner {
+        Ok(HeapOwnerStats {
             in_use: account.in_use,
             quota: (account.quota != 0).then_some(account.quota),
             refused: account.refused,
         })
     }
-    fn set_quota(&self, owner: u32, quota: Option<u64>) -> Result<(), BackendError> {
+    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), BackendError> {
         let at = self.heap.owners.address()
-            + u64::from(owner) * size_of::<DevHeapOwner>() as u64
+            + u64::from(owner.0) * size_of::<DevHeapOwner>() as u64
             + std::mem::offset_of!(DevHeapOwner, quota) as u64;
         // SAFETY: the word is in the table, and only the host writes it.
         unsafe { self.copier.write(at, &quota.unwrap_or(0).to_ne_bytes()) }

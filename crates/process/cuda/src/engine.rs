@@ -11,7 +11,7 @@ use everwarp_process::{
     ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
 };
-use everwarp_runtime::{Engine, EngineKind};
+use everwarp_runtime::{Engine, EngineKind, LinkedEngine};
 
 use crate::directory::DirectoryCache;
 use crate::error::refused;
@@ -46,6 +46,11 @@ impl CudaProcesses {
     /// The engine that the processes run on.
     pub fn engine(&self) -> &Engine {
         &self.core.engine
+    }
+
+    /// Bytes of the largest stack frame among all functions of the modules.
+    pub fn largest_frame(&self) -> u32 {
+        self.core.engine.largest_frame()
     }
 
     /// How deep calls of a process may nest.

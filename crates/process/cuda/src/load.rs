@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
-use everwarp_runtime::{DevPtr, Device, Error, Linked, Select};
+use everwarp_runtime::{DevPtr, Device, Error, Linked, LinkedEngine, Select};
 
 use crate::config::{PlaceConfig, free_bytes, memory_budget};
 use crate::error::not_started;

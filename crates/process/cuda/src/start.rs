@@ -12,7 +12,10 @@ use everwarp_hostcalls::{
     Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
 };
 use everwarp_process::{HostConfig, Module, ModuleId, OutputErrors, StartError};
-use everwarp_runtime::{DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, Pools};
+use everwarp_runtime::{
+    DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, LinkedEngine, LinkedEngineBuilder,
+    Pools,
+};
 
 use crate::config::{PlaceConfig, free_bytes, memory_budget, server_reads};
 use crate::directory::DirectoryCache;

@@ -120,7 +120,7 @@ fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<CudaProc
         "started in {:?} (engine {:?}): frames of up to {} bytes, calls {} deep",
         begin.elapsed(),
         host.engine().start_time(),
-        host.engine().largest_frame(),
+        host.largest_frame(),
         host.depth()
     );
     host

@@ -1,6 +1,6 @@
 //! The CPU twin of `heap_probe.cu`.
 
-use everwarp::{DevPtr, TaskCx};
+use everwarp::{DevPtr, HeapOwner, TaskCx};
 
 use super::{DevHeapProbe, UNTIL};
 
@@ -66,7 +66,7 @@ pub(super) fn fill(t: &mut dyn TaskCx) {
     let bytes = if t.hi() != 0 { t.hi() } else { size(&p, place) };
     let owner = match t.tag() {
         0 => t.owner(),
-        tag => tag.into(),
+        tag => HeapOwner(tag.into()),
     };
     let block = t.alloc_for(owner, bytes.into());
     set(&p, place, block, bytes);
@@ -175,7 +175,7 @@ pub(super) fn block(t: &mut dyn TaskCx) {
 }
 
 pub(super) fn release(t: &mut dyn TaskCx) {
-    let bytes = t.release_owner(t.tag().into(), t.lo(), t.hi());
+    let bytes = t.release_owner(HeapOwner(t.tag().into()), t.lo(), t.hi());
     t.report_add(bytes);
 }
 pub(super) fn sweep(t: &mut dyn TaskCx) {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use everwarp::{
-    BackendError, Device, Engine, EngineBuilder, EngineKind, Error, Linked, Pools, Select,
-};
+use everwarp::{BackendError, Device, Engine, EngineBuilder, EngineKind, Error, Pools, Select};
 use everwarp_graph::{Spec, generate};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{ALL as PROGRAMS, bfs, fib, noop, pagerank, pingpong, tree};
+use everwarp_runtime::{Linked, LinkedEngine};
 use everwarp_testkit::cases;
 
 pub(crate) type Case = (&'static str, fn(Select));

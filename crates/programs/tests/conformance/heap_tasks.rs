@@ -3,7 +3,7 @@
 
 use everwarp::{
     BackendError, DevTask, Device, Engine, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
-    Select,
+    HeapOwner, Select,
 };
 use everwarp_programs::heap_probe::{self, HeapProbe};
 use everwarp_testkit::cases;
@@ -296,7 +296,12 @@ fn heap_owner_is_released(select: Select) {
         let served = run(&engine, &probe, heap_probe::FILL, owner, &args);
         assert_eq!(served, args.len() as u64);
     }
-    let held = |owner| engine.heap_owner(owner).expect("it is one").in_use;
+    let held = |owner| {
+        engine
+            .heap_owner(HeapOwner(owner))
+            .expect("it is one")
+            .in_use
+    };
     let before = [101, 102, 103].map(held);
     assert!(before.iter().all(|&b| b > 3_000_000), "{before:?}");
     assert_eq!(in_use(&engine), before.iter().sum::<u64>());
@@ -347,12 +352,14 @@ fn heap_quotas_are_exact(select: Select) {
     assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &args), n.into());
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
     is_empty(&engine);
-    let error = engine.heap_owner(257).expect_err("there is no such owner");
+    let error = engine
+        .heap_owner(HeapOwner(257))
+        .expect_err("there is no such owner");
     assert!(
         matches!(
             error,
             Error::NoOwner {
-                owner: 257,
+                owner: HeapOwner(257),
                 limit: 257
             }
         ),
@@ -365,10 +372,10 @@ fn heap_mistakes_are_reported(select: Select) {
     let _first = HeapProbe::new(&engine, 1, 1, 1).expect("it is made");
     let probe = HeapProbe::new(&engine, 8, 1, 1).expect("it is made");
     let owner = probe.instance.owner();
-    assert_eq!(owner, 2);
+    assert_eq!(owner, HeapOwner(2));
     let kinds = [
         (1, 100, HeapErrorKind::FreedTwice, 128, owner),
-        (2, 100, HeapErrorKind::Foreign, 0, 0),
+        (2, 100, HeapErrorKind::Foreign, 0, HeapOwner(0)),
         (3, 100, HeapErrorKind::MiddleOfBlock, 128, owner),
         (4, 100, HeapErrorKind::Overflow, 128, owner),
         (4, 4, HeapErrorKind::Overflow, 16, owner),
@@ -482,6 +489,8 @@ fn no_heap_is_an_error(select: Select) {
     assert!(error.to_string().contains("EngineBuilder::heap"), "{error}");
     drop((probe, engine));
     let plain = start(select, HeapConfig::of(1));
-    let error = plain.heap_owner(1).expect_err("it has no owners");
+    let error = plain
+        .heap_owner(HeapOwner(1))
+        .expect_err("it has no owners");
     assert!(error.to_string().contains("owners"), "{error}");
 }

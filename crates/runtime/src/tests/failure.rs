@@ -1,15 +1,18 @@
 //! What goes wrong is found, named, and final.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::fault;
 use everwarp_contract::telemetry::{WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
+use everwarp_contract::{TokenId, fault};
 
 use super::instance;
 use crate::device::{Device, Select};
 use crate::engine::Engine;
 use crate::error::{Error, StuckReason};
-use crate::mock::{self, ECHO, FAULT, HOLD, STAND};
+use crate::mock::{self, ASTRAY, ECHO, FAULT, HOLD, STAND, TWICE};
 
 /// Submits one task that never completes, waits for it, and checks that the engine has ended with that.
 fn ends(function: u32, arg: u32) -> Error {
@@ -103,6 +106,41 @@ fn faults_name_the_function_and_the_fix() {
         text.contains("mock/fault") && text.contains("max_spawn"),
         "{text}"
     );
+}
+
+/// Lets the engine complete a submission that is not in flight, and checks that every call reports it from then on.
+fn bogus(function: u32, arg: u64) -> TokenId {
+    let (engine, _hand) = super::engine(4, 4, 8);
+    let mock = instance(&engine);
+    let mut held = engine.submit(mock.task(HOLD)).expect("room");
+    let mut future = engine.submit(mock.task(HOLD)).expect("room");
+    let waker = Waker::noop();
+    let poll = pin!(&mut future).poll(&mut Context::from_waker(waker));
+    assert!(poll.is_pending());
+    drop(engine.submit(mock.task(function).arg(arg)).expect("room"));
+    let first = |error| match error {
+        Error::BogusCompletion { token, count: 1 } => token,
+        other => panic!("another error: {other}"),
+    };
+    let token = first(held.wait().expect_err("the engine is lost"));
+    assert_eq!(token, first(future.wait().expect_err("the engine is lost")));
+    assert_eq!(
+        token,
+        first(engine.submit(mock.task(ECHO)).expect_err("lost"))
+    );
+    assert_eq!(token, first(engine.park().expect_err("lost")));
+    token
+}
+
+#[test]
+fn completion_of_an_unknown_token_ends_the_engine() {
+    assert_eq!(bogus(ASTRAY, 1000), TokenId(1000));
+    assert_eq!(bogus(ASTRAY, 3), TokenId(3), "a free token");
+}
+
+#[test]
+fn second_completion_of_a_token_ends_the_engine() {
+    assert_eq!(bogus(TWICE, 7), TokenId(2));
 }
 
 #[test]

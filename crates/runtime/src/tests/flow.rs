@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use everwarp_contract::DevTask;
-use everwarp_contract::task::{FN_FETCH, HOST_DIRECT};
-use everwarp_engine::{BackendError, Program};
+use everwarp_contract::task::HOST_DIRECT;
+use everwarp_contract::{DevTask, FunctionId, Priority};
+use everwarp_engine::{EngineError, Program};
 
 use super::{engine, instance};
 use crate::error::Error;
-use crate::instance::Priority;
 use crate::mock::{COUNTED, ECHO, HOLD, PARAMS, PROGRAM};
 
 #[test]
@@ -135,7 +134,13 @@ fn batches_of_any_size() {
     ));
     let built_in = [
         mock.task(ECHO).build(),
-        DevTask::new(FN_FETCH, tasks[0].instance(), 0, 0, 0),
+        DevTask::new(
+            FunctionId::FETCH,
+            tasks[0].instance(),
+            0,
+            Priority::URGENT,
+            0,
+        ),
     ];
     assert!(matches!(
         engine.submit_batch(&built_in),
@@ -277,7 +282,7 @@ fn instances_are_checked_and_counted() {
 
     let running = engine.load(&ABSENT);
     assert!(
-        matches!(running, Err(Error::Backend(BackendError::NotParked { .. }))),
+        matches!(running, Err(Error::Backend(EngineError::NotParked { .. }))),
         "{running:?}"
     );
     engine.park().expect("it parks");
@@ -326,7 +331,7 @@ fn epochs_keep_what_is_in_flight() {
     assert!(
         matches!(
             size,
-            Err(Error::Backend(BackendError::Size { asked: 2, max: 1 }))
+            Err(Error::Backend(EngineError::Size { asked: 2, max: 1 }))
         ),
         "{size:?}"
     );

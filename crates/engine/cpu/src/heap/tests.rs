@@ -103,7 +103,7 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
     match *step {
         Step::Alloc { owner, bytes } => {
             let fits = model.fits(owner, rounded(bytes));
-            let at = heap.alloc(owner, bytes);
+            let at = heap.alloc(HeapOwner(owner), bytes);
             assert_eq!(at.is_null(), !fits, "{step:?}");
             if fits {
                 model.put(at, owner, bytes, rounded(bytes));
@@ -112,7 +112,7 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
         Step::Free { place } => {
             if let Some((at, (_, asked, _, byte))) = model.pick(place) {
                 Model::holds(at, asked, byte);
-                heap.free(9, at as *mut u8);
+                heap.free(HeapOwner(9), at as *mut u8);
                 model.blocks.remove(&at);
             }
         }
@@ -120,7 +120,7 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
             let Some((at, (owner, asked, takes, byte))) = model.pick(place) else {
                 return;
             };
-            let new = heap.realloc(9, at as *mut u8, bytes);
+            let new = heap.realloc(HeapOwner(9), at as *mut u8, bytes);
             let wanted = rounded(bytes);
             let stays =
                 wanted == takes || (wanted < takes && takes <= 32_768 && 2 * wanted > takes);
@@ -136,13 +136,16 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
         }
         Step::Release { owner } => {
             let held = model.held(Some(owner));
-            let parts: u64 = (0..3).map(|part| heap.release(owner, part, 3)).sum();
+            let parts: u64 = (0..3)
+                .map(|part| heap.release(HeapOwner(owner), part, 3))
+                .sum();
             assert_eq!(parts, held);
             model.blocks.retain(|_, b| b.0 != owner);
         }
         Step::Quota { owner, quota } => {
             let limit = (quota > 1_000_000).then_some(quota);
-            heap.set_quota(owner, limit).expect("the owner is there");
+            heap.set_quota(HeapOwner(owner), limit)
+                .expect("the owner is there");
             model.quotas.insert(owner, limit.unwrap_or(0));
         }
         Step::Grow => match heap.grow(1) {
@@ -151,13 +154,13 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
                 model.size = size;
             }
             Err(error) => {
-                assert!(matches!(error, BackendError::HeapLimit { .. }), "{error}");
+                assert!(matches!(error, EngineError::HeapLimit { .. }), "{error}");
                 assert_eq!(model.size, 4 * SIZE);
             }
         },
         Step::WrongFree { place, within } => {
             if let Some((at, (owner, _, takes, _))) = model.pick(place) {
-                heap.free(9, (at + within) as *mut u8);
+                heap.free(HeapOwner(9), (at + within) as *mut u8);
                 model.wrong += 1;
                 let errors = heap.errors().expect("they are there");
                 if guard != 0 && errors.len() < HEAP_ERRORS as usize {
@@ -165,8 +168,8 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
                         kind: HeapErrorKind::MiddleOfBlock,
                         address: at + within,
                         bytes: takes,
-                        owner,
-                        by: 9,
+                        owner: HeapOwner(owner),
+                        by: HeapOwner(9),
                     };
                     assert_eq!(errors.last(), Some(&error));
                 }
@@ -191,7 +194,7 @@ proptest! {
             prop_assert_eq!(stats.in_use, model.held(None));
             prop_assert_eq!(stats.wrong_frees, model.wrong);
             for owner in 1..4 {
-                let held = heap.owner(owner).expect("it is there").in_use;
+                let held = heap.owner(HeapOwner(owner)).expect("it is there").in_use;
                 prop_assert_eq!(held, model.held(Some(owner)));
             }
         }
@@ -207,15 +210,17 @@ proptest! {
 fn several_threads_account_exactly() {
     let heap = heap(HeapMode::Checked);
     let quota = 1000 * 64;
-    heap.set_quota(1, Some(quota)).expect("the owner is there");
+    heap.set_quota(HeapOwner(1), Some(quota))
+        .expect("the owner is there");
     let served: usize = std::thread::scope(|scope| {
         let work = || {
-            let mut blocks: Vec<*mut u8> = (0..2000).map(|_| heap.alloc(1, 50)).collect();
+            let mut blocks: Vec<*mut u8> =
+                (0..2000).map(|_| heap.alloc(HeapOwner(1), 50)).collect();
             blocks.retain(|b| !b.is_null());
             // Freed and taken again: what others were refused in between they may get now.
             for block in &mut blocks {
-                heap.free(1, *block);
-                *block = heap.alloc(1, 50);
+                heap.free(HeapOwner(1), *block);
+                *block = heap.alloc(HeapOwner(1), 50);
             }
             blocks.iter().filter(|b| !b.is_null()).count()
         };
@@ -225,9 +230,9 @@ fn several_threads_account_exactly() {
             .map(|t| t.join().expect("it ends"))
             .sum()
     });
-    let owner = heap.owner(1).expect("it is there");
+    let owner = heap.owner(HeapOwner(1)).expect("it is there");
     assert_eq!(owner.in_use, served as u64 * 64);
     assert!(owner.in_use <= quota && owner.refused >= 7000);
-    assert_eq!(heap.release(1, 0, 1), owner.in_use);
+    assert_eq!(heap.release(HeapOwner(1), 0, 1), owner.in_use);
     assert_eq!(heap.stats().expect("it is read").in_use, 0);
 }

@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::DevTask;
 use everwarp_contract::ring::Slots;
-use everwarp_contract::task::{FN_FIRST, TASK_COUNTED};
-use everwarp_engine::{Backend, Image, Pools, TaskCx, program};
+use everwarp_contract::task::TASK_COUNTED;
+use everwarp_contract::{DevTask, FunctionId, InstanceId, Priority};
+use everwarp_engine::{Image, Pools, TaskCx, TaskEngine, program};
 use everwarp_engine_cpu::CpuEngine;
 
 /// Lets `HOLD` and `CHAIN` tasks end. Each test file is a process of its own.
@@ -107,12 +107,20 @@ impl Rig {
     pub(crate) fn submit(&mut self, function: u32, counted: bool, arg: u64) {
         let ring = Slots::new(self.engine.pools().submission_slots);
         let flags = ring.lap(self.tail) | if counted { TASK_COUNTED } else { 0 };
-        let head = DevTask::new(FN_FIRST + function, 0, 0, 1, 0).head | flags;
+        let head = DevTask::new(
+            FunctionId::FIRST.offset(function),
+            InstanceId(0),
+            0,
+            Priority::HIGH,
+            0,
+        )
+        .head
+            | flags;
         // SAFETY: a slot of the live ring; no test submits more than the ring holds.
         unsafe {
             let at = self
                 .engine
-                .shared()
+                .rings()
                 .submissions
                 .add(ring.slot(self.tail))
                 .cast::<u64>();
@@ -134,7 +142,7 @@ impl Rig {
             let (word, value) = unsafe {
                 let at = self
                     .engine
-                    .shared()
+                    .rings()
                     .completions
                     .add(ring.slot(self.reaped))
                     .cast::<u64>()
@@ -155,13 +163,17 @@ impl Rig {
     }
     /// Waits for the fault: code, function within the program, detail.
     pub(crate) fn fault(&self) -> (u32, u32, u64) {
-        let fault = self.engine.shared().words.cast_mut();
+        let fault = self.engine.rings().words.cast_mut();
         // SAFETY: the words are live; `code` is written last.
         unsafe {
             let code = AtomicU32::from_ptr(&raw mut (*fault).fault.code);
             within("a fault", || code.load(Ordering::Acquire) != 0);
             let (function, detail) = ((*fault).fault.function, (*fault).fault.detail);
-            (code.load(Ordering::Acquire), function - FN_FIRST, detail)
+            (
+                code.load(Ordering::Acquire),
+                FunctionId(function).index() as u32,
+                detail,
+            )
         }
     }
     pub(crate) fn states(&self) -> Vec<u32> {

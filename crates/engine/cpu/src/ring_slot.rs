@@ -1,20 +1,20 @@
-//! Ring slots and the completion counters: the engine's ends of the protocols in `everwarp_contract::ring`.
+//! Ring slots and the completion counter: the engine's ends of the protocols in `everwarp_contract::ring`.
 //!
 //! The atomics come from `sync`, so that loom checks the very code that the engine runs.
 
-use everwarp_contract::DevTask;
 use everwarp_contract::ring::Slots;
+use everwarp_contract::{DevTask, TokenId};
 
 use crate::sync::{AtomicU64, Ordering, yield_now};
 
-/// One slot of a ring: two words, of which the first holds the lap bit and is written last.
+/// One slot of a ring: two words. The first word holds the lap bit and is written last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot<'a> {
+pub(crate) struct RingSlot<'a> {
     first: &'a AtomicU64,
     second: &'a AtomicU64,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> RingSlot<'a> {
     /// # Safety
     /// - `at` is the address of 16 aligned bytes that live for `'a` and are only accessed as two atomic words.
     #[cfg(not(loom))]
@@ -27,15 +27,15 @@ impl<'a> Slot<'a> {
             }
         }
     }
-    /// Whether the submission of this index is there.
+    /// Whether the host has written the submission of this index.
     #[cfg(not(loom))]
     pub(crate) fn is_valid(self, ring: Slots, index: u32) -> bool {
         ring.is_valid(index, self.first.load(Ordering::Acquire) as u32)
     }
-    /// The submission of this index, if it is there. The slot is the host's again only once `taken` has
-    /// passed it, with release.
+    /// The submission of this index, if the host has written it. The host may write the slot again only once `taken`
+    /// has passed it, with release.
     pub(crate) fn submission(self, ring: Slots, index: u32) -> Option<DevTask> {
-        // Acquire pairs with the host's release (`Producer::publish` in `everwarp/src/submit.rs`): the
+        // Acquire pairs with the host's release (`Producer::publish` in `crates/runtime/src/submit.rs`): the
         // other half, the arena and the parameters happen before.
         let word = self.first.load(Ordering::Acquire);
         if !ring.is_valid(index, word as u32) {
@@ -49,33 +49,51 @@ impl<'a> Slot<'a> {
         })
     }
     /// Writes the completion of this index.
-    pub(crate) fn complete(self, ring: Slots, index: u32, token: u32, value: u64) {
+    pub(crate) fn complete(self, ring: Slots, index: u32, token: TokenId, value: u64) {
         self.second.store(value, Ordering::Relaxed);
         // Release: the value and all that the task wrote happen before the host sees the lap.
-        let word = u64::from(ring.lap(index)) << 32 | u64::from(token);
+        let word = u64::from(ring.lap(index)) << 32 | u64::from(token.0);
         self.first.store(word, Ordering::Release);
+    }
+}
+
+/// The consumer's place in the submission ring.
+#[derive(Debug)]
+#[cfg(not(loom))]
+pub(crate) struct SubmissionCursor {
+    pub(crate) ring: Slots,
+    pub(crate) taken: u32,
+}
+
+#[cfg(not(loom))]
+impl SubmissionCursor {
+    pub(crate) fn new(slots: u32) -> Self {
+        Self {
+            ring: Slots::new(slots),
+            taken: 0,
+        }
     }
 }
 
 /// The bit of `reserved` that says that nothing more may complete.
 const SHUT: u64 = 1 << 63;
 
-/// Who may write which completion, and how many were written.
+/// Hands out the indices of the completion ring, and counts the completions that were written.
 ///
 /// Rules:
-/// 1. A writer reserves an index, writes its slot, then counts it as written. Waiters go by that count,
-///    so what they are woken for is there.
-/// 2. After a fault the door is shut, in the same word that indices are reserved from: whoever reserves
-///    later gets nothing, and the one that shuts it waits for those who came before. Therefore nothing
-///    completes after a fault is published.
+/// 1. A writer reserves an index, writes its slot, then counts it as written. Waiters go by that count, so the
+///    completion that a waiter is woken for is in the ring.
+/// 2. A fault shuts the counter, in the same word from which indices are reserved: a writer that reserves later gets
+///    none, and the faulting worker waits for the writers that reserved before. So nothing completes after a fault is
+///    published.
 #[derive(Debug, Default)]
-pub(crate) struct Completed {
+pub(crate) struct CompletionCounter {
     reserved: AtomicU64,
     written: AtomicU64,
 }
 
-impl Completed {
-    /// An index, unless the door is shut. The holder writes its slot and calls [`wrote`](Self::wrote).
+impl CompletionCounter {
+    /// Reserves an index, unless the counter is shut. The caller writes the slot and calls [`wrote`](Self::wrote).
     pub(crate) fn reserve(&self) -> Option<u32> {
         let old = self.reserved.fetch_add(1, Ordering::Relaxed);
         (old & SHUT == 0).then_some(old as u32)
@@ -89,17 +107,17 @@ impl Completed {
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
-    /// Shuts the door, and waits until those who came before have written.
+    /// Shuts the counter, and waits until all reserved slots are written.
     pub(crate) fn shut(&self) {
         let before = self.reserved.fetch_or(SHUT, Ordering::Relaxed);
         if before & SHUT == 0 {
-            // Nobody blocks between reserving and writing, so this takes a moment.
+            // No writer blocks between reserving and writing, so this takes a moment.
             while self.written() != before {
                 yield_now();
             }
         }
     }
-    /// Whether the door is shut.
+    /// Whether the counter is shut.
     pub(crate) fn is_shut(&self) -> bool {
         self.reserved.load(Ordering::Relaxed) & SHUT != 0
     }
@@ -117,17 +135,17 @@ mod loom_tests {
     struct Words(AtomicU64, AtomicU64);
 
     impl Words {
-        fn slot(&self) -> Slot<'_> {
-            Slot {
+        fn slot(&self) -> RingSlot<'_> {
+            RingSlot {
                 first: &self.0,
                 second: &self.1,
             }
         }
     }
 
-    /// Three submissions through a ring of one slot: each is read whole and once, also after the slot is
-    /// written again. The producer does what `Producer::publish` and `has_room` do in
-    /// `everwarp/src/submit.rs`, the consumer what `ingress::visit` does.
+    /// Three submissions go through a ring of one slot: each is read whole and once, also after the slot is written
+    /// again. The producer does the steps of `Producer::publish` and `has_room` in `crates/runtime/src/submit.rs`, the
+    /// consumer those of `ingress::visit`.
     #[test]
     fn loom_submissions_are_read_whole() {
         loom::model(|| {
@@ -153,7 +171,7 @@ mod loom_tests {
                     }
                 };
                 assert_eq!(
-                    (task.function(), task.group, task.arg),
+                    (task.function().0, task.group, task.arg),
                     (7, index, 100 + u64::from(index))
                 );
                 shared.1.store(index + 1, Ordering::Release);
@@ -162,24 +180,24 @@ mod loom_tests {
         });
     }
 
-    /// What `Shared::complete` does, less the waking.
-    fn complete(counts: &Completed, words: &[Words; 2], ring: Slots, token: u32) {
+    /// The steps of `CpuShared::complete` without the waking.
+    fn complete(counts: &CompletionCounter, words: &[Words; 2], ring: Slots, token: u32) {
         let Some(index) = counts.reserve() else {
             return;
         };
         words[ring.slot(index)]
             .slot()
-            .complete(ring, index, token, 50 + u64::from(token));
+            .complete(ring, index, TokenId(token), 50 + u64::from(token));
         counts.wrote();
     }
 
-    /// Two workers complete at once: the consumer gets both, whole, in either order, and a count of two
+    /// Two workers complete at once: the consumer gets both completions, whole, in either order, and a count of two
     /// promises that both are there.
     #[test]
     fn loom_completions_are_read_whole() {
         loom::model(|| {
             let ring = Slots::new(2);
-            let shared = Arc::new((Completed::default(), <[Words; 2]>::default()));
+            let shared = Arc::new((CompletionCounter::default(), <[Words; 2]>::default()));
             let workers = [1, 2].map(|token| {
                 let shared = shared.clone();
                 thread::spawn(move || complete(&shared.0, &shared.1, ring, token))
@@ -210,12 +228,12 @@ mod loom_tests {
         });
     }
 
-    /// Once the door is shut no slot changes any more.
+    /// Once the counter is shut, no slot changes any more.
     #[test]
     fn loom_nothing_completes_after_shut() {
         loom::model(|| {
             let ring = Slots::new(2);
-            let shared = Arc::new((Completed::default(), <[Words; 2]>::default()));
+            let shared = Arc::new((CompletionCounter::default(), <[Words; 2]>::default()));
             let workers = [1, 2].map(|token| {
                 let shared = shared.clone();
                 thread::spawn(move || complete(&shared.0, &shared.1, ring, token))

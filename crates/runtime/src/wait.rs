@@ -5,39 +5,43 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::DevWorker;
 
-use crate::core::Core;
+use crate::core::EngineCore;
 use crate::diagnose::diagnose;
 use crate::error::Error;
 
-/// How long a waiter only spins: a round trip to a GPU takes less, and a sleep would be its largest part.
+/// How long a waiter only spins: a round trip to a GPU takes less, and a sleep would be the largest part of it.
 const SPIN: Duration = Duration::from_micros(50);
 /// How many turns it spins between two looks at the clock.
 const SPIN_TURNS: u32 = 32;
-/// How often the workers' counters are looked at while nothing completes.
+/// How often a waiter looks at the workers' counters while nothing completes.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// One wait, from its beginning.
+/// One wait, from its start.
 #[derive(Debug, Default)]
-pub(crate) struct Wait {
+pub(crate) struct WaitLoop {
     begin: Option<Instant>,
     /// Turns so far.
     turns: u32,
-    /// Rounds of the engine's own waiting so far; 0 while this spins.
+    /// Rounds of the engine's own waiting so far; 0 while the waiter spins.
     round: u32,
     /// When the counters were last looked at.
     looked: Option<Instant>,
     /// Since when nothing has moved, and the progress then.
     still: Option<(Instant, u64)>,
-    /// The engine was parked at the last look: in which of its epochs.
+    /// The number of parks and resumes at the last look.
     parked: Option<u32>,
 }
 
-impl Wait {
-    /// To be called when a look found nothing: spins, then lets the engine's own waiting decide.
+impl WaitLoop {
+    /// Passes some time after a look that found nothing: spins at first, then lets the engine decide how to wait.
     ///
     /// # Errors
-    /// [`Error::Timeout`], whatever ended the engine, and [`Error::Parked`] for a wait without a limit.
-    pub(crate) fn pause(&mut self, core: &Core, limit: Option<Duration>) -> Result<(), Error> {
+    /// [`Error::Timeout`], the error that ended the engine, and [`Error::Parked`] for a wait without a limit.
+    pub(crate) fn pause(
+        &mut self,
+        core: &EngineCore,
+        limit: Option<Duration>,
+    ) -> Result<(), Error> {
         self.turns = self.turns.wrapping_add(1);
         if self.round == 0 && !self.turns.is_multiple_of(SPIN_TURNS) {
             std::hint::spin_loop();
@@ -56,20 +60,20 @@ impl Wait {
                 return Err(core.fail(error));
             }
             self.look(core, now, limit.is_some())?;
-            core.backend.idle_wait(self.round);
+            core.engine.idle_wait(self.round);
             self.round = self.round.saturating_add(1);
         }
         Ok(())
     }
 
-    fn look(&mut self, core: &Core, now: Instant, limited: bool) -> Result<(), Error> {
+    fn look(&mut self, core: &EngineCore, now: Instant, limited: bool) -> Result<(), Error> {
         let interval = INTERVAL.min(core.watchdog / 4);
         if now - *self.looked.get_or_insert(now) < interval {
             return Ok(());
         }
         self.looked = Some(now);
-        // A parked engine is not stuck. Only one that stays parked for a whole interval is an error: others
-        // may park and resume it while this waits.
+        // A parked engine is not stuck. Only an engine that stays parked for a whole interval is an error: other threads
+        // may park and resume it during this wait.
         let epoch = core.parked.load(Ordering::Acquire);
         let before = self.parked.replace(epoch);
         if epoch % 2 == 1 {
@@ -80,11 +84,11 @@ impl Wait {
                 Ok(())
             };
         }
-        let workers = core.backend.workers()?;
+        let workers = core.engine.workers()?;
         let progress = workers.iter().map(progress).fold(0, u64::wrapping_add);
         match self.still {
             Some((since, before)) if before == progress => {
-                // Another waiter may have reaped what this one waits for, or parked the engine just now.
+                // Another thread may have parked the engine just now.
                 if now - since >= core.watchdog && core.parked.load(Ordering::Acquire) == epoch {
                     return Err(core.fail(diagnose(core, &workers)));
                 }
@@ -95,7 +99,7 @@ impl Wait {
     }
 }
 
-/// What grows as long as the worker gets anywhere.
+/// A number that grows as long as the worker makes progress.
 fn progress(worker: &DevWorker) -> u64 {
     [
         worker.executed,

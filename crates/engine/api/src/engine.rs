@@ -1,0 +1,87 @@
+//! What an engine must do for the host library: run, wait, park, and say how it fares.
+
+use std::fmt;
+use std::time::Duration;
+
+use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
+
+use crate::{EngineError, EngineLoader, EngineMemory, Footprint, PoolState, Pools};
+
+/// The kinds of engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Host threads.
+    Cpu,
+    /// A resident cooperative grid on an NVIDIA GPU.
+    Cuda,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+/// The addresses of an engine's rings. They stay valid as long as the engine lives, parked or not.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineRings {
+    /// Control words.
+    pub words: *const DevWords,
+    /// Submission ring, `Pools::submission_slots` slots.
+    pub submissions: *mut DevTask,
+    /// Completion ring, `Pools::tokens` slots.
+    pub completions: *const DevCompletion,
+    /// Arena, `Pools::arena_tasks` tasks.
+    pub arena: *mut DevTask,
+}
+// SAFETY: plain addresses; the access rules are those of `everwarp_contract::ring`.
+unsafe impl Send for EngineRings {}
+// SAFETY: as above.
+unsafe impl Sync for EngineRings {}
+
+/// An engine that runs tasks. All methods may be called from any thread.
+///
+/// The host library drives an engine through four things: its rings, its [memory](EngineMemory), its
+/// [image](EngineLoader), and the epochs of this trait.
+pub trait TaskEngine: EngineMemory + EngineLoader + Send + Sync {
+    /// The kind of this engine.
+    fn kind(&self) -> EngineKind;
+    /// The device's name, for example `NVIDIA H200` or `host, 2 threads`.
+    fn device_name(&self) -> String;
+    /// How many workers are resident: warps on a GPU, threads on a CPU.
+    fn worker_count(&self) -> u32;
+    /// The size of the current epoch: blocks on a GPU, threads on a CPU.
+    fn size(&self) -> u32;
+    /// The largest size that [`resume`](Self::resume) takes.
+    fn max_size(&self) -> u32;
+    /// The sizes of rings and pools.
+    fn pools(&self) -> Pools;
+    /// The addresses of the rings.
+    fn rings(&self) -> EngineRings;
+    /// Tells the engine that submissions were published. An engine that polls ignores it.
+    fn doorbell(&self);
+    /// Lets a waiter pass its time; `round` is how many times in a row it has found no completion. The engine spins,
+    /// yields, or sleeps for a moment, and returns after about a millisecond at the latest.
+    fn idle_wait(&self, round: u32);
+
+    /// The counters of every worker; may be read while the engine is resident.
+    fn workers(&self) -> Result<Vec<DevWorker>, EngineError>;
+    /// The state of the pools.
+    fn pool_state(&self) -> Result<PoolState, EngineError>;
+    /// The memory that the engine occupies.
+    fn footprint(&self) -> Footprint;
+    /// How long the start took: from an open device to the engine's first answer.
+    fn start_time(&self) -> Duration;
+
+    /// Stops at the next task boundary and saves all state. Parking a parked engine does nothing.
+    /// If a task does not end within `grace`, that is [`EngineError::Stuck`] and the engine is lost.
+    fn park(&self, grace: Duration) -> Result<(), EngineError>;
+    /// Goes on after [`park`](Self::park), with another size if one is given.
+    fn resume(&self, size: Option<u32>) -> Result<(), EngineError>;
+    /// Parks and goes on in one step, as fast as the engine can. Returns the time from raising the stop flag to the
+    /// next epoch's first answer.
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, EngineError>;
+}

@@ -1,0 +1,164 @@
+//! Images: the programs that an engine runs, and code that was compiled elsewhere and is linked to them.
+
+use std::sync::Arc;
+
+use everwarp_contract::{DevHostCall, DevHostCallEntry, FunctionId};
+
+use crate::{EngineError, Function, Program};
+
+/// The programs an engine runs, in the order that numbers their functions.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// The programs. A later image of the same engine may append to the list, never reorder it,
+    /// because queued tasks name functions by number.
+    pub programs: Vec<&'static Program>,
+    /// What is linked beside them.
+    pub linked: Linked,
+}
+
+impl Image {
+    /// An image of these programs, with nothing linked.
+    pub fn of(programs: Vec<&'static Program>) -> Self {
+        Self {
+            programs,
+            linked: Linked::default(),
+        }
+    }
+    /// All functions in the order of their ids; the first is [`FunctionId::FIRST`].
+    pub fn functions(
+        &self,
+    ) -> impl Iterator<Item = (FunctionId, &'static Program, &'static Function)> + '_ {
+        let flat = self
+            .programs
+            .iter()
+            .flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
+        flat.zip(FunctionId::FIRST.0..)
+            .map(|((program, function), id)| (FunctionId(id), program, function))
+    }
+    /// The id of a program's first function.
+    pub fn base(&self, program: &str) -> Option<FunctionId> {
+        self.functions()
+            .find(|(_, p, _)| p.name == program)
+            .map(|(id, _, _)| id)
+    }
+    /// Checks every program; see [`Program::check`].
+    ///
+    /// # Errors
+    /// Those of the first program that fails.
+    pub fn check(&self) -> Result<(), EngineError> {
+        self.programs.iter().try_for_each(|p| p.check())
+    }
+    /// Checks that `next` may follow this image: it begins with the same programs.
+    pub fn check_successor(&self, next: &Image) -> Result<(), EngineError> {
+        let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
+        let parts = |image: &Image| -> Vec<_> {
+            let parts = image.linked.parts.iter();
+            parts.map(|p| (p.name.clone(), p.ptx.clone())).collect()
+        };
+        let (old, new) = (names(self), names(next));
+        if new.starts_with(&old) && parts(next).starts_with(&parts(self)) {
+            return Ok(());
+        }
+        Err(EngineError::ImageOrder {
+            old: old.join(", "),
+            new: new.join(", "),
+        })
+    }
+    /// `program/function` of an id, for messages.
+    pub fn name(&self, id: FunctionId) -> String {
+        match self.functions().find(|(i, _, _)| *i == id) {
+            Some((_, p, f)) => format!("{}/{}", p.name, f.name),
+            None => match id {
+                FunctionId::NONE => "(none)".into(),
+                FunctionId::FETCH => "(fetch)".into(),
+                FunctionId::COMPLETE => "(complete)".into(),
+                other => format!("(unknown function {other})"),
+            },
+        }
+    }
+}
+
+/// What is linked into an image besides its programs. Without any, an image is compiled as one whole
+/// program, and its code is the same as if this did not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Linked {
+    /// The parts, in the order in which they were added. A later image may append to the list, never
+    /// reorder it.
+    pub parts: Vec<LinkedPart>,
+    /// CUDA C++ before the programs' sources: it declares the functions of the parts that they call.
+    pub declarations: String,
+    /// Headers that the programs' sources include: the name in `#include "…"`, and the text.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The stack that each thread of the device gets, in bytes. The driver reserves that much device memory
+    /// for every thread that the device can hold, not only for those of the engine.
+    pub stack_bytes: u32,
+    /// Slots of the host-call ring, a power of two; 0 if nothing that is linked calls the host. The ring is
+    /// made with the engine; what a later image says here changes nothing.
+    pub host_call_slots: u32,
+}
+
+/// One file of PTX.
+#[derive(Clone, Debug)]
+pub struct LinkedPart {
+    /// What errors call it.
+    pub name: Arc<str>,
+    /// The text, from its `.version` line on.
+    pub ptx: Arc<str>,
+}
+
+impl Linked {
+    /// Whether there is nothing to link.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+/// An image that an engine has compiled, to be loaded by the same engine.
+#[derive(Debug)]
+pub struct PreparedImage {
+    /// The image that was compiled.
+    pub image: Image,
+    /// The machine code, as the engine wants it; empty where there is none.
+    pub code: Vec<u8>,
+    /// Bytes of the largest stack frame among all its functions; 0 where nothing is linked.
+    pub largest_frame: u32,
+}
+
+/// The addresses of the host-call ring on the host; the access rules are those of `everwarp_contract::hostcall`.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCallMemory {
+    /// Slots, `slot_count` of them.
+    pub slots: *mut DevHostCall,
+    /// Areas, `area_count` of them.
+    pub areas: *mut u8,
+    /// The submission queue, `entry_count` entries. The device is its only writer.
+    pub entries: *mut DevHostCallEntry,
+    /// Number of slots, a power of two.
+    pub slot_count: u32,
+    /// Number of areas.
+    pub area_count: u32,
+    /// Number of entries, a power of two.
+    pub entry_count: u32,
+}
+// SAFETY: plain addresses; the access rules are those of `everwarp_contract::hostcall`.
+unsafe impl Send for HostCallMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostCallMemory {}
+
+/// The image of an engine: replacing it, and what the code that is linked into it needs.
+pub trait EngineLoader {
+    /// Compiles an image for this engine, also while it is resident, and checks that it may follow the engine's current
+    /// image; see [`Image::programs`] for what may change.
+    fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError>;
+    /// Replaces the image of a parked engine.
+    fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;
+    /// The host-call ring, if the engine was started with one ([`Linked::host_call_slots`]). The addresses stay valid as
+    /// long as the engine lives.
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        None
+    }
+    /// Bytes of the largest stack frame among all functions of the image; 0 where nothing is linked.
+    fn largest_frame(&self) -> u32 {
+        0
+    }
+}

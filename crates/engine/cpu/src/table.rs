@@ -1,0 +1,81 @@
+//! Zeroed, aligned memory of the host, and the engine's fixed tables in it.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+use everwarp_contract::DevType;
+use everwarp_engine::EngineError;
+
+const ALIGN: usize = 256;
+
+fn layout(bytes: u64) -> Option<Layout> {
+    Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, ALIGN).ok()
+}
+
+/// Allocates zeroed memory, aligned to 256 bytes.
+pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
+    let oom = || EngineError::OutOfMemory {
+        kind: "host",
+        bytes,
+        detail: "the system's allocator refused".into(),
+    };
+    let layout = layout(bytes).ok_or_else(oom)?;
+    // SAFETY: the size is not zero.
+    let at = unsafe { alloc_zeroed(layout) };
+    if at.is_null() { Err(oom()) } else { Ok(at) }
+}
+
+/// Frees memory.
+///
+/// # Safety
+/// - `at` came from [`alloc`] with the same size and is freed once.
+pub(crate) unsafe fn free(at: *mut u8, bytes: u64) {
+    // SAFETY: the caller vouches; the layout is the one it was allocated with.
+    unsafe {
+        dealloc(
+            at,
+            layout(bytes).expect("it was allocated with this layout"),
+        )
+    };
+}
+
+/// A zeroed table of plain values, shared by raw address.
+#[derive(Debug)]
+pub(crate) struct ZeroedTable<T> {
+    at: *mut T,
+    len: usize,
+}
+// SAFETY: an address and a length; users follow the contract's access rules.
+unsafe impl<T> Send for ZeroedTable<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for ZeroedTable<T> {}
+
+impl<T: DevType> ZeroedTable<T> {
+    /// Makes a table of `len` values whose bytes are all zero.
+    pub(crate) fn new(len: usize) -> Result<Self, EngineError> {
+        Ok(Self {
+            at: alloc((len * size_of::<T>()) as u64)?.cast(),
+            len,
+        })
+    }
+    pub(crate) fn at(&self, index: usize) -> *mut T {
+        assert!(index < self.len, "index {index} of a table of {}", self.len);
+        // SAFETY: inside the allocation.
+        unsafe { self.at.add(index) }
+    }
+    pub(crate) fn base(&self) -> *mut T {
+        self.at
+    }
+}
+
+impl<T> ZeroedTable<T> {
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.len * size_of::<T>()) as u64
+    }
+}
+
+impl<T> Drop for ZeroedTable<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this size.
+        unsafe { free(self.at.cast(), self.bytes()) };
+    }
+}

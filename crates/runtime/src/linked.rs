@@ -1,0 +1,99 @@
+//! Engines with code linked to them that was compiled elsewhere: for the host of WebAssembly processes on a GPU.
+//!
+//! These are traits and not methods of [`Engine`], so that `everwarp`, which does not re-export them, does not offer them.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use everwarp_engine::{EngineError, HostCallMemory, Image, Linked, PreparedImage};
+
+use crate::builder::EngineBuilder;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::sync::lock;
+
+/// How long an engine took to go on with another image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Until all tasks had come to a boundary; other tasks went on meanwhile.
+    pub parking: Duration,
+    /// For loading the image, while nothing ran.
+    pub loading: Duration,
+    /// Until the next epoch answered.
+    pub resuming: Duration,
+}
+
+impl Exchanged {
+    /// The sum of the three.
+    pub fn total(&self) -> Duration {
+        self.parking + self.loading + self.resuming
+    }
+}
+
+/// Starts an engine with linked code.
+pub trait LinkedEngineBuilder: Sized {
+    /// Sets the code that is linked to the programs. Only an engine on a GPU uses it.
+    fn linked(self, linked: Linked) -> Self;
+}
+
+impl LinkedEngineBuilder for EngineBuilder<'_> {
+    fn linked(mut self, linked: Linked) -> Self {
+        self.linked = linked;
+        self
+    }
+}
+
+/// What the host of linked code needs from an engine.
+pub trait LinkedEngine {
+    /// The host-call ring, if the engine was started with one.
+    fn host_calls(&self) -> Option<HostCallMemory>;
+    /// Bytes of the largest stack frame among the functions of the engine's image; 0 where nothing is linked.
+    fn largest_frame(&self) -> u32;
+    /// Compiles the engine's image again with other linked parts, which must begin with the engine's current ones. The
+    /// engine goes on meanwhile.
+    ///
+    /// # Errors
+    /// A part does not assemble, or the parts do not begin with the current ones.
+    fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error>;
+    /// Parks the engine, loads an image from [`prepare_linked`](Self::prepare_linked), and goes on. Nothing in flight is
+    /// lost. Fails if programs were loaded after `prepare_linked`.
+    ///
+    /// # Errors
+    /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
+    /// the engine is lost. If the device refuses to load the image, the engine goes on with its current one.
+    fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error>;
+}
+
+impl LinkedEngine for Engine {
+    fn host_calls(&self) -> Option<HostCallMemory> {
+        self.core.engine.host_calls()
+    }
+    fn largest_frame(&self) -> u32 {
+        self.core.engine.largest_frame()
+    }
+    fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
+        self.core.check()?;
+        let programs = lock(&self.core.image).programs.clone();
+        Ok(self.core.engine.prepare(&Image { programs, linked })?)
+    }
+    fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error> {
+        let mut image = lock(&self.core.image);
+        if !self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {
+            let action = "loading an image while it runs";
+            return Err(EngineError::Parked { action }.into());
+        }
+        let begin = Instant::now();
+        self.park()?;
+        let parked = Instant::now();
+        let loaded = self.core.engine.set_image(prepared);
+        let end = Instant::now();
+        self.resume()?;
+        loaded?;
+        *image = prepared.image.clone();
+        Ok(Exchanged {
+            parking: parked - begin,
+            loading: end - parked,
+            resuming: end.elapsed(),
+        })
+    }
+}
