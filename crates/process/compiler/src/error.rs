@@ -1,6 +1,6 @@
 //! Why a module cannot be compiled or instantiated.
 
-use crate::TrapKind;
+use everwarp_contract::TrapKind;
 
 /// Why a module was not compiled.
 #[derive(Debug, thiserror::Error)]

@@ -144,11 +144,11 @@
 //! * A frame is all locals that are read anywhere in the function, what is live of the operand stack, in 4 or 8
 //!   bytes each, and 4 for the place. A suspension saves every frame of the stack, and a resumption restores
 //!   every one: an import that is asked too early costs that much.
-//! * Loops have one entry as before: who goes back into one passes through its safepoint, and `body/ways.rs` says
+//! * Loops have one entry as before: who goes back into one passes through its safepoint, and `emit/body/ways.rs` says
 //!   why.
 //! * On an H200 (`bench/results/h200-2026-11-21/wasm-suspend.txt`) a loop of 100,000 calls of a small function
 //!   that may suspend took 20.2 ms instead of 17.4, and 20.6 with `preempt`.
-//! * With `preempt` a loop's look at its fuel is a part of the loop, where it is not without (`body/fuel.rs`): a small
+//! * With `preempt` a loop's look at its fuel is a part of the loop, where it is not without (`emit/body/fuel.rs`): a small
 //!   loop pays some four instructions more.
 //!
 //! # Shared memories
@@ -207,34 +207,26 @@
 //! Whatever else came after 2.0. Tables, mutable globals and memories that are not declared as
 //! shared are not shared between instances: an import of one gives the instance its own.
 
-mod abi;
-mod body;
-mod carried;
 mod compile;
+mod compiled;
+mod context;
+mod emit;
 mod error;
-mod functions;
-mod image;
-mod indirect;
-mod instantiate;
-mod layout;
-mod module;
-mod names;
-mod suspend;
-mod tail;
-mod types;
-mod waiting;
+mod facts;
+mod instance;
+mod text;
 
-pub use abi::{
+pub use compile::{PTX_HEAD, compile, compile_part};
+pub use compiled::Compiled;
+pub use error::{CompileError, InstantiateError};
+pub use everwarp_contract::TrapKind;
+pub use facts::abi::{
     CallState, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, PAGE,
     SUSPENDED, UNIT, UNIT_STRIDE, YIELD,
 };
-pub use compile::{
-    CompileOptions, Compiled, PTX_HEAD, ProvidedImport, Provider, compile, compile_part,
-};
-pub use error::{CompileError, InstantiateError};
-pub use everwarp_contract::TrapKind;
-pub use instantiate::{Addresses, Initial, InstanceLimits, Link, NoImports, SharedMemory};
-pub use layout::InstanceLayout;
-pub use module::{Export, Import, ImportKind, Limits};
-pub use types::{FunctionType, ValueType};
-pub use waiting::{NOTIFY, WAIT, WAITING};
+pub use facts::layout::InstanceLayout;
+pub use facts::module::{Export, Import, ImportKind, Limits};
+pub use facts::options::{CompileOptions, ProvidedImport, Provider};
+pub use facts::types::{FunctionType, ValueType};
+pub use facts::waiting::{NOTIFY, WAIT, WAITING};
+pub use instance::{Addresses, Initial, InstanceLimits, Link, NoImports, SharedMemory};

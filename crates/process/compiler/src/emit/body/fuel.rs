@@ -1,0 +1,244 @@
+//! Safepoints: fuel, the kill word and preemption.
+//!
+//! While a function runs, `%fuel` is one less than what is left, so that a safepoint looks before it takes: it
+//! stops where the fuel is a multiple of the interval, and at zero there is none left. That is one comparison with
+//! `%lim`, the next multiple below. A callee spends fuel of its own, so the limit is found again behind every call
+//! within a loop. Only the lower half is counted down; where it has come to zero, which is a multiple, the upper
+//! half is lowered beforehand.
+//!
+//! **A loop's way out and in again.** What a loop does where it stops is no part of it: the way back is through a
+//! preheader, where the limit is found anew. ptxas then sees two loops, and the inner one has but a comparison, a
+//! branch that is not taken and a subtraction. With a way back into the middle, as one would write it first, ptxas
+//! takes the look for a part of the loop that lanes may part in, and puts a barrier around it in every round. On an
+//! H200 integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield
+//! to other warps in each round. The price is that lanes of a warp which stop at different times wait for each
+//! other, once in each interval. How they come together behind such a loop is in `leave.rs`.
+//!
+//! **A loop in which something is called** goes on behind its look. Its limit is found anew behind each call, so there
+//! is little to gain, and the second loop has a barrier of its own, which is one more register that every call saves:
+//! for a recursive parser that was 18 % of its time.
+//!
+//! **With preemption** a loop goes on behind its look as well, if it has more than arithmetic in it. Whoever is suspended
+//! in it comes back by way of its safepoint (`ways.rs`), so with a preheader it would have two entries. And ptxas finds
+//! no place then where lanes come together that part in a round: a loop of loops took 12 times as long.
+
+use everwarp_contract::TrapKind;
+
+use crate::emit::body::Body;
+use crate::emit::carried;
+use crate::facts::abi;
+use crate::facts::abi::CallState;
+use crate::text::{Label, line};
+
+use super::suspend::note;
+
+/// The labels of a loop's safepoint.
+#[derive(Clone, Copy)]
+pub(super) struct LoopLabels {
+    /// Where the loop is entered.
+    pub(super) entry: Label,
+    /// Where the loop is entered, with `%ft` set.
+    pub(super) preheader: Label,
+    /// Where it goes to look.
+    pub(super) look: Label,
+    /// In the cold text: where it goes on after a look.
+    next: Label,
+    /// Behind the look.
+    behind: Label,
+}
+
+/// The mask of the lower half of the fuel that rounds down to the next multiple of the interval.
+const MULTIPLE: i64 = -(abi::KILL_INTERVAL as i64);
+
+/// The count of a function's fuel, in `%fuel`, and the text that changes it.
+#[derive(Default)]
+pub(super) struct FuelMeter {
+    /// The function has a safepoint, so it declares the registers of a look.
+    pub(super) stops: bool,
+}
+
+impl FuelMeter {
+    /// Takes one unit. The halves of the fuel are in `%fl` and `%fh`.
+    fn take_one(text: &mut String) {
+        line!(text, "  add.s32 %fl, %fl, -1;");
+        line!(text, "  mov.b64 %fuel, {{%fl, %fh}};");
+    }
+
+    /// Before a unit is taken at a multiple of the interval: lowers the upper half if the lower one is zero.
+    fn borrow(text: &mut String, by: i32) {
+        line!(text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(text, "  setp.eq.s32 %sp, %fl, 0;");
+        line!(text, "  @%sp add.s32 %fh, %fh, {by};");
+        line!(text, "  mov.b64 %fuel, {{%fl, %fh}};");
+    }
+}
+
+impl Body<'_> {
+    /// The limit for what is left of the fuel.
+    pub(super) fn find_limit(&mut self) {
+        line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
+        line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
+    }
+
+    /// The safepoint at the function's entry. The caller says what else is done there.
+    pub(super) fn entry_safepoint(&mut self) {
+        let (slow, next, behind) = (self.fresh_label(), self.fresh_label(), self.fresh_label());
+        line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(self.text, "  and.b32 %ft, %fl, {};", abi::KILL_INTERVAL - 1);
+        line!(self.text, "  setp.eq.s32 %sp, %ft, 0;");
+        line!(self.text, "  @%sp bra {slow};");
+        line!(self.text, "{behind}:");
+        FuelMeter::take_one(&mut self.text);
+        line!(self.cold, "{slow}:");
+        self.write_look(next, next, "");
+        line!(self.cold, "{next}:");
+        line!(self.cold, "  bra {behind};");
+    }
+
+    /// The beginning of a loop, up to what is repeated.
+    pub(super) fn begin_loop_safepoint(&mut self, header: Label, entry: Label) -> LoopLabels {
+        let (look, preheader) = (self.fresh_label(), self.fresh_label());
+        let (next, behind) = (self.fresh_label(), self.fresh_label());
+        line!(self.text, "{entry}:");
+        line!(self.text, "  cvt.u32.u64 %ft, %fuel;");
+        line!(self.text, "{preheader}:");
+        line!(self.text, "  and.b32 %lim, %ft, {MULTIPLE};");
+        line!(self.text, "{header}:");
+        self.locals.uses.label();
+        self.forget_for_loop();
+        line!(self.text, "  mov.b64 {{%fl, %fh}}, %fuel;");
+        line!(self.text, "  setp.eq.s32 %sp, %fl, %lim;");
+        line!(self.text, "  @%sp bra {look};");
+        line!(self.text, "{behind}:");
+        FuelMeter::take_one(&mut self.text);
+        LoopLabels {
+            entry,
+            preheader,
+            look,
+            next,
+            behind,
+        }
+    }
+
+    /// What a loop's safepoint looks at, in the cold text behind the look's label.
+    pub(super) fn end_look(&mut self, labels: &LoopLabels) {
+        let mut restored = String::new();
+        line!(restored, "  add.s32 %ft, %fl, -1;");
+        line!(restored, "  and.b32 %lim, %ft, {MULTIPLE};");
+        self.write_look(labels.next, labels.behind, &restored);
+    }
+
+    /// How a loop goes on after a look, when it has ended and it is known whether there is a way into it by its
+    /// safepoint.
+    pub(super) fn write_next(&mut self, labels: &LoopLabels, has_way_in: bool) {
+        let cold = &mut self.cold;
+        line!(cold, "{}:", labels.next);
+        if has_way_in {
+            line!(cold, "  add.s32 %lim, %lim, {MULTIPLE};");
+            line!(cold, "  bra {};", labels.behind);
+        } else {
+            line!(cold, "  add.s32 %ft, %fl, -1;");
+            line!(cold, "  bra {};", labels.preheader);
+        }
+    }
+
+    /// Looks whether there is fuel left and whether to go on, `next` then. What is preempted here goes on at
+    /// `resume`, behind that text, which finds the halves of its fuel in `%fl` and `%fh`.
+    fn write_look(&mut self, next: Label, resume: Label, restored: &str) {
+        self.needs.traps = true;
+        self.fuel.stops = true;
+        let (kill, offset) = (abi::KILL, self.offset);
+        line!(self.cold, "  mov.b32 %to, {offset};");
+        line!(self.cold, "  mov.b32 %tc, {};", TrapKind::OutOfFuel as u32);
+        line!(self.cold, "  setp.eq.s64 %sp, %fuel, 0;");
+        line!(self.cold, "  @%sp bra $S;");
+        // Now rather than on the way back, or ptxas keeps the fuel as it was in every round.
+        FuelMeter::borrow(&mut self.cold, -1);
+        line!(
+            self.cold,
+            "  ld.relaxed.sys.global.b32 %tc, [%inst+{kill}];"
+        );
+        line!(self.cold, "  setp.eq.s32 %sp, %tc, 0;");
+        if self.preempted() {
+            self.write_yield(next, resume, restored);
+        } else {
+            line!(self.cold, "  @%sp bra {next};");
+        }
+        FuelMeter::borrow(&mut self.cold, 1);
+        line!(self.cold, "  mov.b32 %tc, {};", TrapKind::Killed as u32);
+        line!(self.cold, "  bra $S;");
+    }
+
+    /// Where `%tc` is the kill word and `%sp` says whether it is zero: goes on `next` there, or is suspended, or
+    /// falls through to be killed.
+    fn write_yield(&mut self, next: Label, resume: Label, restored: &str) {
+        let site = self.add_look(resume);
+        let slice = abi::SLICE;
+        let (kill, slices, yields) = (self.fresh_label(), self.fresh_label(), site.save());
+        let cold = &mut self.cold;
+        line!(cold, "  @!%sp bra {kill};");
+        // Lanes that have parted do not come together again by themselves.
+        line!(cold, "  activemask.b32 %ft;");
+        line!(cold, "  popc.b32 %ft, %ft;");
+        line!(cold, "  ld.global.b32 %tc, [%inst+{}];", abi::MATES);
+        line!(cold, "  setp.lt.u32 %sp, %ft, %tc;");
+        line!(cold, "  @%sp bra {yields};");
+        // So do those whom somebody has asked all together.
+        line!(cold, "  ld.global.b64 %sv, [%inst+{}];", abi::STOP);
+        line!(cold, "  setp.eq.s64 %sp, %sv, 0;");
+        line!(cold, "  @%sp bra {slices};");
+        line!(cold, "  ld.relaxed.gpu.global.b32 %tc, [%sv];");
+        line!(cold, "  ld.global.b32 %ft, [%inst+{}];", abi::STOP_FROM);
+        line!(cold, "  setp.ge.u32 %sp, %tc, %ft;");
+        line!(cold, "  @%sp bra {yields};");
+        line!(cold, "{slices}:");
+        line!(cold, "  ld.global.b32 %tc, [%inst+{slice}];");
+        line!(cold, "  add.s32 %tc, %tc, -1;");
+        line!(cold, "  st.global.b32 [%inst+{slice}], %tc;");
+        line!(cold, "  setp.ne.s32 %sp, %tc, 0;");
+        line!(cold, "  @%sp bra {next};");
+        line!(cold, "  bra {yields};");
+        line!(cold, "{kill}:");
+        line!(cold, "  setp.eq.s32 %sp, %tc, {};", abi::YIELD as i32);
+        line!(cold, "  @%sp bra {yields};");
+        let (mut before, mut after) = (note(CallState::Preempted), String::new());
+        FuelMeter::borrow(&mut before, 1);
+        line!(before, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+        before.push_str(&carried::keep(self.context));
+        line!(after, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        FuelMeter::borrow(&mut after, -1);
+        after.push_str(restored);
+        self.around(site, before, after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_taken_from_the_lower_half_alone() {
+        let mut text = String::new();
+        FuelMeter::take_one(&mut text);
+        assert_eq!(
+            text,
+            "  add.s32 %fl, %fl, -1;\n  mov.b64 %fuel, {%fl, %fh};\n"
+        );
+    }
+
+    #[test]
+    fn what_is_borrowed_is_given_back() {
+        let (mut taken, mut given) = (String::new(), String::new());
+        FuelMeter::borrow(&mut taken, -1);
+        FuelMeter::borrow(&mut given, 1);
+        assert_eq!(taken.replace("%fh, -1;", "%fh, 1;"), given);
+    }
+
+    #[test]
+    fn the_mask_leaves_multiples_of_the_interval() {
+        let interval = abi::KILL_INTERVAL as i64;
+        for fuel in [0, 1, interval - 1, interval, 5 * interval + 3] {
+            assert_eq!(fuel & MULTIPLE, fuel / interval * interval);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Integer arithmetic. PTX leaves division by zero and the smallest number over -1 open, so both are
+//! decided before the instruction.
+
+use everwarp_contract::TrapKind;
+
+use crate::emit::body::{Body, Place};
+use crate::facts::types::ValueType;
+use crate::text::{Operand, Reg, line};
+
+const fn int(wide: bool) -> ValueType {
+    if wide { ValueType::I64 } else { ValueType::I32 }
+}
+
+impl Body<'_> {
+    pub(super) fn constant(&mut self, ty: ValueType, bits: u64) {
+        self.push_place(ty, Place::Constant(bits));
+    }
+
+    /// An instruction of one operand.
+    pub(super) fn unary(&mut self, instruction: &str, to: ValueType) {
+        let a = self.pop();
+        let reg = self.push(to);
+        line!(self.text, "  {instruction} {reg}, {a};");
+    }
+
+    /// An instruction of two operands.
+    pub(super) fn binary(&mut self, instruction: &str, to: ValueType) {
+        let (b, a) = (self.pop_operand(), self.pop());
+        let reg = self.push(to);
+        line!(self.text, "  {instruction} {reg}, {a}, {b};");
+    }
+
+    /// A comparison, `lt.s32` for example.
+    pub(super) fn compare(&mut self, comparison: &str) {
+        // A number would have to be written otherwise for floating-point instructions.
+        let (b, a) = if comparison.contains(".f") {
+            (Operand::Reg(self.pop_number()), self.pop_number())
+        } else {
+            (self.pop_operand(), self.pop())
+        };
+        let pred = self.fresh_pred();
+        line!(self.text, "  setp.{comparison} {pred}, {a}, {b};");
+        self.push_test(pred);
+    }
+
+    pub(super) fn eqz(&mut self, wide: bool) {
+        let entry = *self.stack.last().expect("eqz has an operand");
+        let pred = self.fresh_pred();
+        if let Place::Test(test) = entry.place {
+            self.stack.pop();
+            line!(self.text, "  not.pred {pred}, {test};");
+            self.push_test(pred);
+            return;
+        }
+        let a = self.pop();
+        let ty = if wide { "s64" } else { "s32" };
+        line!(self.text, "  setp.eq.{ty} {pred}, {a}, 0;");
+        self.push_test(pred);
+    }
+
+    /// Counts: PTX gives 32 bits also for a 64-bit operand.
+    pub(super) fn count(&mut self, instruction: &str, wide: bool) {
+        let a = self.pop();
+        if !wide {
+            let reg = self.push(ValueType::I32);
+            line!(self.text, "  {instruction}.b32 {reg}, {a};");
+            return;
+        }
+        let narrow = self.fresh(false);
+        line!(self.text, "  {instruction}.b64 {narrow}, {a};");
+        let reg = self.push(ValueType::I64);
+        line!(self.text, "  cvt.u64.u32 {reg}, {narrow};");
+    }
+
+    /// Trailing zeros are the leading zeros of the reversed bits.
+    pub(super) fn ctz(&mut self, wide: bool) {
+        self.unary(if wide { "brev.b64" } else { "brev.b32" }, int(wide));
+        self.count("clz", wide);
+    }
+
+    /// A count for a shift, as 32 bits below the operand's size. PTX clamps where WebAssembly wraps.
+    fn shift_count(&mut self, wide: bool) -> Operand {
+        let count = match self.pop_operand() {
+            Operand::Reg(count) => count,
+            Operand::Number(count) => return Operand::Number(count & if wide { 63 } else { 31 }),
+        };
+        let narrow = if wide {
+            let narrow = self.fresh(false);
+            line!(self.text, "  cvt.u32.u64 {narrow}, {count};");
+            narrow
+        } else {
+            count
+        };
+        let masked = self.fresh(false);
+        let mask = if wide { 63 } else { 31 };
+        line!(self.text, "  and.b32 {masked}, {narrow}, {mask};");
+        Operand::Reg(masked)
+    }
+
+    pub(super) fn shift(&mut self, instruction: &str, wide: bool) {
+        let count = self.shift_count(wide);
+        let a = self.pop();
+        let reg = self.push(int(wide));
+        line!(self.text, "  {instruction} {reg}, {a}, {count};");
+    }
+
+    pub(super) fn rotate(&mut self, left: bool, wide: bool) {
+        let count = self.shift_count(wide);
+        let a = self.pop();
+        if !wide {
+            let reg = self.push(ValueType::I32);
+            let side = if left { 'l' } else { 'r' };
+            line!(self.text, "  shf.{side}.wrap.b32 {reg}, {a}, {a}, {count};");
+            return;
+        }
+        let (rest, near, far) = (self.fresh(false), self.fresh(true), self.fresh(true));
+        let (one, other) = if left {
+            ("shl.b64", "shr.u64")
+        } else {
+            ("shr.u64", "shl.b64")
+        };
+        // With a count of 0 the rest is 64, and a shift by 64 gives 0.
+        line!(self.text, "  sub.s32 {rest}, 64, {count};");
+        line!(self.text, "  {one} {near}, {a}, {count};");
+        line!(self.text, "  {other} {far}, {a}, {rest};");
+        let reg = self.push(ValueType::I64);
+        line!(self.text, "  or.b64 {reg}, {near}, {far};");
+    }
+
+    pub(super) fn divide(&mut self, signed: bool, wide: bool) {
+        let (b, a) = (self.pop(), self.pop());
+        self.trap_on_zero(b, wide);
+        let bits = if wide { 64 } else { 32 };
+        if signed {
+            let smallest: u64 = 1 << (bits - 1);
+            let (edge, both) = (self.fresh_pred(), self.fresh_pred());
+            line!(self.text, "  setp.eq.s{bits} {edge}, {a}, {smallest:#x};");
+            line!(self.text, "  setp.eq.and.s{bits} {both}, {b}, -1, {edge};");
+            self.trap_if(both, true, TrapKind::IntegerOverflow);
+        }
+        let reg = self.push(int(wide));
+        let sign = if signed { 's' } else { 'u' };
+        line!(self.text, "  div.{sign}{bits} {reg}, {a}, {b};");
+    }
+
+    pub(super) fn remainder(&mut self, signed: bool, wide: bool) {
+        let (mut b, a) = (self.pop(), self.pop());
+        self.trap_on_zero(b, wide);
+        let bits = if wide { 64 } else { 32 };
+        if signed {
+            // Nothing remains of a division by 1 or by -1, and 1 never overflows.
+            let (edge, safe) = (self.fresh_pred(), self.fresh(wide));
+            line!(self.text, "  setp.eq.s{bits} {edge}, {b}, -1;");
+            line!(self.text, "  selp.b{bits} {safe}, 1, {b}, {edge};");
+            b = safe;
+        }
+        let reg = self.push(int(wide));
+        let sign = if signed { 's' } else { 'u' };
+        line!(self.text, "  rem.{sign}{bits} {reg}, {a}, {b};");
+    }
+
+    fn trap_on_zero(&mut self, reg: Reg, wide: bool) {
+        let pred = self.fresh_pred();
+        let ty = if wide { "s64" } else { "s32" };
+        line!(self.text, "  setp.eq.{ty} {pred}, {reg}, 0;");
+        self.trap_if(pred, true, TrapKind::DivideByZero);
+    }
+}

@@ -1,0 +1,125 @@
+//! Which NaN a value is, and when that matters.
+//!
+//! What a NaN looks like that an instruction makes is the device's affair: of 32 bits it is 0x7fffffff, which
+//! WebAssembly does not allow where all NaN operands are canonical, and one of 64 bits may be an operand's. So
+//! results of arithmetic stay as they come ([`Nan::Raw`]) as long as only arithmetic and comparisons look at them,
+//! which treat all NaNs alike, and become the canonical NaN where their bits can be seen: in memory, in a call's
+//! arguments and results, in globals, as an integer, and with another sign. Results are then the same as those of
+//! every engine that canonicalizes each operation.
+//!
+//! A local that is only ever assigned such results, or what is no NaN or the canonical one, is *loose*: it holds
+//! them as they come, too. What else is assigned to a local (a parameter, what was loaded or called) keeps its
+//! bits. Whether a local is loose is known only at the function's end, so each is taken for loose at first, and
+//! where that was wrong the function is translated once more, three times at most. Why not find out beforehand? It would take a second
+//! reading of every function, and most have no local that is wrong about itself.
+
+use crate::emit::body::{Body, Entry, Place, Value};
+use crate::facts::types::ValueType;
+use crate::text::{Operand, Reg, line};
+
+/// What is known of a value, should it be a NaN. Of what is no floating-point number nothing is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Nan {
+    /// Its bits are what they are to be.
+    Exact,
+    /// The same, and it is the canonical one, if it is a NaN at all.
+    Canonical,
+    /// Its bits are the device's own.
+    Raw,
+}
+
+impl Nan {
+    /// What is known of a value that was not computed from others.
+    pub(super) fn of(ty: ValueType, place: Place) -> Self {
+        match (ty, place) {
+            (ValueType::F32, Place::Constant(bits)) => {
+                Self::of_constant(f32::from_bits(bits as u32).is_nan())
+            }
+            (ValueType::F64, Place::Constant(bits)) => {
+                Self::of_constant(f64::from_bits(bits).is_nan())
+            }
+            _ => Self::Exact,
+        }
+    }
+
+    const fn of_constant(is_nan: bool) -> Self {
+        if is_nan { Self::Exact } else { Self::Canonical }
+    }
+}
+
+/// The PTX type of a floating-point number, and the canonical NaN.
+pub(super) const fn float(wide: bool) -> (ValueType, &'static str, &'static str) {
+    if wide {
+        (ValueType::F64, "f64", "0x7ff8000000000000")
+    } else {
+        (ValueType::F32, "f32", "0x7fc00000")
+    }
+}
+
+impl Body<'_> {
+    /// Takes these locals for such as keep the bits of a NaN.
+    pub(crate) fn tighten(&mut self, locals: &[u32]) {
+        for &local in locals {
+            self.locals.loose[local as usize] = false;
+        }
+    }
+
+    /// How many locals there are.
+    pub(crate) fn local_count(&self) -> u32 {
+        self.locals.values.len() as u32
+    }
+
+    /// Locals that were taken for loose and are not: then the translation is void, and has to be made once more.
+    pub(crate) fn tightened(&self) -> &[u32] {
+        &self.locals.tightened
+    }
+
+    /// Pushes a floating-point number of which this is known.
+    pub(super) fn push_float(&mut self, reg: Reg, nan: Nan) {
+        let (ty, place) = (float(reg.wide).0, Place::Reg(reg));
+        self.stack.push(Entry { ty, place, nan });
+    }
+
+    /// A register with the canonical NaN if the value is one, else with the value.
+    pub(super) fn canonical(&mut self, entry: Entry) -> Reg {
+        let number = self.number(entry);
+        let from = self.in_register(number, entry.ty);
+        let (_, f, nan) = float(from.wide);
+        let (pred, reg) = (self.fresh_pred(), self.fresh(from.wide));
+        line!(self.text, "  setp.nan.{f} {pred}, {from}, {from};");
+        let bits = reg.bits();
+        line!(self.text, "  selp.{bits} {reg}, {nan}, {from}, {pred};");
+        reg
+    }
+
+    /// What a local that is read pushes.
+    pub(super) fn push_local(&mut self, index: u32) {
+        let Value { ty, reg } = self.locals.values[index as usize];
+        let nan = match self.locals.loose[index as usize] {
+            true => Nan::Raw,
+            false => Nan::Exact,
+        };
+        let place = Place::Reg(reg);
+        self.stack.push(Entry { ty, place, nan });
+    }
+
+    /// A value as a local takes it.
+    pub(super) fn for_local(&mut self, index: u32, entry: Entry) -> Operand {
+        if !self.locals.loose[index as usize] {
+            return self.operand(entry);
+        }
+        if entry.nan == Nan::Exact && !self.locals.tightened.contains(&index) {
+            self.locals.tightened.push(index);
+        }
+        self.number(entry)
+    }
+
+    /// Makes two values alike, of which either may be taken: as they come if no bits get lost by it.
+    pub(super) fn either(&mut self, a: Entry, b: Entry) -> (Operand, Operand, Nan) {
+        match (a.nan, b.nan) {
+            (Nan::Exact, _) | (_, Nan::Exact) => (self.operand(a), self.operand(b), Nan::Exact),
+            (Nan::Canonical, Nan::Canonical) => (self.number(a), self.number(b), Nan::Canonical),
+            _ => (self.number(a), self.number(b), Nan::Raw),
+        }
+    }
+}

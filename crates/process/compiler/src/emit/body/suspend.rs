@@ -1,0 +1,468 @@
+//! Where a function may be suspended, and how it goes on from there.
+//!
+//! A site is a call that may suspend, or with preemption a safepoint. What is live there are the locals and
+//! the operand stack below the call: those registers are saved, in a frame on the save area's stack, and
+//! the function returns [`abi::SUSPENDED`] for its fuel, as it returns -1 for a trap. When it is entered with
+//! such a fuel, it takes its frame off again and goes to the site, through the loops that the site is in; a
+//! call is then made once more, and its callee does the same. Frames come off in the reverse order, so no frame
+//! says whose it is.
+//!
+//! All of that is out of line. The running code pays a comparison and a branch at the entry, and what
+//! ptxas makes of a call that can be reached from there.
+//!
+//! Why does no one save the arguments? A callee that goes on does not look at its parameters: what it
+//! needs of them are locals, which it has saved itself.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use everwarp_contract::TrapKind;
+
+use crate::emit::body::{Body, Place};
+use crate::emit::carried;
+use crate::facts::abi;
+use crate::text::{Label, Operand, Pred, Reg, line};
+
+use super::ways::LoopId;
+
+/// How many entries of the operand stack may be live across all sites of a function, and how many more for
+/// each byte of its code. What compilers emit keeps less than one for each call.
+const MOST_KEPT: usize = 10_000;
+const KEPT_FOR_EACH_BYTE: usize = 4;
+
+/// A place where the function may be suspended.
+pub(super) struct Site {
+    /// Where the function goes on: at the call, or behind the safepoint.
+    pub(super) resume: Label,
+    /// The loop that it is in, itself not in another one within that.
+    pub(super) within: Option<LoopId>,
+    /// Offset of the operator, in the module's bytes.
+    offset: usize,
+    /// What of the operand stack is in registers. The locals come on top.
+    regs: Vec<Reg>,
+    /// What of it is in predicates.
+    preds: Vec<Pred>,
+    /// Registers that the call passes on.
+    args: Vec<Reg>,
+    /// It is a safepoint, where fewer locals are live.
+    look: bool,
+    /// Text in front of what saves the frame.
+    before_save: String,
+    /// Text behind what restores it.
+    after_restore: String,
+}
+
+/// The number of a site, from 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct SiteId(pub(super) usize);
+
+/// Function-local labels: where a site's frame is saved, and where it is restored.
+impl SiteId {
+    pub(super) fn save(self) -> String {
+        format!("$V{}", self.0)
+    }
+
+    pub(super) fn restore(self) -> String {
+        format!("$R{}", self.0)
+    }
+}
+
+/// Where a function may be suspended, and how much it keeps across all these places.
+#[derive(Default)]
+pub(super) struct SuspendMap {
+    pub(super) sites: Vec<Site>,
+    /// How many entries of the operand stack are live across the sites, all together.
+    kept: usize,
+    /// Offset of the first operator.
+    start: usize,
+}
+
+impl SuspendMap {
+    /// Adds a site with this many entries on the operand stack.
+    fn add(&mut self, site: Site, stack: usize) -> SiteId {
+        self.kept += stack;
+        self.sites.push(site);
+        SiteId(self.sites.len() - 1)
+    }
+
+    /// Translation has come to an operator at this offset. Returns false if more is kept across the sites than is in
+    /// proportion to the function's length: it could pile up values on the operand stack that each of thousands of
+    /// calls would have to save.
+    pub(super) fn reach(&mut self, offset: usize) -> bool {
+        if self.start == 0 {
+            self.start = offset;
+        }
+        self.kept <= MOST_KEPT + KEPT_FOR_EACH_BYTE * offset.saturating_sub(self.start)
+    }
+}
+
+/// Where values lie in a part of a frame: wide ones first, then narrow ones, then predicates.
+struct Slots {
+    wide: Vec<Reg>,
+    narrow: Vec<Reg>,
+    preds: Vec<Pred>,
+}
+
+impl Slots {
+    fn new(regs: impl Iterator<Item = Reg>, preds: &[Pred]) -> Self {
+        let mut all: Vec<_> = regs.collect();
+        all.sort_unstable_by_key(|r| (r.wide, r.index));
+        all.dedup();
+        let (wide, narrow) = all.into_iter().partition(|r| r.wide);
+        let preds = preds.to_vec();
+        Self {
+            wide,
+            narrow,
+            preds,
+        }
+    }
+
+    /// With so many more bytes at the end.
+    fn bytes(&self, more: usize) -> usize {
+        let narrow = self.narrow.len() + self.preds.len();
+        (8 * self.wide.len() + 4 * narrow + more).next_multiple_of(8)
+    }
+
+    fn regs(&self) -> impl Iterator<Item = (usize, Reg)> {
+        let narrow_at = 8 * self.wide.len();
+        let wide = self.wide.iter().enumerate().map(|(i, r)| (8 * i, *r));
+        let narrow = self.narrow.iter().enumerate();
+        wide.chain(narrow.map(move |(i, r)| (narrow_at + 4 * i, *r)))
+    }
+
+    fn preds(&self) -> impl Iterator<Item = (usize, Pred)> {
+        let at = 8 * self.wide.len() + 4 * self.narrow.len();
+        (self.preds.iter().enumerate()).map(move |(i, p)| (at + 4 * i, *p))
+    }
+}
+
+impl Body<'_> {
+    /// Whether a call of this function may suspend.
+    pub(super) fn may_suspend(&self, function: u32) -> bool {
+        self.context
+            .suspending
+            .is_some_and(|s| s.function(function))
+    }
+
+    /// Whether safepoints of this function may suspend it.
+    pub(super) fn preempted(&self) -> bool {
+        self.context.suspending.is_some_and(|s| s.preempt)
+    }
+
+    /// Adds a site where the operand stack is as it is now. The caller writes the label.
+    pub(super) fn add_site(&mut self, resume: Label, args: Vec<Reg>) -> SiteId {
+        let (mut regs, mut preds) = (Vec::new(), Vec::new());
+        for entry in &self.stack {
+            match entry.place {
+                Place::Reg(reg) => regs.push(reg),
+                Place::Test(pred) => preds.push(pred),
+                Place::Constant(_) => {}
+            }
+        }
+        preds.sort_unstable_by_key(|p| p.0);
+        preds.dedup();
+        // What is known of addresses is in registers that nobody saves.
+        self.forget_places();
+        self.suspends.add(
+            Site {
+                resume,
+                within: self.loops.innermost(),
+                offset: self.offset,
+                regs,
+                preds,
+                args,
+                look: false,
+                before_save: String::new(),
+                after_restore: String::new(),
+            },
+            self.stack.len(),
+        )
+    }
+
+    /// Adds a site for a safepoint, at a loop's beginning or the function's.
+    pub(super) fn add_look(&mut self, resume: Label) -> SiteId {
+        let id = self.add_site(resume, Vec::new());
+        self.suspends.sites[id.0].look = true;
+        id
+    }
+
+    /// Adds a site for a call with these arguments, and writes where it is resumed.
+    pub(super) fn add_call_site<'a>(&mut self, args: impl Iterator<Item = &'a Operand>) -> SiteId {
+        let regs = args.filter_map(|arg| match arg {
+            Operand::Reg(reg) => Some(*reg),
+            Operand::Number(_) => None,
+        });
+        let (resume, regs) = (self.fresh_label(), regs.collect());
+        line!(self.text, "{resume}:");
+        self.add_site(resume, regs)
+    }
+
+    /// Where a call goes on whose callee has not returned: traps unwind, a suspended frame is saved.
+    pub(super) fn write_not_returned(&mut self, failed: Label, site: SiteId) {
+        line!(self.cold, "{failed}:");
+        self.write_if_suspended(site);
+        line!(self.cold, "  bra $U;");
+    }
+
+    /// Branches to what saves the frame if the callee is suspended.
+    pub(super) fn write_if_suspended(&mut self, site: SiteId) {
+        line!(self.cold, "  setp.eq.s64 %sp, %fuel, {};", abi::SUSPENDED);
+        line!(self.cold, "  @%sp bra {};", site.save());
+    }
+
+    /// Adds text around what saves and restores a site's frame.
+    pub(super) fn around(&mut self, site: SiteId, before_save: String, after_restore: String) {
+        let site = &mut self.suspends.sites[site.0];
+        site.before_save = before_save;
+        site.after_restore = after_restore;
+    }
+
+    /// The site added last is the safepoint at the function's entry: behind it the function takes its level
+    /// of the depth, which a function that goes on has taken already.
+    pub(super) fn at_entry(&mut self) {
+        let site = self
+            .suspends
+            .sites
+            .last_mut()
+            .expect("the safepoint is a site");
+        line!(site.after_restore, "  add.s32 %depth, %depth, 1;");
+    }
+
+    /// The operand stack at a site, without what is a local.
+    fn stack_slots(&self, site: &Site) -> Slots {
+        let regs = site.regs.iter().copied();
+        Slots::new(regs.filter(|r| !self.registers.is_local(*r)), &site.preds)
+    }
+
+    /// For each part of a local whether it has to hold a value all the time: if it is live where a loop begins, and where
+    /// calls may suspend if anything reads it, because it is saved there.
+    pub(super) fn kept_locals(&self) -> Vec<bool> {
+        let calls_suspend = self.suspends.sites.iter().any(|site| !site.look);
+        let is_kept = |part| match calls_suspend {
+            true => self.locals.uses.is_read(part),
+            false => self.locals.uses.is_live(part),
+        };
+        (0..self.locals.values.len()).map(is_kept).collect()
+    }
+
+    /// Saving and restoring, for all sites; and the size of the largest frame. `start` is the offset of the
+    /// function, which takes a level of the depth if it `calls` others.
+    ///
+    /// A frame is what a site keeps of the operand stack, then the locals, then the site's number in the last
+    /// four bytes. Locals are restored in one place for all sites, and saved in one for calls and one for safepoints:
+    /// text for each of them at each site would grow with the square of a function's length. What is not live at a
+    /// safepoint is not saved there: a loop would have to keep it in every round.
+    /// Those that are `kept` are saved.
+    pub(super) fn write_sites(
+        &mut self,
+        start: usize,
+        calls: bool,
+        kept: &[bool],
+    ) -> (String, usize) {
+        let mut out = String::new();
+        if self.suspends.sites.is_empty() {
+            return (out, 0);
+        }
+        self.needs.kinds.insert(TrapKind::StackExhausted as u32);
+        let sites = std::mem::take(&mut self.suspends.sites);
+        let locals = self
+            .locals
+            .values
+            .iter()
+            .zip(kept)
+            .filter(|(_, kept)| **kept);
+        let locals = Slots::new(locals.map(|(local, _)| local.reg), &[]);
+        let below = locals.bytes(4);
+        let slots: Vec<_> = sites.iter().map(|site| self.stack_slots(site)).collect();
+        for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
+            write_save(&mut out, SiteId(i), site, slots, below);
+        }
+        for look in [false, true] {
+            if sites.iter().any(|site| site.look == look) {
+                self.write_save_locals(&mut out, look, &locals, below);
+            }
+        }
+        // No room for a frame: the fuel is what it was when the innermost function was suspended.
+        line!(out, "$X:");
+        line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_BASE);
+        line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
+        line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(out, "  add.s64 %fuel, %fuel, -1;");
+        out.push_str(&carried::find(self.context));
+        line!(out, "  bra $K{};", TrapKind::StackExhausted as u32);
+        line!(out, "$R:");
+        out.push_str(&carried::find(self.context));
+        if calls {
+            line!(out, "  mov.b32 %to, {start};");
+            line!(out, "  setp.eq.s32 %sp, %depth, 0;");
+            line!(out, "  @%sp bra $X;");
+            line!(out, "  add.s32 %depth, %depth, -1;");
+        }
+        line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
+        for (at, reg) in locals.regs() {
+            let at = at as i64 - below as i64;
+            line!(out, "  ld.global.{} {reg}, [%sn+{at}];", reg.bits());
+        }
+        self.write_ways(&mut out, &sites);
+        for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
+            let restored = |reg| self.registers.is_local(reg);
+            write_restore(&mut out, SiteId(i), site, slots, below, restored);
+        }
+        let largest = slots.iter().map(|s| s.bytes(0)).max().unwrap_or(0);
+        (out, largest + below)
+    }
+
+    /// Saves the locals that are live at safepoints, or those that may be at calls, and returns.
+    fn write_save_locals(&self, out: &mut String, look: bool, locals: &Slots, below: usize) {
+        let label = save_locals(look);
+        write_frame_check(out, label, below);
+        line!(out, "{label}L:");
+        let dead =
+            (0..self.locals.values.len()).filter(|&part| look && !self.locals.uses.is_live(part));
+        let dead: HashSet<_> = dead.map(|part| self.locals.values[part].reg).collect();
+        for (at, reg) in locals.regs().filter(|(_, reg)| !dead.contains(reg)) {
+            let at = at as i64 - below as i64;
+            line!(out, "  st.global.{} [%sn+{at}], {reg};", reg.bits());
+        }
+        line!(out, "  st.global.b32 [%sn+-4], %tc;");
+        line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
+        line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+        line!(out, "  bra $U;");
+    }
+}
+
+/// Where the locals are saved at safepoints, or at calls.
+const fn save_locals(look: bool) -> &'static str {
+    if look { "$Y" } else { "$W" }
+}
+
+/// Finds room for a frame of this size: from `%sv` to `%sn`.
+fn write_frame_check(out: &mut String, label: &str, bytes: usize) {
+    line!(out, "{label}:");
+    line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_TOP);
+    line!(out, "  ld.global.b64 %st, [%inst+{}];", abi::SAVE_END);
+    line!(out, "  add.s64 %sn, %sv, {bytes};");
+    line!(out, "  setp.gt.u64 %sp, %sn, %st;");
+    line!(out, "  @%sp bra $X;");
+}
+
+/// Saves what is the site's own, and goes on to the locals with its number in `%tc`.
+fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: usize) {
+    let label = id.save();
+    let bytes = slots.bytes(0);
+    if bytes == 0 {
+        line!(out, "{label}:");
+        out.push_str(&site.before_save);
+        line!(out, "  mov.b32 %to, {};", site.offset);
+        line!(out, "  mov.b32 %tc, {};", id.0);
+        line!(out, "  bra {};", save_locals(site.look));
+        return;
+    }
+    line!(out, "{label}:");
+    out.push_str(&site.before_save);
+    line!(out, "  mov.b32 %to, {};", site.offset);
+    write_frame_check(out, &format!("{label}S"), bytes + below);
+    for (at, reg) in slots.regs() {
+        line!(out, "  st.global.{} [%sv+{at}], {reg};", reg.bits());
+    }
+    for (at, pred) in slots.preds() {
+        line!(out, "  selp.b32 %tc, 1, 0, {pred};");
+        line!(out, "  st.global.b32 [%sv+{at}], %tc;");
+    }
+    line!(out, "  mov.b32 %tc, {};", id.0);
+    line!(out, "  bra {}L;", save_locals(site.look));
+}
+
+fn write_restore(
+    out: &mut String,
+    id: SiteId,
+    site: &Site,
+    slots: &Slots,
+    below: usize,
+    is_restored: impl Fn(Reg) -> bool,
+) {
+    line!(out, "{}:", id.restore());
+    line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+    line!(out, "  add.s64 %sv, %sn, -{};", slots.bytes(0) + below);
+    line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
+    for (at, pred) in slots.preds() {
+        line!(out, "  ld.global.b32 %tc, [%sv+{at}];");
+        line!(out, "  setp.ne.s32 {pred}, %tc, 0;");
+    }
+    let mut restored = Vec::new();
+    for (at, reg) in slots.regs() {
+        line!(out, "  ld.global.{} {reg}, [%sv+{at}];", reg.bits());
+        restored.push(reg);
+    }
+    for &arg in &site.args {
+        // The callee does not look at it, but it must be something.
+        if !is_restored(arg) && !restored.contains(&arg) {
+            restored.push(arg);
+            line!(out, "  mov.{} {arg}, 0;", arg.bits());
+        }
+    }
+    out.push_str(&site.after_restore);
+    line!(out, "  bra {};", site.resume);
+}
+
+/// Text that keeps in the header why the instance is suspended.
+pub(super) fn note(state: abi::CallState) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "  mov.b32 %tc, {};", state as u32);
+    let _ = writeln!(out, "  st.global.b32 [%inst+{}], %tc;", abi::STATE);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reg(wide: bool, index: u32) -> Reg {
+        Reg { wide, index }
+    }
+
+    fn site() -> Site {
+        Site {
+            resume: Label(0),
+            within: None,
+            offset: 0,
+            regs: Vec::new(),
+            preds: Vec::new(),
+            args: Vec::new(),
+            look: false,
+            before_save: String::new(),
+            after_restore: String::new(),
+        }
+    }
+
+    #[test]
+    fn sites_are_numbered_in_their_order() {
+        let mut map = SuspendMap::default();
+        assert_eq!(map.add(site(), 3).0, 0);
+        assert_eq!(map.add(site(), 4).0, 1);
+        assert_eq!(map.kept, 7);
+    }
+
+    #[test]
+    fn a_function_may_keep_more_the_longer_it_is() {
+        let mut map = SuspendMap::default();
+        assert!(map.reach(100));
+        map.add(site(), MOST_KEPT + KEPT_FOR_EACH_BYTE);
+        assert!(!map.reach(100));
+        assert!(map.reach(101));
+    }
+
+    #[test]
+    fn a_frame_holds_wide_registers_then_narrow_ones_then_predicates() {
+        let regs = [reg(false, 7), reg(true, 2), reg(false, 3), reg(false, 7)];
+        let slots = Slots::new(regs.into_iter(), &[Pred(1)]);
+        let at: Vec<_> = slots.regs().collect();
+        assert_eq!(
+            at,
+            [(0, reg(true, 2)), (8, reg(false, 3)), (12, reg(false, 7))]
+        );
+        assert_eq!(slots.preds().collect::<Vec<_>>(), [(16, Pred(1))]);
+        assert_eq!((slots.bytes(0), slots.bytes(4)), (24, 24));
+        assert_eq!(slots.bytes(5), 32);
+    }
+}

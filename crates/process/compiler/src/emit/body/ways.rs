@@ -1,0 +1,188 @@
+//! How a function that is resumed gets to the place where it was: through the beginning of every loop that the
+//! place is in.
+//!
+//! Why not by one branch? A loop that can be entered in its middle is none to ptxas. It keeps the lanes of
+//! a warp together at a loop's end, but not there: lanes that part once, and each is another instance, then run
+//! one after another for good. Measured on an H200, a loop of loops whose lanes part at different times took
+//! 7 to 17 times as long.
+//!
+//! It costs a running loop nothing, since the way in is through the safepoint that every loop has. The fuel
+//! says that the function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so what is rarely reached
+//! is reached, and finds there what fuel never is.
+
+use crate::emit::body::Body;
+use crate::facts::abi;
+use crate::text::{Label, line};
+
+use super::fuel::LoopLabels;
+use super::leave::Leave;
+use super::suspend::{Site, SiteId};
+
+/// The fuel of a function that is on its way into a loop.
+const ON_ITS_WAY: i64 = -(1 << 62);
+
+/// The number of a loop, from 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoopId(pub(super) usize);
+
+/// A loop, and the sites in it if the function may be suspended.
+pub(super) struct Loop {
+    pub(super) labels: LoopLabels,
+    pub(super) leave: Leave,
+    within: Option<LoopId>,
+    /// The first site that is in it.
+    first: usize,
+    /// The first that follows it.
+    end: usize,
+    /// Something is called in it.
+    calls: bool,
+    /// Where in the cold text its look begins, with the way in.
+    written: std::ops::Range<usize>,
+}
+
+/// The loops of a function.
+#[derive(Default)]
+pub(super) struct LoopNest {
+    /// All of them, in the order of their beginnings; a [`LoopId`] is an index.
+    pub(super) all: Vec<Loop>,
+    /// Those that are open, the outermost first.
+    pub(super) open: Vec<LoopId>,
+}
+
+impl LoopNest {
+    /// The innermost loop that is open.
+    pub(super) fn innermost(&self) -> Option<LoopId> {
+        self.open.last().copied()
+    }
+}
+
+/// Sites from a number on, and where they are reached.
+struct Way {
+    first: usize,
+    to: To,
+}
+
+enum To {
+    Site(SiteId),
+    Loop(Label),
+}
+
+impl Body<'_> {
+    /// A loop begins.
+    pub(super) fn open_loop(&mut self, header: Label) {
+        let within = self.loops.innermost();
+        let id = self.loops.all.len();
+        let entry = self.fresh_label();
+        self.lanes_part();
+        let labels = self.begin_loop_safepoint(header, entry);
+        let written = self.begin_look(id, labels.look);
+        let first = self.suspends.sites.len();
+        self.loops.open.push(LoopId(id));
+        self.end_look(&labels);
+        self.loops.all.push(Loop {
+            labels,
+            leave: Leave::new(self.control.frames.len() - 1),
+            within,
+            first,
+            end: first,
+            calls: false,
+            written,
+        });
+    }
+
+    /// The beginning of a loop's look, and the way into the loop, if it is one's.
+    fn begin_look(&mut self, id: usize, look: Label) -> std::ops::Range<usize> {
+        let begin = self.cold.len();
+        line!(self.cold, "{look}:");
+        if self.context.suspending.is_some() {
+            line!(self.cold, "  setp.lt.s64 %sp, %fuel, 0;");
+            line!(self.cold, "  @%sp bra $D{id};");
+        }
+        begin..self.cold.len()
+    }
+
+    /// A loop ends.
+    pub(super) fn close_loop(&mut self) {
+        let LoopId(id) = self.loops.open.pop().expect("the loop was opened");
+        self.loops.all[id].end = self.suspends.sites.len();
+        let together = self.leave_loop(id);
+        let preempted = self.preempted();
+        let this = &mut self.loops.all[id];
+        let labels = this.labels;
+        if together.is_some() && preempted {
+            // Its only site: it goes on where it begins, so that there is no other way into it.
+            let site = &mut self.suspends.sites[this.first];
+            site.resume = labels.preheader;
+            site.within = this.within;
+            this.first = this.end;
+        }
+        let has_way_in = this.first < this.end;
+        let goes_on_behind = has_way_in || this.calls;
+        if !has_way_in {
+            // Nobody is on the way into it. Loops that are still open have their looks before this one's.
+            let look = format!("{}:\n", together.unwrap_or(labels.look));
+            let written = std::mem::take(&mut this.written);
+            self.cold.replace_range(written, &look);
+        }
+        self.write_next(&labels, goes_on_behind);
+    }
+
+    /// Something is called where code is.
+    pub(super) fn loops_call(&mut self) {
+        for &LoopId(id) in &self.loops.open {
+            self.loops.all[id].calls = true;
+        }
+    }
+
+    /// The ways from the function's beginning, and from that of each loop.
+    pub(super) fn write_ways(&self, out: &mut String, sites: &[Site]) {
+        let mut ways: Vec<Vec<Way>> = Vec::new();
+        // The function's own come last.
+        ways.resize_with(self.loops.all.len() + 1, Vec::new);
+        let own = self.loops.all.len();
+        let index = |within: Option<LoopId>| within.map_or(own, |LoopId(id)| id);
+        for (first, site) in sites.iter().enumerate() {
+            let to = To::Site(SiteId(first));
+            ways[index(site.within)].push(Way { first, to });
+        }
+        for inner in self.loops.all.iter().filter(|l| l.first < l.end) {
+            let (first, to) = (inner.first, To::Loop(inner.labels.entry));
+            ways[index(inner.within)].push(Way { first, to });
+        }
+        let mut labels = 0;
+        let mut write = |out: &mut String, mut ways: Vec<Way>| {
+            ways.sort_unstable_by_key(|way| way.first);
+            line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
+            line!(out, "  ld.global.b32 %tc, [%sn+-4];");
+            line!(out, "  mov.b64 %fuel, {ON_ITS_WAY};");
+            write_search(out, &ways, &mut labels);
+        };
+        let of_function = ways.pop().expect("the function's own were added");
+        write(out, of_function);
+        for (id, ways) in ways.into_iter().enumerate() {
+            if !ways.is_empty() {
+                line!(out, "$D{id}:");
+                write(out, ways);
+            }
+        }
+    }
+}
+
+/// Branches to where the site is reached whose number is in `%tc`: halves the ways until one is left.
+fn write_search(out: &mut String, ways: &[Way], labels: &mut usize) {
+    if let [way] = ways {
+        match &way.to {
+            To::Site(site) => line!(out, "  bra {};", site.restore()),
+            To::Loop(entry) => line!(out, "  bra {entry};"),
+        }
+        return;
+    }
+    let (before, behind) = ways.split_at(ways.len() / 2);
+    let label = *labels;
+    *labels += 1;
+    line!(out, "  setp.ge.u32 %sp, %tc, {};", behind[0].first);
+    line!(out, "  @%sp bra $B{label};");
+    write_search(out, before, labels);
+    line!(out, "$B{label}:");
+    write_search(out, behind, labels);
+}

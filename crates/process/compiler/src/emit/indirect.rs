@@ -1,0 +1,216 @@
+//! Indirect calls: one function for each table and type, which looks an element up, checks it and
+//! branches to a direct call.
+//!
+//! Why not call through a pointer? ptxas takes every function whose address is taken for a target of
+//! every indirect call: 50 small modules of the official suite in one image took it 57 seconds, and with
+//! direct calls it knows the registers and the stack that a call needs.
+
+use everwarp_contract::TrapKind;
+
+use crate::context::Context;
+use crate::emit::carried;
+use crate::emit::signature::write_head_arguments;
+use crate::facts::abi;
+use crate::facts::abi::{DevTable, TABLE_LEN};
+use crate::facts::module::Module;
+use crate::facts::suspending::{INDIRECT_FRAME, Suspending};
+use crate::facts::types::{parts, placed};
+use crate::text::line;
+
+/// The name of the function that calls elements of this table of this type.
+pub(crate) fn name(prefix: &str, ty: u32, table: u32) -> String {
+    format!("{prefix}i{ty}_{table}")
+}
+
+/// The head of such a function: that of the type, with the element's index as last parameter.
+pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> String {
+    let name = name(prefix, ty, table);
+    let mut head = module.types[ty as usize].signature(&name, module.convention);
+    head.pop();
+    head.push_str(", .param .b32 index)");
+    head
+}
+
+/// The function that calls elements of this table that have the canonical type `ty`. What it cannot call
+/// it answers with a fuel of `-1 - trap`, and leaves the fuel in the header: its caller knows where that
+/// happened.
+pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String {
+    let Context {
+        module,
+        layout,
+        referenced,
+        prefix,
+        ..
+    } = context;
+    let suspending = context.suspending.filter(|s| s.indirect(ty));
+    let mut out = String::new();
+    let record = layout.tables + size_of::<DevTable>() * table as usize;
+    let answer = |trap: TrapKind| -1 - i64::from(trap as u32);
+    line!(out, ".func {}\n{{", signature(module, prefix, ty, table));
+    let head = "  .reg .b64 %inst, %fuel, %d<5>;
+  .reg .b32 %depth, %index, %r<3>;
+  .reg .pred %p;
+  ld.param.b64 %inst, [inst];
+  ld.param.b64 %fuel, [fuel];
+  ld.param.b32 %depth, [depth];
+  ld.param.b32 %index, [index];";
+    line!(out, "{head}");
+    let carries = module.convention.global.is_some();
+    if carries {
+        line!(out, "  .reg .b32 %carry;");
+        line!(out, "  ld.param.b32 %carry, [carry];");
+    }
+    if module.convention.memory {
+        line!(out, "  .reg .b64 %mem;");
+        line!(out, "  ld.param.b64 %mem, [mem];");
+    }
+    if suspending.is_some() {
+        line!(out, "  setp.lt.s64 %p, %fuel, 0;");
+        line!(out, "  @%p bra $resume;");
+    }
+    line!(out, "  ld.global.b32 %r0, [%inst+{}];", record + TABLE_LEN);
+    line!(
+        out,
+        "  mov.b64 %d0, {};",
+        answer(TrapKind::UndefinedElement)
+    );
+    line!(out, "  setp.ge.u32 %p, %index, %r0;");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  ld.global.b64 %d1, [%inst+{record}];");
+    line!(out, "  mul.wide.u32 %d2, %index, 8;");
+    line!(out, "  add.s64 %d1, %d1, %d2;");
+    line!(out, "  ld.global.b64 %d3, [%d1];");
+    line!(
+        out,
+        "  mov.b64 %d0, {};",
+        answer(TrapKind::UninitializedElement)
+    );
+    line!(out, "  setp.eq.s64 %p, %d3, 0;");
+    line!(out, "  @%p bra $fail;");
+    let mismatch = answer(TrapKind::IndirectCallTypeMismatch);
+    line!(out, "  mov.b64 %d0, {mismatch};");
+    line!(out, "  shr.u64 %d4, %d3, 32;");
+    line!(out, "  cvt.u32.u64 %r1, %d4;");
+    line!(out, "  setp.ne.s32 %p, %r1, {ty};");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  cvt.u32.u64 %r2, %d3;");
+    if suspending.is_some() {
+        line!(out, "$chosen:");
+    }
+    let functions = referenced.list(ty);
+    write_switch(&mut out, functions);
+    // References are made by the compiler alone, so beyond the list there is nothing.
+    line!(out, "$fail:");
+    line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+    line!(out, "  st.param.b64 [ret], %d0;");
+    if carries {
+        let at = module.types[ty as usize].carried_at();
+        line!(out, "  st.param.b32 [ret+{at}], %carry;");
+    }
+    line!(out, "  ret;");
+    for f in functions {
+        write_call(&mut out, module, prefix, *f, suspending);
+    }
+    if suspending.is_some() {
+        write_suspension(&mut out, &carried::find(context));
+    }
+    line!(out, "}}");
+    out
+}
+
+/// Saves which function has been called, whose number is in `%r2`: by the time the call is resumed the
+/// table may hold another one.
+/// The text `found` finds the carried global.
+fn write_suspension(out: &mut String, found: &str) {
+    let top = abi::SAVE_TOP;
+    line!(out, "$suspend:");
+    out.push_str(found);
+    line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
+    line!(out, "  ld.global.b64 %d2, [%inst+{}];", abi::SAVE_END);
+    line!(out, "  add.s64 %d3, %d1, {INDIRECT_FRAME};");
+    line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+    line!(out, "  add.s64 %fuel, %fuel, -1;");
+    let full = -1 - i64::from(TrapKind::StackExhausted as u32);
+    line!(out, "  mov.b64 %d0, {full};");
+    line!(out, "  setp.gt.u64 %p, %d3, %d2;");
+    line!(out, "  @%p bra $fail;");
+    line!(out, "  st.global.b32 [%d1], %r2;");
+    line!(out, "  st.global.b64 [%inst+{top}], %d3;");
+    line!(out, "  mov.b64 %d0, {};", abi::SUSPENDED);
+    line!(out, "  st.param.b64 [ret], %d0;");
+    line!(out, "  ret;");
+    line!(out, "$resume:");
+    line!(out, "  ld.global.b64 %d1, [%inst+{top}];");
+    line!(out, "  add.s64 %d1, %d1, -{INDIRECT_FRAME};");
+    line!(out, "  st.global.b64 [%inst+{top}], %d1;");
+    line!(out, "  ld.global.b32 %r2, [%d1];");
+    line!(out, "  bra $chosen;");
+}
+
+/// Branches to the call of the function whose place, plus one, is in `%r2`.
+fn write_switch(out: &mut String, functions: &[u32]) {
+    if functions.len() <= 3 {
+        for (i, f) in functions.iter().enumerate() {
+            line!(out, "  setp.eq.s32 %p, %r2, {};", i + 1);
+            line!(out, "  @%p bra $F{f};");
+        }
+        return;
+    }
+    let labels: Vec<_> = functions.iter().map(|f| format!("$F{f}")).collect();
+    line!(out, "  min.u32 %r2, %r2, {};", functions.len() + 1);
+    line!(
+        out,
+        "$places: .branchtargets $fail, {}, $fail;",
+        labels.join(", ")
+    );
+    line!(out, "  brx.idx %r2, $places;");
+}
+
+/// Calls a function with the parameters as they came, and gives what it gives.
+fn write_call(
+    out: &mut String,
+    module: &Module,
+    prefix: &str,
+    function: u32,
+    suspending: Option<&Suspending>,
+) {
+    let ty = module.function_type(function);
+    let convention = module.convention;
+    let bytes = ty.return_bytes(convention);
+    line!(out, "$F{function}:\n  {{");
+    let (params, results) = (parts(&ty.params), parts(&ty.results));
+    let registers = params.iter().chain(&results);
+    let registers: Vec<_> = (registers.enumerate())
+        .map(|(i, ty)| (format!("%v{i}"), ty.ptx()))
+        .collect();
+    for (name, ty) in &registers {
+        line!(out, "  .reg .{ty} {name};");
+    }
+    let mut list = String::from(write_head_arguments(out, "%inst", convention));
+    let (given, got) = registers.split_at(params.len());
+    for (i, (register, ty)) in given.iter().enumerate() {
+        line!(out, "  .param .{ty} c{i};");
+        line!(out, "  ld.param.{ty} {register}, [a{i}];");
+        line!(out, "  st.param.{ty} [c{i}], {register};");
+        list.push_str(&format!(", c{i}"));
+    }
+    line!(out, "  .param .align 8 .b8 cr[{bytes}];");
+    line!(out, "  call (cr), {prefix}f{function}, ({list});");
+    line!(out, "  ld.param.b64 %fuel, [cr];");
+    if suspending.is_some_and(|s| s.function(function)) {
+        line!(out, "  setp.eq.s64 %p, %fuel, {};", abi::SUSPENDED);
+        line!(out, "  @%p bra $suspend;");
+    }
+    line!(out, "  st.param.b64 [ret], %fuel;");
+    if convention.global.is_some() {
+        let at = ty.carried_at();
+        line!(out, "  ld.param.b32 %carry, [cr+{at}];");
+        line!(out, "  st.param.b32 [ret+{at}], %carry;");
+    }
+    for ((register, ty), (_, at)) in got.iter().zip(placed(&results)) {
+        let at = 8 + at;
+        line!(out, "  ld.param.{ty} {register}, [cr+{at}];");
+        line!(out, "  st.param.{ty} [ret+{at}], {register};");
+    }
+    line!(out, "  }}\n  ret;");
+}

@@ -1,0 +1,104 @@
+//! How a module is to be compiled, and what becomes of each of its imports.
+
+use crate::error::CompileError;
+use crate::facts::module::{Import, ImportKind};
+
+/// How to compile.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// Begins every global name of the PTX, so that several modules can be one image.
+    pub prefix: String,
+    /// Imported functions, by module and name, whose calls do nothing.
+    pub ignored_imports: Vec<(String, String)>,
+    /// Imported functions that something else in the image provides. All that are in neither list trap
+    /// when they are called.
+    pub provided_imports: Vec<ProvidedImport>,
+    /// Imports that say so ([`ProvidedImport::suspends`]) may suspend the instance that calls them.
+    pub suspendable: bool,
+    /// The instance may also be suspended at every safepoint, by [`YIELD`](crate::YIELD) or by the
+    /// `slice` of its [`DevSuspension`](crate::DevSuspension). Implies `suspendable`.
+    pub preempt: bool,
+    /// The module may use the threads proposal: atomic instructions, and a memory that instances share.
+    pub threads: bool,
+    /// The memories of 32 instances are interleaved in units of [`UNIT`](crate::UNIT) bytes, so that lanes of a warp
+    /// which access the same address access neighbours: see [the crate](crate#interleaved-memories). Not with
+    /// `threads`.
+    pub interleaved: bool,
+    /// A product and the sum or the difference that it goes into may be rounded once, as a fused multiply-add, where
+    /// WebAssembly rounds twice. CUDA C++ does so unless told otherwise. Results may then differ from those of other
+    /// engines in their last bits, and from one version of the driver's compiler to the next.
+    pub contract: bool,
+}
+
+/// An imported function that something else in the image provides.
+#[derive(Clone, Debug)]
+pub struct ProvidedImport {
+    /// The module that it is imported from.
+    pub module: String,
+    /// The imported name.
+    pub name: String,
+    /// The function in the image, which takes and gives what a compiled function of the import's type does.
+    pub symbol: String,
+    /// Who provides it.
+    pub provider: Provider,
+    /// Whether it may suspend its caller, by returning [`SUSPENDED`](crate::SUSPENDED). Of a function of
+    /// another module it must be what [`Compiled::may_suspend`] says there.
+    pub suspends: bool,
+}
+
+/// Who provides an imported function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// Device code, linked from elsewhere. It is called with the block of the instance that imports.
+    Device,
+    /// Another module, joined in the same file before this one. It is called with the block of its own
+    /// instance: see [`Link::provider`](crate::Link::provider).
+    Module,
+}
+
+/// What becomes of a call of an imported function.
+#[derive(Clone, Copy)]
+pub(crate) enum ImportAction<'o> {
+    Trap,
+    Ignore,
+    Call(&'o ProvidedImport),
+}
+
+/// What the options provide under a name.
+pub(crate) fn provided<'o>(
+    options: &'o CompileOptions,
+    module: &str,
+    name: &str,
+) -> Result<Option<&'o ProvidedImport>, CompileError> {
+    let mut all = options.provided_imports.iter();
+    let found = all.find(|p| p.module == module && p.name == name);
+    if found.is_some_and(|p| p.suspends) && !options.suspendable && !options.preempt {
+        return Err(CompileError::NotSuspendable {
+            module: module.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+pub(crate) fn action<'o>(
+    import: &Import,
+    options: &'o CompileOptions,
+) -> Result<ImportAction<'o>, CompileError> {
+    let is = |module: &str, name: &str| *module == import.module && *name == import.name;
+    if let Some(provided) = provided(options, &import.module, &import.name)? {
+        return Ok(ImportAction::Call(provided));
+    }
+    if !options.ignored_imports.iter().any(|(m, n)| is(m, n)) {
+        return Ok(ImportAction::Trap);
+    }
+    match &import.kind {
+        ImportKind::Function(ty) if !ty.results.is_empty() => {
+            Err(CompileError::IgnoredImportHasResults {
+                module: import.module.clone(),
+                name: import.name.clone(),
+            })
+        }
+        _ => Ok(ImportAction::Ignore),
+    }
+}

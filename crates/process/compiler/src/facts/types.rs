@@ -1,0 +1,118 @@
+//! Types of values and functions, as far as they are supported.
+
+use crate::error::CompileError;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ValueType {
+    /// A 32-bit integer.
+    I32,
+    /// A 64-bit integer.
+    I64,
+    /// A single-precision number.
+    F32,
+    /// A double-precision number.
+    F64,
+    /// A vector of 128 bits.
+    V128,
+    /// A reference to a function, or null.
+    FuncRef,
+    /// A reference that only the host understands, or null.
+    ExternRef,
+}
+
+impl ValueType {
+    /// Whether a value takes a 64-bit register rather than a 32-bit one, or as a vector four of them.
+    pub const fn is_wide(self) -> bool {
+        !matches!(self, Self::I32 | Self::F32 | Self::V128)
+    }
+
+    /// How many registers and parameters hold such a value.
+    pub const fn parts(self) -> usize {
+        if matches!(self, Self::V128) { 4 } else { 1 }
+    }
+
+    /// How many places of 8 bytes it takes among arguments and results.
+    pub const fn slots(self) -> usize {
+        if matches!(self, Self::V128) { 2 } else { 1 }
+    }
+
+    pub(crate) fn new(ty: wasmparser::ValType, offset: usize) -> Result<Self, CompileError> {
+        use wasmparser::{RefType, ValType};
+        Ok(match ty {
+            ValType::I32 => Self::I32,
+            ValType::I64 => Self::I64,
+            ValType::F32 => Self::F32,
+            ValType::F64 => Self::F64,
+            ValType::V128 => Self::V128,
+            ValType::Ref(RefType::FUNCREF) => Self::FuncRef,
+            ValType::Ref(RefType::EXTERNREF) => Self::ExternRef,
+            other => {
+                let what = format!("the value type {other}");
+                return Err(CompileError::Unsupported { offset, what });
+            }
+        })
+    }
+}
+
+/// The type of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionType {
+    /// What it takes.
+    pub params: Vec<ValueType>,
+    /// What it gives.
+    pub results: Vec<ValueType>,
+}
+
+/// What functions pass on beside what they take and give: see `carried.rs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Convention {
+    /// A global, by its number, which they give back.
+    pub(crate) global: Option<u32>,
+    /// Where linear memory begins.
+    pub(crate) memory: bool,
+}
+
+impl Convention {
+    /// That of functions which somebody else provides or calls.
+    pub(crate) const PLAIN: Self = Self {
+        global: None,
+        memory: false,
+    };
+}
+
+impl FunctionType {
+    /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector; then what is carried.
+    pub(crate) fn return_bytes(&self, convention: Convention) -> usize {
+        self.carried_at() + if convention.global.is_some() { 8 } else { 0 }
+    }
+
+    /// Where in it the carried global is, if functions carry one.
+    pub(crate) fn carried_at(&self) -> usize {
+        8 + slot_bytes(&self.results)
+    }
+}
+
+/// The types of the registers that hold such values: four times that of a vector, for its quarters.
+pub(crate) fn parts(types: &[ValueType]) -> Vec<ValueType> {
+    let each = types.iter();
+    each.flat_map(|&ty| std::iter::repeat_n(ty, ty.parts()))
+        .collect()
+}
+
+/// Where each of such parts lies among arguments or results: 8 bytes for each value, 4 for each quarter of a
+/// vector.
+pub(crate) fn placed(parts: &[ValueType]) -> impl Iterator<Item = (ValueType, usize)> {
+    let mut next = 0;
+    parts.iter().map(move |&ty| {
+        let at = next;
+        next += if ty == ValueType::V128 { 4 } else { 8 };
+        (ty, at)
+    })
+}
+
+/// How many bytes all of them take.
+pub(crate) fn slot_bytes(types: &[ValueType]) -> usize {
+    types.iter().map(|ty| 8 * ty.slots()).sum()
+}
