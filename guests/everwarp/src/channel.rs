@@ -29,8 +29,8 @@ pub fn channel(capacity: u32, bytes: u32) -> Result<(Sender, Receiver), Error> {
 }
 
 impl Sender {
-    /// The end that this process was given as the `number`-th, from 0, which must be one to send to. Whoever calls
-    /// this twice has two values that close the same end.
+    /// The end with this number, from 0, among those that this process was given. It must be a sender. A caller that
+    /// calls this twice has two values that close the same end.
     pub fn given(number: u32) -> Self {
         Self(number)
     }
@@ -38,7 +38,7 @@ impl Sender {
     /// Sends a message, and waits while the channel is full.
     ///
     /// # Errors
-    /// [`Error::Closed`] if nobody can receive it, or [`Error::Size`].
+    /// [`Error::Closed`] if no receiver is left, or [`Error::Size`].
     pub fn send(&self, message: &[u8]) -> Result<(), Error> {
         // SAFETY: the slice is valid for reads.
         answer(unsafe { raw::send(self.0, message.as_ptr(), message.len()) }).map(drop)
@@ -55,17 +55,17 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The end that this process was given as the `number`-th, from 0, which must be one to receive from. Whoever
+    /// The end with this number, from 0, among those that this process was given. It must be a receiver. A caller that
     /// calls this twice has two values that close the same end.
     pub fn given(number: u32) -> Self {
         Self(number)
     }
 
-    /// Receives a message, and waits for one: how long it is.
+    /// Waits for a message, receives it, and returns its length.
     ///
     /// # Errors
-    /// [`Error::Closed`] if there is none and nobody can send one; [`Error::Size`] if the next one does not fit,
-    /// which then stays.
+    /// [`Error::Closed`] if the channel is empty and no sender is left; [`Error::Size`] if the next message does not
+    /// fit, which then stays.
     pub fn receive(&self, to: &mut [u8]) -> Result<usize, Error> {
         // SAFETY: the slice is valid for writes.
         answer(unsafe { raw::receive(self.0, to.as_mut_ptr(), to.len()) }).map(|n| n as usize)

@@ -29,18 +29,18 @@ pub enum Status {
     Exited(u32),
     /// By a trap.
     Trapped,
-    /// Somebody ended it.
+    /// It was killed.
     Killed,
     /// Its fuel was spent.
     OutOfFuel,
 }
 
-/// A child. One that nobody waits for ends with this process at the latest.
+/// A child. It ends with this process at the latest, unless this process waits for it before.
 #[derive(Debug)]
 pub struct Child(u64);
 
-/// Spawns a process of the module of this name, or of this process's own without a name. It gets these arguments
-/// (the first is its name by convention), an end of its own for each of these, no environment and no input.
+/// Spawns a process of the module with this name, or of this process's own module without a name. It gets `args`
+/// (the first is its name by convention), an end of its own for each of `ends`, no environment and no input.
 ///
 /// # Errors
 /// [`Error::Name`], [`Error::Limit`], or [`Error::Size`] for more than 1,024 bytes of arguments or 32 ends.
@@ -58,7 +58,7 @@ pub fn spawn(name: &str, args: &[&str], ends: &[&dyn End]) -> Result<Child, Erro
     for (handle, end) in list.iter_mut().zip(ends) {
         *handle = end.handle();
     }
-    // SAFETY: all three are valid for reads of the lengths beside them.
+    // SAFETY: all three are valid for reads of the lengths next to them.
     let pid = unsafe {
         raw::spawn(
             name.as_ptr(),

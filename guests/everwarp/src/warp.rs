@@ -1,10 +1,10 @@
-//! The warp that this process runs in: up to 32 processes, of which those count that are together right now.
+//! The warp that this process runs in: up to 32 processes. A call concerns those that execute it at the same moment.
 //!
-//! Who is together may be different at every call, and may be this process alone, as it always is on the CPU engine.
+//! This set may differ from call to call. It may be this process alone, as it always is on the CPU engine.
 
 use crate::raw;
 
-/// This process's lane in its warp, from 0 to 31. It may be another one after anything that waits.
+/// This process's lane in its warp, from 0 to 31. It may differ after any call that waits.
 pub fn lane() -> u32 {
     raw::lane()
 }
@@ -19,7 +19,7 @@ pub fn active() -> u32 {
     raw::active()
 }
 
-/// The votes of those that are together, a bit for each lane.
+/// The votes of the lanes that are together, a bit for each lane.
 pub fn ballot(vote: bool) -> u32 {
     raw::ballot(vote.into())
 }

@@ -1,10 +1,10 @@
-//! What a program may allot and access.
+//! The memory that a program may allot and access.
 
 use alloc::vec::Vec;
 
 use crate::fault::Fault;
 
-/// So many bytes at most.
+/// The most bytes that a program may have.
 const MOST: usize = 1 << 20;
 
 /// The program's memory.

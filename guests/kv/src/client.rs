@@ -16,7 +16,7 @@ fn ask(requests: &Sender, answers: &Receiver, request: &Request) -> Result<u64, 
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// So many rounds of a put, a get and an add, and a put every third round only.
+/// Runs `rounds` rounds of a get and an add, with a put in every third round.
 pub(crate) fn run(client: u32, rounds: u32) -> Result<(), Error> {
     let (requests, answers) = (Sender::given(0), Receiver::given(1));
     let mut known = [0_u64; KEYS as usize];
@@ -46,7 +46,7 @@ pub(crate) fn run(client: u32, rounds: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nobody else writes this client's keys.
+/// No other client writes this client's keys.
 fn check(client: u32, round: u32, found: u64, expected: u64) {
     if found != expected {
         eprintln!("kv: client {client}, round {round}: found {found:#x}, expected {expected:#x}");

@@ -81,7 +81,7 @@ fn serve(from: &Receiver, clients: &mut [Served], store: &mut Store) -> Result<(
 fn run(clients: u32, rounds: &str) -> Result<(), Error> {
     let (requests, from) = channel(16, REQUEST as u32)?;
     let mut served = begin(clients, rounds, &requests)?;
-    // The store hears of the last client's end when nobody can ask any more.
+    // The channel closes when the last client ends, because no sender is left then.
     drop(requests);
     let mut store = Store::default();
     serve(&from, &mut served, &mut store)?;

@@ -20,13 +20,13 @@ pub(crate) enum Op {
 
 /// A request.
 pub(crate) struct Request {
-    /// Who asks.
+    /// The client that asks.
     pub(crate) client: u32,
-    /// What.
+    /// The operation.
     pub(crate) op: Op,
-    /// Of which key.
+    /// Its key.
     pub(crate) key: u32,
-    /// With which value.
+    /// Its value.
     pub(crate) value: u64,
 }
 

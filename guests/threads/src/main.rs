@@ -45,7 +45,7 @@ fn pass(numbers: &[u32], threads: usize) -> (usize, u64) {
     *total.lock().expect("nobody panics")
 }
 
-/// Rounds of threads that wait for each other, each of which says when it has come through all of them.
+/// Rounds of threads that wait for each other. Each thread reports when it has come through all rounds.
 fn rounds(threads: usize) -> usize {
     let barrier = Arc::new(Barrier::new(threads));
     let (sender, receiver) = mpsc::channel();
@@ -65,7 +65,7 @@ fn rounds(threads: usize) -> usize {
     leads
 }
 
-/// Whether a message that nobody sends is given up in time, and one that comes late is not.
+/// True if a wait for a message that never comes ends in time, and a late message is received.
 fn patience() -> bool {
     let (sender, receiver) = mpsc::channel::<u32>();
     let nothing = receiver.recv_timeout(Duration::from_millis(2)).is_err();

@@ -17,7 +17,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// With room for so many.
+    /// With room for `room` numbers.
     pub(crate) fn new(room: usize) -> Self {
         let state = State {
             numbers: VecDeque::with_capacity(room),

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-/// Sorts with so many threads.
+/// Sorts with up to `threads` threads.
 pub(crate) fn sort(numbers: &mut [u32], threads: usize) {
     let size = numbers.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
@@ -21,7 +21,7 @@ pub(crate) fn sort(numbers: &mut [u32], threads: usize) {
     }
 }
 
-/// Merges two parts that are sorted, of which the first has `size` numbers.
+/// Merges two sorted parts. The first has `size` numbers.
 fn merge(pair: &mut [u32], size: usize) {
     let (first, second) = pair.split_at(size.min(pair.len()));
     let mut merged = Vec::with_capacity(pair.len());

@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for Bump {
         let block = unsafe { self.alloc(layout) };
         let old = used.saturating_sub(block as usize).min(layout.size());
         if !block.is_null() && old != 0 {
-            // SAFETY: the block has at least as many bytes, and nobody else knows it.
+            // SAFETY: the block has at least as many bytes, and no other code has its address.
             unsafe { block.write_bytes(0, old) };
         }
         block

@@ -68,8 +68,8 @@ pub fn line(parts: &[&str]) {
     expect(Stream::Out, write_all(Stream::Out, &buffer));
 }
 
-/// Ends the process if standard output cannot be written to. There is nobody left to tell when standard error
-/// itself fails.
+/// Ends the process if standard output cannot be written to. A failure of standard error itself cannot be
+/// reported.
 fn expect(stream: Stream, written: Result<(), Errno>) {
     if written.is_err() && stream == Stream::Out {
         let _ = write_all(Stream::Err, b"cannot write to standard output\n");
