@@ -12,16 +12,16 @@ crate::dev_consts! {
 }
 
 crate::dev_struct! {
-    /// Control words in host memory. The first 128 bytes have the host as their only writer, the
-    /// second 128 bytes the engine: no read-modify-write crosses PCIe.
+    /// Control words in host memory. Only the host writes the first 128 bytes, only the engine the second 128 bytes: no
+    /// read-modify-write crosses PCIe.
     pub struct DevWords: align 128, size 256 {
-        /// Host: what the engine shall do, `REQUEST_…`; it belongs to the epoch beside it.
+        /// Host: the order to the engine, `REQUEST_…`; it belongs to the epoch in the next word.
         pub request: u32,
         /// Host: the epoch that the request is for.
         pub request_epoch: u32,
         /// Spelled-out hole.
         pub host_reserved: [u32; 30],
-        /// Engine: the epoch that is resident and answering; written when it starts.
+        /// Engine: the epoch that is resident; written when it starts.
         pub epoch: u32,
         /// Engine: the last epoch that has parked completely.
         pub parked: u32,

@@ -27,21 +27,21 @@ crate::dev_consts! {
     pub const BLOCKS_PER_SM = 2;
     /// Tasks in a chunk, the unit in which tasks move between warps.
     pub const CHUNK_TASKS = 32;
-    /// Tasks a local queue holds.
+    /// Tasks that a local queue holds.
     pub const LOCAL_TASKS = 512;
     /// Chunks a public deque holds per priority; more go to the overflow stack.
     pub const DEQUE_CHUNKS = 64;
-    /// Group ids a warp keeps at hand.
+    /// Free group ids that a warp keeps.
     pub const GROUP_CACHE = 512;
-    /// Free chunks a warp keeps at hand.
+    /// Free chunks that a warp keeps.
     pub const CHUNK_CACHE = 4;
-    /// Words in which a parked warp keeps what it has at hand: two counts, group ids, chunk ids.
+    /// Words in which a parked warp keeps its free ids: two counts, group ids, chunk ids.
     pub const SAVED_HANDS = 2 + 512 + 4;
     /// Group ids in one slab of free ids.
     pub const SLAB_GROUPS = 32;
-    /// In a chunk reference: bits of the chunk's id; above them stands the number of tasks minus one.
+    /// In a chunk reference: bits of the chunk's id. The bits above them are the number of tasks minus one.
     pub const CHUNK_ID_BITS = 26;
-    /// Tasks that one fetch takes from the arena at most.
+    /// The most tasks that one fetch takes from the arena.
     pub const FETCH_TASKS = 128;
     /// In `DevGrid::stop`: a fault stops every epoch.
     pub const STOP_FAULT = 0xffff_ffff;
@@ -55,7 +55,7 @@ crate::dev_consts! {
     pub const SHARDS_FULL = 1;
     /// Shards of empty slabs.
     pub const SHARDS_EMPTY = 2;
-    /// Block-shaped tasks that a block runs between two barriers at most.
+    /// The most block-shaped tasks that a block runs between two barriers.
     pub const BLOCK_BATCH = 8;
     /// In the lower half of `DevInbox::chunk`: the inbox holds a single task, in `task`. No chunk reference plus one is this large.
     pub const INBOX_TASK = 0xffff_ffff;
@@ -65,11 +65,11 @@ const _: () = assert!(BLOCK_QUEUES == BLOCK_WARPS + 1 && BLOCK_THREADS == BLOCK_
 const _: () = assert!(SAVED_HANDS == 2 + GROUP_CACHE + CHUNK_CACHE);
 
 crate::dev_struct! {
-    /// Where an idle warp waits. Each has sectors of its own, so that polling it disturbs nobody.
+    /// Where an idle warp waits. Each inbox has its own sectors, so that polling it disturbs no other warp.
     pub struct DevInbox: align 64, size 64 {
-        /// A chunk reference plus one, which the lower half holds, or [`INBOX_TASK`]; 0 when empty.
+        /// In the lower half a chunk reference plus one, or [`INBOX_TASK`]; 0 when empty.
         pub chunk: u64,
-        /// The epoch that shall stop.
+        /// The number of the epoch that must stop.
         pub stop: u32,
         /// Spelled-out hole.
         pub reserved: u32,
@@ -96,9 +96,9 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// Words that the whole grid shares, each group of them on a line of its own.
+    /// Words that the whole grid shares; each group of words has its own cache line.
     pub struct DevGrid: align 128, size 896 {
-        /// The epoch that shall stop (a copy of the host's request, made by the ingress warp), or
+        /// The number of the epoch that must stop (a copy of the host's request, made by the ingress warp), or
         /// [`STOP_FAULT`].
         pub stop: u32,
         /// How many warps are idle.
@@ -123,7 +123,7 @@ crate::dev_struct! {
         pub fresh_groups: u32,
         /// Slabs never used yet start here.
         pub fresh_slabs: u32,
-        /// How often a chunk was wanted and none was there.
+        /// How often a warp wanted a chunk and none was free.
         pub chunk_refusals: u32,
         /// The same for group ids.
         pub group_refusals: u32,
@@ -141,11 +141,11 @@ crate::dev_struct! {
         pub hole4: [u32; 31],
         /// Blocks that have left in this epoch.
         pub departed: u32,
-        /// Queues of earlier, larger epochs that nobody has adopted yet: next and end.
+        /// The next of the queues of earlier, larger epochs that no block has adopted yet.
         pub orphan_next: u32,
-        /// End of the orphans.
+        /// The end of those queues.
         pub orphan_end: u32,
-        /// Largest number of queues any epoch had.
+        /// The largest number of queues that any epoch had.
         pub queues_ever: u32,
         /// Submissions taken; free-running; kept between epochs.
         pub taken: u32,
@@ -155,7 +155,7 @@ crate::dev_struct! {
         pub fault_claim: u32,
         /// Spelled-out hole.
         pub hole6: [u32; 3],
-        /// The fault, valid once `stop` says so.
+        /// The fault, valid once `stop` is [`STOP_FAULT`].
         pub fault: DevFault,
         /// Spelled-out hole.
         pub hole7: [u32; 24],
@@ -163,7 +163,7 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// Where everything is; a constant of the loaded image.
+    /// The addresses and sizes of everything; a constant of the loaded image.
     pub struct DevEngine: align 8, size 288 {
         /// Control words, in host memory.
         pub words: DevPtr<DevWords>,
@@ -173,7 +173,7 @@ crate::dev_struct! {
         pub completions: DevPtr<DevCompletion>,
         /// Tasks of batches, in host memory.
         pub arena: DevPtr<DevTask>,
-        /// Where host calls go: by value, since a call must not begin with a read of device memory.
+        /// The host-call ring: by value, because a call must not begin with a read of device memory.
         pub host_calls: DevHostCallRing,
         /// Grid-wide words.
         pub grid: DevPtr<DevGrid>,
@@ -187,11 +187,11 @@ crate::dev_struct! {
         pub chunks: DevPtr<DevTask>,
         /// Links of stacks of chunks: the chunk reference below, see `grid/stack.cuh`.
         pub chunk_next: DevPtr<u32>,
-        /// Number of tasks in a chunk while it lies on an overflow stack.
+        /// Number of tasks in a chunk while it is on an overflow stack.
         pub chunk_count: DevPtr<u32>,
         /// Public deques: `[queue][priority]`.
         pub deques: DevPtr<DevDeque>,
-        /// One bit per queue whose deque is not empty: `[priority][queue / 32]`, warps' queues.
+        /// One bit for each warp's queue with a deque that is not empty: `[priority][queue / 32]`.
         pub warp_bits: DevPtr<u32>,
         /// The same for blocks' queues.
         pub block_bits: DevPtr<u32>,
@@ -211,7 +211,7 @@ crate::dev_struct! {
         pub workers: DevPtr<DevWorker>,
         /// Parameter blocks: `[instance][PARAM_BYTES]`.
         pub params: DevPtr<u8>,
-        /// What each warp has at hand while the engine is parked: `[warp][SAVED_HANDS]`.
+        /// The free ids of each warp while the engine is parked: `[warp][SAVED_HANDS]`.
         pub saved_hands: DevPtr<u32>,
         /// The heap of the tasks; null when the engine has none.
         pub heap: DevPtr<DevHeap>,

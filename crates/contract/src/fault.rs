@@ -1,4 +1,4 @@
-//! Faults an engine can end with. Numbers are never reused.
+//! The faults with which an engine can end. Numbers are never reused.
 
 crate::dev_consts! {
     /// Writes the fault codes as CUDA C++.
@@ -11,13 +11,13 @@ crate::dev_consts! {
     pub const FAULT_UNKNOWN_FUNCTION = 2;
     /// A task that the host did not mark as counted spawned into its own group.
     pub const FAULT_NOT_COUNTED = 3;
-    /// A task forked twice, or its function is not declared as one that forks.
+    /// A task forked twice, or its function is not declared to fork.
     pub const FAULT_FORK = 4;
     /// A program reported a fault of its own; detail: its number.
     pub const FAULT_PROGRAM = 5;
     /// The submission ring held an entry that is not valid; detail: the descriptor's head.
     pub const FAULT_BAD_SUBMISSION = 6;
-    /// An invariant of the scheduler did not hold; detail: which.
+    /// An invariant of the scheduler did not hold; detail: the invariant's number.
     pub const FAULT_INTERNAL = 7;
 }
 
@@ -28,7 +28,7 @@ crate::dev_struct! {
         pub code: u32,
         /// The function that was running.
         pub function: u32,
-        /// See the code.
+        /// More about the fault; its meaning depends on the code.
         pub detail: u64,
     }
 }

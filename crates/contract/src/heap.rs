@@ -1,8 +1,7 @@
-//! The device heap: pages, what is free in each, and who allocates from which.
+//! The device heap: its pages, their free blocks, and the pages from which each multiprocessor allocates.
 //!
-//! A *page* holds blocks of one *class* (size), or belongs to a run of pages that is one large block. What
-//! is free in a page stands beside the pages, not in them: a bit for each block and a count. See
-//! `heap/heap.cuh` for the rules.
+//! A *page* holds blocks of one *class* (size), or belongs to a run of pages that is one large block. The free blocks of a
+//! page are recorded outside the pages: a bit for each block and a count. `heap/heap.cuh` has the rules.
 
 use crate::layout::DevPtr;
 
@@ -15,19 +14,19 @@ crate::dev_consts! {
     pub const HEAP_PAGE_WORDS = 256;
     /// Classes: 16, 32, 48, 64, 96, … 24,576, 32,768 bytes, two for each doubling.
     pub const HEAP_CLASSES = 22;
-    /// From this class on (1,024 bytes) a page serves a few warps only, and a multiprocessor has several.
+    /// From this class on (1,024 bytes) a page serves a few warps only, and a multiprocessor has several pages.
     pub const HEAP_WIDE_CLASS = 11;
-    /// So many.
+    /// How many pages of such a class a multiprocessor has.
     pub const HEAP_WIDE_SLOTS = 4;
-    /// Places in `active` of a multiprocessor.
+    /// Entries in `active` for each multiprocessor.
     pub const HEAP_SLOTS = 55;
-    /// The largest block that lies in a page with others; larger ones are runs of pages.
+    /// The largest block that shares a page with others; larger blocks are runs of pages.
     pub const HEAP_LARGEST_CLASS = 32768;
-    /// In `DevHeapPage::state`, the lower bits: nobody's, and its bit in `free` is set or about to be.
+    /// In the lower bits of `DevHeapPage::state`: the page is free, and its bit in `free` is set or about to be set.
     pub const HEAP_FREE = 0;
     /// Some multiprocessor allocates from it.
     pub const HEAP_ACTIVE = 1;
-    /// It has room, and its bit in `listed` is set or about to be.
+    /// It has room, and its bit in `listed` is set or about to be set.
     pub const HEAP_LISTED = 2;
     /// It was full when last looked at.
     pub const HEAP_UNLISTED = 3;
@@ -35,40 +34,40 @@ crate::dev_consts! {
     pub const HEAP_RUN = 4;
     /// Above the state: how often the page has been given to a class.
     pub const HEAP_STATE_BITS = 3;
-    /// In `DevHeap::active`: somebody is looking for a page.
+    /// In `DevHeap::active`: a warp is looking for a page.
     pub const HEAP_BUSY = 0xffff_ffff;
-    /// Pages that a heap grows by at a time, so that no word of its bits is ever shared by old and new ones.
+    /// The number of pages by which a heap grows, so that no word of bits is shared by old and new pages.
     pub const HEAP_GROWTH_PAGES = 128;
     /// In `DevHeap::mode`: blocks have owners.
     pub const HEAP_OWNED = 1;
     /// In `DevHeap::mode`: blocks have guards, and wrong frees are recorded. Never without `HEAP_OWNED`.
     pub const HEAP_CHECKED = 2;
-    /// The owner of what belongs to nobody in particular.
+    /// The owner of blocks without a particular owner.
     pub const HEAP_OWNER_NONE = 0;
     /// Owners are below this.
     pub const HEAP_OWNERS = 0x8000;
-    /// In a tag: its block is in use. Below it stands the owner, also of a block that was freed.
+    /// In a tag: the block is in use. The bits below are the owner, also of a freed block.
     pub const HEAP_TAG_USED = 0x8000;
     /// Tags of a page: one for each block of the smallest class.
     pub const HEAP_PAGE_TAGS = 8192;
-    /// Bytes at the end of a block that its guard takes: how much of the block lies between what was asked
-    /// for and the guard, and a word that follows from that and the address.
+    /// Bytes of the guard at the end of a block: the number of bytes between the requested size and the guard, and a word
+    /// computed from that number and the address.
     pub const HEAP_GUARD_BYTES = 8;
-    /// The byte that follows what was asked for, so often as there is room, up to `HEAP_FENCE_BYTES`.
+    /// The byte that fills the room after the requested size, up to `HEAP_FENCE_BYTES`.
     pub const HEAP_FENCE = 0xa5;
-    /// See `HEAP_FENCE`.
+    /// The most bytes that `HEAP_FENCE` fills.
     pub const HEAP_FENCE_BYTES = 16;
-    /// What the second word of a guard is mixed with.
+    /// The number that is mixed into the second word of a guard.
     pub const HEAP_GUARD_MAGIC = 0x6a09_e667;
-    /// Errors that are kept; later ones are only counted.
+    /// Errors that are kept; later errors are only counted.
     pub const HEAP_ERRORS = 64;
     /// In `DevHeapError::kind`: the block had been freed before.
     pub const HEAP_ERROR_TWICE = 1;
-    /// The address is not one of the heap's, or nothing begins there.
+    /// The address is not in the heap, or no block begins there.
     pub const HEAP_ERROR_FOREIGN = 2;
-    /// The address lies inside a block.
+    /// The address is inside a block.
     pub const HEAP_ERROR_MIDDLE = 3;
-    /// Something wrote behind the end of the block.
+    /// Something wrote past the end of the block.
     pub const HEAP_ERROR_OVERFLOW = 4;
 }
 
@@ -85,8 +84,8 @@ pub const fn class_bytes(class: u32) -> u64 {
     }
 }
 
-/// Bytes of the block that a request takes: a class's, or whole pages. The twin of `heap_takes` in
-/// `heap/class.cuh`; the CPU engine counts with it, so that the same program holds as much on each engine.
+/// Bytes of the block that serves a request: those of a class, or whole pages. The twin of `heap_takes` in
+/// `heap/class.cuh`; the CPU engine counts with it, so that a program holds the same number of bytes on each engine.
 pub const fn block_bytes(bytes: u64) -> u64 {
     if bytes > HEAP_LARGEST_CLASS as u64 {
         let page = 1 << HEAP_PAGE_SHIFT;
@@ -106,9 +105,9 @@ pub const fn block_bytes(bytes: u64) -> u64 {
 }
 
 crate::dev_struct! {
-    /// What is known of a page.
+    /// The state of a page.
     pub struct DevHeapPage: align 16, size 16 {
-        /// Free blocks that nobody has reserved; far below zero while the page is nobody's.
+        /// Free blocks that no warp has reserved; far below zero while the page is free.
         pub available: i32,
         /// Pages of the run that begins here; 0 elsewhere.
         pub run: u32,
@@ -120,11 +119,11 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// Counters of a heap, each group of them on a sector of its own.
+    /// Counters of a heap; each group of counters has its own sector.
     pub struct DevHeapCounters: align 32, size 288 {
-        /// Requests that found no room, those beyond a quota included.
+        /// Requests that found no room, including those beyond a quota.
         pub refused: u64,
-        /// Frees of what was not allocated: twice, or never.
+        /// Frees of addresses that were not allocated, or freed before.
         pub wrong_frees: u64,
         /// Errors that a checked heap found; the first `HEAP_ERRORS` are kept.
         pub errors: u64,
@@ -136,15 +135,15 @@ crate::dev_struct! {
         pub hole1: [u32; 7],
         /// Pages that are listed, by class.
         pub listed: [u32; 22],
-        /// Pages that are somebody's.
+        /// Pages that are not free.
         pub taken: u32,
         /// Spelled-out hole.
         pub hole2: u32,
-        /// By class: 1 while somebody takes a page that is nobody's, where pages are few.
+        /// By class: 1 while a warp takes a free page, where pages are few.
         pub claiming: [u32; 22],
         /// Spelled-out hole.
         pub hole4: [u32; 2],
-        /// Pages that there are; only the host writes it, when it has appended some.
+        /// The number of pages; only the host writes it, after it has appended some.
         pub pages: u32,
         /// Spelled-out hole.
         pub hole3: [u32; 7],
@@ -152,13 +151,13 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// What an owner holds.
+    /// The account of an owner.
     pub struct DevHeapOwner: align 32, size 32 {
-        /// Bytes of its blocks, as the heap rounds them.
+        /// Bytes of the owner's blocks, as the heap rounds them.
         pub in_use: u64,
-        /// The most that it may hold; 0: no limit. Only the host writes it.
+        /// The most bytes that the owner may hold; 0: no limit. Only the host writes it.
         pub quota: u64,
-        /// Its requests that were refused.
+        /// Refused requests of the owner.
         pub refused: u64,
         /// Spelled-out hole.
         pub hole: u64,
@@ -168,15 +167,15 @@ crate::dev_struct! {
 crate::dev_struct! {
     /// An error that a checked heap found.
     pub struct DevHeapError: align 32, size 32 {
-        /// What was freed, or the block whose end was overwritten.
+        /// The address that was freed, or the block with the overwritten end.
         pub address: u64,
         /// The block's size, as the heap rounds it; 0 when there is none.
         pub bytes: u64,
         /// `HEAP_ERROR_…`; written last, 0 until then.
         pub kind: u32,
-        /// The block's owner; of a block that was freed before, its last one.
+        /// The block's owner; of a freed block, its last owner.
         pub owner: u32,
-        /// Who freed; the owner where a sweep found it.
+        /// The owner whose task freed; the block's owner if a sweep found the error.
         pub by: u32,
         /// Spelled-out hole.
         pub hole: u32,
@@ -184,7 +183,7 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// Where a heap's memory is; constant while it is in use.
+    /// The addresses of a heap's memory; constant while the heap is in use.
     pub struct DevHeap: align 8, size 96 {
         /// The first page.
         pub base: DevPtr<u8>,
@@ -192,7 +191,7 @@ crate::dev_struct! {
         pub pages: DevPtr<DevHeapPage>,
         /// The blocks in use: `[page][HEAP_PAGE_WORDS]`.
         pub used: DevPtr<u32>,
-        /// One bit for each page that is nobody's.
+        /// One bit for each free page.
         pub free: DevPtr<u32>,
         /// One bit for each page with room: `[class][words]`.
         pub listed: DevPtr<u32>,
@@ -200,19 +199,19 @@ crate::dev_struct! {
         pub active: DevPtr<u32>,
         /// Counters.
         pub counters: DevPtr<DevHeapCounters>,
-        /// Whose each block is: `[page][HEAP_PAGE_TAGS]`; null without owners.
+        /// The owner of each block: `[page][HEAP_PAGE_TAGS]`; null without owners.
         pub tags: DevPtr<u16>,
-        /// What each owner holds; null without owners.
+        /// The accounts of the owners; null without owners.
         pub owners: DevPtr<DevHeapOwner>,
         /// The first errors; null in a heap that is not checked.
         pub errors: DevPtr<DevHeapError>,
         /// Pages that the tables have room for.
         pub page_limit: u32,
-        /// Multiprocessors that have places in `active`.
+        /// Multiprocessors with entries in `active`.
         pub multiprocessors: u32,
         /// `HEAP_OWNED`, `HEAP_CHECKED`, or 0.
         pub mode: u32,
-        /// Owners that there are.
+        /// The number of owners.
         pub owner_limit: u32,
     }
 }

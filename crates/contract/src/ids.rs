@@ -1,5 +1,5 @@
-//! Numbers that travel between host and engine, each as a type of its own: a function's number cannot be passed where an
-//! instance's is wanted. In memory that both sides read they are plain words.
+//! The numbers that travel between host and engine, each with its own type: a function's number cannot be passed where an
+//! instance's number is wanted. In memory that both sides read they are plain words.
 
 use core::fmt;
 

@@ -1,7 +1,7 @@
 //! The submission and completion rings: slots with lap parity, no shared indices on the fast path.
 //!
-//! A slot is valid for lap `n` of its ring when its lap bit equals `1 - (n & 1)`: memory starts zeroed,
-//! so nothing is valid before it is written. The consumer of a ring polls the slot itself, which makes
+//! A slot is valid for lap `n` of its ring when its lap bit equals `1 - (n & 1)`. Memory starts zeroed, so nothing is valid
+//! before it is written. The consumer of a ring polls the slot itself, which makes
 //! a submission one PCIe read for the GPU and a completion one cache line for the host.
 //!
 //! Access rules:
@@ -25,7 +25,7 @@ crate::dev_struct! {
         pub token: u32,
         /// [`COMPLETION_LAP`] and, below it, the status: 0 for success.
         pub status: u32,
-        /// The value that the task, or the last of its group, reported.
+        /// The value that the task or the tasks of its group reported.
         pub value: u64,
     }
 }
@@ -37,7 +37,7 @@ crate::dev_consts! {
     pub const COMPLETION_LAP = 1 << 31;
 }
 
-/// Where a free-running index falls in a ring of a power-of-two size, and which lap bit is valid there.
+/// The slot of a free-running index in a ring of a power-of-two size, and the lap bit that is valid there.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     mask: u32,

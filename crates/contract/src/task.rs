@@ -1,10 +1,10 @@
-//! The task descriptor: 16 bytes that say what to run, whom to tell, and one 64-bit word of argument.
+//! The task descriptor: 16 bytes with the function to run, the group to notify, and one 64-bit word of argument.
 //!
 //! Why 16 bytes? One aligned 128-bit load or store moves it, also across PCIe, and a warp's batch of 32
-//! is four full cache lines. Whatever does not fit in the argument lives in memory that it points to.
+//! is four full cache lines. Larger arguments are in memory, and the argument points to them.
 //!
 //! `head`, from the lowest bit: function (10), instance (8), tag (8, free for the program), priority
-//! (2), flags (3), lap (1, used only while the descriptor lies in the submission ring).
+//! (2), flags (3), lap (1, used only in the submission ring).
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ crate::dev_consts! {
     pub const TASK_PRIORITY_SHIFT = 26;
     /// Submission only: the descriptor is a batch (`arg` = start in the arena | count << 32).
     pub const TASK_BATCH = 1 << 28;
-    /// Submission only: the task may spawn into its own group, so the engine gives it a counting one.
+    /// Submission only: the task may spawn into its own group, so the engine gives it a group that counts.
     pub const TASK_COUNTED = 1 << 29;
     /// Continuation only: the argument is replaced by the group's value when the group fires.
     pub const TASK_ARG_FROM_GROUP = 1 << 30;
@@ -43,9 +43,9 @@ crate::dev_consts! {
     pub const TASK_LAP = 1 << 31;
     /// Number of priority levels; 0 is served first.
     pub const PRIORITIES = 4;
-    /// In `group`: the rest is a host token, and finishing the task completes it.
+    /// In `group`: the other bits are a host token, and the end of the task completes it.
     pub const HOST_DIRECT = 1 << 31;
-    /// Built-in function: does nothing; the continuation of a group that only counts.
+    /// Built-in function: does nothing. It is the continuation of a group that only counts.
     pub const FN_NONE = 0;
     /// Built-in function: fetches a range of the arena (warp-shaped).
     pub const FN_FETCH = 1;
@@ -71,7 +71,7 @@ const _: () = assert!(
     "the fields of a descriptor's head overlap or leave a gap"
 );
 
-/// What a queued task reports to when it has finished.
+/// The host's submission or the group that a queued task notifies when it has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskParent {
     /// The host: the end of the task completes this submission.
@@ -115,8 +115,8 @@ impl DevTask {
     pub const fn priority(&self) -> Priority {
         Priority::from_bits(self.head >> TASK_PRIORITY_SHIFT)
     }
-    /// What the task reports to. Only for a task in an engine's queues: in a submission, and in the continuation of a
-    /// submitted group, `group` is a bare token.
+    /// The submission or group that the task notifies. Only for a task in an engine's queues: in a submission, and in the
+    /// continuation of a submitted group, `group` is a bare token.
     pub const fn parent(&self) -> TaskParent {
         match self.group & HOST_DIRECT {
             0 => TaskParent::Group(GroupId(self.group)),

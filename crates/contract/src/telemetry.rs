@@ -11,7 +11,7 @@ crate::dev_consts! {
     pub const WORKER_IDLE = 1;
     /// Running the function in `function`.
     pub const WORKER_RUNNING = 2;
-    /// Holding tasks it cannot run because the pools have no room for what they may spawn.
+    /// Holding tasks that cannot run, because the pools have no room for the tasks that they may spawn.
     pub const WORKER_STARVED = 3;
     /// Polling the host's submission ring.
     pub const WORKER_INGRESS = 4;
@@ -22,13 +22,13 @@ crate::dev_struct! {
     pub struct DevWorker: align 64, size 64 {
         /// Tasks run to completion, continuations included.
         pub executed: u64,
-        /// Batches: how often the worker picked a function and ran up to 32 tasks of it.
+        /// Batches: how often the worker chose a function and ran up to 32 tasks of it.
         pub batches: u64,
-        /// Tasks it took that another worker had made.
+        /// Tasks that another worker had made.
         pub received: u64,
-        /// Tasks it moved to public queues or handed to an idle worker.
+        /// Tasks that the worker moved to public queues or handed to an idle worker.
         pub published: u64,
-        /// How often it could not run because a pool was exhausted.
+        /// How often the worker could not run because a pool was exhausted.
         pub starved: u64,
         /// Continuations fired.
         pub fired: u64,
@@ -43,7 +43,7 @@ crate::dev_struct! {
     }
 }
 
-/// What a worker does, from `DevWorker::state`.
+/// The activity of a worker, from `DevWorker::state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkerState {
     /// The worker is not resident.
@@ -94,7 +94,7 @@ impl fmt::Display for WorkerState {
 }
 
 impl DevWorker {
-    /// What the worker does.
+    /// The worker's state as an enum.
     pub const fn activity(&self) -> WorkerState {
         WorkerState::from_code(self.state)
     }

@@ -1,8 +1,8 @@
-//! Why compiled code ends a process: the numbers that device code writes, and their words.
+//! The traps with which compiled code ends a process: the numbers that device code writes, and their texts.
 
 macro_rules! traps {
     ($($(#[$meta:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// Why a process was ended by the code that it runs. Numbers are never reused.
+        /// The reason why the code of a process ended it. Numbers are never reused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum TrapKind { $($(#[$meta])* $name = $code),* }
@@ -12,7 +12,7 @@ macro_rules! traps {
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
-            /// What happened, in the words of the WebAssembly specification where it has some.
+            /// A short text; the one of the WebAssembly specification where it has one.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -39,7 +39,7 @@ traps! {
     UninitializedElement = 8, "uninitialized element";
     /// An indirect call of a function of another type.
     IndirectCallTypeMismatch = 9, "indirect call type mismatch";
-    /// Calls nest deeper than the header allows.
+    /// Calls nest deeper than the instance's header allows.
     StackExhausted = 10, "call stack exhausted";
     /// All fuel is spent.
     OutOfFuel = 11, "out of fuel";
@@ -47,7 +47,7 @@ traps! {
     Killed = 12, "killed";
     /// A function was called that is not linked, or a wait began that could never end.
     UnlinkedImport = 13, "unlinked import";
-    /// The address of an atomic access is no multiple of its size.
+    /// The address of an atomic access is not a multiple of the access's size.
     UnalignedAtomic = 14, "unaligned atomic";
     /// A wait in a memory that is not shared.
     ExpectedSharedMemory = 15, "expected shared memory";

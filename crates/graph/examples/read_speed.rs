@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?;
         let rate = |seconds: f64| size as f64 / 1e6 / seconds;
         println!(
-            "{graph:?}: {:.0} MB/s until the last byte, {:.0} MB/s until the graph stands",
+            "{graph:?}: {:.0} MB/s until the last byte, {:.0} MB/s until the graph is built",
             rate(parsed.unwrap_or_default().as_secs_f64()),
             rate(start.elapsed().as_secs_f64()),
         );

@@ -2,23 +2,8 @@
 
 use std::fmt;
 
+use crate::direction::Direction;
 use crate::error::GraphError;
-
-/// Whether an edge `(u, v)` may be followed from `v` to `u` as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Each edge is stored once, from its first vertex to its second.
-    Directed,
-    /// Each edge is stored in both directions; a self loop is stored once.
-    Undirected,
-}
-
-impl Direction {
-    /// Directed edges stored for the edge `(u, v)`: 1 or 2.
-    pub(crate) fn stored(self, u: u32, v: u32) -> u64 {
-        1 + u64::from(self == Direction::Undirected && u != v)
-    }
-}
 
 /// A graph as compressed sparse rows.
 ///
@@ -26,9 +11,9 @@ impl Direction {
 /// `columns[rows[v]..rows[v + 1]]`, in ascending order. Offsets have 32 bits because that is what
 /// the device code reads: half the memory traffic of 64, at the price of at most `u32::MAX` edges.
 ///
-/// Parallel edges are **kept as given**, so a neighbour may be listed more than once. Breadth-first
-/// search does not care, but for PageRank a link given twice weighs twice; whether that is meant only
-/// the owner of the data can say.
+/// Parallel edges are **kept as given**, so a neighbour may be listed more than once. Breadth-first search gives the same
+/// result either way, but for PageRank a link given twice weighs twice. Only the owner of the data knows whether that is
+/// meant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Csr {
     rows: Vec<u32>,
@@ -142,7 +127,7 @@ impl Csr {
     }
 }
 
-/// A summary: printing every edge of a graph helps nobody.
+/// A summary, because a list of every edge of a graph is too long to read.
 impl fmt::Debug for Csr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Csr")

@@ -7,7 +7,7 @@ use crate::edges::{Edges, check_density};
 use crate::error::GraphError;
 use crate::lines::Lines;
 
-/// What starts a comment: `#` in SNAP's files, `%` in KONECT's.
+/// The bytes that start a comment: `#` in SNAP's files, `%` in KONECT's.
 const COMMENT: &[u8] = b"#%";
 
 /// Reads the rest of `lines` into `edges` and builds the graph of the vertices `0..=largest id`.
@@ -37,7 +37,7 @@ pub(crate) fn parse<R: Read>(lines: &mut Lines<R>, mut edges: Edges) -> Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csr::Direction;
+    use crate::direction::Direction;
 
     fn with_limit(text: &str, direction: Direction, limit: u64) -> Result<Csr, GraphError> {
         parse(

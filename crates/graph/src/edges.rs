@@ -1,6 +1,7 @@
 //! The edges of a file while it is being read.
 
-use crate::csr::{Csr, Direction};
+use crate::csr::Csr;
+use crate::direction::Direction;
 use crate::error::GraphError;
 
 /// Most vertices that `edges` edges justify: beyond it, ids are hashes or addresses rather than
@@ -36,7 +37,7 @@ impl Edges {
         Edges::with_limit(direction, u64::from(u32::MAX))
     }
 
-    /// With a limit of its own, so that a test reaches it without four billion lines.
+    /// With another limit, so that a test reaches it without four billion lines.
     pub(crate) fn with_limit(direction: Direction, limit: u64) -> Edges {
         Edges {
             list: Vec::new(),
@@ -56,7 +57,7 @@ impl Edges {
     }
 
     /// Makes room for edges that a header promises. The promise is not trusted beyond a million:
-    /// a wrong header must not cost more memory than the file behind it.
+    /// a wrong header must not cost more memory than the file that follows it.
     pub(crate) fn expect(&mut self, edges: u64) {
         self.list.reserve(edges.min(1 << 20) as usize);
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph, and what to do about it.
+//! The errors of reading, building and generating graphs, with their remedies.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub enum GraphError {
         /// The path as given.
         path: PathBuf,
     },
-    /// What is at this path is a folder.
+    /// The path names a folder.
     #[error("this is a folder; name a file in it")]
     Folder,
     /// The file exists but could not be opened.
@@ -40,7 +40,7 @@ pub enum GraphError {
     InFile {
         /// The path as given.
         path: PathBuf,
-        /// What is wrong with the file's content.
+        /// The error in the file's content.
         error: Box<GraphError>,
     },
     /// The input failed while it was read.
@@ -219,7 +219,7 @@ pub enum GraphError {
         /// Declared columns.
         columns: u64,
     },
-    /// An entry lies outside the declared matrix.
+    /// An entry is outside the declared matrix.
     #[error("line {line}: index `{found}` is outside 1..={vertices}, the declared matrix size")]
     OutsideMatrix {
         /// The line at fault.

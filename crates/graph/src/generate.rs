@@ -1,4 +1,4 @@
-//! The generators behind a [`Spec`].
+//! The generators of the graphs that a [`Spec`] describes.
 //!
 //! All draws come from ChaCha8 through the few lines below, and from nothing else: the generator is
 //! specified and portable, whereas the ranges and shuffles of a random number library may change

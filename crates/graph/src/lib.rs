@@ -12,6 +12,7 @@
 //! repaired silently: parallel edges and self loops are kept as given, and malformed lines are refused.
 
 mod csr;
+mod direction;
 mod edge_list;
 mod edges;
 mod error;
@@ -21,7 +22,8 @@ mod matrix_market;
 mod read;
 mod spec;
 
-pub use csr::{Csr, Direction};
+pub use csr::Csr;
+pub use direction::Direction;
 pub use error::{GraphError, MAX_ID};
 pub use generate::generate;
 pub use read::{Format, ReadOptions, read, read_path};

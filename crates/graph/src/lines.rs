@@ -103,7 +103,7 @@ impl<R: Read> Lines<R> {
         }))
     }
 
-    /// Moves the bytes that are left to the front of the buffer and reads more behind them.
+    /// Moves the remaining bytes to the front of the buffer and reads more after them.
     #[cold]
     fn fill(&mut self) -> Result<(), GraphError> {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -143,7 +143,7 @@ impl<'a> Line<'a> {
         self.rest.first().is_none_or(|byte| comment.contains(byte))
     }
 
-    /// The next column as a whole number; `u64::MAX` stands for anything larger.
+    /// The next column as a whole number; `u64::MAX` for anything larger.
     #[inline]
     pub(crate) fn whole(&mut self) -> Result<u64, GraphError> {
         if self.is_over(b"") {
@@ -219,7 +219,7 @@ impl<'a> Line<'a> {
         clip(self.last)
     }
 
-    /// What is left of the line, as words.
+    /// The rest of the line, as words.
     pub(crate) fn words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.rest
             .split(|&byte| is_blank(byte))

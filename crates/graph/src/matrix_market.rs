@@ -2,11 +2,12 @@
 //! entries of a square matrix are the edges, row to column.
 //!
 //! An entry whose value is zero is an edge too, because it is stored. Entries of a symmetric matrix
-//! should lie on or below the diagonal; that is not enforced, since either triangle says the same.
+//! should be on or below the diagonal; that is not enforced, since either triangle says the same.
 
 use std::io::Read;
 
-use crate::csr::{Csr, Direction};
+use crate::csr::Csr;
+use crate::direction::Direction;
 use crate::edges::{Edges, check_density};
 use crate::error::GraphError;
 use crate::lines::{Line, Lines, clip};
@@ -16,7 +17,7 @@ pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
 
 const COMMENT: &[u8] = b"%";
 
-/// What the banner says about the entries.
+/// The properties of the entries, from the banner.
 struct Banner {
     has_values: bool,
     direction: Direction,
@@ -28,7 +29,7 @@ struct Size {
     entries: u64,
 }
 
-/// Reads all of `lines`; `direction` overrides what the banner says.
+/// Reads all of `lines`; `direction` overrides the banner.
 pub(crate) fn parse<R: Read>(
     lines: &mut Lines<R>,
     direction: Option<Direction>,

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::csr::{Csr, Direction};
+use crate::csr::Csr;
+use crate::direction::Direction;
 use crate::edges::Edges;
 use crate::error::GraphError;
 use crate::lines::Lines;
@@ -39,7 +40,7 @@ pub enum Format {
 pub struct ReadOptions {
     /// The format of the text.
     pub format: Format,
-    /// Whether to store each edge in both directions. `None`: what the file says. A Matrix Market
+    /// Whether to store each edge in both directions. `None`: as the file says. A Matrix Market
     /// file says undirected by `symmetric` and directed by `general`; an edge list cannot say and
     /// counts as undirected.
     ///
@@ -58,7 +59,7 @@ pub fn read(reader: impl BufRead, options: &ReadOptions) -> Result<Csr, GraphErr
     parse(reader, options)
 }
 
-/// Reads a graph from a file, plain or gzip; which of the two is told by its first bytes, not by its
+/// Reads a graph from a file, plain or gzip; its first bytes tell which, not its
 /// name. A gzip file may have several members.
 ///
 /// `progress` is called with the bytes of the file read so far, as stored (before decompression),

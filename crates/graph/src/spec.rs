@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::csr::Direction;
+use crate::direction::Direction;
 
 /// The grammar of a spec, as error messages and help texts show it.
 pub const GRAMMAR: &str = "a graph is one of chain:N, grid:WxH, random:N:M[:SEED], \
@@ -97,7 +97,7 @@ pub enum SpecError {
         GRAMMAR
     )]
     BadNumber {
-        /// What the number says.
+        /// The name of the number.
         field: &'static str,
         /// The field as given.
         found: String,
@@ -105,7 +105,7 @@ pub enum SpecError {
     /// A number is outside its range.
     #[error("{field} is {value}, outside {min}..={max}; {}", GRAMMAR)]
     OutOfRange {
-        /// What the number says.
+        /// The name of the number.
         field: &'static str,
         /// The number as given.
         value: u64,

@@ -81,7 +81,7 @@ fn draws_never_change() {
     assert_eq!(graph("rmat:4:1:7,directed").columns(), DRAWN_RMAT);
 }
 
-/// What the draws gave when they were first written down; a change would rename every graph that a
+/// The results of the draws when they were first recorded; a change would rename every graph that a
 /// report names by its spec.
 const DRAWN_RANDOM: [u32; 4] = [72, 16, 16, 70];
 const DRAWN_RMAT: [u32; 16] = [4, 10, 1, 5, 5, 5, 5, 5, 5, 0, 5, 5, 7, 12, 5, 5];

@@ -1,4 +1,4 @@
-//! Whatever edges are written, the same graph is read back; and the rows are what they claim to be.
+//! A graph that is written with any edges is read back as the same graph, and its rows are consistent.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ fn direction() -> impl Strategy<Value = Direction> {
     prop_oneof![Just(Direction::Directed), Just(Direction::Undirected)]
 }
 
-/// What may stand around the two ids of an edge: comments, blanks, weights, line ends.
+/// Text around the two ids of an edge: comments, blanks, weights, line ends.
 fn decoration() -> impl Strategy<Value = (&'static str, &'static str, &'static str)> {
     let before = prop::sample::select(vec!["", " ", "# note\n", "%\n\n", "\t"]);
     let between = prop::sample::select(vec![" ", "\t", "  \t "]);

@@ -1,11 +1,11 @@
-//! Real networks against what is published about them.
+//! Real networks against their published numbers.
 
 use std::io::Write;
 use std::path::Path;
 
 use everwarp_graph::{Csr, ReadOptions, read_path};
 
-/// Degrees of the members in the order of the paper, whose member 1 is vertex 0 here.
+/// Degrees of the members in the order of the paper; its member 1 is vertex 0 here.
 const KARATE_DEGREES: [usize; 34] = [
     16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2, 2, 2, 2, 3, 2, 2, 2, 5, 3, 3, 2, 4, 3, 4, 4,
     6, 12, 17,
@@ -62,10 +62,10 @@ fn moscow_roads() {
         "/../../../shared/data/moscow-roads.txt.gz"
     );
     if !Path::new(path).exists() {
-        // Not println!, of which the harness shows nothing when a test passes.
+        // Not println!, because the harness hides its output when a test passes.
         writeln!(
             std::io::stderr(),
-            "skipped: moscow-roads.txt.gz is not beside this checkout"
+            "skipped: moscow-roads.txt.gz is not next to this checkout"
         )
         .expect("stderr takes a line");
         return;

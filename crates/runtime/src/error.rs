@@ -1,4 +1,4 @@
-//! What can go wrong, who is to blame, and what to do.
+//! The errors of this crate, with the blame and the remedy.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub enum Error {
     /// No such engine.
     #[error("there is no engine called `{name}`: use cpu, cuda or auto")]
     UnknownEngine {
-        /// What was asked for.
+        /// The given name.
         name: String,
     },
     /// There is no CUDA device to use.
@@ -24,11 +24,9 @@ pub enum Error {
     #[error(transparent)]
     Backend(#[from] EngineError),
     /// The submission ring, the tokens or the arena have no room.
-    #[error(
-        "the engine takes no more for now: {what} is full; wait for something submitted earlier"
-    )]
+    #[error("the engine takes no more for now: {what} is full; wait for an earlier submission")]
     Full {
-        /// What is full.
+        /// The ring or pool that is full.
         what: &'static str,
     },
     /// A batch that can never fit.
@@ -71,7 +69,7 @@ pub enum Error {
         /// How long was waited.
         after: Duration,
     },
-    /// The result was taken by an earlier wait.
+    /// An earlier wait has taken the result.
     #[error("this submission was already waited for")]
     AlreadyTaken,
     /// A program that the engine was not started with.
@@ -132,7 +130,7 @@ pub enum Error {
     /// The engine has no heap, or one without owners.
     #[error("the engine has no heap{with}: start it with EngineBuilder::heap")]
     NoHeap {
-        /// What the heap lacks.
+        /// The missing part, if there is a heap.
         with: &'static str,
     },
     /// There is no such owner.
@@ -146,16 +144,16 @@ pub enum Error {
     /// A task broke a rule, and the engine ended.
     #[error("the engine ended: {what} in {function} (detail {detail:#x}); {fix}")]
     Fault {
-        /// What happened.
+        /// The broken rule.
         what: &'static str,
         /// The function that was running.
         function: String,
-        /// See what happened.
+        /// More about it, as a number.
         detail: u64,
-        /// What to do.
+        /// The remedy.
         fix: &'static str,
     },
-    /// The pools are exhausted and nothing moves any more.
+    /// A pool is exhausted, and no task can go on.
     #[error(
         "the pools are exhausted: room for {tasks} waiting tasks (refused {task_refusals} times) and {groups} groups \
          (refused {group_refusals} times), and nothing can go on; if the program ends at all, start the engine with \
@@ -164,11 +162,11 @@ pub enum Error {
     PoolExhausted {
         /// Tasks the pool holds.
         tasks: u64,
-        /// How often it was asked for more.
+        /// How often it refused a request.
         task_refusals: u64,
         /// Groups the pool holds.
         groups: u64,
-        /// How often it was asked for more.
+        /// How often it refused a request.
         group_refusals: u64,
     },
     /// Nothing moved for as long as the watchdog waits.
@@ -176,9 +174,9 @@ pub enum Error {
     Stuck {
         /// How long.
         after: Duration,
-        /// What that means.
+        /// The meaning of that.
         reason: StuckReason,
-        /// What they were doing.
+        /// The states of the workers.
         report: String,
     },
     /// The engine completed a submission that was not in flight, and ended: its completion ring cannot be trusted.
@@ -201,7 +199,7 @@ pub enum Error {
     },
 }
 
-/// What it means that nothing moves.
+/// Why nothing moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StuckReason {

@@ -43,7 +43,7 @@ impl LinkedEngineBuilder for EngineBuilder<'_> {
     }
 }
 
-/// What the host of linked code needs from an engine.
+/// The operations that the host of linked code needs from an engine.
 pub trait LinkedEngine {
     /// The host-call ring, if the engine was started with one.
     fn host_calls(&self) -> Option<HostCallMemory>;

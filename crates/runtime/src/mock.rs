@@ -63,7 +63,7 @@ pub(crate) struct MockEngine {
 pub(crate) struct Hand(Arc<MockState>);
 
 impl Hand {
-    /// Completes what `HOLD` holds, newest first, once it holds that many.
+    /// Completes the tasks that `HOLD` holds, newest first, once it holds that many.
     pub(crate) fn release(&self, count: usize) {
         while self.0.held.lock().expect("no test panics under it").len() < count {
             std::thread::yield_now();
@@ -197,7 +197,7 @@ impl MockState {
             STAND => self.state.store(task.arg as u32, Ordering::Release),
             FAULT => {
                 let words = self.rings.words.cast_mut();
-                // SAFETY: aligned; nobody reads the rest before the code is there.
+                // SAFETY: aligned; the host reads the rest only after the code is there.
                 unsafe {
                     (&raw mut (*words).fault.function).write(task.function().0);
                     (&raw mut (*words).fault.detail).write(0xbad);

@@ -1,11 +1,11 @@
-//! What a CPU twin sees: the same operations, under the same names, as a device function.
+//! The interface of a CPU twin: the same operations, with the same names, as in a device function.
 
 use everwarp_contract::{DevTask, HeapOwner, Layout, Priority};
 
 /// A CPU twin: runs one task.
 pub type TwinFn = fn(&mut dyn TaskCx);
 
-/// The running task and what it may do. Function numbers are places in `Program::functions`.
+/// The running task and its operations. Function numbers are indices of `Program::functions`.
 ///
 /// The device API (`everwarp/api.cuh`) has the same methods with the same meaning.
 pub trait TaskCx {
@@ -20,11 +20,11 @@ pub trait TaskCx {
     }
     /// Spawns a task into the running task's own group, with the given priority.
     fn spawn_at(&mut self, priority: Priority, function: u32, tag: u8, arg: u64);
-    /// Opens a group: when every task spawned into it with [`spawn_child`](Self::spawn_child) and all
-    /// that those spawn have finished, `function` runs with `tag` and `arg`, and takes the place of the
-    /// running task in its own group. At most once in a call. Without children it runs at once.
+    /// Opens a group. When every task spawned into it with [`spawn_child`](Self::spawn_child), and all tasks that they
+    /// spawn, have finished, `function` runs with `tag` and `arg`, and takes the place of the running task in its own
+    /// group. At most once in a call. Without children it runs at once.
     fn fork(&mut self, function: u32, tag: u8, arg: u64);
-    /// As [`fork`](Self::fork), but the continuation's argument is what the children reported.
+    /// As [`fork`](Self::fork), but the continuation's argument is the value that the children reported.
     fn fork_collect(&mut self, function: u32, tag: u8);
     /// Spawns a task into the group that this call has opened.
     fn spawn_child(&mut self, function: u32, tag: u8, arg: u64);
@@ -34,19 +34,19 @@ pub trait TaskCx {
     fn report_add(&mut self, value: u64);
     /// Ends the engine with a fault of the program.
     fn fault(&mut self, detail: u64);
-    /// A block of the engine's heap for an owner, aligned to 16 and not zeroed; null when there is no room, or no
-    /// heap.
+    /// Allocates a block of the engine's heap for an owner, aligned to 16 bytes and not zeroed. Null when there is no
+    /// room, or no heap.
     fn alloc_for(&mut self, owner: HeapOwner, bytes: u64) -> *mut u8;
-    /// Frees a block, whoever allocated it. Null is nothing; what is no block is counted and changes nothing.
+    /// Frees a block of any owner. Null is ignored; an address without a block is counted and changes nothing.
     fn free(&mut self, block: *mut u8);
-    /// The block with another size, moved where it must be, which keeps its owner; null when there is no room, and
-    /// then the old one stays. Without a block it allocates.
+    /// Changes the size of a block, which may move and keeps its owner. Null when there is no room, and then the old block
+    /// stays. With a null block it allocates.
     fn realloc(&mut self, block: *mut u8, bytes: u64) -> *mut u8;
-    /// Frees every block of an owner that nobody allocates for any more, as one of `parts` callers that divide
-    /// the heap among themselves: how many bytes came back. On a GPU by a warp.
+    /// Frees every block of an owner, as one of `parts` callers that divide the heap among themselves. Returns the number
+    /// of bytes that this call freed. No task may allocate for the owner meanwhile. On a GPU a warp does it.
     fn release_owner(&mut self, owner: HeapOwner, part: u32, parts: u32) -> u64;
-    /// Likewise: reports the blocks behind whose end something was written, and answers how many there are.
-    /// While nobody allocates or frees.
+    /// Looks, as one of `parts` callers, for blocks with an overwritten end, reports them, and returns their number. No
+    /// task may allocate or free meanwhile.
     fn check_heap(&mut self, part: u32, parts: u32) -> u64;
 }
 
@@ -67,11 +67,11 @@ impl dyn TaskCx + '_ {
     pub fn tag(&self) -> u8 {
         self.task().tag()
     }
-    /// The owner of what the task's instance allocates.
+    /// The owner of the blocks that the task's instance allocates.
     pub fn owner(&self) -> HeapOwner {
         self.task().instance().owner()
     }
-    /// A block of the engine's heap; see [`alloc_for`](TaskCx::alloc_for).
+    /// Allocates a block of the engine's heap, as [`alloc_for`](TaskCx::alloc_for) does.
     pub fn alloc(&mut self, bytes: u64) -> *mut u8 {
         self.alloc_for(self.owner(), bytes)
     }

@@ -1,4 +1,4 @@
-//! What an engine must do for the host library: run, wait, park, and say how it fares.
+//! The interface of an engine: the host library starts, watches, parks and resumes it.
 
 use std::fmt;
 use std::time::Duration;

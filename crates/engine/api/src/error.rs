@@ -1,8 +1,8 @@
-//! What can go wrong in an engine.
+//! The errors of an engine.
 
 use std::time::Duration;
 
-/// An engine's error. The message says what to do.
+/// An error of an engine. The message says how to mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -13,17 +13,17 @@ pub enum EngineError {
     OutOfMemory {
         /// `device` or `pinned host`.
         kind: &'static str,
-        /// How much was asked for.
+        /// The size of the request.
         bytes: u64,
-        /// The driver's own word.
+        /// The driver's message.
         detail: String,
     },
     /// Tasks did not end, so the engine could not park.
     #[error("the engine did not park within {grace:?}: a task does not end; workers:\n{report}")]
     Stuck {
-        /// How long was waited.
+        /// How long the engine was given.
         grace: Duration,
-        /// What each worker was doing.
+        /// The state of each worker.
         report: String,
     },
     /// A size that the device cannot hold.
@@ -37,7 +37,7 @@ pub enum EngineError {
     /// A pool or ring size that cannot work.
     #[error("{what} must be {rule}, not {value}")]
     Pool {
-        /// Which pool or ring.
+        /// The pool or ring.
         what: &'static str,
         /// The rule it breaks.
         rule: &'static str,
@@ -54,7 +54,7 @@ pub enum EngineError {
         program: &'static str,
         /// The function.
         function: &'static str,
-        /// What it declares.
+        /// The declared number.
         value: u16,
         /// The most it may declare.
         limit: u16,
@@ -62,13 +62,13 @@ pub enum EngineError {
     /// The call needs a parked engine.
     #[error("the engine is running: park it before {action}")]
     NotParked {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
     },
     /// The call needs a running engine.
     #[error("the engine is parked: resume it before {action}")]
     Parked {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
     },
     /// The image was changed in a way that queued tasks would not survive.
@@ -81,7 +81,7 @@ pub enum EngineError {
         /// The new list.
         new: String,
     },
-    /// A heap cannot grow so far.
+    /// A heap cannot grow that far.
     #[error(
         "the heap has {size} bytes and may grow to {limit}, which {bytes} more would exceed: start the engine with a \
          larger HeapConfig::limit"
@@ -89,9 +89,9 @@ pub enum EngineError {
     HeapLimit {
         /// Its size.
         size: u64,
-        /// What it may grow to.
+        /// The size that it may grow to.
         limit: u64,
-        /// What was asked for.
+        /// The size of the request.
         bytes: u64,
     },
     /// A call into the driver failed.
@@ -112,7 +112,7 @@ pub enum EngineError {
         "{part} could not be linked into the image: {call} failed: {name} ({code}); the driver's log:\n{log}"
     )]
     Link {
-        /// Which part.
+        /// The part's name.
         part: String,
         /// The driver's function.
         call: &'static str,
@@ -120,7 +120,7 @@ pub enum EngineError {
         code: i32,
         /// The code's name.
         name: String,
-        /// What the driver's assembler or linker said.
+        /// The log of the driver's assembler or linker.
         log: String,
     },
     /// The machine code of a linked image does not say how large its stack frames are.
@@ -132,13 +132,13 @@ pub enum EngineError {
     /// The engine was lost earlier, because it got stuck.
     #[error("the engine was lost: {reason}")]
     Lost {
-        /// What happened.
+        /// The reason.
         reason: String,
     },
     /// The operating system refused a thread or memory.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The attempted action.
         what: &'static str,
         /// The system's error.
         source: std::io::Error,

@@ -1,4 +1,4 @@
-//! The heap of an engine, from which tasks allocate: what it is made with, and what the host learns of it.
+//! The heap of an engine, from which tasks allocate: its configuration, its counters and its errors.
 
 use std::fmt;
 
@@ -10,34 +10,34 @@ use everwarp_contract::{DevHeapError, HeapOwner};
 
 use crate::EngineError;
 
-/// How much a heap knows of its blocks.
+/// How much a heap records about its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeapMode {
-    /// Where they are. Frees of what is no block are counted and change nothing.
+    /// Only where they are. Frees of addresses without a block are counted and change nothing.
     #[default]
     Plain,
-    /// Whose they are as well: what each owner holds is counted, may be limited, and can be taken back at once.
-    /// Takes an eighth more memory, for tags.
+    /// Also the owner of each: the bytes of an owner are counted, may be limited, and can be released at once. Takes an
+    /// eighth more memory, for tags.
     Owned,
-    /// As [`Owned`](Self::Owned), and blocks have guards behind their ends: what is freed wrongly or written
-    /// behind an end is reported with its owner.
+    /// As [`Owned`](Self::Owned), and blocks have guards after their ends: wrong frees and writes past an end are reported
+    /// with the owner.
     Checked,
 }
 
-/// What a heap is made with. By default there is none, and nothing is paid for it.
+/// The configuration of a heap. By default an engine has no heap, and it costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapConfig {
     /// Bytes at the start, rounded up to 16 MiB; 0: no heap.
     pub bytes: u64,
-    /// Bytes that it may grow to; its tables are as large as that asks for, a hundredth of it.
+    /// Bytes that it may grow to; its tables are made for that size and take a hundredth of it.
     pub limit: u64,
-    /// What it knows of its blocks.
+    /// How much it records about its blocks.
     pub mode: HeapMode,
-    /// Owners that there can be, 0 to this less one; those of instances are 1 to 256.
+    /// The number of owners, which count from 0; those of instances are 1 to 256.
     pub owners: u32,
 }
 
-/// Heaps are as large as a multiple of this.
+/// The size of a heap is a multiple of this.
 pub const HEAP_STEP: u64 = (HEAP_GROWTH_PAGES as u64) << HEAP_PAGE_SHIFT;
 
 impl HeapConfig {
@@ -54,14 +54,14 @@ impl HeapConfig {
     pub const fn up_to(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
-    /// Sets what it knows of its blocks.
+    /// Sets how much it records about its blocks.
     pub const fn mode(self, mode: HeapMode) -> Self {
         Self { mode, ..self }
     }
     /// The same with sizes that are whole steps.
     ///
     /// # Errors
-    /// [`EngineError::Pool`] names what cannot be.
+    /// [`EngineError::Pool`] names the size that cannot work.
     pub fn rounded(self) -> Result<Self, EngineError> {
         let wrong = |what, rule, value| Err(EngineError::Pool { what, rule, value });
         if self.limit < self.bytes || self.limit > 1 << 40 {
@@ -78,10 +78,10 @@ impl HeapConfig {
     }
 }
 
-/// What a heap holds. Exact while no task allocates or frees.
+/// The state of a heap. Exact while no task allocates or frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapStats {
-    /// Its size now.
+    /// Its current size.
     pub bytes: u64,
     /// The size that it may grow to.
     pub limit: u64,
@@ -89,54 +89,54 @@ pub struct HeapStats {
     pub in_use: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// Frees of what was not allocated: twice, or never.
+    /// Frees of addresses that were not allocated, or freed before.
     pub wrong_frees: u64,
-    /// Errors that a checked heap found, wrong frees among them.
+    /// Errors that a checked heap found, including wrong frees.
     pub errors: u64,
 }
 
-/// What an owner holds. Exact while none of its tasks allocates or frees.
+/// The account of an owner. Exact while none of its tasks allocates or frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapOwnerStats {
-    /// Bytes of its blocks, as the heap rounds them.
+    /// Bytes of the owner's blocks, as the heap rounds them.
     pub in_use: u64,
-    /// The most that it may hold, if it is limited.
+    /// The most bytes that the owner may hold, if it is limited.
     pub quota: Option<u64>,
-    /// Its requests that were refused.
+    /// Refused requests of the owner.
     pub refused: u64,
 }
 
-/// What is wrong.
+/// The kinds of errors that a checked heap finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeapErrorKind {
     /// A block was freed that had been freed before.
     FreedTwice,
-    /// An address was freed at which the heap has no block.
+    /// An address without a block was freed.
     Foreign,
     /// An address inside a block was freed.
     MiddleOfBlock,
-    /// Something wrote behind the end of a block.
+    /// Something wrote past the end of a block.
     Overflow,
 }
 
 /// An error that a checked heap found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: HeapErrorKind,
-    /// What was freed, or the block whose end was overwritten.
+    /// The address that was freed, or the block with the overwritten end.
     pub address: u64,
-    /// The block's size, as the heap rounds it; 0 where there is none.
+    /// The block's size, as the heap rounds it; 0 if there is no block.
     pub bytes: u64,
-    /// The block's owner; of a block that was freed before, its last one.
+    /// The block's owner; of a freed block, its last owner.
     pub owner: HeapOwner,
-    /// Who freed; the owner where a sweep found it.
+    /// The owner whose task freed; the block's owner if a sweep found the error.
     pub by: HeapOwner,
 }
 
 impl HeapError {
-    /// Reads a device's record; none when it is not complete.
+    /// Decodes a device's record; `None` if it is not complete.
     pub fn from_device(record: &DevHeapError) -> Option<Self> {
         let kind = match record.kind {
             HEAP_ERROR_TWICE => HeapErrorKind::FreedTwice,
@@ -167,39 +167,39 @@ impl fmt::Display for HeapError {
         match self.kind {
             HeapErrorKind::FreedTwice => write!(
                 f,
-                "owner {by} freed the block at {address:#x} ({bytes} bytes), which owner {owner} held last and which had \
-                 been freed before"
+                "owner {by} freed the block at {address:#x} ({bytes} bytes), last held by owner {owner} and already \
+                 freed before"
             ),
             HeapErrorKind::Foreign => write!(
                 f,
-                "owner {by} freed {address:#x}, where the heap has no block"
+                "owner {by} freed {address:#x}, but the heap has no block there"
             ),
             HeapErrorKind::MiddleOfBlock => write!(
                 f,
-                "owner {by} freed {address:#x}, which lies inside a block of {bytes} bytes of owner {owner}"
+                "owner {by} freed {address:#x}, which is inside a block of {bytes} bytes of owner {owner}"
             ),
             HeapErrorKind::Overflow => write!(
                 f,
-                "something wrote behind the end of the block at {address:#x} ({bytes} bytes) of owner {owner}"
+                "something wrote past the end of the block at {address:#x} ({bytes} bytes) of owner {owner}"
             ),
         }
     }
 }
 impl std::error::Error for HeapError {}
 
-/// What the host may do with an engine's heap while the engine runs.
+/// The host's access to the heap of a running engine.
 pub trait HeapControl: Send + Sync {
-    /// What it was made with.
+    /// The heap's configuration.
     fn config(&self) -> HeapConfig;
-    /// What it holds.
+    /// The heap's state.
     fn stats(&self) -> Result<HeapStats, EngineError>;
-    /// What an owner holds; `owner` is one that there is, and the heap has owners.
+    /// The account of an owner. The heap must have owners, and this one among them.
     fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, EngineError>;
-    /// Limits an owner; likewise.
+    /// Limits an owner, with the same conditions.
     fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), EngineError>;
-    /// The first errors that were found, oldest first.
+    /// The first errors that the heap found, oldest first.
     fn errors(&self) -> Result<Vec<HeapError>, EngineError>;
-    /// Makes it larger by at least so many bytes; its size then.
+    /// Makes the heap larger by at least `bytes`. Returns its new size.
     fn grow(&self, bytes: u64) -> Result<u64, EngineError>;
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_owner_and_the_place() {
+    fn errors_name_the_owner_and_the_address() {
         let mut record = DevHeapError {
             address: 0x1234,
             bytes: 48,
@@ -244,7 +244,7 @@ mod tests {
             ),
             (HEAP_ERROR_FOREIGN, &["owner 8", "no block"]),
             (HEAP_ERROR_MIDDLE, &["owner 8", "inside", "owner 7", "48"]),
-            (HEAP_ERROR_OVERFLOW, &["owner 7", "behind the end", "48"]),
+            (HEAP_ERROR_OVERFLOW, &["owner 7", "past the end", "48"]),
         ] {
             record.kind = kind;
             let text = HeapError::from_device(&record)

@@ -12,7 +12,7 @@ pub struct Image {
     /// The programs. A later image of the same engine may append to the list, never reorder it,
     /// because queued tasks name functions by number.
     pub programs: Vec<&'static Program>,
-    /// What is linked beside them.
+    /// The code that is linked to them.
     pub linked: Linked,
 }
 
@@ -48,7 +48,7 @@ impl Image {
     pub fn check(&self) -> Result<(), EngineError> {
         self.programs.iter().try_for_each(|p| p.check())
     }
-    /// Checks that `next` may follow this image: it begins with the same programs.
+    /// Checks that `next` may follow this image: it must begin with the same programs and linked parts.
     pub fn check_successor(&self, next: &Image) -> Result<(), EngineError> {
         let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
         let parts = |image: &Image| -> Vec<_> {
@@ -78,8 +78,8 @@ impl Image {
     }
 }
 
-/// What is linked into an image besides its programs. Without any, an image is compiled as one whole
-/// program, and its code is the same as if this did not exist.
+/// Code that is linked to the programs of an image. Without any, an image is compiled as one whole program, and its code
+/// does not change by the existence of this.
 #[derive(Clone, Debug, Default)]
 pub struct Linked {
     /// The parts, in the order in which they were added. A later image may append to the list, never
@@ -93,14 +93,14 @@ pub struct Linked {
     /// for every thread that the device can hold, not only for those of the engine.
     pub stack_bytes: u32,
     /// Slots of the host-call ring, a power of two; 0 if nothing that is linked calls the host. The ring is
-    /// made with the engine; what a later image says here changes nothing.
+    /// made with the engine; the number in a later image has no effect.
     pub host_call_slots: u32,
 }
 
 /// One file of PTX.
 #[derive(Clone, Debug)]
 pub struct LinkedPart {
-    /// What errors call it.
+    /// The name in error messages.
     pub name: Arc<str>,
     /// The text, from its `.version` line on.
     pub ptx: Arc<str>,
@@ -145,10 +145,10 @@ unsafe impl Send for HostCallMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostCallMemory {}
 
-/// The image of an engine: replacing it, and what the code that is linked into it needs.
+/// The image of an engine: its replacement, and the needs of the code that is linked to it.
 pub trait EngineLoader {
     /// Compiles an image for this engine, also while it is resident, and checks that it may follow the engine's current
-    /// image; see [`Image::programs`] for what may change.
+    /// image: [`Image::programs`] has the rule.
     fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError>;
     /// Replaces the image of a parked engine.
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;

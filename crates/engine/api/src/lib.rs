@@ -1,4 +1,4 @@
-//! What a program is, and what an engine must do.
+//! Programs, and the interface of the engines that run them.
 //!
 //! This crate is **internal** to everwarp. The host library is written against [`TaskEngine`] and the
 //! layouts of `everwarp-contract` alone; the CPU and the CUDA engine implement it.

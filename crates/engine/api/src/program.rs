@@ -15,7 +15,7 @@ pub enum Shape {
     Block,
 }
 
-/// In which order a worker takes the tasks it has made itself.
+/// The order in which a worker takes the tasks that it has made itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Newest first: the memory that divide-and-conquer needs stays proportional to its depth.
@@ -44,7 +44,7 @@ pub struct Function {
     /// In which order its tasks are taken.
     pub order: Order,
     /// The most tasks that one call spawns, children of a fork included. The engine runs a call only
-    /// when there is room for that many, which is what makes overflow impossible rather than handled.
+    /// when there is room for that many, so overflow is impossible and need not be handled.
     /// At most [`MAX_SPAWN`].
     pub max_spawn: u16,
     /// Whether a call may fork: open a group with a continuation.
@@ -52,7 +52,7 @@ pub struct Function {
     /// Whether a call may spawn into its own group. Roots of such functions get a counting group.
     pub spawns: bool,
     /// Whether a GPU engine calls the function instead of making it part of the scheduler's loop: for long
-    /// warp-shaped functions, whose code and registers would burden all others. Of no effect on other shapes.
+    /// warp-shaped functions, because their code and registers would burden all others. No effect on other shapes.
     pub outlined: bool,
     /// The CPU twin.
     pub twin: TwinFn,
@@ -63,7 +63,7 @@ pub struct Function {
 pub struct Program {
     /// Its name; device functions are called `name_function`.
     pub name: &'static str,
-    /// Its functions; a function's number is its place here.
+    /// Its functions; a function's number is its index here.
     pub functions: &'static [Function],
     /// Its device source: CUDA C++ that defines `name_function` for each function.
     pub device_source: &'static str,
@@ -112,7 +112,7 @@ mod tests {
     static WIDE: Program = program("wide", &[spawning("a", 0), spawning("b", MAX_SPAWN + 1)]);
 
     #[test]
-    fn a_function_that_spawns_too_many_is_named() {
+    fn function_that_spawns_too_many_is_named_in_the_error() {
         let image = Image::of;
         image(vec![&FITS]).check().expect("it is at the limit");
         let error = image(vec![&FITS, &WIDE]).check().expect_err("above it");

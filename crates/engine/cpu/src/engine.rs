@@ -17,7 +17,7 @@ use everwarp_engine::{
 use crate::idle_wait;
 use crate::shared::CpuShared;
 
-/// What changes from epoch to epoch.
+/// The state that changes from epoch to epoch.
 #[derive(Debug)]
 struct CpuEpoch {
     number: u32,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for CpuEngine {
     }
 }
 
-/// The most threads one engine takes.
+/// The most threads of an engine.
 const MAX_THREADS: u32 = 256;
 
 fn check_size(asked: u32, max: u32) -> Result<(), EngineError> {
@@ -153,7 +153,7 @@ impl CpuEngine {
         }
     }
 
-    /// What each thread does, one per line.
+    /// The state of each thread, one per line.
     fn report(&self, image: &Image) -> String {
         let lines = self.shared.workers.iter().enumerate().map(|(i, slot)| {
             let worker = slot.counters.read();

@@ -1,4 +1,4 @@
-//! What follows when a task ends: its group counts it, and the last task of a group fires the continuation.
+//! The end of a task: its group counts it, and the last task of a group fires the continuation.
 
 use everwarp_contract::task::TASK_ARG_FROM_GROUP;
 use everwarp_contract::{DevTask, FunctionId, GroupId, TaskParent, TokenId};
@@ -8,7 +8,7 @@ use crate::run::WorkerContext;
 use crate::shared::bump;
 
 impl WorkerContext<'_> {
-    /// Counts what a task of the group did: it spawned `spawned` tasks, and then it ended or not.
+    /// Counts the result of a call: it spawned `spawned` tasks into the group, and its task ended or not.
     #[inline]
     pub(crate) fn tally(&mut self, group: GroupId, spawned: u32, ended: bool) {
         if spawned == u32::from(ended) {

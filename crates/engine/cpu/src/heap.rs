@@ -1,8 +1,8 @@
 //! The heap of tasks on the host: the system's allocator with the accounts of the device heap.
 //!
-//! What is allocated stands in tables beside the blocks, in shards by address, so that a wrong address is known
-//! before anything is touched. The GPU's rules hold: sizes are rounded as its classes are, a heap is full when
-//! its blocks take its size, and a checked heap has the same guards.
+//! The blocks in use are recorded in tables, in shards by address, so that a wrong address is found before anything is
+//! touched. The GPU's rules hold: sizes are rounded as its classes are, a heap is full when its blocks take its size, and a
+//! checked heap has guards, too.
 
 #[cfg(test)]
 mod tests;
@@ -25,24 +25,24 @@ use everwarp_engine::{
 
 /// Blocks are aligned to this.
 const ALIGN: usize = 16;
-/// Tables that blocks are divided among.
+/// Tables among which blocks are divided.
 const SHARDS: usize = 64;
-/// Addresses of freed blocks that a shard of a checked heap remembers, to tell a second free.
+/// Addresses of freed blocks that a shard of a checked heap remembers, to recognize a second free.
 const REMEMBERED: usize = 4096;
 
 #[derive(Clone, Copy)]
 struct Block {
     owner: HeapOwner,
-    /// What was asked for.
+    /// The requested size.
     asked: u64,
-    /// What it takes.
+    /// The size that it takes.
     bytes: u64,
 }
 
 #[derive(Default)]
 struct Shard {
     live: HashMap<usize, Block>,
-    /// Blocks that were freed and not allocated again.
+    /// Freed blocks whose address was not allocated again.
     freed: HashMap<usize, Block>,
 }
 
@@ -75,7 +75,7 @@ impl std::fmt::Debug for HostHeap {
     }
 }
 
-/// Adds where the sum stays within the limit.
+/// Adds if the sum stays within the limit.
 fn charge(account: &AtomicU64, bytes: u64, limit: u64) -> bool {
     let more = |now: u64| now.checked_add(bytes).filter(|&sum| sum <= limit);
     account
@@ -88,7 +88,7 @@ fn layout(bytes: u64) -> Option<Layout> {
 }
 
 impl HostHeap {
-    /// Makes a heap; none when the configuration asks for none. The system's memory is taken block by block.
+    /// Makes a heap; `None` if the configuration has none. The system's memory is taken block by block.
     ///
     /// # Errors
     /// The configuration cannot work.
@@ -130,7 +130,7 @@ impl HostHeap {
         &self.shards[(mixed >> 58) as usize]
     }
 
-    /// Counts bytes for an owner and for all, or refuses.
+    /// Counts bytes for an owner and for the heap. Returns whether both have room.
     fn charge(&self, owner: HeapOwner, bytes: u64) -> bool {
         if let Some(account) = self.owners.get(owner.0 as usize) {
             let limit = match account.quota.load(Ordering::Relaxed) {
@@ -163,7 +163,7 @@ impl HostHeap {
         null_mut()
     }
 
-    /// A block for an owner; null when there is no room.
+    /// Allocates a block for an owner; null when there is no room.
     pub(crate) fn alloc(&self, owner: HeapOwner, bytes: u64) -> *mut u8 {
         let takes = block_bytes(bytes.saturating_add(self.guard()));
         if !self.charge(owner, takes) {
@@ -187,7 +187,7 @@ impl HostHeap {
         at
     }
 
-    /// Frees a block; `by` is who does it.
+    /// Frees a block; `by` is the owner whose task frees it.
     pub(crate) fn free(&self, by: HeapOwner, at: *mut u8) {
         if at.is_null() {
             return;
@@ -207,10 +207,10 @@ impl HostHeap {
         Some(block)
     }
 
-    /// A block that is in no table any more goes back to the system.
+    /// Gives a block that is in no table any more back to the system.
     fn end(&self, by: HeapOwner, at: *mut u8, block: Block) {
         self.check_fence(by, at, block);
-        // SAFETY: it came from `alloc` with this layout, and whoever takes it out of the table frees it.
+        // SAFETY: it came from `alloc` with this layout, and only the thread that took it out of the table frees it.
         unsafe {
             dealloc(
                 at,
@@ -220,7 +220,7 @@ impl HostHeap {
         self.discharge(block.owner, block.bytes);
     }
 
-    /// A block with what the old one held; see `TaskCx::realloc`.
+    /// Changes the size of a block, as `TaskCx::realloc` says.
     pub(crate) fn realloc(&self, owner: HeapOwner, old: *mut u8, bytes: u64) -> *mut u8 {
         if old.is_null() {
             return self.alloc(owner, bytes);
@@ -234,7 +234,7 @@ impl HostHeap {
             return null_mut();
         };
         let takes = block_bytes(bytes.saturating_add(self.guard()));
-        // A block that becomes a little smaller stays as it is, as on a GPU.
+        // A block that becomes a little smaller stays in place, as on a GPU.
         let little =
             block.bytes <= HEAP_LARGEST_CLASS.into() && takes.saturating_mul(2) > block.bytes;
         if takes == block.bytes || (takes < block.bytes && little) {
@@ -251,7 +251,7 @@ impl HostHeap {
         }
         let new = self.alloc(block.owner, bytes);
         if new.is_null() && takes < block.bytes {
-            // Not even a smaller one: then the old one will do.
+            // There is no room even for a smaller block: the old one stays.
             let block = Block {
                 asked: bytes,
                 ..block
@@ -263,7 +263,7 @@ impl HostHeap {
             return old;
         }
         if !new.is_null() {
-            // SAFETY: both are blocks of at least so many bytes, and different ones.
+            // SAFETY: both are blocks of at least that many bytes, and they are different blocks.
             unsafe { std::ptr::copy_nonoverlapping(old, new, block.asked.min(bytes) as usize) };
             self.free(owner, old);
         }
@@ -289,7 +289,7 @@ impl HostHeap {
         came_back
     }
 
-    /// Reports the blocks of this part of the tables behind whose end something was written.
+    /// Reports the blocks of this part of the tables with an overwritten end.
     pub(crate) fn sweep(&self, part: u32, parts: u32) -> u64 {
         let mut broken = 0;
         for shard in self.part(part, parts) {
@@ -305,7 +305,7 @@ impl HostHeap {
         self.shards.iter().skip(part).step_by(parts)
     }
 
-    /// The bytes behind what was asked for.
+    /// The bytes of a block after the requested size.
     fn fence(&self, block: Block) -> std::ops::Range<usize> {
         let room = block.bytes - block.asked;
         let length = room.min(u64::from(HEAP_FENCE_BYTES + HEAP_GUARD_BYTES));
@@ -319,7 +319,7 @@ impl HostHeap {
             }
         }
     }
-    /// Whether nobody has written behind the block's end; reports it else.
+    /// Whether the bytes after the block's end are intact; reports the block if not.
     fn check_fence(&self, by: HeapOwner, at: *mut u8, block: Block) -> bool {
         let intact = !self.checked()
             || self
@@ -346,7 +346,7 @@ impl HostHeap {
         }
     }
 
-    /// A free of what is no block.
+    /// Counts and reports a free of an address without a block.
     fn wrong(&self, by: HeapOwner, at: *mut u8) {
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
         if !self.checked() {
@@ -429,7 +429,7 @@ impl Drop for HostHeap {
             let shard = ignore_poison(shard.get_mut());
             for (at, block) in shard.live.drain() {
                 let layout = layout(block.bytes).expect("it was allocated with this layout");
-                // SAFETY: as in `end`; nobody has the heap any more.
+                // SAFETY: as in `end`; no other thread has the heap any more.
                 unsafe { dealloc(at as *mut u8, layout) };
             }
         }

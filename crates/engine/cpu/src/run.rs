@@ -21,7 +21,7 @@ const FETCH_TASKS: u32 = 256;
 /// Detail of the fault of a twin that panicked; the panic's message went to the panic hook.
 const PANICKED: u64 = u64::MAX;
 
-/// What a worker thread has for itself while it runs.
+/// The private state of a worker thread while it runs.
 pub(crate) struct WorkerContext<'s> {
     pub(crate) shared: &'s CpuShared,
     pub(crate) counters: &'s WorkerCounters,

@@ -7,7 +7,7 @@ use everwarp_engine::{Function, TaskCx};
 
 use crate::run::WorkerContext;
 
-/// A call of a twin, and what it has done so far.
+/// A call of a twin, and its effects so far.
 pub(crate) struct RunningTask<'h, 's> {
     pub(crate) worker: &'h mut WorkerContext<'s>,
     pub(crate) task: DevTask,
@@ -19,7 +19,7 @@ pub(crate) struct RunningTask<'h, 's> {
     pub(crate) outcome: Outcome,
 }
 
-/// What a call has spawned, opened and reported.
+/// The tasks that a call has spawned, the group that it opened, and the value that it reported.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// Tasks spawned into the task's own group.
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
     pub(crate) children: u32,
     /// The group that the call has opened, with its continuation.
     pub(crate) fork: Option<(GroupId, DevTask)>,
-    /// What the call reported, if it completes a host token.
+    /// The value that the call reported, if it completes a host token.
     pub(crate) value: u64,
 }
 

@@ -3,9 +3,9 @@
 //! A worker looks for work of each priority in this order: its own queues, new tasks from the host, other workers
 //! (`next` in `worker.rs`). It asks the others in a circle that begins after itself, so that thieves spread. A theft takes
 //! up to [`THEFT`] tasks and never more than half, from the old end: in divide-and-conquer the oldest task is the largest
-//! part of the work. A thief that takes breadth-first tasks joins its victim's round. Besides, a worker at the end of a
-//! round takes the rest of that round from others before it begins its next one, unless they are [`BEHIND`] or more
-//! rounds behind.
+//! part of the work. A thief that takes breadth-first tasks joins its victim's round. A worker at the end of a round
+//! first takes the rest of that round from other workers, unless they are [`LATE`] or more rounds late, and then starts
+//! its next round.
 
 use std::sync::atomic::Ordering;
 
@@ -16,9 +16,9 @@ use crate::deques::{Deques, Stealers, queue_of};
 
 /// Tasks that one theft takes at most; it never takes more than half.
 const THEFT: usize = 32;
-/// From this many rounds behind, another worker's tasks do not go first any more. Such a worker is busy with something
-/// else, and the tasks that are queued here must not wait until it has caught up.
-const BEHIND: u32 = 8;
+/// A worker that is this many rounds late gets no help any more. It is busy with something else, and the tasks that are
+/// queued here must not wait until it has caught up.
+const LATE: u32 = 8;
 
 /// Takes a task of this priority from another worker, for worker number `own`, which has none left.
 pub(crate) fn steal(
@@ -53,10 +53,10 @@ impl Deques {
         for step in 1..workers.len() {
             let victim = workers[(own + step) % workers.len()].as_ref();
             let theirs = victim.rounds[level].load(Ordering::Relaxed);
-            // Both of its queues may be due, if it has been away for long.
-            for behind in [theirs, theirs.wrapping_add(1)] {
-                if round.wrapping_sub(behind) < BEHIND
-                    && let Some(task) = theft(&victim.breadth[level][queue_of(behind)], now)
+            // If the victim was away for long, both of its queues may hold tasks of earlier rounds.
+            for earlier in [theirs, theirs.wrapping_add(1)] {
+                if round.wrapping_sub(earlier) < LATE
+                    && let Some(task) = theft(&victim.breadth[level][queue_of(earlier)], now)
                 {
                     self.bound += THEFT - 1;
                     return Some(task);
@@ -140,41 +140,41 @@ mod tests {
 
     #[test]
     fn worker_at_the_end_of_its_round_helps_those_still_in_it() {
-        let ([mut ahead, mut behind], workers) = two_workers();
-        behind.push(URGENT, true, task(100));
-        let first = behind.pop_breadth(URGENT, &workers, 1);
+        let ([mut early, mut late], workers) = two_workers();
+        late.push(URGENT, true, task(100));
+        let first = late.pop_breadth(URGENT, &workers, 1);
         assert_eq!(first.map(|t| t.arg), Some(100));
         for arg in 101..105 {
-            behind.push(URGENT, true, task(arg));
+            late.push(URGENT, true, task(arg));
         }
         // One round later, with a task of its own for the round after that.
         for arg in [1, 2] {
-            ahead.push(URGENT, true, task(arg));
-            let next = ahead.pop_breadth(URGENT, &workers, 0);
+            early.push(URGENT, true, task(arg));
+            let next = early.pop_breadth(URGENT, &workers, 0);
             assert_eq!(next.map(|t| t.arg), Some(arg));
         }
-        ahead.push(URGENT, true, task(4));
-        let order: Vec<_> = std::iter::from_fn(|| ahead.pop_breadth(URGENT, &workers, 0))
+        early.push(URGENT, true, task(4));
+        let order: Vec<_> = std::iter::from_fn(|| early.pop_breadth(URGENT, &workers, 0))
             .map(|t| t.arg)
             .collect();
         assert_eq!(order, [101, 102, 103, 104, 4]);
-        assert_eq!(behind.len(), 0);
+        assert_eq!(late.len(), 0);
     }
 
     #[test]
-    fn worker_far_behind_does_not_delay_the_next_round() {
-        let ([mut ahead, mut behind], workers) = two_workers();
-        for arg in 0..2 * u64::from(BEHIND) {
-            ahead.push(URGENT, true, task(arg));
-            let next = ahead.pop_breadth(URGENT, &workers, 0);
+    fn worker_many_rounds_late_does_not_delay_the_next_round() {
+        let ([mut early, mut late], workers) = two_workers();
+        for arg in 0..2 * u64::from(LATE) {
+            early.push(URGENT, true, task(arg));
+            let next = early.pop_breadth(URGENT, &workers, 0);
             assert_eq!(next.map(|t| t.arg), Some(arg));
         }
-        behind.push(URGENT, true, task(100));
-        ahead.push(URGENT, true, task(50));
-        let next = ahead.pop_breadth(URGENT, &workers, 0);
+        late.push(URGENT, true, task(100));
+        early.push(URGENT, true, task(50));
+        let next = early.pop_breadth(URGENT, &workers, 0);
         assert_eq!(next.map(|t| t.arg), Some(50));
-        assert!(ahead.pop_breadth(URGENT, &workers, 0).is_none());
-        let stolen = steal(&mut ahead, URGENT, &workers, 0);
+        assert!(early.pop_breadth(URGENT, &workers, 0).is_none());
+        let stolen = steal(&mut early, URGENT, &workers, 0);
         assert_eq!(stolen.map(|t| t.arg), Some(100));
     }
 

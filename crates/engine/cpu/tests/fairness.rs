@@ -10,7 +10,7 @@ use everwarp_engine::Pools;
 use rig::{CHAIN, RELEASED, RETURN, Rig};
 
 #[test]
-fn new_tasks_run_beside_an_endless_chain() {
+fn endless_chain_does_not_starve_new_submissions() {
     let mut rig = Rig::new(1, Pools::default());
     rig.submit(CHAIN, true, 0);
     assert_eq!(rig.reap(Duration::from_millis(20)), None);

@@ -1,4 +1,4 @@
-//! What follows a fault: nothing completes, the engine parks at once, and does not run again.
+//! After a fault nothing completes, and the engine parks at once and does not run again.
 #![cfg(not(loom))]
 
 mod rig;
@@ -36,7 +36,7 @@ fn ends(mut rig: Rig, function: u32, detail: u64) {
 }
 
 #[test]
-fn a_panic_is_a_fault_and_does_not_keep_the_engine_from_parking() {
+fn twin_that_panics_is_a_fault_and_the_engine_still_parks() {
     for counted in [false, true] {
         let mut rig = Rig::new(2, Pools::default());
         rig.submit(RETURN, false, 9);
@@ -47,7 +47,7 @@ fn a_panic_is_a_fault_and_does_not_keep_the_engine_from_parking() {
 }
 
 #[test]
-fn a_faulted_task_does_not_complete() {
+fn faulted_task_does_not_complete() {
     for counted in [false, true] {
         let mut rig = Rig::new(2, Pools::default());
         rig.submit(FAULT, counted, 0);
@@ -56,7 +56,7 @@ fn a_faulted_task_does_not_complete() {
 }
 
 #[test]
-fn a_group_with_a_faulted_task_does_not_complete_with_a_part_of_its_value() {
+fn group_with_a_faulted_task_does_not_complete() {
     for _ in 0..50 {
         let mut rig = Rig::new(2, Pools::default());
         rig.submit(HALVES, true, 0);

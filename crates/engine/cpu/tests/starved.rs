@@ -10,7 +10,7 @@ use everwarp_engine::{Pools, TaskEngine};
 use rig::{MARKED, Rig, UNDER_WIDE, within};
 
 #[test]
-fn an_older_task_that_needs_less_runs_past_one_that_starves() {
+fn older_task_that_fits_runs_although_a_newer_one_starves() {
     // Room for fewer tasks than `WIDE` says it may spawn: it never runs.
     let pools = Pools {
         tasks: 64,

@@ -1,4 +1,4 @@
-//! What goes wrong is found, named, and final.
+//! Errors are found, named, and final.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{Error, StuckReason};
 use crate::mock::{self, ASTRAY, ECHO, FAULT, HOLD, STAND, TWICE};
 
-/// Submits one task that never completes, waits for it, and checks that the engine has ended with that.
+/// Submits one task that never completes, waits for it, and checks that the engine has ended. Returns the error.
 fn ends(function: u32, arg: u32) -> Error {
     let watchdog = Duration::from_millis(100);
     let (engine, _hand) = mock::start(mock::pools(4, 4, 8), watchdog);
@@ -44,7 +44,7 @@ fn ends(function: u32, arg: u32) -> Error {
 }
 
 #[test]
-fn a_task_that_does_not_end_is_named() {
+fn task_that_does_not_end_is_named_in_the_error() {
     let error = ends(STAND, WORKER_RUNNING);
     assert!(
         matches!(
@@ -63,7 +63,7 @@ fn a_task_that_does_not_end_is_named() {
 }
 
 #[test]
-fn a_deadlock_is_told_from_a_hang() {
+fn deadlock_and_hang_are_different_errors() {
     let error = ends(STAND, WORKER_IDLE);
     assert!(
         matches!(
@@ -78,7 +78,7 @@ fn a_deadlock_is_told_from_a_hang() {
 }
 
 #[test]
-fn exhausted_pools_are_named() {
+fn exhausted_pool_is_named_in_the_error() {
     let error = ends(STAND, WORKER_STARVED);
     assert!(
         matches!(
@@ -144,7 +144,7 @@ fn second_completion_of_a_token_ends_the_engine() {
 }
 
 #[test]
-fn a_full_ring_of_a_parked_engine_does_not_block_for_ever() {
+fn full_ring_of_a_parked_engine_does_not_block_for_ever() {
     let (engine, _hand) = super::engine(4, 16, 8);
     let mock = instance(&engine);
     engine.park().expect("it parks");

@@ -1,4 +1,4 @@
-//! What goes in comes out: submissions, batches, backpressure, buffers, instances, epochs.
+//! The ordinary course: submissions, batches, backpressure, buffers, instances, epochs.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn many_threads_share_one_engine() {
 }
 
 #[test]
-fn full_is_an_answer() {
+fn full_ring_refuses_and_takes_again_later() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let mut pending: Vec<_> = (0..4)
@@ -95,7 +95,7 @@ fn dropped_submissions_run_and_make_room() {
         drop(engine.submit(mock.task(ECHO).arg(i)).expect("room comes"));
     }
     engine.run(mock.task(ECHO)).expect("it completes");
-    // Also without anybody who waits: a refused attempt reaps.
+    // Also without a waiter: a refused attempt reaps.
     let mut done = 0;
     while done < 100 {
         done += u32::from(engine.try_submit(mock.task(ECHO)).map(drop).is_ok());
@@ -103,7 +103,7 @@ fn dropped_submissions_run_and_make_room() {
 }
 
 #[test]
-fn batches_of_any_size() {
+fn batches_of_any_size_complete_or_are_refused() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let tasks: Vec<_> = (0..1000).map(|i| mock.task(ECHO).arg(i).build()).collect();
@@ -227,7 +227,7 @@ fn buffers_copy_and_are_freed_once_nothing_reaches_them() {
 }
 
 #[test]
-fn a_busy_engine_frees_too() {
+fn busy_engine_frees_dropped_buffers() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let mut before = engine.submit(mock.task(HOLD)).expect("room");
@@ -312,7 +312,7 @@ fn instances_are_checked_and_counted() {
 }
 
 #[test]
-fn epochs_keep_what_is_in_flight() {
+fn epochs_keep_submissions_in_flight() {
     let (engine, hand) = engine(8, 8, 8);
     let mock = instance(&engine);
     let mut held = engine.submit(mock.task(HOLD)).expect("room");

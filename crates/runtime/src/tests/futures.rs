@@ -1,4 +1,4 @@
-//! Submissions as futures, with the plainest executor there is.
+//! Submissions as futures, with the simplest executor.
 
 use std::future::Future;
 use std::pin::pin;
@@ -50,7 +50,7 @@ fn futures_complete() {
 }
 
 #[test]
-fn a_future_dropped_after_a_poll_leaves_nothing_behind() {
+fn future_dropped_after_a_poll_leaves_no_waker() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let mut pending = engine.submit(mock.task(HOLD)).expect("room");

@@ -1,4 +1,4 @@
-//! The heap against a model that only adds and subtracts, and what its checks find.
+//! The heap against a model that only adds and subtracts, and the errors that its checks find.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of a block: owner, what was asked for, what it takes, and the byte that fills it.
+/// A block as the model knows it: the owner, the requested size, the size that it takes, and the byte that fills it.
 type Known = (u32, u64, u64, u8);
 
 #[derive(Default)]
@@ -64,12 +64,12 @@ impl Model {
         self.held(Some(owner)) + takes <= quota.unwrap_or(u64::MAX)
             && self.held(None) + takes <= self.size
     }
-    /// The block of the n-th place, if there are any.
+    /// The block with this number, counted round and round, if there are any.
     fn pick(&self, place: usize) -> Option<(u64, Known)> {
         let n = place.checked_rem(self.blocks.len())?;
         self.blocks.iter().nth(n).map(|(&at, &known)| (at, known))
     }
-    /// Fills a block with a byte of its own, and remembers it.
+    /// Fills a block with a new byte, and remembers it.
     fn put(&mut self, at: *mut u8, owner: u32, asked: u64, takes: u64) {
         assert!((at as u64).is_multiple_of(16));
         let next = self.blocks.range(at as u64..).next();
@@ -83,13 +83,13 @@ impl Model {
             "blocks overlap"
         );
         self.filled = self.filled.wrapping_add(1);
-        // SAFETY: the heap has given out so many bytes there.
+        // SAFETY: the heap has given out that many bytes there.
         unsafe { std::ptr::write_bytes(at, self.filled, asked as usize) };
         self.blocks
             .insert(at as u64, (owner, asked, takes, self.filled));
     }
     fn holds(at: u64, bytes: u64, byte: u8) {
-        // SAFETY: a block that is at least so long, and was filled.
+        // SAFETY: a block that is at least that long, and was filled.
         let content = unsafe { std::slice::from_raw_parts(at as *const u8, bytes as usize) };
         assert!(
             content.iter().all(|&b| b == byte),
@@ -217,7 +217,7 @@ fn several_threads_account_exactly() {
             let mut blocks: Vec<*mut u8> =
                 (0..2000).map(|_| heap.alloc(HeapOwner(1), 50)).collect();
             blocks.retain(|b| !b.is_null());
-            // Freed and taken again: what others were refused in between they may get now.
+            // Freed and allocated again: other threads may get the bytes in between.
             for block in &mut blocks {
                 heap.free(HeapOwner(1), *block);
                 *block = heap.alloc(HeapOwner(1), 50);
