@@ -136,8 +136,8 @@ pub(crate) enum CliError {
     Control(#[from] crate::control::ControlError),
 }
 
-impl From<everwarp::BackendError> for CliError {
-    fn from(error: everwarp::BackendError) -> Self {
+impl From<everwarp::EngineError> for CliError {
+    fn from(error: everwarp::EngineError) -> Self {
         Self::Engine(error.into())
     }
 }

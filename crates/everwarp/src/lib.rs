@@ -49,8 +49,8 @@
 #[doc(hidden)]
 pub use everwarp_runtime::cuda;
 pub use everwarp_runtime::{
-    BackendError, Buffer, Completion, CudaUnavailable, DevNone, DevPtr, DevTask, DevType,
-    DevWorker, Device, Element, Engine, EngineBuilder, EngineKind, Error, Footprint, Function,
+    Buffer, Completion, CudaUnavailable, DevNone, DevPtr, DevTask, DevType, DevWorker, Device,
+    Element, Engine, EngineBuilder, EngineError, EngineKind, Error, Footprint, Function,
     HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats, HeapStats,
     HostBytes, Instance, Layout, MAX_SPAWN, Order, Pending, PoolState, Pools, Priority, Program,
     Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, TwinFn, cuda_device_count, dev_consts,

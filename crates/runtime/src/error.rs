@@ -22,7 +22,7 @@ pub enum Error {
     Cuda(#[from] CudaUnavailable),
     /// The engine or the driver failed.
     #[error(transparent)]
-    Backend(#[from] EngineError),
+    Engine(#[from] EngineError),
     /// The submission ring, the tokens or the arena have no room.
     #[error("the engine takes no more for now: {what} is full; wait for an earlier submission")]
     Full {

@@ -75,7 +75,7 @@ pub use everwarp_contract::{
     layout,
 };
 pub use everwarp_engine::{
-    BackendError, DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError,
-    HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart,
-    MAX_SPAWN, Order, PoolState, Pools, PreparedImage, Program, Shape, TaskCx, TwinFn, program,
+    DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind,
+    HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN,
+    Order, PoolState, Pools, PreparedImage, Program, Shape, TaskCx, TwinFn, program,
 };

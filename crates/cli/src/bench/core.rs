@@ -57,7 +57,7 @@ fn is_cuda(device: &Device) -> bool {
 /// Adds raw limits, measured before the engine is resident.
 fn raw<T>(
     device: &Device,
-    measure: impl FnOnce(&Raw) -> Result<T, everwarp::BackendError>,
+    measure: impl FnOnce(&Raw) -> Result<T, everwarp::EngineError>,
 ) -> Result<Option<T>, CliError> {
     match device.cuda() {
         Some(gpu) => Ok(Some(measure(&Raw::new(gpu)?)?)),

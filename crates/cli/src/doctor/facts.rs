@@ -89,7 +89,7 @@ fn engine(device: &Device) -> Result<Started, NotStarted> {
     let builder = device.engine().program(&everwarp_programs::noop::PROGRAM);
     let engine = builder.start().map_err(|e| NotStarted {
         wanted: match &e {
-            Error::Backend(everwarp::BackendError::OutOfMemory {
+            Error::Engine(everwarp::EngineError::OutOfMemory {
                 kind: "device",
                 bytes,
                 ..

@@ -289,7 +289,7 @@ mod tests {
         };
         assert!(fix(|| CudaUnavailable::NoDriver).starts_with("install"));
         let broken = || {
-            CudaUnavailable::DriverFailed(everwarp::BackendError::Driver {
+            CudaUnavailable::DriverFailed(everwarp::EngineError::Driver {
                 call: "cuInit",
                 code: 999,
                 name: "CUDA_ERROR_UNKNOWN".to_owned(),

@@ -21,8 +21,6 @@ pub use context::{TaskCx, TwinFn};
 pub use declare::DevNone;
 pub use engine::{EngineKind, EngineRings, TaskEngine};
 pub use error::EngineError;
-/// The old name.
-pub use error::EngineError as BackendError;
 pub use heap::{
     HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
     HeapStats,

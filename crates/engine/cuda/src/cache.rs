@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use everwarp_engine::{BackendError, Linked};
+use everwarp_engine::{EngineError, Linked};
 use sha2::{Digest, Sha256};
 
 use crate::image::Source;
@@ -107,11 +107,11 @@ impl Cache {
         source: &Source,
         linked: &Linked,
         arch: u32,
-        link: impl FnOnce(&[u8]) -> Result<Vec<u8>, BackendError>,
-    ) -> Result<Compiled, BackendError> {
+        link: impl FnOnce(&[u8]) -> Result<Vec<u8>, EngineError>,
+    ) -> Result<Compiled, EngineError> {
         self.get(&linked_key(source, linked, arch), || {
             let unit = self.compile(source, arch);
-            let unit = unit.map_err(|e| BackendError::Compile(Box::new(e)))?;
+            let unit = unit.map_err(|e| EngineError::Compile(Box::new(e)))?;
             link(&unit.into_image())
         })
     }

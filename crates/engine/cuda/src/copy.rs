@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 use everwarp_engine::sync::{lock, try_lock};
 
 use crate::driver::{Context, Pinned, Stream, call};
@@ -24,7 +24,7 @@ pub(crate) struct Copier {
 }
 
 impl Copier {
-    pub(crate) fn new(context: Context) -> Result<Self, BackendError> {
+    pub(crate) fn new(context: Context) -> Result<Self, EngineError> {
         let lane = || Ok(Mutex::new((Stream::new()?, Pinned::new(STAGING)?)));
         Ok(Self {
             context,
@@ -34,7 +34,7 @@ impl Copier {
     pub(crate) fn host_bytes(&self) -> u64 {
         (LANES * STAGING) as u64
     }
-    fn lane(&self) -> Result<MutexGuard<'_, (Stream, Pinned)>, BackendError> {
+    fn lane(&self) -> Result<MutexGuard<'_, (Stream, Pinned)>, EngineError> {
         self.context.enter()?;
         let free = self.lanes.iter().find_map(try_lock);
         // None is better than another to wait for.
@@ -44,7 +44,7 @@ impl Copier {
 
     /// # Safety
     /// - The destination is live device memory.
-    pub(crate) unsafe fn write(&self, to: u64, data: &[u8]) -> Result<(), BackendError> {
+    pub(crate) unsafe fn write(&self, to: u64, data: &[u8]) -> Result<(), EngineError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
         for (i, part) in data.chunks(STAGING).enumerate() {
@@ -70,7 +70,7 @@ impl Copier {
         &self,
         to: u64,
         mut pieces: &mut dyn Iterator<Item = &[u8]>,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
         // SAFETY: the staging area is ours while the lock is held; the caller vouches for the destination, and borrows
@@ -84,7 +84,7 @@ impl Copier {
 
     /// # Safety
     /// - The source is live device memory.
-    pub(crate) unsafe fn read(&self, from: u64, data: &mut [u8]) -> Result<(), BackendError> {
+    pub(crate) unsafe fn read(&self, from: u64, data: &mut [u8]) -> Result<(), EngineError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
         for (i, part) in data.chunks_mut(STAGING).enumerate() {
@@ -107,7 +107,7 @@ impl Copier {
 
     /// # Safety
     /// - The destination is live device memory.
-    pub(crate) unsafe fn fill(&self, to: u64, bytes: u64, value: u8) -> Result<(), BackendError> {
+    pub(crate) unsafe fn fill(&self, to: u64, bytes: u64, value: u8) -> Result<(), EngineError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
         let first = bytes.min(STAGING as u64);

@@ -1,7 +1,7 @@
 //! Opening a GPU, and why it may not be possible.
 
 use cudarc::driver::sys;
-use everwarp_engine::{BackendError, Image, Pools};
+use everwarp_engine::{EngineError, Image, Pools};
 
 use crate::driver::{Context, call};
 use crate::engine::CudaEngine;
@@ -18,7 +18,7 @@ pub enum CudaUnavailable {
     NoDriver,
     /// The driver does not work.
     #[error("the NVIDIA driver does not start: {0}; check nvidia-smi, or use --engine cpu")]
-    DriverFailed(#[source] BackendError),
+    DriverFailed(#[source] EngineError),
     /// There is no GPU, or fewer than were asked for.
     #[error(
         "there is no GPU number {ordinal}: the driver shows {count}; check CUDA_VISIBLE_DEVICES, or use --engine cpu"
@@ -74,7 +74,7 @@ impl CudaDevice {
         match unsafe { call!(cuInit(0)).and_then(|()| call!(cuDeviceGetCount(&raw mut count))) } {
             Ok(()) => Ok(count as u32),
             // A driver that works, and no GPU for it or none that may be seen.
-            Err(BackendError::Driver { code, .. }) if code == NO_DEVICE => Ok(0),
+            Err(EngineError::Driver { code, .. }) if code == NO_DEVICE => Ok(0),
             Err(e) => Err(CudaUnavailable::DriverFailed(e)),
         }
     }
@@ -109,7 +109,7 @@ impl CudaDevice {
         })
     }
 
-    fn context(ordinal: u32) -> Result<(Context, String), BackendError> {
+    fn context(ordinal: u32) -> Result<(Context, String), EngineError> {
         let mut device = 0;
         let mut name = [0u8; 256];
         // SAFETY: valid out-pointers with their true lengths.
@@ -132,7 +132,7 @@ impl CudaDevice {
     ///
     /// # Errors
     /// The system gives no more page-locked memory.
-    pub fn locked_bytes(&self, len: usize) -> Result<LockedBytes, BackendError> {
+    pub fn locked_bytes(&self, len: usize) -> Result<LockedBytes, EngineError> {
         self.context.enter()?;
         LockedBytes::new(len)
     }
@@ -153,7 +153,7 @@ impl CudaDevice {
     ///
     /// # Errors
     /// The driver does not say.
-    pub fn memory(&self) -> Result<(u64, u64), BackendError> {
+    pub fn memory(&self) -> Result<(u64, u64), EngineError> {
         self.context.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: valid out-pointers; a context is current.
@@ -166,7 +166,7 @@ impl CudaDevice {
         image: &Image,
         blocks: Option<u32>,
         pools: Pools,
-    ) -> Result<CudaEngine, BackendError> {
+    ) -> Result<CudaEngine, EngineError> {
         CudaEngine::start(self, image, blocks, pools)
     }
 }

@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 /// Turns a driver result into ours, with the call's name and the code's.
-pub(crate) fn check(call: &'static str, result: sys::CUresult) -> Result<(), BackendError> {
+pub(crate) fn check(call: &'static str, result: sys::CUresult) -> Result<(), EngineError> {
     if result == sys::CUresult::CUDA_SUCCESS {
         return Ok(());
     }
@@ -21,7 +21,7 @@ pub(crate) fn check(call: &'static str, result: sys::CUresult) -> Result<(), Bac
             .to_string_lossy()
             .into_owned()
     };
-    Err(BackendError::Driver {
+    Err(EngineError::Driver {
         call,
         code: result as i32,
         name,
@@ -50,19 +50,19 @@ unsafe impl Sync for Context {}
 impl Context {
     /// Retains the primary context of a device. It lives as long as the process: releasing it while
     /// anything is resident would wait for ever.
-    pub(crate) fn retain(device: sys::CUdevice) -> Result<Self, BackendError> {
+    pub(crate) fn retain(device: sys::CUdevice) -> Result<Self, EngineError> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a valid out-pointer and `device` came from the driver.
         unsafe { call!(cuDevicePrimaryCtxRetain(&raw mut raw, device)) }?;
         Ok(Self { raw, device })
     }
     /// Makes the context current on this thread.
-    pub(crate) fn enter(&self) -> Result<(), BackendError> {
+    pub(crate) fn enter(&self) -> Result<(), EngineError> {
         // SAFETY: the context is never released.
         unsafe { call!(cuCtxSetCurrent(self.raw)) }
     }
     /// A device attribute.
-    pub(crate) fn attribute(&self, what: sys::CUdevice_attribute) -> Result<i32, BackendError> {
+    pub(crate) fn attribute(&self, what: sys::CUdevice_attribute) -> Result<i32, EngineError> {
         let mut value = 0;
         // SAFETY: `value` is a valid out-pointer.
         unsafe { call!(cuDeviceGetAttribute(&raw mut value, what, self.device)) }?;
@@ -79,7 +79,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    pub(crate) fn new() -> Result<Self, BackendError> {
+    pub(crate) fn new() -> Result<Self, EngineError> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: `raw` is a valid out-pointer; a context is current.
@@ -87,12 +87,12 @@ impl Stream {
         Ok(Self(raw))
     }
     /// Waits for what was queued. Never called on a stream that carries a resident kernel.
-    pub(crate) fn synchronize(&self) -> Result<(), BackendError> {
+    pub(crate) fn synchronize(&self) -> Result<(), EngineError> {
         // SAFETY: the stream is live.
         unsafe { call!(cuStreamSynchronize(self.0)) }
     }
     /// `Ok(true)` when everything queued has ended; an error when the kernel crashed.
-    pub(crate) fn is_done(&self) -> Result<bool, BackendError> {
+    pub(crate) fn is_done(&self) -> Result<bool, EngineError> {
         // SAFETY: the stream is live.
         let result = unsafe { sys::cuStreamQuery(self.0) };
         if result == sys::CUresult::CUDA_ERROR_NOT_READY {
@@ -116,20 +116,20 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    pub(crate) fn new(bytes: usize) -> Result<Self, BackendError> {
+    pub(crate) fn new(bytes: usize) -> Result<Self, EngineError> {
         let memory = Self::with_anything(bytes)?;
         // SAFETY: the memory is that long, and nothing else has its address yet.
         unsafe { std::ptr::write_bytes(memory.host, 0, bytes) };
         Ok(memory)
     }
     /// With whatever is in it.
-    pub(crate) fn with_anything(bytes: usize) -> Result<Self, BackendError> {
+    pub(crate) fn with_anything(bytes: usize) -> Result<Self, EngineError> {
         let mut host = std::ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: valid out-pointers; a context is current; the memory is at least `bytes` long.
         unsafe {
             call!(cuMemHostAlloc(&raw mut host, bytes, flags)).map_err(|e| {
-                BackendError::OutOfMemory {
+                EngineError::OutOfMemory {
                     kind: "pinned host",
                     bytes: bytes as u64,
                     detail: e.to_string(),

@@ -14,7 +14,7 @@ use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker, FunctionId, InstanceId};
 use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    BackendError, ElementSize, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
+    ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
     HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
 };
 
@@ -44,7 +44,7 @@ struct Kernel {
 
 impl Kernel {
     /// Tells the kernel where its memory is. Nothing may be resident.
-    fn install(&self, tables: &DevEngine) -> Result<(), BackendError> {
+    fn install(&self, tables: &DevEngine) -> Result<(), EngineError> {
         // SAFETY: the module's constant has this type, which `load` has checked by its size.
         unsafe {
             call!(cuMemcpyHtoD_v2(
@@ -92,18 +92,18 @@ pub struct CudaEngine {
 }
 
 /// Compiles an image; works while a kernel is resident. A context must be current.
-fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, BackendError> {
+fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
     let linked = &image.linked;
     let (compiled, largest_frame) = if linked.is_empty() {
         let compiled = cache.compile(&source, arch);
-        let compiled = compiled.map_err(|e| BackendError::Compile(Box::new(e)))?;
+        let compiled = compiled.map_err(|e| EngineError::Compile(Box::new(e)))?;
         (compiled, 0)
     } else {
         let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
         let frame = crate::frame::largest_frame(&compiled.image);
-        (compiled, frame.ok_or(BackendError::Frames)?)
+        (compiled, frame.ok_or(EngineError::Frames)?)
     };
     Ok(PreparedImage {
         image: image.clone(),
@@ -113,7 +113,7 @@ fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, BackendError> {
 }
 
 /// Gives each thread of the device this much stack. Nothing may be resident.
-fn set_stack(bytes: u32) -> Result<(), BackendError> {
+fn set_stack(bytes: u32) -> Result<(), EngineError> {
     let (limit, mut now) = (sys::CUlimit::CU_LIMIT_STACK_SIZE, 0);
     // SAFETY: a context is current, and nothing is resident in it; the out-pointer is valid.
     unsafe {
@@ -126,7 +126,7 @@ fn set_stack(bytes: u32) -> Result<(), BackendError> {
 }
 
 /// Loads an image. Nothing may be resident.
-fn load(prepared: &PreparedImage) -> Result<Kernel, BackendError> {
+fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
     let linked = &prepared.image.linked;
     if !linked.is_empty() {
         set_stack(linked.stack_bytes)?;
@@ -174,7 +174,7 @@ fn load(prepared: &PreparedImage) -> Result<Kernel, BackendError> {
     }
 }
 
-fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, BackendError> {
+fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, EngineError> {
     let mut per_sm = 0;
     // SAFETY: `kernel` is loaded; the out-pointer is valid.
     unsafe {
@@ -195,7 +195,7 @@ impl CudaEngine {
         image: &Image,
         blocks: Option<u32>,
         pools: Pools,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, EngineError> {
         device.context.enter()?;
         pools.check()?;
         let kernel = load(&prepare(image, device.arch())?)?;
@@ -254,7 +254,7 @@ impl CudaEngine {
     }
 
     /// Queues the next epoch after the resident one.
-    fn launch(&self, epoch: &mut Epoch, blocks: u32) -> Result<(), BackendError> {
+    fn launch(&self, epoch: &mut Epoch, blocks: u32) -> Result<(), EngineError> {
         let mut number = epoch.number + 1;
         let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
         // SAFETY: the kernel takes the epoch's number by value; its tables are live; the grid is no larger
@@ -299,7 +299,7 @@ impl CudaEngine {
         word: impl Fn(&DevWords) -> u32,
         grace: Duration,
         image: &Image,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let begin = Instant::now();
         let lose = |e| {
             self.lost.store(true, Ordering::Relaxed);
@@ -311,12 +311,12 @@ impl CudaEngine {
             }
             if spins.is_multiple_of(1 << 12) {
                 if self.stream.is_done().map_err(lose)? && word(&self.read_words()) != number {
-                    return Err(lose(BackendError::Lost {
+                    return Err(lose(EngineError::Lost {
                         reason: format!("epoch {number} ended before it answered"),
                     }));
                 }
                 if begin.elapsed() > grace {
-                    return Err(lose(BackendError::Stuck {
+                    return Err(lose(EngineError::Stuck {
                         grace,
                         report: self.report(image),
                     }));
@@ -328,9 +328,9 @@ impl CudaEngine {
         Ok(())
     }
 
-    fn check_lost(&self) -> Result<(), BackendError> {
+    fn check_lost(&self) -> Result<(), EngineError> {
         if self.lost.load(Ordering::Relaxed) {
-            return Err(BackendError::Lost {
+            return Err(EngineError::Lost {
                 reason: "a task did not end or the kernel crashed; start a new process".into(),
             });
         }
@@ -364,7 +364,7 @@ impl CudaEngine {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn grid(&self) -> Result<DevGrid, BackendError> {
+    fn grid(&self) -> Result<DevGrid, EngineError> {
         let mut bytes = [0u8; size_of::<DevGrid>()];
         // SAFETY: the grid's words are live.
         unsafe {
@@ -376,9 +376,9 @@ impl CudaEngine {
 }
 
 /// Refuses sizes that the device cannot hold, and pools too small for what every worker keeps in reserve.
-fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendError> {
+fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), EngineError> {
     if blocks < 2 || blocks > max_blocks {
-        return Err(BackendError::Size {
+        return Err(EngineError::Size {
             asked: blocks,
             max: max_blocks,
         });
@@ -386,7 +386,7 @@ fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendE
     let warps = blocks * BLOCK_WARPS;
     if pools.groups < warps * GROUP_CACHE {
         let value = u64::from(pools.groups);
-        return Err(BackendError::Pool {
+        return Err(EngineError::Pool {
             what: "pools.groups",
             rule: "at least 512 for each resident warp",
             value,
@@ -394,7 +394,7 @@ fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), BackendE
     }
     if pools.tasks < warps * 16 * CHUNK_TASKS {
         let value = u64::from(pools.tasks);
-        return Err(BackendError::Pool {
+        return Err(EngineError::Pool {
             what: "pools.tasks",
             rule: "at least 512 for each resident warp",
             value,
@@ -435,7 +435,7 @@ impl TaskEngine for CudaEngine {
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
-    fn workers(&self) -> Result<Vec<DevWorker>, BackendError> {
+    fn workers(&self) -> Result<Vec<DevWorker>, EngineError> {
         let count = (self.reserved_blocks * BLOCK_WARPS) as usize;
         let mut bytes = vec![0u8; count * size_of::<DevWorker>()];
         // SAFETY: the table has `count` entries.
@@ -446,7 +446,7 @@ impl TaskEngine for CudaEngine {
         let entries = bytes.chunks_exact(size_of::<DevWorker>());
         Ok(entries.map(DevWorker::from_bytes).collect())
     }
-    fn pool_state(&self) -> Result<PoolState, BackendError> {
+    fn pool_state(&self) -> Result<PoolState, EngineError> {
         let grid = self.grid()?;
         Ok(PoolState {
             task_limit: u64::from(self.tables.engine.chunk_limit) * u64::from(CHUNK_TASKS),
@@ -472,7 +472,7 @@ impl TaskEngine for CudaEngine {
     fn start_time(&self) -> Duration {
         self.start_time
     }
-    fn park(&self, grace: Duration) -> Result<(), BackendError> {
+    fn park(&self, grace: Duration) -> Result<(), EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
@@ -484,7 +484,7 @@ impl TaskEngine for CudaEngine {
         epoch.resident = false;
         Ok(())
     }
-    fn resume(&self, size: Option<u32>) -> Result<(), BackendError> {
+    fn resume(&self, size: Option<u32>) -> Result<(), EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
@@ -496,12 +496,12 @@ impl TaskEngine for CudaEngine {
         self.launch(&mut epoch, blocks)?;
         self.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)
     }
-    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, BackendError> {
+    fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
         if !epoch.resident {
-            return Err(BackendError::Parked { action: "swapping" });
+            return Err(EngineError::Parked { action: "swapping" });
         }
         let (old, blocks) = (epoch.number, size.unwrap_or(epoch.blocks));
         check_size(blocks, epoch.max_blocks, self.pools)?;
@@ -515,7 +515,7 @@ impl TaskEngine for CudaEngine {
 }
 
 impl EngineMemory for CudaEngine {
-    fn alloc(&self, bytes: u64) -> Result<u64, BackendError> {
+    fn alloc(&self, bytes: u64) -> Result<u64, EngineError> {
         let address = self.alloc_uncleared(bytes)?;
         // SAFETY: the allocation above has just made this range, and nothing else knows of it.
         if let Err(refused) = unsafe { self.copier.fill(address, bytes, 0) } {
@@ -524,7 +524,7 @@ impl EngineMemory for CudaEngine {
         }
         Ok(address)
     }
-    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, BackendError> {
+    fn alloc_uncleared(&self, bytes: u64) -> Result<u64, EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         lock(&self.heap).alloc(&self.context, bytes)
@@ -532,7 +532,7 @@ impl EngineMemory for CudaEngine {
     unsafe fn free(&self, address: u64, bytes: u64) {
         lock(&self.heap).free(address, bytes);
     }
-    unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), BackendError> {
+    unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), EngineError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write(address, data) }
@@ -542,7 +542,7 @@ impl EngineMemory for CudaEngine {
         address: u64,
         pieces: &mut dyn Iterator<Item = &[u8]>,
         _: ElementSize,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.write_pieces(address, pieces) }
@@ -552,7 +552,7 @@ impl EngineMemory for CudaEngine {
         address: u64,
         data: &mut [u8],
         _: ElementSize,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.read(address, data) }
@@ -563,12 +563,12 @@ impl EngineMemory for CudaEngine {
         bytes: u64,
         value: u8,
         _: ElementSize,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         self.check_lost()?;
         // SAFETY: the caller vouches for the range.
         unsafe { self.copier.fill(address, bytes, value) }
     }
-    fn set_params(&self, instance: InstanceId, params: &[u8]) -> Result<(), BackendError> {
+    fn set_params(&self, instance: InstanceId, params: &[u8]) -> Result<(), EngineError> {
         assert!(
             params.len() <= PARAM_BYTES as usize,
             "checked by the host library"
@@ -585,18 +585,18 @@ impl EngineMemory for CudaEngine {
 }
 
 impl EngineLoader for CudaEngine {
-    fn prepare(&self, image: &Image) -> Result<PreparedImage, BackendError> {
+    fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         lock(&self.epoch).image.check_successor(image)?;
         prepare(image, self.arch)
     }
-    fn set_image(&self, prepared: &PreparedImage) -> Result<(), BackendError> {
+    fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {
         self.check_lost()?;
         self.context.enter()?;
         let mut epoch = lock(&self.epoch);
         if epoch.resident {
-            return Err(BackendError::NotParked {
+            return Err(EngineError::NotParked {
                 action: "loading an image",
             });
         }
@@ -606,7 +606,7 @@ impl EngineLoader for CudaEngine {
         let max = occupancy(kernel, self.multiprocessors)?.min(self.reserved_blocks);
         if max < epoch.blocks {
             let asked = epoch.blocks;
-            return Err(BackendError::Size { asked, max });
+            return Err(EngineError::Size { asked, max });
         }
         kernel.install(&self.tables.engine)?;
         epoch.kernel = kernel;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use crate::driver::Context;
 use crate::vmm::Range;
@@ -26,7 +26,7 @@ pub(crate) struct Heap {
 
 impl Heap {
     /// Reserves the range and maps a first part, so that small buffers need no mapping later.
-    pub(crate) fn new(context: &Context) -> Result<Self, BackendError> {
+    pub(crate) fn new(context: &Context) -> Result<Self, EngineError> {
         let mut heap = Self {
             range: Range::reserve(RESERVED)?,
             free: BTreeMap::new(),
@@ -35,7 +35,7 @@ impl Heap {
         Ok(heap)
     }
 
-    pub(crate) fn alloc(&mut self, context: &Context, bytes: u64) -> Result<u64, BackendError> {
+    pub(crate) fn alloc(&mut self, context: &Context, bytes: u64) -> Result<u64, EngineError> {
         let bytes = bytes.max(1).next_multiple_of(ALIGN);
         loop {
             if let Some((&at, &size)) = self.free.iter().find(|&(_, &size)| size >= bytes) {
@@ -63,7 +63,7 @@ impl Heap {
         self.free.insert(at, size);
     }
 
-    fn grow(&mut self, context: &Context, bytes: u64) -> Result<(), BackendError> {
+    fn grow(&mut self, context: &Context, bytes: u64) -> Result<(), EngineError> {
         let at = self.range.grow(context, bytes)?;
         self.free(at, bytes);
         Ok(())

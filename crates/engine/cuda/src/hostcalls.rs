@@ -4,7 +4,7 @@
 use everwarp_contract::hostcall::{DevHostCallRing, HOSTCALL_DATA_BYTES, HOSTCALL_SLOTS_MOST};
 use everwarp_contract::layout::DevPtr;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
-use everwarp_engine::{BackendError, HostCallMemory};
+use everwarp_engine::{EngineError, HostCallMemory};
 
 use crate::driver::{Pinned, call};
 
@@ -63,9 +63,9 @@ impl Parts {
 
 impl HostCalls {
     /// Allocates a ring of `slots` slots, a power of two, none of them in use. Nothing may be resident.
-    pub(crate) fn new(slots: u32) -> Result<Self, BackendError> {
+    pub(crate) fn new(slots: u32) -> Result<Self, EngineError> {
         if !slots.is_power_of_two() || !(32..=HOSTCALL_SLOTS_MOST).contains(&slots) {
-            return Err(BackendError::Pool {
+            return Err(EngineError::Pool {
                 what: "linked.host_call_slots",
                 rule: "a power of two from 32 to 2^20",
                 value: slots.into(),
@@ -76,7 +76,7 @@ impl HostCalls {
         let mut device = 0;
         // SAFETY: a context is current and `device` is a valid out-pointer; nothing is resident.
         let allocated = unsafe { call!(cuMemAlloc_v2(&raw mut device, parts.device as usize)) };
-        let oom = |e: BackendError| BackendError::OutOfMemory {
+        let oom = |e: EngineError| EngineError::OutOfMemory {
             kind: "device",
             bytes: parts.device,
             detail: e.to_string(),

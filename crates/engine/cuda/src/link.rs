@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cudarc::driver::sys;
 use everwarp_contract::device::{BLOCK_THREADS, BLOCKS_PER_SM};
-use everwarp_engine::{BackendError, Linked};
+use everwarp_engine::{EngineError, Linked};
 
 use crate::driver::check;
 
@@ -38,11 +38,11 @@ struct Link {
 
 impl Link {
     /// A link that assembles on all cores, or on one where the driver is too old to know of the option.
-    fn new() -> Result<Self, BackendError> {
+    fn new() -> Result<Self, EngineError> {
         Self::create(true).or_else(|_| Self::create(false))
     }
 
-    fn create(on_all_cores: bool) -> Result<Self, BackendError> {
+    fn create(on_all_cores: bool) -> Result<Self, EngineError> {
         use sys::CUjit_option as O;
         let mut log = Log(vec![0; LOG_BYTES]);
         let mut options = [
@@ -80,9 +80,9 @@ impl Link {
         part: &str,
         call: &'static str,
         result: sys::CUresult,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         match check(call, result) {
-            Err(BackendError::Driver { call, code, name }) => Err(BackendError::Link {
+            Err(EngineError::Driver { call, code, name }) => Err(EngineError::Link {
                 part: part.to_owned(),
                 call,
                 code,
@@ -94,14 +94,14 @@ impl Link {
     }
 
     /// Adds the engine's, or a benchmark's, own relocatable code.
-    fn add_unit(&self, unit: &[u8]) -> Result<(), BackendError> {
+    fn add_unit(&self, unit: &[u8]) -> Result<(), EngineError> {
         let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;
         let name = "the kernels' own code";
         self.add(kind, name, unit.as_ptr().cast(), unit.len())
     }
 
     /// The linked machine code.
-    fn complete(&self) -> Result<Vec<u8>, BackendError> {
+    fn complete(&self) -> Result<Vec<u8>, EngineError> {
         let (mut image, mut size) = (std::ptr::null_mut(), 0);
         // SAFETY: the out-pointers are valid; the image that they receive belongs to the link and is copied before it ends.
         unsafe {
@@ -117,7 +117,7 @@ impl Link {
         name: &str,
         data: *const c_void,
         len: usize,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let label = CString::new(name.replace('\0', " ")).expect("NULs were replaced");
         let label: *const c_char = label.as_ptr();
         // SAFETY: `data` is `len` bytes long, which the driver only reads, before it returns.
@@ -146,7 +146,7 @@ impl Drop for Link {
 
 /// Links the machine code of an image's unit with its parts. A context must be current, and nothing may be
 /// resident in it.
-pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, BackendError> {
+pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, EngineError> {
     use sys::CUjitInputType as T;
     let link = Link::new()?;
     link.add_unit(unit)?;
@@ -164,7 +164,7 @@ pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, BackendError
 }
 
 /// Links machine code with a library of a toolkit. A context must be current, and nothing may be resident in it.
-pub(crate) fn link_library(unit: &[u8], library: &Path) -> Result<Vec<u8>, BackendError> {
+pub(crate) fn link_library(unit: &[u8], library: &Path) -> Result<Vec<u8>, EngineError> {
     let link = Link::new()?;
     link.add_unit(unit)?;
     let name = library.display().to_string();

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, RwLock};
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 use everwarp_engine::sync::{ignore_poison, lock};
 
 use crate::driver::Pinned;
@@ -26,7 +26,7 @@ pub struct LockedBytes {
 
 impl LockedBytes {
     /// So many, with whatever was in them. A context is current.
-    pub(crate) fn new(len: usize) -> Result<Self, BackendError> {
+    pub(crate) fn new(len: usize) -> Result<Self, EngineError> {
         let mut unused = free();
         let fitting = unused.iter().enumerate().filter(|(_, m)| m.bytes >= len);
         if let Some((at, _)) = fitting.min_by_key(|(_, memory)| memory.bytes) {

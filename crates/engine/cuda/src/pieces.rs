@@ -1,6 +1,6 @@
 //! Pieces on their way to the device, where they follow each other.
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use crate::driver::{Pinned, Stream, call};
 use crate::locked::Locked;
@@ -56,7 +56,7 @@ impl<'l> Pieces<'l> {
         }
     }
 
-    pub(crate) fn add(&mut self, mut piece: &[u8]) -> Result<(), BackendError> {
+    pub(crate) fn add(&mut self, mut piece: &[u8]) -> Result<(), EngineError> {
         if piece.is_empty() {
             return Ok(());
         }
@@ -92,12 +92,12 @@ impl<'l> Pieces<'l> {
     }
 
     /// Queues the copies that have not been queued yet.
-    pub(crate) fn finish(&mut self) -> Result<(), BackendError> {
+    pub(crate) fn finish(&mut self) -> Result<(), EngineError> {
         self.send_staged()?;
         self.send_direct()
     }
 
-    fn send_staged(&mut self) -> Result<(), BackendError> {
+    fn send_staged(&mut self) -> Result<(), EngineError> {
         if self.filled == 0 {
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl<'l> Pieces<'l> {
         self.send(from, filled)
     }
 
-    fn send_direct(&mut self) -> Result<(), BackendError> {
+    fn send_direct(&mut self) -> Result<(), EngineError> {
         let Direct { begin, bytes, .. } = std::mem::replace(&mut self.direct, Direct::NOTHING);
         match bytes {
             0 => Ok(()),
@@ -118,7 +118,7 @@ impl<'l> Pieces<'l> {
         }
     }
 
-    fn send(&mut self, from: *const u8, bytes: usize) -> Result<(), BackendError> {
+    fn send(&mut self, from: *const u8, bytes: usize) -> Result<(), EngineError> {
         // SAFETY: the caller of `to` vouches for the destination, and that the source stays until the copy has ended.
         unsafe {
             call!(cuMemcpyHtoDAsync_v2(

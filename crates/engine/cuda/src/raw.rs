@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use crate::cache::Cache;
 use crate::device::CudaDevice;
@@ -25,11 +25,11 @@ impl Raw {
     ///
     /// # Errors
     /// They do not compile, or the device refuses.
-    pub fn new(device: &CudaDevice) -> Result<Self, BackendError> {
+    pub fn new(device: &CudaDevice) -> Result<Self, EngineError> {
         device.context.enter()?;
         let cubin = Cache::user()
             .compile(&raw_source(), device.arch())
-            .map_err(|e| BackendError::Compile(Box::new(e)))?
+            .map_err(|e| EngineError::Compile(Box::new(e)))?
             .into_image();
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid.
@@ -41,7 +41,7 @@ impl Raw {
         })
     }
 
-    fn kernel(&self, name: &CStr) -> Result<sys::CUfunction, BackendError> {
+    fn kernel(&self, name: &CStr) -> Result<sys::CUfunction, EngineError> {
         let mut kernel = std::ptr::null_mut();
         // SAFETY: the module is loaded; the out-pointer is valid.
         unsafe {
@@ -62,7 +62,7 @@ impl Raw {
         grid: u32,
         block: u32,
         params: &mut [*mut c_void],
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let (stream, params, none) = (self.stream.0, params.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller vouches for the parameters.
         unsafe {
@@ -81,7 +81,7 @@ impl Raw {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn round_trips(&self, rounds: u32, relay: bool) -> Result<Vec<f64>, BackendError> {
+    pub fn round_trips(&self, rounds: u32, relay: bool) -> Result<Vec<f64>, EngineError> {
         let kernel = self.kernel(if relay { c"raw_relay" } else { c"raw_pingpong" })?;
         let (mut ask, mut answer) = (self.words.device, self.words.device + 128);
         let (mut rounds, mut middle) = (rounds, 0u64);
@@ -118,7 +118,7 @@ impl Raw {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn launches(&self, rounds: u32) -> Result<Vec<f64>, BackendError> {
+    pub fn launches(&self, rounds: u32) -> Result<Vec<f64>, EngineError> {
         let kernel = self.kernel(c"raw_nothing")?;
         let one = || {
             let begin = Instant::now();
@@ -134,7 +134,7 @@ impl Raw {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn atomics(&self, multiprocessors: u32) -> Result<f64, BackendError> {
+    pub fn atomics(&self, multiprocessors: u32) -> Result<f64, EngineError> {
         let kernel = self.kernel(c"raw_atomics")?;
         let (mut cells, mut rounds, mut mask) = (0u64, 200u32, (1u32 << 21) - 1);
         let (grid, block) = (multiprocessors * 2, 1024);

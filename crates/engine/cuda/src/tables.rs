@@ -6,7 +6,7 @@ use everwarp_contract::device::{
 };
 use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
 use everwarp_contract::{DevCompletion, DevGroup, DevPtr, DevTask, DevWords, DevWorker};
-use everwarp_engine::{BackendError, EngineRings, Footprint, Pools};
+use everwarp_engine::{EngineError, EngineRings, Footprint, Pools};
 
 use crate::driver::{Pinned, call};
 
@@ -37,14 +37,14 @@ impl Cursor {
 }
 
 impl Tables {
-    pub(crate) fn new(pools: Pools, max_blocks: u32) -> Result<Self, BackendError> {
+    pub(crate) fn new(pools: Pools, max_blocks: u32) -> Result<Self, EngineError> {
         let (blocks, warps) = (u64::from(max_blocks), u64::from(max_blocks * BLOCK_WARPS));
         let queues = blocks * u64::from(BLOCK_QUEUES);
         let chunks = u64::from(pools.tasks.div_ceil(CHUNK_TASKS));
         let groups = u64::from(pools.groups.next_multiple_of(SLAB_GROUPS));
         if chunks >= 1 << CHUNK_ID_BITS {
             let value = u64::from(pools.tasks);
-            return Err(BackendError::Pool {
+            return Err(EngineError::Pool {
                 what: "pools.tasks",
                 rule: "less than 2^31",
                 value,
@@ -110,7 +110,7 @@ impl Tables {
         if let Err(e) = allocated {
             // SAFETY: nothing else has the address of the pinned memory yet.
             unsafe { pinned.free() };
-            return Err(BackendError::OutOfMemory {
+            return Err(EngineError::OutOfMemory {
                 kind: "device",
                 bytes,
                 detail: e.to_string(),

@@ -11,8 +11,7 @@ use everwarp_contract::{
 };
 use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    BackendError, HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapMode, HeapOwnerStats,
-    HeapStats,
+    EngineError, HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapMode, HeapOwnerStats, HeapStats,
 };
 
 use crate::copy::Copier;
@@ -53,7 +52,7 @@ impl TaskHeap {
         context: Context,
         config: HeapConfig,
         multiprocessors: u32,
-    ) -> Result<Option<Self>, BackendError> {
+    ) -> Result<Option<Self>, EngineError> {
         let config = config.rounded()?;
         if config.bytes == 0 {
             return Ok(None);
@@ -89,7 +88,7 @@ impl TaskHeap {
             call!(cuMemAlloc_v2(&raw mut at, table_bytes as usize))
                 .and_then(|()| call!(cuMemsetD8_v2(at, 0, table_bytes as usize)))
         }
-        .map_err(|e| BackendError::OutOfMemory {
+        .map_err(|e| EngineError::OutOfMemory {
             kind: "device",
             bytes: table_bytes,
             detail: e.to_string(),
@@ -142,7 +141,7 @@ impl TaskHeap {
     }
 
     /// Reads `count` values of a table.
-    fn read<T: Layout>(&self, at: DevPtr<T>, count: usize) -> Result<Vec<T>, BackendError> {
+    fn read<T: Layout>(&self, at: DevPtr<T>, count: usize) -> Result<Vec<T>, EngineError> {
         let mut bytes = vec![0u8; count * size_of::<T>()];
         // SAFETY: the tables are live and that long.
         unsafe { self.copier.read(at.address(), &mut bytes)? };
@@ -153,7 +152,7 @@ impl TaskHeap {
     }
 
     /// Appends pages, which tasks see at once.
-    fn append(&self, mapped: &mut Mapped, steps: u64) -> Result<(), BackendError> {
+    fn append(&self, mapped: &mut Mapped, steps: u64) -> Result<(), EngineError> {
         self.context.enter()?;
         if let Some(tags) = &mut mapped.tags {
             // An earlier attempt that got no pages has mapped these tags already.
@@ -229,7 +228,7 @@ impl HeapControl for TaskHeap {
     fn config(&self) -> HeapConfig {
         self.config
     }
-    fn stats(&self) -> Result<HeapStats, BackendError> {
+    fn stats(&self) -> Result<HeapStats, EngineError> {
         let pages = lock(&self.mapped).pages;
         let counters = self.read(self.heap.counters, 1)?[0];
         let table = self.read(self.heap.pages, pages as usize)?;
@@ -242,7 +241,7 @@ impl HeapControl for TaskHeap {
             errors: counters.errors,
         })
     }
-    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, BackendError> {
+    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, EngineError> {
         let at = self.heap.owners.address() + u64::from(owner.0) * size_of::<DevHeapOwner>() as u64;
         let account = self.read(DevPtr::<DevHeapOwner>::new(at), 1)?[0];
         Ok(HeapOwnerStats {
@@ -251,23 +250,23 @@ impl HeapControl for TaskHeap {
             refused: account.refused,
         })
     }
-    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), BackendError> {
+    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), EngineError> {
         let at = self.heap.owners.address()
             + u64::from(owner.0) * size_of::<DevHeapOwner>() as u64
             + std::mem::offset_of!(DevHeapOwner, quota) as u64;
         // SAFETY: the word is in the table, and only the host writes it.
         unsafe { self.copier.write(at, &quota.unwrap_or(0).to_ne_bytes()) }
     }
-    fn errors(&self) -> Result<Vec<HeapError>, BackendError> {
+    fn errors(&self) -> Result<Vec<HeapError>, EngineError> {
         let records = self.read(self.heap.errors, HEAP_ERRORS as usize)?;
         Ok(records.iter().filter_map(HeapError::from_device).collect())
     }
-    fn grow(&self, bytes: u64) -> Result<u64, BackendError> {
+    fn grow(&self, bytes: u64) -> Result<u64, EngineError> {
         let mut mapped = lock(&self.mapped);
         let (size, limit) = (u64::from(mapped.pages) << PAGE_SHIFT, self.config.limit);
         let steps = bytes.div_ceil(HEAP_STEP);
         if steps > (limit - size) / HEAP_STEP {
-            return Err(BackendError::HeapLimit { size, limit, bytes });
+            return Err(EngineError::HeapLimit { size, limit, bytes });
         }
         if steps > 0 {
             self.append(&mut mapped, steps)?;

@@ -2,7 +2,7 @@
 //! call would wait for the engine to end.
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use crate::driver::{Context, call};
 
@@ -20,7 +20,7 @@ pub(crate) struct Range {
 
 impl Range {
     /// Reserves addresses. None can be used before it is mapped.
-    pub(crate) fn reserve(bytes: u64) -> Result<Self, BackendError> {
+    pub(crate) fn reserve(bytes: u64) -> Result<Self, EngineError> {
         let mut base = 0;
         // SAFETY: `base` is a valid out-pointer.
         unsafe {
@@ -41,8 +41,8 @@ impl Range {
     }
 
     /// Maps `bytes` more, a multiple of [`GRANULE`], and returns their address.
-    pub(crate) fn grow(&mut self, context: &Context, bytes: u64) -> Result<u64, BackendError> {
-        let oom = |detail: String| BackendError::OutOfMemory {
+    pub(crate) fn grow(&mut self, context: &Context, bytes: u64) -> Result<u64, EngineError> {
+        let oom = |detail: String| EngineError::OutOfMemory {
             kind: "device",
             bytes,
             detail,

@@ -2,7 +2,7 @@
 
 use everwarp_compiler::{CompileError, InstantiateError};
 use everwarp_process::{ChannelError, HostError, LoadError, StartError};
-use everwarp_runtime::BackendError;
+use everwarp_runtime::EngineError;
 
 /// The compiler refused a module.
 pub(crate) fn not_compiled(error: CompileError) -> LoadError {
@@ -35,7 +35,7 @@ pub(crate) fn refused(error: everwarp_runtime::Error) -> HostError {
     use everwarp_runtime::Error;
     match error {
         Error::Timeout { after } => HostError::Timeout { after },
-        Error::Stopped | Error::Backend(BackendError::Lost { .. } | BackendError::Stuck { .. }) => {
+        Error::Stopped | Error::Engine(EngineError::Lost { .. } | EngineError::Stuck { .. }) => {
             HostError::Lost {
                 reason: error.to_string(),
             }
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn only_an_engine_that_has_ended_is_reported_as_lost() {
-        let lost = BackendError::Lost {
+        let lost = EngineError::Lost {
             reason: "a lane is stuck".into(),
         };
         assert!(matches!(refused(lost.into()), HostError::Lost { .. }));
-        let memory = BackendError::OutOfMemory {
+        let memory = EngineError::OutOfMemory {
             kind: "device",
             bytes: 64,
             detail: "no more".into(),

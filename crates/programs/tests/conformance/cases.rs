@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp::{BackendError, Device, Engine, EngineBuilder, EngineKind, Error, Pools, Select};
+use everwarp::{Device, Engine, EngineBuilder, EngineError, EngineKind, Error, Pools, Select};
 use everwarp_graph::{Spec, generate};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{ALL as PROGRAMS, bfs, fib, noop, pagerank, pingpong, tree};
@@ -554,7 +554,7 @@ fn exchanges_its_image_under_load(select: Select) {
     engine.park().expect("it parks");
     let parked = engine.exchange(&prepared);
     assert!(
-        matches!(parked, Err(Error::Backend(BackendError::Parked { .. }))),
+        matches!(parked, Err(Error::Engine(EngineError::Parked { .. }))),
         "{parked:?}"
     );
     engine.resume().expect("it goes on as before");
@@ -598,7 +598,7 @@ fn loads_a_program_while_parked(select: Select) {
     ));
     let running = engine.load(&pingpong::PROGRAM);
     assert!(
-        matches!(running, Err(Error::Backend(BackendError::NotParked { .. }))),
+        matches!(running, Err(Error::Engine(EngineError::NotParked { .. }))),
         "{running:?}"
     );
     engine.park().expect("it parks");
@@ -711,7 +711,7 @@ fn misuse_is_named(select: Select) {
     ));
     let size = engine.resume_with(engine.max_size() + 1);
     assert!(
-        matches!(size, Err(Error::Backend(BackendError::Size { .. }))),
+        matches!(size, Err(Error::Engine(EngineError::Size { .. }))),
         "{size:?}"
     );
     engine.resume().expect("it resumes");
@@ -727,7 +727,7 @@ fn misuse_is_named(select: Select) {
     };
     let odd = device.engine().program(&noop::PROGRAM).pools(pools).start();
     assert!(
-        matches!(odd, Err(Error::Backend(BackendError::Pool { .. }))),
+        matches!(odd, Err(Error::Engine(EngineError::Pool { .. }))),
         "{odd:?}"
     );
 }

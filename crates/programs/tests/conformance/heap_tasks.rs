@@ -2,7 +2,7 @@
 //! and what is wrong is reported.
 
 use everwarp::{
-    BackendError, DevTask, Device, Engine, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
+    DevTask, Device, Engine, EngineError, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
     HeapOwner, Select,
 };
 use everwarp_programs::heap_probe::{self, HeapProbe};
@@ -473,7 +473,7 @@ fn heap_grows_while_tasks_run(select: Select) {
     );
     let error = engine.grow_heap(1).expect_err("that is the limit");
     assert!(
-        matches!(error, Error::Backend(BackendError::HeapLimit { .. })),
+        matches!(error, Error::Engine(EngineError::HeapLimit { .. })),
         "{error}"
     );
     each(&engine, &probe, heap_probe::EMPTY, 0..1001);

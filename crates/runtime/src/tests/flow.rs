@@ -282,7 +282,7 @@ fn instances_are_checked_and_counted() {
 
     let running = engine.load(&ABSENT);
     assert!(
-        matches!(running, Err(Error::Backend(EngineError::NotParked { .. }))),
+        matches!(running, Err(Error::Engine(EngineError::NotParked { .. }))),
         "{running:?}"
     );
     engine.park().expect("it parks");
@@ -331,7 +331,7 @@ fn epochs_keep_submissions_in_flight() {
     assert!(
         matches!(
             size,
-            Err(Error::Backend(EngineError::Size { asked: 2, max: 1 }))
+            Err(Error::Engine(EngineError::Size { asked: 2, max: 1 }))
         ),
         "{size:?}"
     );

@@ -1,6 +1,6 @@
 //! Tiny tasks by launches, graphs and one kernel.
 
-use everwarp::BackendError;
+use everwarp::EngineError;
 use everwarp::cuda::baseline::{Baseline, DeviceGraphs, Tiny, TinyWay};
 
 use super::SIZES;
@@ -18,8 +18,8 @@ const GRAPH_CAP: (u64, &str) = (
 /// Tasks that the driver runs. Each adds 1 to a cell of its own.
 struct Launched<T> {
     tasks: T,
-    run: fn(&T) -> Result<(), BackendError>,
-    cells: fn(&T) -> Result<Vec<u32>, BackendError>,
+    run: fn(&T) -> Result<(), EngineError>,
+    cells: fn(&T) -> Result<Vec<u32>, EngineError>,
 }
 
 impl<T> Work for Launched<T> {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::graph::Graph;
@@ -34,14 +34,14 @@ impl Baseline {
     ///
     /// # Errors
     /// They do not compile or link, or the device refuses.
-    pub fn device_graphs(device: &CudaDevice) -> Result<Option<Self>, BackendError> {
+    pub fn device_graphs(device: &CudaDevice) -> Result<Option<Self>, EngineError> {
         let Some(library) = toolkit_file("libcudadevrt.a") else {
             return Ok(None);
         };
         device.context.enter()?;
         let compiled = Cache::user()
             .compile(&device_graph_source(), device.arch())
-            .map_err(|e| BackendError::Compile(Box::new(e)))?;
+            .map_err(|e| EngineError::Compile(Box::new(e)))?;
         let image = link_library(&compiled.into_image(), &library)?;
         Self::of_image(device, &image).map(Some)
     }
@@ -64,10 +64,10 @@ impl<'b> DeviceGraphs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn new(base: &'b Baseline, tasks: u32) -> Result<Self, BackendError> {
+    pub fn new(base: &'b Baseline, tasks: u32) -> Result<Self, EngineError> {
         let shape = |kernel: &CStr, block| {
             let kernel = base.kernel(kernel)?;
-            Ok::<_, BackendError>(Shape {
+            Ok::<_, EngineError>(Shape {
                 kernel,
                 grid: 1,
                 block,
@@ -104,7 +104,7 @@ impl<'b> DeviceGraphs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn run(&self) -> Result<(), BackendError> {
+    pub fn run(&self) -> Result<(), EngineError> {
         self.launcher.launch(&self.base.stream)?;
         self.base.stream.synchronize()
     }
@@ -113,10 +113,10 @@ impl<'b> DeviceGraphs<'b> {
     ///
     /// # Errors
     /// A launch from the device failed, or the device refuses.
-    pub fn cells(&self) -> Result<Vec<u32>, BackendError> {
+    pub fn cells(&self) -> Result<Vec<u32>, EngineError> {
         match self.rounds.read()?[FAILED] {
             0 => self.cells.read(),
-            code => Err(BackendError::Driver {
+            code => Err(EngineError::Driver {
                 call: "cudaGraphLaunch on the device",
                 code: code as i32,
                 name: "an error of the device runtime".to_owned(),

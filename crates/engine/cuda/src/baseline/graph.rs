@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::launch::Shape;
@@ -18,7 +18,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// Launches it.
-    pub(super) fn launch(&self, stream: &Stream) -> Result<(), BackendError> {
+    pub(super) fn launch(&self, stream: &Stream) -> Result<(), EngineError> {
         // SAFETY: the graph was instantiated, and its nodes' memory is live as its owner holds it.
         unsafe { call!(cuGraphLaunch(self.exec, stream.0)) }
     }
@@ -29,7 +29,7 @@ impl Graph {
     }
 
     /// Instantiates a graph and copies it to the device, so that its first launch costs as much as any other.
-    fn ready(graph: sys::CUgraph, flags: u64, stream: &Stream) -> Result<Self, BackendError> {
+    fn ready(graph: sys::CUgraph, flags: u64, stream: &Stream) -> Result<Self, EngineError> {
         let mut exec = std::ptr::null_mut();
         // SAFETY: the graph is complete; the out-pointer is valid; the stream is live.
         unsafe {
@@ -68,7 +68,7 @@ impl Nodes<'_> {
         shape: Shape,
         params: &mut [*mut c_void],
         after: &[sys::CUgraphNode],
-    ) -> Result<sys::CUgraphNode, BackendError> {
+    ) -> Result<sys::CUgraphNode, EngineError> {
         let node_params = sys::CUDA_KERNEL_NODE_PARAMS {
             func: shape.kernel,
             gridDimX: shape.grid,
@@ -98,12 +98,12 @@ impl Nodes<'_> {
     }
 
     /// Makes the graph ready.
-    pub(super) fn finish(self) -> Result<Graph, BackendError> {
+    pub(super) fn finish(self) -> Result<Graph, EngineError> {
         Graph::ready(self.graph, 0, &self.base.stream)
     }
 
     /// Makes the graph ready for kernels of other graphs, and of itself, to launch it.
-    pub(super) fn finish_for_device(self) -> Result<Graph, BackendError> {
+    pub(super) fn finish_for_device(self) -> Result<Graph, EngineError> {
         let flag = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
         Graph::ready(self.graph, flag.0.into(), &self.base.stream)
     }
@@ -111,7 +111,7 @@ impl Nodes<'_> {
 
 impl Baseline {
     /// Begins an empty graph.
-    pub(super) fn nodes(&self) -> Result<Nodes<'_>, BackendError> {
+    pub(super) fn nodes(&self) -> Result<Nodes<'_>, EngineError> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the out-pointer is valid.
         unsafe { call!(cuGraphCreate(&raw mut graph, 0)) }?;
@@ -122,8 +122,8 @@ impl Baseline {
     /// programmatic one.
     pub(super) fn capture(
         &self,
-        launches: impl FnOnce() -> Result<(), BackendError>,
-    ) -> Result<Graph, BackendError> {
+        launches: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<Graph, EngineError> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is live and nothing is being captured on it.
         unsafe { call!(cuStreamBeginCapture_v2(self.stream.0, mode)) }?;

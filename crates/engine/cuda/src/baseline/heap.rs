@@ -5,7 +5,7 @@ use everwarp_contract::heap::{
     HEAP_PAGE_TAGS, HEAP_PAGE_WORDS, HEAP_SLOTS, HEAP_STATE_BITS,
 };
 use everwarp_contract::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevPtr};
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::launch::{Shape, args, blocks};
@@ -109,7 +109,7 @@ impl<'b> HeapTrial<'b> {
         way: HeapWay,
         bytes: u64,
         slots: u32,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, EngineError> {
         let pages = match way {
             HeapWay::Cuda => 0,
             _ => (bytes >> HEAP_PAGE_SHIFT) as u32,
@@ -172,7 +172,7 @@ impl<'b> HeapTrial<'b> {
         kernel: &std::ffi::CStr,
         threads: u32,
         params: &mut [*mut std::ffi::c_void],
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let shape = Shape {
             kernel: self.on.kernel(kernel)?,
             grid: blocks(threads, BLOCK),
@@ -194,7 +194,7 @@ impl<'b> HeapTrial<'b> {
         each: u32,
         sizes: Sizes,
         seed: u32,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let (mut heap, mut slots) = (self.heap, self.slots.at + u64::from(first) * 8);
         let (mut threads, mut each, mut seed) = (threads, each, seed);
         let Sizes { mut low, mut high } = sizes;
@@ -225,7 +225,7 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn empty(&self, first: u32, threads: u32, each: u32) -> Result<(), BackendError> {
+    pub fn empty(&self, first: u32, threads: u32, each: u32) -> Result<(), EngineError> {
         let (mut heap, mut slots) = (self.heap, self.slots.at + u64::from(first) * 8);
         let (mut threads, mut each, mut owners) = (threads, each, TRIAL_OWNERS);
         // SAFETY: the kernels' parameters; the slots are there.
@@ -252,7 +252,7 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn release(&self, owner: u32) -> Result<(), BackendError> {
+    pub fn release(&self, owner: u32) -> Result<(), EngineError> {
         let (mut heap, mut owner) = (self.heap, owner);
         let threads = self.on.multiprocessors * 2048;
         // SAFETY: the kernel's parameters.
@@ -263,7 +263,7 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn held(&self) -> Result<Vec<u64>, BackendError> {
+    pub fn held(&self) -> Result<Vec<u64>, EngineError> {
         let owners = self.tables.owners.read()?;
         // The first word of each.
         Ok(owners
@@ -283,7 +283,7 @@ impl<'b> HeapTrial<'b> {
         rounds: u32,
         sizes: Sizes,
         seed: u32,
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let (mut heap, mut threads, mut rounds, mut seed) = (self.heap, threads, rounds, seed);
         let Sizes { mut low, mut high } = sizes;
         // SAFETY: the kernel's parameters.
@@ -307,7 +307,7 @@ impl<'b> HeapTrial<'b> {
         count: u32,
         sizes: Sizes,
         seed: u32,
-    ) -> Result<(u64, u64), BackendError> {
+    ) -> Result<(u64, u64), EngineError> {
         self.sums.fill(0)?;
         let (mut slots, mut count, mut seed) = (self.slots.at + u64::from(first) * 8, count, seed);
         let Sizes { mut low, mut high } = sizes;
@@ -336,14 +336,14 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Panics
     /// There are more addresses than slots.
-    pub fn write_slots(&self, addresses: &[u64]) -> Result<(), BackendError> {
+    pub fn write_slots(&self, addresses: &[u64]) -> Result<(), EngineError> {
         self.slots.write(addresses)
     }
     /// The addresses in all slots.
     ///
     /// # Errors
     /// The device refuses.
-    pub fn read_slots(&self) -> Result<Vec<u64>, BackendError> {
+    pub fn read_slots(&self) -> Result<Vec<u64>, EngineError> {
         self.slots.read()
     }
 
@@ -351,7 +351,7 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn trim(&self) -> Result<(), BackendError> {
+    pub fn trim(&self) -> Result<(), EngineError> {
         let mut heap = self.heap;
         // SAFETY: the kernel's parameter; one block of threads.
         unsafe { self.launch(c"heap_trim", BLOCK, &mut args![heap]) }
@@ -361,7 +361,7 @@ impl<'b> HeapTrial<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn state(&self) -> Result<HeapState, BackendError> {
+    pub fn state(&self) -> Result<HeapState, EngineError> {
         let counters = self.tables.counters.read()?;
         let bits = |words: Vec<u32>| words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
         let marked = bits(self.tables.free.read()?) as u32;

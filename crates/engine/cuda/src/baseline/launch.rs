@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use crate::driver::call;
@@ -39,7 +39,7 @@ impl Baseline {
         &self,
         shape: Shape,
         params: &mut [*mut c_void],
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let (stream, params, none) = (self.stream.0, params.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller vouches for the parameters; the kernel is loaded.
         unsafe {
@@ -68,7 +68,7 @@ impl Baseline {
         &self,
         shape: Shape,
         params: &mut [*mut c_void],
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
         value.programmaticStreamSerializationAllowed = 1;
         let mut attribute = sys::CUlaunchAttribute {
@@ -108,7 +108,7 @@ impl Baseline {
         &self,
         shape: Shape,
         params: &mut [*mut c_void],
-    ) -> Result<(), BackendError> {
+    ) -> Result<(), EngineError> {
         // SAFETY: the caller vouches for grid and parameters.
         unsafe {
             call!(cuLaunchCooperativeKernel(
@@ -127,11 +127,7 @@ impl Baseline {
     }
 
     /// Blocks of a kernel that one multiprocessor holds at once.
-    pub(super) fn resident(
-        &self,
-        kernel: sys::CUfunction,
-        block: u32,
-    ) -> Result<u32, BackendError> {
+    pub(super) fn resident(&self, kernel: sys::CUfunction, block: u32) -> Result<u32, EngineError> {
         let mut count = 0;
         // SAFETY: the kernel is loaded; the out-pointer is valid.
         unsafe {

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use crate::driver::call;
@@ -22,18 +22,18 @@ impl Number for u64 {}
 impl Number for f32 {}
 
 /// Waits for the synchronous calls: some of them return before the device has done its part.
-fn settle() -> Result<(), BackendError> {
+fn settle() -> Result<(), EngineError> {
     // SAFETY: the null stream is always there.
     unsafe { call!(cuStreamSynchronize(std::ptr::null_mut())) }
 }
 
 impl<T: Number> Memory<T> {
-    pub(super) fn new(_: &Baseline, len: usize) -> Result<Self, BackendError> {
+    pub(super) fn new(_: &Baseline, len: usize) -> Result<Self, EngineError> {
         let mut at = 0;
         let bytes = len.max(1) * size_of::<T>();
         // SAFETY: the out-pointer is valid.
         unsafe { call!(cuMemAlloc_v2(&raw mut at, bytes)) }.map_err(|e| {
-            BackendError::OutOfMemory {
+            EngineError::OutOfMemory {
                 kind: "device",
                 bytes: bytes as u64,
                 detail: e.to_string(),
@@ -47,7 +47,7 @@ impl<T: Number> Memory<T> {
         memory.fill(0)?;
         Ok(memory)
     }
-    pub(super) fn from(base: &Baseline, data: &[T]) -> Result<Self, BackendError> {
+    pub(super) fn from(base: &Baseline, data: &[T]) -> Result<Self, EngineError> {
         let memory = Self::new(base, data.len())?;
         memory.write(data)?;
         Ok(memory)
@@ -56,7 +56,7 @@ impl<T: Number> Memory<T> {
     ///
     /// # Panics
     /// `data` is longer than the memory.
-    pub(super) fn write(&self, data: &[T]) -> Result<(), BackendError> {
+    pub(super) fn write(&self, data: &[T]) -> Result<(), EngineError> {
         assert!(data.len() <= self.len, "more than the memory holds");
         if data.is_empty() {
             return Ok(());
@@ -71,7 +71,7 @@ impl<T: Number> Memory<T> {
         }?;
         settle()
     }
-    pub(super) fn read(&self) -> Result<Vec<T>, BackendError> {
+    pub(super) fn read(&self) -> Result<Vec<T>, EngineError> {
         let mut data = vec![T::default(); self.len];
         if !data.is_empty() {
             let bytes = self.len * size_of::<T>();
@@ -81,7 +81,7 @@ impl<T: Number> Memory<T> {
         Ok(data)
     }
     /// Sets every byte.
-    pub(super) fn fill(&self, byte: u8) -> Result<(), BackendError> {
+    pub(super) fn fill(&self, byte: u8) -> Result<(), EngineError> {
         let bytes = self.len.max(1) * size_of::<T>();
         // SAFETY: the whole allocation.
         unsafe { call!(cuMemsetD8_v2(self.at, byte, bytes)) }?;

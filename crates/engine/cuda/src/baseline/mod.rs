@@ -23,7 +23,7 @@ pub use tiny::{Tiny, TinyWay};
 use std::ffi::CStr;
 
 use cudarc::driver::sys;
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use crate::cache::Cache;
 use crate::device::CudaDevice;
@@ -54,7 +54,7 @@ impl Baseline {
     ///
     /// # Errors
     /// They do not compile, or the device refuses.
-    pub fn new(device: &CudaDevice) -> Result<Self, BackendError> {
+    pub fn new(device: &CudaDevice) -> Result<Self, EngineError> {
         Self::load(device, &baseline_source())
     }
 
@@ -62,7 +62,7 @@ impl Baseline {
     ///
     /// # Errors
     /// They do not compile, or the device refuses.
-    pub fn heaps(device: &CudaDevice, bytes: usize) -> Result<Self, BackendError> {
+    pub fn heaps(device: &CudaDevice, bytes: usize) -> Result<Self, EngineError> {
         device.context.enter()?;
         let limit = sys::CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE;
         // SAFETY: a context is current, and no kernel that allocates has been loaded.
@@ -70,17 +70,17 @@ impl Baseline {
         Self::load(device, &heap_source())
     }
 
-    fn load(device: &CudaDevice, source: &Source) -> Result<Self, BackendError> {
+    fn load(device: &CudaDevice, source: &Source) -> Result<Self, EngineError> {
         device.context.enter()?;
         let cubin = Cache::user()
             .compile(source, device.arch())
-            .map_err(|e| BackendError::Compile(Box::new(e)))?
+            .map_err(|e| EngineError::Compile(Box::new(e)))?
             .into_image();
         Self::of_image(device, &cubin)
     }
 
     /// Loads machine code. The device's context is current.
-    fn of_image(device: &CudaDevice, cubin: &[u8]) -> Result<Self, BackendError> {
+    fn of_image(device: &CudaDevice, cubin: &[u8]) -> Result<Self, EngineError> {
         let mut module = std::ptr::null_mut();
         // SAFETY: `cubin` is a complete image; the out-pointer is valid. The module is never unloaded.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast())) }?;
@@ -98,7 +98,7 @@ impl Baseline {
     }
 
     /// A kernel of the module; asking for it loads it.
-    fn kernel(&self, name: &CStr) -> Result<sys::CUfunction, BackendError> {
+    fn kernel(&self, name: &CStr) -> Result<sys::CUfunction, EngineError> {
         let mut kernel = std::ptr::null_mut();
         // SAFETY: the module is loaded; the out-pointer is valid.
         unsafe {

@@ -1,6 +1,6 @@
 //! Two operators by kernels.
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::graph::Graph;
@@ -50,7 +50,7 @@ impl<'b> Operators<'b> {
         way: OperatorsWay,
         input: &[f32],
         bias: &[f32],
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, EngineError> {
         assert!(
             bias.len() == COLUMNS as usize && input.len().is_multiple_of(bias.len()),
             "the kernels are written for rows of {COLUMNS}"
@@ -61,7 +61,7 @@ impl<'b> Operators<'b> {
             _ => c"base_softmax",
         };
         let shape = |name, threads| {
-            Ok::<_, BackendError>(Shape {
+            Ok::<_, EngineError>(Shape {
                 kernel: base.kernel(name)?,
                 grid: blocks(threads, 256),
                 block: 256,
@@ -85,7 +85,7 @@ impl<'b> Operators<'b> {
         Ok(made)
     }
 
-    fn build(&self) -> Result<Graph, BackendError> {
+    fn build(&self) -> Result<Graph, EngineError> {
         let nodes = self.base.nodes()?;
         let (mut input, mut bias, mut rows) = (self.input.at, self.bias.at, self.rows);
         let (mut middle, mut output) = (self.middle.at, self.output.at);
@@ -102,7 +102,7 @@ impl<'b> Operators<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn run(&self) -> Result<(), BackendError> {
+    pub fn run(&self) -> Result<(), EngineError> {
         let (mut input, mut bias, mut rows) = (self.input.at, self.bias.at, self.rows);
         let (mut middle, mut output) = (self.middle.at, self.output.at);
         match (&self.graph, self.way) {
@@ -127,7 +127,7 @@ impl<'b> Operators<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn clear(&self) -> Result<(), BackendError> {
+    pub fn clear(&self) -> Result<(), EngineError> {
         self.output.fill(0)
     }
 
@@ -135,7 +135,7 @@ impl<'b> Operators<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn output(&self) -> Result<Vec<f32>, BackendError> {
+    pub fn output(&self) -> Result<Vec<f32>, EngineError> {
         self.output.read()
     }
 }

@@ -1,6 +1,6 @@
 //! Dependent pairs by launches and graphs.
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::graph::Graph;
@@ -50,7 +50,7 @@ impl<'b> Pairs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn new(base: &'b Baseline, way: PairsWay, pairs: u32) -> Result<Self, BackendError> {
+    pub fn new(base: &'b Baseline, way: PairsWay, pairs: u32) -> Result<Self, EngineError> {
         use PairsWay as W;
         let (first, second) = match way {
             W::StreamedEarly | W::GraphEarly => (c"base_first_early", c"base_second_early"),
@@ -94,7 +94,7 @@ impl<'b> Pairs<'b> {
         Ok(made)
     }
 
-    fn build(&self, pairs: u32, wide: bool) -> Result<Graph, BackendError> {
+    fn build(&self, pairs: u32, wide: bool) -> Result<Graph, EngineError> {
         let nodes = self.base.nodes()?;
         let (mut firsts, mut seconds) = (self.firsts.at, self.seconds.at);
         let mut before = Vec::new();
@@ -112,7 +112,7 @@ impl<'b> Pairs<'b> {
         nodes.finish()
     }
 
-    fn launch_all(&self, pairs: u32, early: bool) -> Result<(), BackendError> {
+    fn launch_all(&self, pairs: u32, early: bool) -> Result<(), EngineError> {
         let (mut firsts, mut seconds) = (self.firsts.at, self.seconds.at);
         for mut i in 0..pairs {
             let (first, second) = (&mut args![firsts, i], &mut args![firsts, seconds, i]);
@@ -130,7 +130,7 @@ impl<'b> Pairs<'b> {
         Ok(())
     }
 
-    fn launch_synchronized(&self) -> Result<(), BackendError> {
+    fn launch_synchronized(&self) -> Result<(), EngineError> {
         let (mut firsts, mut seconds) = (self.firsts.at, self.seconds.at);
         for mut i in 0..self.pairs {
             // SAFETY: as in `launch_all`.
@@ -149,7 +149,7 @@ impl<'b> Pairs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn run(&self) -> Result<(), BackendError> {
+    pub fn run(&self) -> Result<(), EngineError> {
         match (&self.graph, self.way) {
             (Some(graph), _) => {
                 for _ in 0..self.pairs / self.pairs.min(GRAPH_PAIRS) {
@@ -176,7 +176,7 @@ impl<'b> Pairs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn clear(&self) -> Result<(), BackendError> {
+    pub fn clear(&self) -> Result<(), EngineError> {
         self.firsts.fill(0)?;
         self.seconds.fill(0)
     }
@@ -186,7 +186,7 @@ impl<'b> Pairs<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn seconds(&self) -> Result<(Vec<u64>, u64), BackendError> {
+    pub fn seconds(&self) -> Result<(Vec<u64>, u64), EngineError> {
         let words = self.seconds.read()?;
         let times = u64::from(self.pairs) / words.len() as u64;
         Ok((words, times))

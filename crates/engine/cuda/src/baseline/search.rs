@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::graph::Graph;
@@ -62,7 +62,7 @@ impl<'b> Search<'b> {
         way: SearchWay,
         rows: &[u32],
         columns: &[u32],
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, EngineError> {
         let vertices = rows.len() - 1;
         assert!(
             rows.is_sorted() && rows[0] == 0 && rows[vertices] as usize == columns.len(),
@@ -111,7 +111,7 @@ impl<'b> Search<'b> {
         Ok(made)
     }
 
-    fn build(&self, levels: u32) -> Result<Graph, BackendError> {
+    fn build(&self, levels: u32) -> Result<Graph, EngineError> {
         let nodes = self.base.nodes()?;
         let (mut rows, mut columns, mut found) = (self.rows.at, self.columns.at, self.levels.at);
         let (mut even, mut odd) = (self.queues[0].at, self.queues[1].at);
@@ -132,7 +132,7 @@ impl<'b> Search<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn reset(&mut self, source: u32) -> Result<(), BackendError> {
+    pub fn reset(&mut self, source: u32) -> Result<(), EngineError> {
         let (first, end) = self.degrees[source as usize];
         let starts = (first..end).step_by(PART_EDGES as usize);
         let entry = |at: u32| u64::from((end - at).min(PART_EDGES)) << 32 | u64::from(at);
@@ -164,7 +164,7 @@ impl<'b> Search<'b> {
     }
 
     /// Waits until the device reports level `level` or an empty frontier; returns level and size.
-    fn await_level(&self, level: u32) -> Result<(u32, u32), BackendError> {
+    fn await_level(&self, level: u32) -> Result<(u32, u32), EngineError> {
         for spins in 1u32.. {
             let word = self.word().load(Ordering::Acquire);
             let (told, size) = ((word >> 32) as u32, word as u32);
@@ -176,7 +176,7 @@ impl<'b> Search<'b> {
                 && self.base.stream.is_done()?
                 && self.word().load(Ordering::Acquire) == word
             {
-                return Err(BackendError::Lost {
+                return Err(EngineError::Lost {
                     reason: format!("level {level} ended without saying so"),
                 });
             }
@@ -185,7 +185,7 @@ impl<'b> Search<'b> {
         unreachable!("the loop is endless")
     }
 
-    fn by_launches(&self) -> Result<(), BackendError> {
+    fn by_launches(&self) -> Result<(), EngineError> {
         let (mut rows, mut columns, mut levels) = (self.rows.at, self.columns.at, self.levels.at);
         let (mut state, mut host) = (self.state.at, self.told.device);
         let (mut level, mut size) = (0u32, self.first_size);
@@ -207,7 +207,7 @@ impl<'b> Search<'b> {
         Ok(())
     }
 
-    fn by_graph(&self, graph: &Graph, levels: u32) -> Result<(), BackendError> {
+    fn by_graph(&self, graph: &Graph, levels: u32) -> Result<(), EngineError> {
         let (mut level, mut size) = (0, self.first_size);
         while size > 0 {
             graph.launch(&self.base.stream)?;
@@ -216,7 +216,7 @@ impl<'b> Search<'b> {
         Ok(())
     }
 
-    fn at_once(&self) -> Result<(), BackendError> {
+    fn at_once(&self) -> Result<(), EngineError> {
         let (mut rows, mut columns, mut levels) = (self.rows.at, self.columns.at, self.levels.at);
         let (mut even, mut odd) = (self.queues[0].at, self.queues[1].at);
         let (mut state, mut edges) = (self.state.at, self.edges);
@@ -234,7 +234,7 @@ impl<'b> Search<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn run(&self) -> Result<(), BackendError> {
+    pub fn run(&self) -> Result<(), EngineError> {
         match (self.way, &self.graph) {
             (SearchWay::Graph(levels), Some(graph)) => self.by_graph(graph, levels.max(1)),
             (SearchWay::Cooperative | SearchWay::Turning, _) => self.at_once(),
@@ -246,7 +246,7 @@ impl<'b> Search<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn levels(&self) -> Result<Vec<i64>, BackendError> {
+    pub fn levels(&self) -> Result<Vec<i64>, EngineError> {
         self.base.stream.synchronize()?;
         let level = |l| if l == u32::MAX { -1 } else { i64::from(l) };
         Ok(self.levels.read()?.into_iter().map(level).collect())

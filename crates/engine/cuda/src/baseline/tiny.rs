@@ -1,6 +1,6 @@
 //! Many tiny independent tasks by launches, graphs and one kernel.
 
-use everwarp_engine::BackendError;
+use everwarp_engine::EngineError;
 
 use super::Baseline;
 use super::graph::Graph;
@@ -40,7 +40,7 @@ impl<'b> Tiny<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn new(base: &'b Baseline, way: TinyWay, tasks: u32) -> Result<Self, BackendError> {
+    pub fn new(base: &'b Baseline, way: TinyWay, tasks: u32) -> Result<Self, EngineError> {
         let (kernel, grid, block) = match way {
             TinyWay::Bulk => (c"base_add_all", blocks(tasks, 256), 256),
             TinyWay::BulkWide => {
@@ -68,7 +68,7 @@ impl<'b> Tiny<'b> {
         Ok(made)
     }
 
-    fn build(&self) -> Result<Graph, BackendError> {
+    fn build(&self) -> Result<Graph, EngineError> {
         let nodes = self.base.nodes()?;
         let mut cells = self.cells.at;
         let mut before = Vec::new();
@@ -86,7 +86,7 @@ impl<'b> Tiny<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn run(&self) -> Result<(), BackendError> {
+    pub fn run(&self) -> Result<(), EngineError> {
         let mut cells = self.cells.at;
         if let Some(graph) = &self.graph {
             graph.launch(&self.base.stream)?;
@@ -110,7 +110,7 @@ impl<'b> Tiny<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn clear(&self) -> Result<(), BackendError> {
+    pub fn clear(&self) -> Result<(), EngineError> {
         self.cells.fill(0)
     }
 
@@ -118,7 +118,7 @@ impl<'b> Tiny<'b> {
     ///
     /// # Errors
     /// The device refuses.
-    pub fn cells(&self) -> Result<Vec<u32>, BackendError> {
+    pub fn cells(&self) -> Result<Vec<u32>, EngineError> {
         self.cells.read()
     }
 }
