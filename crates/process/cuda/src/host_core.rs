@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use everwarp_engine::sync::lock;
 use everwarp_hostcalls::{Reason, Service};
@@ -18,6 +19,9 @@ use crate::queue::Queues;
 use crate::table::{ProcessTable, TableCursor};
 use crate::waiters::Waiters;
 
+/// Long enough for a wait to look at the engine itself, and not only at what was submitted.
+const GLANCE: Duration = Duration::from_micros(200);
+
 /// A module of a host and the places of its processes.
 pub(crate) struct HostedModule {
     pub(crate) module: CompiledModule,
@@ -27,13 +31,14 @@ pub(crate) struct HostedModule {
 /// The shared parts of a host. A thread takes at most one of their locks at a time, except that it may hold the lock of a
 /// part of the process table while it kills a process.
 pub(crate) struct HostCore {
-    /// Dropped first: a channel end in the table must not ask an engine that ends.
-    pub(crate) family: Arc<SharedFamily>,
     pub(crate) engine: Engine,
     /// The modules by id.
     pub(crate) modules: AppendList<HostedModule>,
     /// Serves the host calls.
     pub(crate) service: Arc<Service>,
+    /// Dropped after the modules, whose processes use it, and before the table: channel ends of processes that never
+    /// started need not be closed in a host that ends.
+    pub(crate) family: Arc<SharedFamily>,
     pub(crate) table: ProcessTable,
     pub(crate) queues: Queues,
     pub(crate) waiters: Waiters,
@@ -62,10 +67,10 @@ impl HostCore {
         queues: Queues,
     ) -> Self {
         Self {
-            family: Arc::new(family),
             engine,
             modules: AppendList::new(modules, MODULES_MOST),
             service,
+            family: Arc::new(family),
             table: ProcessTable::new(children),
             queues,
             waiters: Waiters::default(),
@@ -197,9 +202,6 @@ impl HostCore {
 /// The last task that was submitted. A failure of the engine is noticed by it while nothing ends.
 #[derive(Default)]
 pub(crate) struct LastSubmission(Mutex<Option<Pending>>);
-
-/// Long enough for a wait to look at the engine itself, and not only at what was submitted.
-const GLANCE: std::time::Duration = std::time::Duration::from_micros(200);
 
 impl LastSubmission {
     /// Remembers a submission in place of the one before.

@@ -1,4 +1,4 @@
-//! What is linked to an engine for modules, and how large it is made.
+//! What is linked to an engine for modules, and the sizes of the engine's pools.
 
 use everwarp_process::{HostConfig, Module, StartError};
 use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};
@@ -7,13 +7,13 @@ use crate::config::{PlaceConfig, STACK_BYTES};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
 use crate::program;
 
-/// The least depth of calls with which ordinary programs run.
+/// The least depth of calls that ordinary programs need.
 const DEPTH_LEAST: u32 = 24;
-/// The depth with which programs run that bring a standard library.
+/// The depth that programs with a standard library need.
 const DEPTH_WANTED: u32 = 40;
-/// Frames on a thread's stack that are not compiled functions: the engine's own, and an import's.
+/// Frames on a thread's stack that do not belong to compiled functions: the engine's own, and an import's.
 const OTHER_FRAMES: u32 = 12;
-/// A start holds a token until what it started has ended or parked, so there are as many tokens as lanes.
+/// A start holds a token until the processes that it started have exited or parked, so there are as many tokens as lanes.
 const POOLS: Pools = Pools {
     submission_slots: 1 << 14,
     tokens: 1 << 17,
@@ -23,8 +23,8 @@ const POOLS: Pools = Pools {
     heap: HeapConfig::of(0),
 };
 
-/// A task that a process submits takes a chunk of 32 tasks alone, and there may be two for each place, to go on with it
-/// and to look after its neighbours, and one more for each start.
+/// The sizes of the engine's pools. A task that a process submits takes a chunk of 32 tasks for itself. There may be three
+/// such tasks for each place: one continues its process, one wakes its neighbours, and one starts it.
 pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[CompiledModule]) -> Pools {
     // A module that is loaded later may need them.
     let places = u64::from(spare_places)
@@ -39,7 +39,7 @@ pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[Compiled
     }
 }
 
-/// What of a module is linked.
+/// The part of the image that a module contributes.
 pub(crate) fn part(loaded: &CompiledModule) -> LinkedPart {
     LinkedPart {
         name: loaded.name.as_str().into(),
@@ -68,7 +68,7 @@ pub(crate) fn link(
         declarations: program::declarations(loaded.len()),
         headers: program::HEADERS,
         stack_bytes: config.stack_bytes.unwrap_or(STACK_BYTES),
-        // The budget decides how many of the places there can be, not how many slots there are for them.
+        // The budget reduces the number of places, but not the number of their slots.
         host_call_slots: PlaceConfig::of(&config.load, 0).slots(&loaded, config.spare_places),
     };
     Ok((loaded, linked))
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_depth_leaves_room_for_what_is_not_compiled() {
+    fn the_depth_leaves_room_for_other_frames() {
         let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
         assert_eq!(depth_of(32 << 10, 128), 122);
         assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);

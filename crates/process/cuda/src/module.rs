@@ -1,4 +1,4 @@
-//! Modules: compiled once, under the number that they have in their image.
+//! Compiled modules: each is compiled once, for the number that it has in its image.
 
 use everwarp_compiler::{
     CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
@@ -10,15 +10,15 @@ use everwarp_process::{ExitStatus, LoadError, Module, Trap, gpu};
 use crate::error::not_compiled;
 use crate::{program, wasi};
 
-/// Elements that a table may have beyond those it starts with.
+/// The elements that a table may grow by.
 const TABLE_GROWTH: u64 = 256;
 
-/// How a module is compiled, where a host has a choice.
+/// The options for compiling a module that a host sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompileChoice {
-    /// With interleaved memories, if it can be.
+    /// Interleave the memories, if the module allows it.
     pub(crate) interleaved: bool,
-    /// A product and a sum may be rounded once.
+    /// Allow one rounding for a product and a sum.
     pub(crate) contract: bool,
 }
 
@@ -73,19 +73,19 @@ pub(crate) fn compile_module(
 pub(crate) struct CompiledModule {
     pub(crate) name: String,
     pub(crate) compiled: Compiled,
-    /// The function that a process begins with.
+    /// The function that a process runs.
     entry: u32,
-    /// If its memory is shared.
+    /// What the threads of a process share, if the module's memory is shared.
     pub(crate) threads: Option<Threads>,
 }
 
 impl CompiledModule {
-    /// The number under which device code calls the entry.
+    /// The number by which device code calls the entry.
     pub(crate) fn entry(&self) -> u32 {
         self.number(self.entry)
     }
 
-    /// The same of the module's start function, if it has one.
+    /// The number by which device code calls the module's start function, if it has one.
     pub(crate) fn start(&self) -> Option<u32> {
         self.compiled.start().map(|f| self.number(f))
     }
@@ -95,7 +95,7 @@ impl CompiledModule {
         number.expect("exported functions and the start function are entries")
     }
 
-    /// The same of the function that its threads begin with, if it begins any.
+    /// The number by which device code calls the function that threads start with, if the module starts any.
     pub(crate) fn thread_entry(&self) -> Option<u32> {
         let threads = self.threads.as_ref();
         threads.filter(|threads| threads.spawns)?;
@@ -110,24 +110,24 @@ impl CompiledModule {
         self.uses_gpu() || self.threads.is_some()
     }
 
-    /// Whether it imports anything of `everwarp:gpu`.
+    /// Whether the module imports `everwarp:gpu`.
     pub(crate) fn uses_gpu(&self) -> bool {
         let imports = self.compiled.imports();
         imports.iter().any(|i| i.module == gpu::MODULE)
     }
 
-    /// Bytes of linear memory that an instance starts with.
+    /// The bytes of linear memory that an instance starts with.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.compiled.memory().map_or(0, |m| m.min * PAGE)
     }
 
-    /// Bytes of the tables that an instance starts with, 8 for each element.
+    /// The bytes of the tables that an instance starts with, 8 for each element.
     pub(crate) fn table_bytes(&self) -> u64 {
         let tables = 0..self.compiled.table_count();
         tables.map(|t| self.compiled.table(t).1.min * 8).sum()
     }
 
-    /// Bytes of linear memory that an instance can have at most.
+    /// The most bytes of linear memory that the module allows an instance.
     pub(crate) fn memory_most(&self) -> u64 {
         match self.compiled.memory() {
             None => 0,
@@ -135,7 +135,7 @@ impl CompiledModule {
         }
     }
 
-    /// The exit status that the device's account of an end stands for.
+    /// The exit status for the reason that the device gave.
     pub(crate) fn status(&self, reason: everwarp_hostcalls::Reason) -> ExitStatus {
         use everwarp_hostcalls::Reason;
         match reason {
@@ -163,7 +163,7 @@ impl CompiledModule {
         }
     }
 
-    /// The initial bytes of an instance.
+    /// The initial bytes of an instance with this memory and depth of calls.
     pub(crate) fn instantiate(&self, memory: u64, depth: u32) -> Result<Initial, InstantiateError> {
         let mut limits = InstanceLimits {
             memory_pages: memory / PAGE,
@@ -187,7 +187,7 @@ impl CompiledModule {
     }
 }
 
-/// What a process can import: functions, and a memory that is shared.
+/// What a process can import: functions, and a shared memory.
 struct Wasi<'m>(Option<&'m Threads>);
 
 impl Link for Wasi<'_> {
@@ -195,7 +195,7 @@ impl Link for Wasi<'_> {
         wasi::import_type(module, name)
     }
     fn memory(&self, _: &str, _: &str) -> Option<Limits> {
-        // There is one, whatever it is called.
+        // A module has at most one memory, so its name does not matter.
         self.0.map(|threads| Limits {
             min: threads.initial,
             max: Some(threads.maximum),
@@ -203,7 +203,7 @@ impl Link for Wasi<'_> {
         })
     }
     fn shared_memory(&self, _: &str, _: &str) -> Option<SharedMemory> {
-        // Where it is, who makes a place ready knows.
+        // The device sets the address when it makes a place ready.
         let nowhere = SharedMemory {
             memory: 0,
             length: 0,
@@ -231,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_nobody_provides_is_named() {
+    fn an_unknown_import_and_a_missing_entry_are_named() {
         let start = r#"(func (export "_start"))"#;
         let own = refused(&format!(r#"(module (import "env" "log" (func)) {start})"#));
         assert!(own.contains("env.log"), "{own}");
@@ -244,7 +244,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_name_of_wasi_is_there_with_its_type() {
+    fn every_function_of_wasi_is_provided_with_its_type() {
         assert_eq!(wasi::names().count(), 46);
         let seek = wasi::function_type("fd_seek").expect("it is there");
         let types = [
@@ -265,7 +265,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tables_get_as_many_elements_as_they_start_with() {
+    fn a_table_may_start_with_more_elements_than_the_limit_of_growth() {
         let text = r#"(module (table 5000 funcref) (memory 2) (func (export "_start")))"#;
         let loaded = load(text).expect("it is supported");
         assert_eq!(loaded.table_bytes(), 40_000);

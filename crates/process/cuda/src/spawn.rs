@@ -21,15 +21,15 @@ use crate::layout::process::{PROCESS_COLLECTS, PROCESS_GIVEN, PROCESS_INPUT, PRO
 use crate::process::{GroupMemory, Phase, ProcessGroup, QueuedProcess};
 use crate::strings::{ProcessStrings, StringsBuffer};
 
-/// Processes that share what they have in common: see [`ProcessGroup`].
+/// The processes of a group: see [`ProcessGroup`].
 const SHARING: usize = 128;
-/// Of many processes, those that one thread writes for at a time: the fewer, the sooner the last thread is done.
-/// 100,000 that validate a document each took 17 ms on an H200, and 20 with twice as many at a time.
+/// The processes that one thread writes for at a time: the fewer, the sooner the last thread is done. 100,000 processes
+/// that validate a document each took 17 ms on an H200, and 20 ms with twice as many at a time.
 const PART: u32 = 1 << 11;
-/// Threads that write for many processes, at most; otherwise half of the machine's cores, because other threads serve
-/// the processes that run.
+/// The most threads that write for many processes. They are half of the machine's cores, because other threads serve the
+/// processes that run.
 const SPAWNERS: usize = 8;
-/// Descriptors that a process may have at a time where its grants do not say: as many as Linux allows by default.
+/// The descriptors that a process may have if its grants do not say: as many as Linux allows by default.
 const DESCRIPTORS: u32 = 1024;
 
 /// How many threads write for many processes.
@@ -128,9 +128,9 @@ impl<'a> SpawnBatch<'a> {
             ends,
             front,
             flags: match (threads, grants.stdout) {
-                // What several threads write and read passes through the host, in their order.
+                // The host orders what several threads write and read.
                 (true, _) => 0,
-                // A reader of the host's stream sees output as soon as it is written.
+                // A reader of the host's stream gets output as soon as it is written.
                 (false, Output::Inherit) => PROCESS_GIVEN,
                 (false, _) => PROCESS_GIVEN | PROCESS_COLLECTS,
             },
@@ -187,7 +187,7 @@ impl<'a> SpawnBatch<'a> {
     ) -> Vec<Arc<ProcessGroup>> {
         let ends: Arc<[HostEnd]> = self.ends.as_slice().into();
         let own = |(pid, own): (&Pid, &ProcessStrings)| everwarp_hostcalls::Own {
-            // Only tags say the name.
+            // Only tags contain the name.
             name: self.tagged.then(|| pid.to_string()),
             stdin: own.stdin.clone().map(Input::Bytes),
         };
@@ -231,7 +231,7 @@ impl<'a> SpawnBatch<'a> {
         }
     }
 
-    /// Lets the table know that the processes wait for places.
+    /// Records in the table that the processes wait for places.
     fn queue(
         &self,
         pids: &[Pid],
@@ -284,7 +284,8 @@ fn ends(
         .collect()
 }
 
-/// The flags that say where a process reads its standard input: what it was given is read where it runs.
+/// The flags that say where a process reads its standard input. The device reads an input that the process was given, and
+/// an empty one.
 fn input_flags(stdin: &Input, has_own: bool) -> u32 {
     match stdin {
         _ if has_own => PROCESS_INPUT,

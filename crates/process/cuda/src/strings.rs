@@ -8,7 +8,7 @@ use crate::layout::process::STRINGS_HEAD;
 
 /// Bytes before the first string.
 const HEAD: usize = STRINGS_HEAD as usize;
-/// Arguments and environment are less than this together, and standard input too.
+/// Arguments and environment together take less than this, and so does standard input.
 const MOST: usize = 1 << 31;
 
 /// Where a caller writes what each of many processes is given, so that nothing is made for each process and copied
@@ -16,10 +16,10 @@ const MOST: usize = 1 << 31;
 #[derive(Debug)]
 pub(crate) struct StringsWriter<'a> {
     all: &'a mut StringsBuffer,
-    /// How many arguments and their bytes, then the same of the environment.
+    /// The number of arguments and their bytes, then the number of variables and their bytes.
     head: [usize; 4],
     stdin: Option<Bytes>,
-    /// What cannot be given.
+    /// The first string that cannot be given.
     wrong: Option<SpawnError>,
 }
 
@@ -65,32 +65,42 @@ impl StringsWriter<'_> {
     }
 }
 
-/// What processes are given that are spawned together: for each twelve words (how many arguments, their bytes, how many
-/// variables, their bytes, where standard input begins, its bytes, how many of them have been read, the upper half of
-/// where it begins, how many directories, where their names begin, nothing twice), then the strings, each with a zero
-/// behind it, and the names, each behind its length and padded to four bytes. Behind those of all lie the inputs.
+/// What processes that are spawned together are given, as device code reads it.
+///
+/// For each process there are twelve words, then its strings, each followed by a zero, then the names of its directories,
+/// each preceded by its length and padded to four bytes. The standard inputs of all processes follow after the last one.
+/// The words are:
+///
+/// | word | content |
+/// |---|---|
+/// | 0, 1 | the number of arguments, and their bytes |
+/// | 2, 3 | the number of variables, and their bytes |
+/// | 4, 7 | the offset of standard input, lower and upper half |
+/// | 5, 6 | the bytes of standard input, and how many of them have been read |
+/// | 8, 9 | the number of directories, and the offset of their names |
+/// | 10, 11 | unused |
 #[derive(Debug, Default)]
 pub(crate) struct StringsBuffer {
-    /// The directories, and their names as they lie there.
+    /// The number of directories, and their names as device code reads them.
     pub(crate) directories: (u32, Vec<u8>),
     pub(crate) bytes: Vec<u8>,
-    /// The inputs, one behind the other.
+    /// The inputs in order.
     pub(crate) inputs: Vec<Bytes>,
-    /// Of each of them, where what belongs to it begins.
+    /// Where the words of each input's process begin.
     of: Vec<usize>,
-    /// What was written last.
+    /// The bytes of the process that was written last.
     last: Range<usize>,
 }
 
-/// What one process has of its own.
+/// What one process is given of its own.
 pub(crate) struct ProcessStrings {
-    /// Where it begins.
+    /// Where its words begin.
     pub(crate) begin: u64,
     pub(crate) stdin: Option<Bytes>,
 }
 
 impl StringsBuffer {
-    /// Directories that all have, by their names.
+    /// Sets the names of the directories that all processes have.
     pub(crate) fn set_directories<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         let (count, bytes) = &mut self.directories;
         *count = 0;
@@ -103,7 +113,7 @@ impl StringsBuffer {
         }
     }
 
-    /// Forgets what is in it, and keeps the memory.
+    /// Removes all processes, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.inputs.clear();
@@ -111,14 +121,14 @@ impl StringsBuffer {
         self.last = 0..0;
     }
 
-    /// Adds what a process is given, behind `front`, unless the one before has got the same.
+    /// Adds what a process is given, after `front`. A process that is given the same as the one before shares its bytes.
     pub(crate) fn add(
         &mut self,
         front: &[u8],
         write: impl FnOnce(&mut dyn StartWriter),
     ) -> Result<ProcessStrings, SpawnError> {
         let end = self.bytes.len();
-        // The front stands directly before the rest.
+        // The front is directly before the words.
         let begin = (end + front.len()).next_multiple_of(16);
         self.bytes.resize(begin - front.len(), 0);
         self.bytes.extend_from_slice(front);
@@ -154,7 +164,7 @@ impl StringsBuffer {
             self.bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
         let here = begin..self.bytes.len();
-        // What is read counts up in there, so who reads has its own.
+        // Device code counts there how much of the input has been read, so a process with an input shares nothing.
         if stdin.is_none() && self.bytes[here.clone()] == self.bytes[self.last.clone()] {
             self.bytes.truncate(end);
             let begin = self.last.start as u64;
@@ -169,7 +179,7 @@ impl StringsBuffer {
         Ok(ProcessStrings { begin, stdin })
     }
 
-    /// Says where the inputs are, which begin behind the strings; answers the bytes of both.
+    /// Writes the offsets of the inputs, which follow the strings; returns the bytes of both.
     pub(crate) fn finish(&mut self) -> usize {
         let mut at = self.bytes.len();
         for (&begin, input) in self.of.iter().zip(&self.inputs) {
@@ -220,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_bytes_come_first_and_inputs_last() {
+    fn words_come_first_and_inputs_last() {
         let strings = Strings {
             args: vec!["a", ""],
             env: vec![("K", "v w")],
@@ -242,7 +252,7 @@ mod tests {
             words(&all.bytes[96..]),
             [2, 3, 1, 6, 81, 5, 0, 0, 2, 60, 0, 0]
         );
-        assert_eq!(&all.bytes[12..16], [7; 4], "what stands in front");
+        assert_eq!(&all.bytes[12..16], [7; 4], "the front");
         assert_eq!(&all.bytes[16 + HEAD..73], b"a\0\0K=v w\0");
         let names = b"\x02\0\0\0/p\0\0\x04\0\0\0four";
         assert_eq!(&all.bytes[76..92], names);
@@ -250,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_neighbours_share_unless_they_read() {
+    fn equal_neighbours_share_bytes_unless_they_have_an_input() {
         let one = |arg: &'static str, stdin: Option<&'static str>| Strings {
             args: vec![arg],
             env: Vec::new(),

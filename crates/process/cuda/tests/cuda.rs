@@ -1,7 +1,8 @@
 //! Processes on a GPU. Without one, every case is reported as ignored.
 //!
-//! One host serves all cases: every module is linked into its image, and the table's places are used again and again. A
-//! last one starts with two modules, beside which others are loaded.
+//! One host serves all cases: every module is linked into its image, and the table's places are used again and again. It
+//! is started twice: with memories of their own for all processes, and with interleaved memories. A last host starts with
+//! two modules, and its cases load others.
 
 mod cases;
 
@@ -11,7 +12,8 @@ use std::time::Instant;
 
 use everwarp_process::{HostConfig, Module};
 use everwarp_process_cuda::{CudaProcesses, Streams};
-use everwarp_runtime::{Device, Error, Select, cuda_device_count};
+use everwarp_runtime::{Device, Select, cuda_device_count};
+use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
 
 /// How the hosts differ that run the cases, and which cases each one runs.
@@ -53,24 +55,25 @@ fn main() -> ExitCode {
     };
     let device = match args.list {
         true => None,
-        false => match Device::open(Select::Cuda) {
-            Ok(device) => Some(device),
-            Err(e) => {
-                if !matches!(e, Error::Cuda(_)) || cuda_device_count().is_ok_and(|n| n > 0) {
-                    eprintln!("the GPU cannot be opened: {e}");
-                    return ExitCode::FAILURE;
-                }
-                eprintln!("every case needs a GPU: {e}");
-                None
-            }
-        },
+        false => Some(Device::open(Select::Cuda)),
     };
-    let Some(device) = device else {
+    let device = match device {
+        // A GPU that is there and cannot be opened is a failure.
+        Some(Err(e)) if cuda_device_count().is_ok_and(|count| count > 0) => {
+            eprintln!("the GPU cannot be opened: {e}");
+            return ExitCode::FAILURE;
+        }
+        other => other,
+    };
+    let Some(Ok(device)) = &device else {
+        let needed = device.as_ref().map(needs_gpu);
         let trials = KINDS.iter().flat_map(|&(kind, cases)| {
             cases.iter().map(move |&(name, _)| {
-                Trial::test(name, || Ok(()))
-                    .with_kind(kind)
-                    .with_ignored_flag(!args.list)
+                let trial = Trial::test(name, || Ok(())).with_kind(kind);
+                match needed {
+                    Some(needed) => needed.trial(trial),
+                    None => trial,
+                }
             })
         });
         return libtest_mimic::run(&args, trials.collect()).exit_code();
@@ -84,7 +87,7 @@ fn main() -> ExitCode {
         if !cases.iter().any(|(name, _)| wanted(name)) {
             continue;
         }
-        let host = start(&device, &modules(kind), kind == "interleaved");
+        let host = start(device, &modules(kind), kind == "interleaved");
         let trials = cases.iter().map(|&(name, case)| {
             let host = Arc::clone(&host);
             Trial::test(name, move || {

@@ -74,8 +74,8 @@ impl Places {
         let memory = PlaceMemory::reserve(engine, module, &sizes, &initial, meets_others);
         let memory = memory.map_err(not_started)?;
         let table = table(module, id, &sizes, &initial, &memory, common);
-        // SAFETY: the buffers have the sizes that the strides and counts say, and `Places` keeps them as long as the
-        // instance; the program checks its places.
+        // SAFETY: the buffers have the sizes that the strides and counts say, the engine frees a buffer only when the tasks
+        // that were submitted before are done, and none is submitted without `Places`; the program checks its places.
         let instance =
             unsafe { engine.instance(&program::PROGRAM, &table) }.map_err(not_started)?;
         if let Some(bytes) = memory.uncleared_bytes() {

@@ -1,4 +1,4 @@
-//! Channels and children.
+//! Channels between processes and with the host, and children.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,10 @@ use libtest_mimic::Failed;
 
 use super::{PATIENCE, config, normal, number, run, same, spawn, spawn_many, text, wait};
 
-/// What the host sends comes back by a process, in order, of every length; its end is that of the channel.
-pub(super) fn echo(host: &CudaProcesses) -> Result<(), Failed> {
+/// A process sends the host's messages back. When the process exits, the channel is closed.
+pub(super) fn messages_of_every_length_come_back_in_order(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let (requests, from) = host.channel(3, 64)?;
     let (to, answers) = host.channel(2, 64)?;
     let config = config(&[]).granted(|grants| {
@@ -30,12 +32,14 @@ pub(super) fn echo(host: &CudaProcesses) -> Result<(), Failed> {
     same(answers.try_receive(), Err(ChannelError::Again))?;
     drop(requests);
     normal(&wait(host, pid)?, 0)?;
-    // Its end was the last one.
+    // The process had the last end.
     same(answers.try_receive(), Err(ChannelError::Closed))
 }
 
-/// A kill reaches a process that waits for a message, and closes what it had.
-pub(super) fn kill_a_receiver(host: &CudaProcesses) -> Result<(), Failed> {
+/// A kill reaches a process that waits for a message, and closes the ends that it had.
+pub(super) fn a_kill_ends_a_receiver_and_closes_its_ends(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let (requests, from) = host.channel(1, 64)?;
     let (to, answers) = host.channel(1, 64)?;
     let config = config(&[]).granted(|grants| {
@@ -51,8 +55,10 @@ pub(super) fn kill_a_receiver(host: &CudaProcesses) -> Result<(), Failed> {
     same(requests.try_send(b"c"), Err(ChannelError::Closed))
 }
 
-/// A process that never starts holds nothing open.
-pub(super) fn ends_in_the_queue(host: &CudaProcesses) -> Result<(), Failed> {
+/// A process that waits for a place has ends, and a kill closes them.
+pub(super) fn a_process_that_never_starts_holds_no_end_open(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let echo = number("echo");
     let (requests, from) = host.channel(1, 8)?;
     let waiting = config(&[]).granted(|grants| {
@@ -78,8 +84,8 @@ pub(super) fn ends_in_the_queue(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whatever a process says, nothing but an error comes of it.
-pub(super) fn forged(host: &CudaProcesses) -> Result<(), Failed> {
+/// Arguments that no process can mean lead to an error and to nothing else.
+pub(super) fn forged_handles_are_refused(host: &CudaProcesses) -> Result<(), Failed> {
     let mut pids = Vec::new();
     for _ in 0..20 {
         let (to, from) = host.channel(2, 16)?;
@@ -94,8 +100,10 @@ pub(super) fn forged(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A child adds up what its parent sends it, in each of many pairs.
-pub(super) fn pairs(host: &CudaProcesses) -> Result<(), Failed> {
+/// In each of many pairs, a child adds up the numbers that its parent sends.
+pub(super) fn children_add_up_the_messages_of_their_parents(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     for count in [1, 32, 200] {
         let begin = Instant::now();
         for pid in spawn_many(host, number("family"), &config(&["p"]), count)? {
@@ -107,8 +115,8 @@ pub(super) fn pairs(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Children one after the other, by one parent and by many.
-pub(super) fn children(host: &CudaProcesses) -> Result<(), Failed> {
+/// One parent and many parents spawn children, one after the other.
+pub(super) fn each_parent_spawns_a_thousand_children(host: &CudaProcesses) -> Result<(), Failed> {
     for count in [1, 32, 500] {
         let begin = Instant::now();
         for pid in spawn_many(host, number("family"), &config(&["s"]), count)? {
@@ -120,8 +128,9 @@ pub(super) fn children(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A bomb is refused in the end; others spawn meanwhile; its death takes all of it along.
-pub(super) fn bombs(host: &CudaProcesses) -> Result<(), Failed> {
+/// A process that spawns without end reaches its limit. Meanwhile other processes can spawn. A kill ends it with all its
+/// descendants.
+pub(super) fn a_bomb_is_limited_and_ends_as_a_whole(host: &CudaProcesses) -> Result<(), Failed> {
     let family = number("family");
     for _ in 0..3 {
         let bomb = spawn(host, family, &config(&["b"]))?;
@@ -138,8 +147,8 @@ pub(super) fn bombs(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Who is killed by its parent, or left behind, ends.
-pub(super) fn killed_children(host: &CudaProcesses) -> Result<(), Failed> {
+/// Children end when their parents kill them, and when their parents exit.
+pub(super) fn children_end_with_their_parents(host: &CudaProcesses) -> Result<(), Failed> {
     for mode in ["k", "x"] {
         for pid in spawn_many(host, number("family"), &config(&[mode]), 4)? {
             normal(&wait(host, pid)?, 0)?;
@@ -148,8 +157,10 @@ pub(super) fn killed_children(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Children write to their ancestor's output.
-pub(super) fn output_of_children(host: &CudaProcesses) -> Result<(), Failed> {
+/// The output of children is captured with their ancestor's.
+pub(super) fn children_write_to_the_output_of_their_ancestor(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let exit = run(host, "family", &config(&["o"]))?;
     normal(&exit, 0)?;
     same(
@@ -158,9 +169,11 @@ pub(super) fn output_of_children(host: &CudaProcesses) -> Result<(), Failed> {
     )
 }
 
-/// Children print one after the other, and each begins where the one before has just ended: none of them calls a host
-/// that has yet to hear of the end before.
-pub(super) fn places_of_children(host: &CudaProcesses) -> Result<(), Failed> {
+/// Children print one after the other, and each starts in the place where the one before has just exited. None of them
+/// may call the host before the host has learned of the earlier exit.
+pub(super) fn the_output_of_a_child_is_kept_when_its_place_is_reused(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     for pid in spawn_many(host, number("family"), &config(&["r"]), 8)? {
         let exit = wait(host, pid)?;
         normal(&exit, 0)?;
@@ -169,9 +182,11 @@ pub(super) fn places_of_children(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Processes that share both channels are killed while messages are on their way: each comes back once or was taken
-/// by one that died, and the last one's death closes both.
-pub(super) fn closing_races(host: &CudaProcesses) -> Result<(), Failed> {
+/// Processes that share two channels are killed while messages are on their way. Each message comes back once, or a killed
+/// process had taken it. The last kill closes both channels.
+pub(super) fn no_message_comes_twice_while_receivers_are_killed(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     for round in 0..20 {
         let (requests, from) = host.channel(4, 8)?;
         let (to, answers) = host.channel(4, 8)?;
@@ -223,8 +238,10 @@ pub(super) fn closing_races(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The guests that use them, with what they print on the CPU engine.
-pub(super) fn guests(host: &CudaProcesses) -> Result<(), Failed> {
+/// Guests that use channels and children.
+pub(super) fn guests_print_the_same_as_on_the_cpu_engine(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let pipeline = "1229 primes below 10000, sum 5736396\nthree processes ended\n";
     let mut kv: String = (0..8)
         .map(|n| format!("client {n}: 34 puts, 100 gets, 100 adds\n"))

@@ -1,4 +1,4 @@
-//! Processes that others have spawned, as the host lists and ends them. The CPU engine does the same
+//! Processes that other processes have spawned, as the host lists and kills them. The CPU engine does the same
 //! (`crates/process/cpu/tests/channels.rs`).
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ fn children(listing: &Listing, parent: Option<Pid>) -> Vec<&ProcessSnapshot> {
     rows.filter(|row| row.parent == parent).collect()
 }
 
-/// Lists processes until that is what is expected of them.
+/// Lists processes until the listing is the expected one.
 fn until<T>(host: &CudaProcesses, expected: impl Fn(&Listing) -> Option<T>) -> Result<T, Failed> {
     let begin = Instant::now();
     loop {
@@ -29,8 +29,11 @@ fn until<T>(host: &CudaProcesses, expected: impl Fn(&Listing) -> Option<T>) -> R
     }
 }
 
-/// Children of another module, whose memories may be interleaved where their parents' are not, beside others of it.
-pub(super) fn named(host: &CudaProcesses) -> Result<(), Failed> {
+/// Children of another module run at the same time as processes of that module which the host has spawned. Their memories
+/// may be interleaved although their parents' are not.
+pub(super) fn children_of_other_modules_exit_like_spawned_processes(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let family = number("family");
     for module in ["hello", "neighbour"] {
         let beside = spawn_many(host, number(module), &config(&["e"]), 64)?;
@@ -51,12 +54,15 @@ pub(super) fn named(host: &CudaProcesses) -> Result<(), Failed> {
     normal(&super::run(host, "family", &config(&["y", "hello"]))?, 7)
 }
 
-/// A process, its child and the four children of that are listed with what they do; who ends some of them ends those.
-pub(super) fn listed(host: &CudaProcesses) -> Result<(), Failed> {
+/// A process, its child and that child's four children are listed with what they do. Kills end exactly the processes that
+/// they name.
+pub(super) fn children_are_listed_and_killed_by_the_host(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     listed_of(host, number("family"))
 }
 
-/// The same with the number of such a module.
+/// The same with a module that is loaded later.
 pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Failed> {
     let root = spawn(host, family, &config(&["n"]))?;
     let ended = |code: &str| Stage::Ended(code.to_owned());
@@ -73,7 +79,7 @@ pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Fa
         let of_root = children(listing, Some(root));
         let [parent] = of_root[..] else { return None };
         let mut rows = children(listing, Some(parent.pid));
-        // What has ended comes last; the places are no order.
+        // The places of children have no fixed order.
         rows.sort_by_key(|row| expected.iter().position(|stage| *stage == row.stage));
         let there = |row: &&ProcessSnapshot| match row.stage {
             Stage::Ended(_) => row.memory_bytes.is_none() && row.fuel_used.is_some(),
@@ -93,16 +99,16 @@ pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Fa
     })?;
     same(host.list(2)?.rows.len(), 2)?;
     let [loops, first, second, done] = pids[..] else {
-        return Err("there are four".into());
+        return Err("there are not four children".into());
     };
     for pid in [loops, first, second, done, parent] {
         same(host.knows(pid)?, true)?;
         let other = Pid::new(pid.slot(), pid.generation() + 1);
         same(host.knows(other)?, false)?;
-        // Nobody has this name: a kill finds nobody.
+        // No process has this pid.
         host.kill(other)?;
     }
-    // It has ended: there is nothing to end.
+    // It has exited: a kill changes nothing.
     host.kill(done)?;
     for pid in [first, second] {
         host.kill(pid)?;
@@ -124,7 +130,7 @@ pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Fa
     for pid in [loops, first, second, done, parent] {
         same(host.knows(pid)?, false)?;
     }
-    // A child that was killed with all that it had.
+    // A kill of the child ends its children too.
     let root = spawn(host, family, &config(&["n"]))?;
     let parent = until(host, |listing| {
         let of_root = children(listing, Some(root));
@@ -134,14 +140,14 @@ pub(super) fn listed_of(host: &CudaProcesses, family: ModuleId) -> Result<(), Fa
     host.kill(parent)?;
     match wait(host, root)?.status {
         ExitStatus::Trapped(_) => {}
-        other => return Err(format!("its child did not end by itself: {other:?}").into()),
+        other => return Err(format!("the parent did not trap: {other:?}").into()),
     }
     same(host.list(usize::MAX)?.total(), 0)
 }
 
-/// Names of children that are gone mean nobody, whoever has their places; and those that are there are killed while
-/// they begin, end and are waited for.
-pub(super) fn gone(host: &CudaProcesses) -> Result<(), Failed> {
+/// Pids of children that have been waited for name no process, although other children have their places. Children are
+/// killed while they start, exit and are waited for.
+pub(super) fn old_pids_of_children_reach_no_process(host: &CudaProcesses) -> Result<(), Failed> {
     let family = number("family");
     let spawn = |mode| spawn_many(host, family, &config(&[mode]), 20);
     let (untouched, bereaved) = (spawn("s")?, spawn("g")?);
@@ -166,7 +172,7 @@ pub(super) fn gone(host: &CudaProcesses) -> Result<(), Failed> {
             }
         }
     }
-    eprintln!("{stale} kills of those that were gone, {killed} of others");
+    eprintln!("{stale} kills of children that were gone, {killed} of others");
     for pid in untouched.into_iter().chain(bereaved) {
         normal(&wait(host, pid)?, 0)?;
     }

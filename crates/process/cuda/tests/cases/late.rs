@@ -1,4 +1,4 @@
-//! Modules that are loaded late and whose processes meet: by `everwarp:gpu`, or as threads.
+//! Modules that are loaded while the engine runs, with channels, children or threads.
 
 use everwarp_process::{Exit, ExitStatus, LoadConfig, ModuleId, ProcessEngine, SpawnError};
 use everwarp_process_cuda::CudaProcesses;
@@ -38,7 +38,7 @@ fn load_threads(host: &CudaProcesses) -> Result<ModuleId, Failed> {
     load(host, "late-threads", "threads", &config)
 }
 
-/// All that families do: messages, children, ends from within and from outside, and what the host sends.
+/// Does all that families do: messages, children, kills by parents and by the host, and messages of the host.
 fn live(host: &CudaProcesses, family: ModuleId) -> Result<(), Failed> {
     let many = [("p", 500, 60), ("s", 0, 5), ("k", 0, 2), ("x", 0, 2)];
     for (mode, code, count) in many {
@@ -60,7 +60,7 @@ fn live(host: &CudaProcesses, family: ModuleId) -> Result<(), Failed> {
     }
     drop(to);
     normal(&wait(host, sum)?, 50)?;
-    // A bomb takes as many places as there are, and gives them back.
+    // A process that spawns without end takes all places, and gives them back.
     let bomb = spawn(host, family, &super::config(&["b"]))?;
     same(host.wait(bomb, Some(PATIENCE / 200)).is_err(), true)?;
     host.kill(bomb)?;
@@ -68,8 +68,10 @@ fn live(host: &CudaProcesses, family: ModuleId) -> Result<(), Failed> {
     normal(&run(host, family, &["s"])?, 0)
 }
 
-/// A family that is loaded beside other families; each finds the other's module by its name.
-pub(super) fn family(host: &CudaProcesses) -> Result<(), Failed> {
+/// A family is loaded while other families run. Each finds the other's module by its name.
+pub(super) fn families_of_late_and_earlier_modules_find_each_other(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let before = number("family");
     // No module has this name yet.
     normal(&run(host, before, &["y", FAMILY])?, 107)?;
@@ -88,7 +90,7 @@ pub(super) fn family(host: &CudaProcesses) -> Result<(), Failed> {
     live(host, before)
 }
 
-/// Threads of all kinds, more processes than there are places for.
+/// Runs more processes with threads than there are places for.
 fn run_threads(host: &CudaProcesses, late: ModuleId) -> Result<(), Failed> {
     let modes = ["c", "n", "t", "g", "j", "d", "l", "x", "e", "b", "r"];
     let mut pids = Vec::new();
@@ -110,26 +112,29 @@ fn run_threads(host: &CudaProcesses, late: ModuleId) -> Result<(), Failed> {
     same(wait(host, endless)?.status, ExitStatus::Killed)
 }
 
-/// A module with threads that is loaded beside others.
-pub(super) fn threads(host: &CudaProcesses) -> Result<(), Failed> {
+/// A module with threads is loaded where another one has threads too.
+pub(super) fn a_late_module_has_threads(host: &CudaProcesses) -> Result<(), Failed> {
     let late = load_threads(host)?;
     run_threads(host, late)
 }
 
-/// Threads where nobody has any.
-pub(super) fn threads_beside_others(host: &CudaProcesses) -> Result<(), Failed> {
+/// A module with threads is loaded where no module has any.
+pub(super) fn a_late_module_has_threads_where_no_module_had_any(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let late = load_threads(host)?;
     run_threads(host, late)?;
     normal(&run(host, ModuleId(0), &[])?, 7)
 }
 
-/// A family where nobody has channels, whether or not threads have come before. What was there before has none
-/// afterwards either.
-pub(super) fn family_beside_others(host: &CudaProcesses) -> Result<(), Failed> {
+/// A family is loaded where no module has channels. Modules that were there before have none afterwards either.
+pub(super) fn a_late_family_works_where_no_module_had_channels(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let late = load_family(host)?;
     live(host, late)?;
     normal(&run(host, late, &["y", FAMILY])?, 0)?;
-    // It has no places for children, so that it cannot be named.
+    // The module has no places for children, so it cannot be spawned by name.
     normal(&run(host, late, &["y", "hello"])?, 107)?;
     let (to, _from) = host.channel(1, 8)?;
     let given = config(&[]).granted(|grants| grants.ends = vec![to.end()]);

@@ -10,11 +10,11 @@ use libtest_mimic::Failed;
 
 use super::{MODULES, config, normal, number, run, same, spawn_many, wait};
 
-/// Adds up numbers in a loop that takes its time, through calls, with values on the stack of operands and in locals,
-/// and ends with whether the sum is right.
+/// Adds up numbers in a long loop, through calls, with values on the stack of operands and in locals; exits with code 0 if
+/// the sum is right.
 const LATE: &str = include_str!("../modules/late.wat");
 
-/// What an engine may be parked for.
+/// How long processes should be paused at most.
 const GOAL: Duration = Duration::from_millis(5);
 
 pub(super) fn module(name: &str, text: &str) -> Module {
@@ -25,13 +25,14 @@ pub(super) fn module(name: &str, text: &str) -> Module {
 }
 
 pub(super) fn load_config(places: u32, children: u32, threads: u32, memory: u64) -> LoadConfig {
-    let mut config = LoadConfig::default();
-    config.places = places;
-    config.children = children;
-    config.threads = threads;
-    config.memory = Some(memory);
-    config.memory_budget = Some(1 << 30);
-    config
+    LoadConfig {
+        places,
+        children,
+        threads,
+        memory: Some(memory),
+        memory_budget: Some(1 << 30),
+        ..LoadConfig::default()
+    }
 }
 
 fn places(places: u32) -> LoadConfig {
@@ -45,19 +46,21 @@ pub(super) fn report(loaded: &LoadedModule) {
     );
 }
 
-/// Processes that compute, wait for the host, wait for a place and have not been made ready go on as before, whatever
-/// is loaded meanwhile, and what is loaded runs.
-pub(super) fn load_while_running(host: &CudaProcesses) -> Result<(), Failed> {
+/// Processes that compute, wait for the host, wait for a place and have not been made ready continue while modules are
+/// loaded, and the loaded modules run.
+pub(super) fn processes_run_on_while_modules_are_loaded(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let sleep = number("sleep");
     let waiting = spawn_many(host, sleep, &config(&[]), host.width(sleep) as usize + 5)?;
     let endless = spawn_many(host, number("ends"), &config(&["l"]), 1000)?;
     let late = host.load(&module("late", LATE), &places(500))?;
     report(&late);
-    // Behind those that were there: the tests' own, and guests.
+    // Its id follows those of the modules that the host started with.
     if (late.id.0 as usize) < MODULES.len() {
         return Err(format!("{} is the number of another module", late.id).into());
     }
-    // As long as another one comes, wave after wave of these computes, so that some are in the middle.
+    // While another module is loaded, wave after wave of these computes, so that some are suspended in the middle.
     let again = std::thread::scope(|scope| {
         let loading = scope.spawn(|| host.load(&module("again", LATE), &places(100)));
         while !loading.is_finished() {
@@ -91,15 +94,16 @@ pub(super) fn load_while_running(host: &CudaProcesses) -> Result<(), Failed> {
     }
     for loaded in [late, again] {
         if loaded.pause > GOAL {
-            eprintln!("beyond the goal of {GOAL:?}");
+            eprintln!("the pause was longer than the goal of {GOAL:?}");
         }
     }
     Ok(())
 }
 
-/// What cannot be loaded is refused, and nothing changes.
-pub(super) fn refused_loads(host: &CudaProcesses) -> Result<(), Failed> {
-    let bad = host.load(&module("bad", "(module)"), &places(1));
+/// Modules without an entry and modules without enough places are refused, and other processes run as before.
+pub(super) fn a_refused_module_changes_nothing(host: &CudaProcesses) -> Result<(), Failed> {
+    let library = Module::library("bad", b"\0asm\x01\0\0\0".to_vec())?;
+    let bad = host.load(&library, &places(1));
     if !matches!(bad, Err(StartError::Load { .. })) {
         return Err(format!("a module without a start: {bad:?}").into());
     }
@@ -107,7 +111,7 @@ pub(super) fn refused_loads(host: &CudaProcesses) -> Result<(), Failed> {
     if !matches!(many, Err(StartError::Spare { .. })) {
         return Err(format!("more places than are left: {many:?}").into());
     }
-    // Each process has places for its threads, and others for children.
+    // Each process has places for its threads, and the module has places for children.
     let threads = super::MODULES[number("threads").0 as usize].1;
     for (config, text, needs) in [
         (load_config(3, 0, 999, 4 << 16), threads, 3000),

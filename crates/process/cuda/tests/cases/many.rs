@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::{Launch, PATIENCE, config, normal, number, run, same, spawn_many, wait};
 
-/// As many processes wait as there are places; another one's work goes on beside them.
-pub(super) fn waits_hold_no_lane(host: &CudaProcesses) -> Result<(), Failed> {
+/// As many processes wait as there are places. Processes of another module still run.
+pub(super) fn waiting_processes_hold_no_lane(host: &CudaProcesses) -> Result<(), Failed> {
     let sleep = number("sleep");
     let pids = spawn_many(host, sleep, &config(&[]), host.width(sleep) as usize)?;
     for _ in 0..10 {
@@ -29,9 +29,9 @@ pub(super) fn waits_hold_no_lane(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// More processes that loop for ever than there are warps: each gets its turn, and so do others. What a record says of
-/// fuel changes only when a process gives up its lane.
-pub(super) fn loops_share_their_lanes(host: &CudaProcesses) -> Result<(), Failed> {
+/// There are more processes that loop for ever than warps, and each gets its turn, and so do others. The fuel in a record
+/// changes only when a process gives up its lane.
+pub(super) fn endless_loops_share_their_lanes(host: &CudaProcesses) -> Result<(), Failed> {
     let ends = number("ends");
     let pids = spawn_many(host, ends, &config(&["l"]), host.width(ends) as usize - 1)?;
     let begin = Instant::now();
@@ -66,8 +66,10 @@ pub(super) fn loops_share_their_lanes(host: &CudaProcesses) -> Result<(), Failed
     Ok(())
 }
 
-/// Every process's memory is zero at first and stays its own, whatever a hostile one beside it tries.
-pub(super) fn neighbours(host: &CudaProcesses) -> Result<(), Failed> {
+/// Every process's memory is zero at first and stays its own, although hostile processes write beyond theirs.
+pub(super) fn a_hostile_process_does_not_reach_its_neighbours(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let module = number("neighbour");
     let mut wrong = Vec::new();
     for round in 0..3 {
@@ -102,7 +104,7 @@ pub(super) fn neighbours(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn a_hundred_thousand(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn a_hundred_thousand_processes_exit(host: &CudaProcesses) -> Result<(), Failed> {
     let lines = Output::Lines {
         tag: true,
         to_stderr: false,
@@ -114,8 +116,10 @@ pub(super) fn a_hundred_thousand(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Many that several threads spawn, each with an input of its own: each answers with that one.
-pub(super) fn each_its_own(host: &CudaProcesses) -> Result<(), Failed> {
+/// Several threads spawn many processes, each with an input of its own, and each process prints its own input.
+pub(super) fn each_of_many_processes_reads_its_own_input(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     const COUNT: u32 = 20_000;
     let text = |number: u32| format!("{number} ").repeat(number as usize % 40);
     let pids = Mutex::new(vec![None; COUNT as usize]);
@@ -152,7 +156,7 @@ pub(super) fn each_its_own(host: &CudaProcesses) -> Result<(), Failed> {
     same((number, wrong), (COUNT, Vec::new()))
 }
 
-/// Runs so many processes, each of which writes how long its thousand calls took; says how long they took.
+/// Runs `count` processes, each of which writes how long its thousand calls took, and reports these times.
 fn timed(host: &CudaProcesses, module: &str, config: &Launch, count: usize) -> Result<(), Failed> {
     let begin = Instant::now();
     let mut times = Vec::new();
@@ -173,15 +177,17 @@ fn timed(host: &CudaProcesses, module: &str, config: &Launch, count: usize) -> R
     Ok(())
 }
 
-/// Calls of the host by one process and by thousands at once.
-pub(super) fn many_callers(host: &CudaProcesses) -> Result<(), Failed> {
+/// One process and thousands of processes call the host.
+pub(super) fn thousands_of_processes_call_the_host_at_once(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     for count in [1, 1, 8, 31, 64, 500, 4000] {
         timed(host, "calls", &config(&[]), count)?;
     }
     Ok(())
 }
 
-/// A directory with a file of 8-byte numbers, as the modules that read expect it.
+/// Makes a directory with a file of 8-byte numbers, as the modules `reads` and `pieces` expect it.
 fn with_numbers(bytes: u64) -> Result<(TempDir, Launch), Failed> {
     let folder = tempfile::tempdir()?;
     let number = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
@@ -192,14 +198,16 @@ fn with_numbers(bytes: u64) -> Result<(TempDir, Launch), Failed> {
     Ok((folder, config))
 }
 
-/// As many processes as may each have a file open, and no more than there are places.
+/// The number of processes that may each have a file open, up to the number of places.
 fn most_readers(host: &CudaProcesses, module: &str) -> Result<usize, Failed> {
     let limit = usize::try_from(descriptor_limit() / 2)?;
     Ok(limit.min(host.width(number(module)) as usize))
 }
 
-/// Reads of pages of a file, by one process and by thousands at once.
-pub(super) fn many_readers(host: &CudaProcesses) -> Result<(), Failed> {
+/// One process and thousands of processes read pages of a file.
+pub(super) fn thousands_of_processes_read_a_file_at_once(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let (_folder, config) = with_numbers((1 << 20) + 4096)?;
     for count in [1, 8, 64, most_readers(host, "reads")?.min(1000)] {
         timed(host, "reads", &config, count)?;
@@ -207,9 +215,11 @@ pub(super) fn many_readers(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// As many at once as there are areas for what they read, so that some find none and read less at a time: all see
-/// all of the file.
-pub(super) fn readers_without_room(host: &CudaProcesses) -> Result<(), Failed> {
+/// There are more readers than areas for what they read, so some find no free area and read less at a time. All of them see
+/// the whole file.
+pub(super) fn readers_without_a_free_area_see_the_whole_file(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     const BYTES: u64 = 64 << 10;
     let (_folder, config) = with_numbers(BYTES)?;
     let mut pieces = 0;
@@ -227,9 +237,11 @@ pub(super) fn readers_without_room(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Far more than may have a file open together, so that of neighbours some have one and others wait for theirs to be
-/// closed: all get through, because nobody who has one waits for them.
-pub(super) fn readers_in_turn(host: &CudaProcesses) -> Result<(), Failed> {
+/// There are far more readers than files that may be open at the same time, so some readers of a warp have a file open and
+/// others wait until one is closed. All of them finish, because a reader with an open file waits for none of the others.
+pub(super) fn readers_wait_until_others_close_their_files(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     const BYTES: u64 = 1 << 10;
     let (_folder, config) = with_numbers(BYTES)?;
     let pieces = number("pieces");

@@ -1,4 +1,4 @@
-//! What every process must do.
+//! What every process must do, whether memories are interleaved or not.
 
 mod channels;
 mod children;
@@ -19,6 +19,7 @@ use everwarp_process::{
     SpawnRequest, StartWriter,
 };
 use everwarp_process_cuda::CudaProcesses;
+use everwarp_testkit::cases;
 use libtest_mimic::Failed;
 
 /// A case.
@@ -50,7 +51,7 @@ modules!(
     "threads"
 );
 
-/// Guests, which come behind them.
+/// Guests, whose numbers follow those of the modules.
 pub(crate) const GUESTS: &[(&str, &[u8])] = &[
     (
         "pipeline",
@@ -59,74 +60,76 @@ pub(crate) const GUESTS: &[(&str, &[u8])] = &[
     ("kv", include_bytes!("../../../../../guests/built/kv.wasm")),
 ];
 
-/// All cases.
-pub(crate) const ALL: &[(&str, Case)] = &[
-    ("hello", streams::hello),
-    ("exit_codes", ends::exit_codes),
-    ("traps", ends::traps),
-    ("fuel", ends::fuel),
-    ("memory_limit", ends::memory_limit),
-    ("kill_a_loop", ends::kill_a_loop),
-    ("files", streams::files),
-    ("cat", streams::cat),
-    ("own_input", streams::own_input),
-    ("facts", streams::facts),
-    ("lines", streams::lines),
-    ("kill_a_wait", ends::kill_a_wait),
-    ("kill_in_the_queue", ends::kill_in_the_queue),
-    ("stale_pids", ends::stale_pids),
-    ("listing", ends::listing),
-    ("waits_hold_no_lane", many::waits_hold_no_lane),
-    ("loops_share_their_lanes", many::loops_share_their_lanes),
-    ("many_callers", many::many_callers),
-    ("many_readers", many::many_readers),
-    ("readers_without_room", many::readers_without_room),
-    ("readers_in_turn", many::readers_in_turn),
-    ("neighbours", many::neighbours),
-    ("echo", channels::echo),
-    ("kill_a_receiver", channels::kill_a_receiver),
-    ("ends_in_the_queue", channels::ends_in_the_queue),
-    ("forged", channels::forged),
-    ("pairs", channels::pairs),
-    ("closing_races", channels::closing_races),
-    ("killed_children", channels::killed_children),
-    ("output_of_children", channels::output_of_children),
-    ("places_of_children", channels::places_of_children),
-    ("children", channels::children),
-    ("named_children", children::named),
-    ("listed_children", children::listed),
-    ("gone_children", children::gone),
-    ("bombs", channels::bombs),
-    ("guests", channels::guests),
-    ("threads_locks", threads::locks),
-    ("threads_notifications", threads::notifications),
-    ("threads_times", threads::times),
-    ("threads_growing", threads::growing),
-    ("threads_joins", threads::joins),
-    ("threads_output", threads::output),
-    ("threads_ends", threads::ends),
-    ("threads_fuel", threads::fuel),
-    ("threads_kills", threads::kills),
-    ("threads_bomb", threads::bomb),
-    ("threads_crowd", threads::crowd),
-    ("a_hundred_thousand", many::a_hundred_thousand),
-    ("each_its_own", many::each_its_own),
-    ("refused_loads", load::refused_loads),
-    ("load_while_running", load::load_while_running),
-    ("load_a_family", late::family),
-    ("load_threads", late::threads),
+/// The cases for a host with all modules.
+pub(crate) const ALL: &[(&str, Case)] = cases![
+    arguments_and_environment_reach_the_process in streams,
+    a_process_exits_with_its_code in ends,
+    a_trap_names_its_kind_and_its_function in ends,
+    a_process_ends_when_its_fuel_is_used in ends,
+    memory_grows_up_to_its_limit in ends,
+    a_kill_ends_a_loop in ends,
+    files_and_directories_can_be_used in streams,
+    standard_input_is_copied_to_standard_output in streams,
+    a_process_reads_an_input_of_its_own in streams,
+    clocks_advance_and_random_bytes_differ in streams,
+    ten_thousand_lines_keep_their_order in streams,
+    a_kill_ends_a_call_that_waits in ends,
+    a_kill_ends_a_process_that_waits_for_a_place in ends,
+    an_old_pid_does_not_reach_a_new_process in ends,
+    a_future_is_woken_by_the_exit in ends,
+    what_the_host_does_not_have_is_refused in ends,
+    a_listing_shows_what_each_process_does in ends,
+    waiting_processes_hold_no_lane in many,
+    endless_loops_share_their_lanes in many,
+    thousands_of_processes_call_the_host_at_once in many,
+    thousands_of_processes_read_a_file_at_once in many,
+    readers_without_a_free_area_see_the_whole_file in many,
+    readers_wait_until_others_close_their_files in many,
+    a_hostile_process_does_not_reach_its_neighbours in many,
+    messages_of_every_length_come_back_in_order in channels,
+    a_kill_ends_a_receiver_and_closes_its_ends in channels,
+    a_process_that_never_starts_holds_no_end_open in channels,
+    forged_handles_are_refused in channels,
+    children_add_up_the_messages_of_their_parents in channels,
+    no_message_comes_twice_while_receivers_are_killed in channels,
+    children_end_with_their_parents in channels,
+    children_write_to_the_output_of_their_ancestor in channels,
+    the_output_of_a_child_is_kept_when_its_place_is_reused in channels,
+    each_parent_spawns_a_thousand_children in channels,
+    children_of_other_modules_exit_like_spawned_processes in children,
+    children_are_listed_and_killed_by_the_host in children,
+    old_pids_of_children_reach_no_process in children,
+    a_bomb_is_limited_and_ends_as_a_whole in channels,
+    guests_print_the_same_as_on_the_cpu_engine in channels,
+    locks_exclude_threads_of_one_warp in threads,
+    a_notification_wakes_as_many_threads_as_it_asks_for in threads,
+    waits_end_in_time in threads,
+    threads_see_memory_that_others_have_grown in threads,
+    places_of_threads_are_used_again in threads,
+    lines_of_threads_stay_whole in threads,
+    the_end_of_one_thread_ends_all in threads,
+    fuel_belongs_to_the_whole_process in threads,
+    a_kill_ends_all_threads in threads,
+    a_thread_beyond_the_limit_is_refused in threads,
+    processes_with_threads_run_at_the_same_time in threads,
+    a_hundred_thousand_processes_exit in many,
+    each_of_many_processes_reads_its_own_input in many,
+    a_refused_module_changes_nothing in load,
+    processes_run_on_while_modules_are_loaded in load,
+    families_of_late_and_earlier_modules_find_each_other in late,
+    a_late_module_has_threads in late,
 ];
 
-/// The modules that a host begins with for the cases of [`BARE`].
+/// The modules that a host starts with for the cases of [`BARE`].
 pub(crate) const BARE_MODULES: &[&str] = &["hello", "sum"];
 
-/// Cases for a host that begins without channels, children and threads.
-pub(crate) const BARE: &[(&str, Case)] = &[
-    ("threads_beside_others", late::threads_beside_others),
-    ("family_beside_others", late::family_beside_others),
+/// The cases for a host that starts without channels, children and threads.
+pub(crate) const BARE: &[(&str, Case)] = cases![
+    a_late_module_has_threads_where_no_module_had_any in late,
+    a_late_family_works_where_no_module_had_channels in late,
 ];
 
-/// Nothing here takes longer.
+/// No wait of a case takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CAPTURE: Output = Output::Capture { limit: 1 << 20 };
 

@@ -1,4 +1,4 @@
-//! What goes in and out.
+//! Arguments, environment, files, standard streams and clocks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,9 @@ use libtest_mimic::Failed;
 
 use super::{config, normal, run, same, text};
 
-pub(super) fn hello(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn arguments_and_environment_reach_the_process(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let mut config = config(&["one", ""]);
     config.env = vec![("A", "1"), ("B", "two words")];
     let exit = run(host, "hello", &config)?;
@@ -20,7 +22,7 @@ pub(super) fn hello(host: &CudaProcesses) -> Result<(), Failed> {
     same(text(&exit.stderr).as_str(), "A=1\0B=two words\0")
 }
 
-pub(super) fn files(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn files_and_directories_can_be_used(host: &CudaProcesses) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let directory = Directory::open(folder.path(), "/data")?;
     let config = config(&[]).granted(|grants| grants.directories = vec![directory]);
@@ -33,7 +35,9 @@ pub(super) fn files(host: &CudaProcesses) -> Result<(), Failed> {
     same(std::fs::read_dir(folder.path())?.count(), 1)
 }
 
-pub(super) fn cat(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn standard_input_is_copied_to_standard_output(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     for length in [0, 1, 2999, 3000, 3001, 100_000] {
         let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
         let input = Input::Bytes(bytes.clone().into());
@@ -48,8 +52,8 @@ pub(super) fn cat(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Standard input that is read where the process runs, in part or to its end.
-pub(super) fn own_input(host: &CudaProcesses) -> Result<(), Failed> {
+/// The device reads standard input that a process has of its own, in part or to its end.
+pub(super) fn a_process_reads_an_input_of_its_own(host: &CudaProcesses) -> Result<(), Failed> {
     for (module, length) in [
         ("cat", 0),
         ("cat", 1),
@@ -73,7 +77,7 @@ pub(super) fn own_input(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn facts(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn clocks_advance_and_random_bytes_differ(host: &CudaProcesses) -> Result<(), Failed> {
     let mut random = Vec::new();
     for _ in 0..3 {
         let before = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
@@ -83,7 +87,7 @@ pub(super) fn facts(host: &CudaProcesses) -> Result<(), Failed> {
         let bytes = exit.stdout.expect("it was captured").bytes;
         same(bytes.len(), 88)?;
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..][..8].try_into().expect("8 bytes"));
-        // The two clocks agree to within what an hour of drift between them would be.
+        // The two clocks may drift apart by this much in an hour.
         let slack = 2_000_000;
         if !(before - slack..=after + slack).contains(&word(0)) {
             return Err(
@@ -108,7 +112,7 @@ pub(super) fn facts(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn lines(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn ten_thousand_lines_keep_their_order(host: &CudaProcesses) -> Result<(), Failed> {
     let exit = run(host, "lines", &config(&[]))?;
     normal(&exit, 0)?;
     let all: String = (0..10_000).map(|n| format!("line {n:04}\n")).collect();

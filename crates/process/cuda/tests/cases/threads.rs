@@ -1,4 +1,4 @@
-//! Threads of one process: the CPU engine runs the same module and must answer the same
+//! Threads of one process. The CPU engine runs the same module with the same results
 //! (`crates/process/cpu/tests/threads.rs`).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 
 use super::{config, normal, number, run, same, spawn, text, wait};
 
-/// Waits of this length are reported.
+/// Waits that take longer are reported.
 const SLOW: Duration = Duration::from_millis(200);
 
 fn exit(host: &CudaProcesses, mode: &str) -> Result<Exit, Failed> {
@@ -24,35 +24,39 @@ fn all_well(host: &CudaProcesses, mode: &str) -> Result<(), Failed> {
     normal(&exit(host, mode)?, 0)
 }
 
-/// A lock that waits, and one that spins: also between lanes of one warp.
-pub(super) fn locks(host: &CudaProcesses) -> Result<(), Failed> {
+/// A lock that waits and a lock that spins exclude threads, also between lanes of one warp.
+pub(super) fn locks_exclude_threads_of_one_warp(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "c")?;
     all_well(host, "l")
 }
 
-/// As many are notified as was asked for.
-pub(super) fn notifications(host: &CudaProcesses) -> Result<(), Failed> {
+/// Each notification wakes the number of threads that it asks for.
+pub(super) fn a_notification_wakes_as_many_threads_as_it_asks_for(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     all_well(host, "n")
 }
 
-/// Waits end in time, and one that is notified before calls the host afterwards.
-pub(super) fn times(host: &CudaProcesses) -> Result<(), Failed> {
+/// Waits end when their time is over. A thread that is notified earlier can call the host afterwards.
+pub(super) fn waits_end_in_time(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "t")
 }
 
-/// All threads see what each has grown.
-pub(super) fn growing(host: &CudaProcesses) -> Result<(), Failed> {
+/// All threads see the memory that any of them has grown.
+pub(super) fn threads_see_memory_that_others_have_grown(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     all_well(host, "g")
 }
 
-/// Places of threads are used again; threads begin others.
-pub(super) fn joins(host: &CudaProcesses) -> Result<(), Failed> {
+/// Places of threads are used again, and threads start threads.
+pub(super) fn places_of_threads_are_used_again(host: &CudaProcesses) -> Result<(), Failed> {
     all_well(host, "j")?;
     all_well(host, "d")
 }
 
-/// Lines stay whole.
-pub(super) fn output(host: &CudaProcesses) -> Result<(), Failed> {
+/// Lines of several threads do not mix.
+pub(super) fn lines_of_threads_stay_whole(host: &CudaProcesses) -> Result<(), Failed> {
     let exit = exit(host, "o")?;
     normal(&exit, 0)?;
     let mut lines = BTreeMap::new();
@@ -63,8 +67,8 @@ pub(super) fn output(host: &CudaProcesses) -> Result<(), Failed> {
     same(lines, expected.collect())
 }
 
-/// What ends one thread ends all.
-pub(super) fn ends(host: &CudaProcesses) -> Result<(), Failed> {
+/// A trap or an exit of one thread ends all threads of the process.
+pub(super) fn the_end_of_one_thread_ends_all(host: &CudaProcesses) -> Result<(), Failed> {
     for (mode, trap, function) in [
         ("x", TrapKind::Unreachable, "culprit"),
         ("a", TrapKind::UnalignedAtomic, "first"),
@@ -82,8 +86,8 @@ pub(super) fn ends(host: &CudaProcesses) -> Result<(), Failed> {
     normal(&exit(host, "r")?, 0)
 }
 
-/// Fuel is the process's.
-pub(super) fn fuel(host: &CudaProcesses) -> Result<(), Failed> {
+/// All threads use the fuel of their process.
+pub(super) fn fuel_belongs_to_the_whole_process(host: &CudaProcesses) -> Result<(), Failed> {
     let limited = |mode: &str, fuel| {
         config(&[mode]).granted(|grants| {
             grants.fuel = Some(fuel);
@@ -102,8 +106,8 @@ pub(super) fn fuel(host: &CudaProcesses) -> Result<(), Failed> {
     same(endless > Some(40 * 100) && endless < Some(1 << 32), true)
 }
 
-/// A kill ends all threads, whatever they wait for.
-pub(super) fn kills(host: &CudaProcesses) -> Result<(), Failed> {
+/// A kill ends all threads: waiting, sleeping and spinning ones.
+pub(super) fn a_kill_ends_all_threads(host: &CudaProcesses) -> Result<(), Failed> {
     for (mode, at_once) in [("k", false), ("k", true), ("f", true)].repeat(3) {
         let pid = spawn(host, number("threads"), &config(&[mode]))?;
         let calls = || -> Result<bool, Failed> {
@@ -119,13 +123,15 @@ pub(super) fn kills(host: &CudaProcesses) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A process that begins threads until it may not is told so.
-pub(super) fn bomb(host: &CudaProcesses) -> Result<(), Failed> {
+/// A process that starts threads without end gets an error at its limit.
+pub(super) fn a_thread_beyond_the_limit_is_refused(host: &CudaProcesses) -> Result<(), Failed> {
     normal(&exit(host, "b")?, 64)
 }
 
-/// Processes with threads run beside each other, more than there are places for, and leave nothing behind.
-pub(super) fn crowd(host: &CudaProcesses) -> Result<(), Failed> {
+/// More processes with threads than there are places for run one after the other, and free all their places.
+pub(super) fn processes_with_threads_run_at_the_same_time(
+    host: &CudaProcesses,
+) -> Result<(), Failed> {
     let threads = number("threads");
     let mut pids = Vec::new();
     for n in 0..2 * host.width(threads) as usize {
@@ -139,7 +145,7 @@ pub(super) fn crowd(host: &CudaProcesses) -> Result<(), Failed> {
         let reason = wait(host, pid)?.status;
         let waited = begin.elapsed().saturating_sub(before);
         if waited > SLOW {
-            eprintln!("{mode} has been waited for: {waited:?}");
+            eprintln!("the wait for {mode} took {waited:?}");
         }
         let expected = match mode {
             "x" => matches!(reason, ExitStatus::Trapped(_)),

@@ -1,4 +1,4 @@
-;; Calls the host a thousand times with what is answered at once, and writes how many nanoseconds that took.
+;; Makes a thousand host calls that are answered at once, and writes how many nanoseconds they took.
 (module
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "sock_shutdown" (func $shutdown (param i32 i32) (result i32)))
@@ -7,7 +7,7 @@
   (func (export "_start") (local $n i32)
     (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 64)))
     (loop $more
-      ;; There is no such descriptor.
+      ;; No such descriptor is open.
       (if (i32.ne (call $shutdown (i32.const 99) (i32.const 0)) (i32.const 8)) (then (unreachable)))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000))))
     (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 72)))

@@ -1,4 +1,4 @@
-;; Receives by its handle 0 and sends by its handle 1 what it got, with the first byte one higher, until the former is
+;; Receives messages by its handle 0 and sends them by its handle 1, with the first byte one higher, until handle 0 is
 ;; closed.
 (module
   (import "everwarp:gpu" "receive" (func $receive (param i32 i32 i32) (result i32)))

@@ -1,4 +1,4 @@
-;; Ends in the way that the first letter of its first argument says.
+;; Ends as the first letter of its first argument says.
 (module
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))

@@ -1,5 +1,5 @@
-;; Writes to standard output, as they lie in memory: the time of day, the monotonic clock before and after a wait
-;; of 20 ms, and 64 random bytes; then ends with what the wait answered.
+;; Writes to standard output, in binary: the time of day, the monotonic clock before and after a wait of 20 ms, and 64
+;; random bytes. Then it exits with the errno of the wait.
 (module
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))

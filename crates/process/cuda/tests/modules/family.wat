@@ -1,4 +1,4 @@
-;; What its second argument says: see the functions.
+;; Does what its second argument says: see the functions.
 (module
   (import "everwarp:gpu" "channel" (func $channel (param i32 i32 i32) (result i32)))
   (import "everwarp:gpu" "receive" (func $receive (param i32 i32 i32) (result i32)))
@@ -16,7 +16,7 @@
   (data (i32.const 64) "m\00c\00m\00b\00m\00e\00m\00h\00m\00w\00m\00q\00m\00z\00m\00l\00")
   (data (i32.const 128) "child\n")
   (data (i32.const 144) "parent\n")
-  ;; The arguments at an offset of the above, and no ends.
+  ;; Spawns with the arguments at an offset of the data above, and no ends.
   (func $child (param $args i32) (result i64)
     (call $spawn (i32.const 0) (i32.const 0) (local.get $args) (i32.const 4) (i32.const 0) (i32.const 0)))
   (func $must (param $good i32) (if (i32.eqz (local.get $good)) (then unreachable)))
@@ -25,7 +25,7 @@
     (i32.store (i32.const 36) (local.get $bytes))
     (call $must (i32.eqz (call $write (i32.const 1) (i32.const 32) (i32.const 1) (i32.const 40)))))
 
-  ;; Sends 0 to 999 to a child, whose code is to be their sum's remainder by 1000.
+  ;; Sends 0 to 999 to a child, whose code must be their sum modulo 1000.
   (func $pair (local $n i32) (local $pid i64)
     (call $must (i32.eqz (call $channel (i32.const 2) (i32.const 8) (i32.const 0))))
     (local.set $pid (call $spawn (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 4) (i32.const 4) (i32.const 1)))
@@ -37,7 +37,7 @@
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000))))
     (call $must (i32.eqz (call $close (i32.load (i32.const 0)))))
     (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
-    ;; It has been waited for.
+    ;; The child has been waited for.
     (call $must (i32.eq (call $wait (local.get $pid) (i32.const 24)) (i32.const -8)))
     (call $must (i32.eqz (i32.load (i32.const 8))))
     (call $exit (i32.load (i32.const 12))))
@@ -51,7 +51,7 @@
         (br $more)))
     (call $exit (i32.rem_u (local.get $sum) (i32.const 1000))))
 
-  ;; Spawns itself until it is refused, and then waits for what never comes.
+  ;; Spawns itself until it is refused, and then waits for a message that never comes.
   (func $bomb (local $pid i64)
     (loop $more
       (local.set $pid (call $child (i32.const 68)))
@@ -63,16 +63,16 @@
     (drop (call $receive (i32.load (i32.const 4)) (i32.const 16) (i32.const 8)))
     unreachable)
 
-  ;; A thousand children, one after the other.
+  ;; Spawns a thousand children, one after the other.
   (func $series (local $n i32)
     (loop $more
       (call $must (i32.eqz (call $wait (call $child (i32.const 72)) (i32.const 8))))
       (call $must (i32.eqz (i32.load (i32.const 8))))
-      ;; A child is told which one it is.
+      ;; A child knows its number.
       (call $must (i32.eq (i32.load (i32.const 12)) (local.get $n)))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
 
-  ;; Children that loop, that wait for a message and that sleep are killed, at once and after a while.
+  ;; Kills children that loop, wait for a message and sleep, at once and after a while.
   (func $killed (param $args i32) (param $after i32) (local $pid i64)
     (local.set $pid (call $child (local.get $args)))
     (loop $later
@@ -94,14 +94,14 @@
     unreachable)
   (func $hang (loop $more (br $more)))
 
-  ;; Children print, one after the other, each perhaps in the place of the one before.
+  ;; Children print one after the other, and each may get the place of the one before.
   (func $printer (param $count i32) (local $n i32)
     (loop $more
       (call $must (i32.eqz (call $wait (call $child (i32.const 84)) (i32.const 8))))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (local.get $count))))
     (call $print (i32.const 144) (i32.const 7)))
 
-  ;; Leaves children behind that would live for ever.
+  ;; Exits while it has children that would run for ever.
   (func $orphans
     (call $must (i64.gt_s (call $child (i32.const 76)) (i64.const 0)))
     (call $must (i64.gt_s (call $child (i32.const 80)) (i64.const 0)))
@@ -111,7 +111,7 @@
   (func $end (param $pid i64) (param $status i32)
     (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
     (call $must (i32.eq (i32.load (i32.const 8)) (local.get $status))))
-  ;; Children that loop, that wait for a message, that sleep and that end: somebody else is to kill the first three.
+  ;; Has children that loop, wait for a message, sleep and exit. The host kills the first three.
   (func $listed (local $loops i64) (local $waits i64) (local $sleeps i64) (local $ends i64)
     (local.set $loops (call $child (i32.const 76)))
     (local.set $waits (call $child (i32.const 80)))
@@ -122,18 +122,18 @@
     (call $end (local.get $sleeps) (i32.const 2))
     (call $end (local.get $ends) (i32.const 0))
     (call $exit (i32.add (i32.const 40) (i32.load (i32.const 12)))))
-  ;; Those are its grandchildren.
+  ;; Has a child with such children.
   (func $grandparent
     (call $end (call $child (i32.const 92)) (i32.const 0))
     (call $exit (i32.load (i32.const 12))))
-  ;; Children, one after the other, some of which somebody else may have killed.
+  ;; Spawns children one after the other, some of which the host may kill.
   (func $bereaved (local $n i32)
     (loop $more
       (call $must (i32.eqz (call $wait (call $child (i32.const 72)) (i32.const 8))))
       (call $must (i32.eqz (i32.and (i32.load (i32.const 8)) (i32.const -3))))
       (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000)))))
 
-  ;; A child of the module that the third argument names, whose code is this one's too.
+  ;; Spawns a child of the module that the third argument names, and exits with its code.
   (func $named (local $at i32) (local $bytes i32) (local $pid i64)
     (local.set $at (i32.load (i32.const 264)))
     (block $end

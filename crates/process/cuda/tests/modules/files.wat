@@ -1,5 +1,5 @@
-;; Beneath the directory with descriptor 3: makes a file, writes it, reads it back and prints what it read;
-;; renames it, lists the directory, and fails to leave it. Ends with the number of the first step that went wrong.
+;; In the directory with descriptor 3: makes a file, writes it, reads it back and prints its content, renames it, lists
+;; the directory, and fails to leave it. Exits with the number of the first step that went wrong.
 (module
   (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -29,7 +29,7 @@
     (call $must (call $prestat_name (i32.const 3) (i32.const 128) (i32.load (i32.const 68))) (i32.const 3))
     (call $iovec (i32.const 128) (i32.load (i32.const 68)))
     (call $must (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)) (i32.const 4))
-    ;; Create and truncate, with the rights to read, seek, tell and write.
+    ;; Creates and truncates a file, with the rights to read, seek, tell and write.
     (call $must (call $open (i32.const 3) (i32.const 0) (i32.const 1024) (i32.const 8) (i32.const 9)
       (i64.const 0x200066) (i64.const 0) (i32.const 0) (i32.const 16)) (i32.const 5))
     (local.set $fd (i32.load (i32.const 16)))
@@ -58,7 +58,7 @@
     (call $must (i32.eqz (i32.load (i32.const 8))) (i32.const 21))
     (call $must (i32.ne (i32.const 63) (call $open (i32.const 3) (i32.const 0) (i32.const 1056) (i32.const 14)
       (i32.const 1) (i64.const 0x40) (i64.const 0) (i32.const 0) (i32.const 16))) (i32.const 22))
-    ;; A path and a list that are not all in memory.
+    ;; A path and a list that are partly outside memory.
     (call $must (i32.ne (i32.const 21) (call $open (i32.const 3) (i32.const 0) (i32.const 131070) (i32.const 8)
       (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 16))) (i32.const 23))
     (call $must (i32.ne (i32.const 21) (call $write (i32.const 1) (i32.const 131068) (i32.const 1) (i32.const 8)))

@@ -1,5 +1,5 @@
-;; Whatever a process may give these functions, the answer is an error and nothing else happens. It is given a sender
-;; as its handle 0 and a receiver as its handle 1, both of one channel of 2 messages of 16 bytes.
+;; Calls the functions with arguments that must give an error and have no effect. Handle 0 is a sender and handle 1 is a
+;; receiver, both of one channel of 2 messages of 16 bytes.
 (module
   (import "everwarp:gpu" "channel" (func $channel (param i32 i32 i32) (result i32)))
   (import "everwarp:gpu" "receive" (func $receive (param i32 i32 i32) (result i32)))
@@ -20,7 +20,7 @@
   (func $is (param $found i32) (param $expected i32)
     (if (i32.ne (local.get $found) (local.get $expected)) (then unreachable)))
   (func (export "_start") (local $h i32) (local $old i32) (local $n i32)
-    ;; Handles that are none.
+    ;; Numbers that are no handles.
     (local.set $h (i32.const 2))
     (loop $each
       (call $is (call $send (local.get $h) (i32.const 0) (i32.const 0)) (i32.const -3))
@@ -32,10 +32,10 @@
         (i64.const -3)) (then unreachable))
       (local.set $h (i32.add (local.get $h) (i32.const 0x00fedcbb)))
       (br_if $each (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 2000))))
-    ;; The wrong side.
+    ;; Handles of the wrong side.
     (call $is (call $send (i32.const 1) (i32.const 0) (i32.const 0)) (i32.const -3))
     (call $is (call $receive (i32.const 0) (i32.const 0) (i32.const 0)) (i32.const -3))
-    ;; Memory that is not there.
+    ;; Pointers outside memory.
     (call $is (call $send (i32.const 0) (i32.const 65536) (i32.const 1)) (i32.const -4))
     (call $is (call $send (i32.const 0) (i32.const 65535) (i32.const 2)) (i32.const -4))
     (call $is (call $send (i32.const 0) (i32.const -1) (i32.const -1)) (i32.const -4))
@@ -47,7 +47,7 @@
       (i64.const -4)) (then unreachable))
     (if (i64.ne (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const -1))
       (i64.const -4)) (then unreachable))
-    ;; Sizes.
+    ;; Sizes that are not possible.
     (call $is (call $send (i32.const 0) (i32.const 0) (i32.const 17)) (i32.const -5))
     (call $is (call $channel (i32.const 0) (i32.const 1) (i32.const 0)) (i32.const -5))
     (call $is (call $channel (i32.const -1) (i32.const -1) (i32.const 0)) (i32.const -5))
@@ -56,24 +56,24 @@
       (i64.const -7)) (then unreachable))
     (if (i64.ne (call $spawn (i32.const 0) (i32.const 0) (i32.const 512) (i32.const 6) (i32.const 0) (i32.const 0))
       (i64.const -5)) (then unreachable))
-    ;; Others' pids, its own among them.
+    ;; Pids that are not its children's, including its own.
     (call $is (call $wait (call $process) (i32.const 0)) (i32.const -8))
     (call $is (call $kill (call $process)) (i32.const -8))
     (call $is (call $kill (i64.const 0)) (i32.const -8))
     (call $is (call $kill (i64.const 0x100000000)) (i32.const -8))
-    ;; It fills the channel, and finds what it has sent, of any length, in its order.
+    ;; Fills the channel, and receives its messages, of any length, in order.
     (call $is (call $try_receive (i32.const 1) (i32.const 0) (i32.const 16)) (i32.const -2))
     (i64.store (i32.const 1025) (i64.const 0x1122334455667788))
     (call $is (call $send (i32.const 0) (i32.const 1025) (i32.const 7)) (i32.const 0))
     (call $is (call $try_send (i32.const 0) (i32.const 1025) (i32.const 0)) (i32.const 0))
     (call $is (call $try_send (i32.const 0) (i32.const 1025) (i32.const 0)) (i32.const -2))
-    ;; A message for which there is no room stays.
+    ;; A message for which the buffer is too small stays in the channel.
     (call $is (call $try_receive (i32.const 1) (i32.const 0) (i32.const 6)) (i32.const -5))
     (i64.store (i32.const 2049) (i64.const -1))
     (call $is (call $receive (i32.const 1) (i32.const 2049) (i32.const 16)) (i32.const 7))
     (if (i64.ne (i64.load (i32.const 2049)) (i64.const 0xff22334455667788)) (then unreachable))
     (call $is (call $receive (i32.const 1) (i32.const 2049) (i32.const 16)) (i32.const 0))
-    ;; A handle that was closed is none, and is not the next one in its place.
+    ;; A closed handle is invalid, and differs from the next handle of its entry.
     (call $is (call $channel (i32.const 1) (i32.const 1) (i32.const 0)) (i32.const 0))
     (local.set $old (i32.load (i32.const 0)))
     (call $is (call $close (local.get $old)) (i32.const 0))
@@ -83,17 +83,17 @@
     (call $is (call $channel (i32.const 1) (i32.const 1) (i32.const 0)) (i32.const 0))
     (if (i32.eq (i32.load (i32.const 0)) (local.get $old)) (then unreachable))
     (call $is (call $send (local.get $old) (i32.const 0) (i32.const 1)) (i32.const -3))
-    ;; Handles are limited, and closing gives them back.
+    ;; Handles are limited, and closing frees them.
     (local.set $n (i32.const 0))
     (loop $more
       (local.set $n (i32.add (local.get $n) (i32.const 1)))
       (br_if $more (i32.eqz (call $channel (i32.const 1) (i32.const 1) (i32.const 0)))))
     (call $is (local.get $n) (i32.const 15))
     (call $is (call $channel (i32.const 1) (i32.const 1) (i32.const 0)) (i32.const -6))
-    ;; With no receiver left a send is refused.
+    ;; Without a receiver a send is refused.
     (call $is (call $close (i32.const 1)) (i32.const 0))
     (call $is (call $send (i32.const 0) (i32.const 0) (i32.const 1)) (i32.const -1))
-    ;; Whoever is with it, its own vote and its own value are there.
+    ;; Whichever lanes are active, its own vote and its own value are included.
     (call $is (i32.and (call $active) (i32.shl (i32.const 1) (call $lane))) (i32.shl (i32.const 1) (call $lane)))
     (call $is (i32.and (call $ballot (i32.const 7)) (i32.shl (i32.const 1) (call $lane))) (i32.shl (i32.const 1) (call $lane)))
     (call $is (call $ballot (i32.const 0)) (i32.const 0))

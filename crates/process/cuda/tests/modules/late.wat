@@ -1,5 +1,5 @@
-;; Adds up the numbers below two million, by a function and with a number that waits on the stack of operands, and
-;; ends with whether the sum is right. It takes long enough to be suspended in the middle.
+;; Adds up the numbers below two million, by a function and with a value on the stack of operands. Exits with code 0 if
+;; the sum is right. It takes long enough to be suspended in the middle.
 (module
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
   (memory (export "memory") 1)

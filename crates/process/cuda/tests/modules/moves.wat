@@ -1,4 +1,4 @@
-;; Reads 300 bytes of standard input, gives it standard error's number, and writes all of it to standard output.
+;; Reads 300 bytes of standard input, renumbers it to standard error's descriptor, and writes all of it to standard output.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))

@@ -1,6 +1,6 @@
-;; With an argument that begins with `h` it is hostile: writes in every width right behind its memory, which must
-;; end it. Otherwise it finds its memory zero, fills it with numbers of its own, calls the host in between, and
-;; looks whether they are still there: code 0 if so.
+;; With an argument that begins with `h` it is hostile: it writes in every width directly after its memory, which must end
+;; it. Otherwise it checks that its memory is zero, fills it with its own numbers, calls the host in between, and checks
+;; that the numbers are still there: code 0 if so.
 (module
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
@@ -10,7 +10,7 @@
   (memory (export "memory") 1)
   (func $next (param i64) (result i64)
     (i64.add (i64.mul (local.get 0) (i64.const 6364136223846793005)) (i64.const 1442695040888963407)))
-;; Writes what was found where, and what it should have been.
+;; Writes an address, the value there, and the expected value.
   (func $wrong (param $code i32) (param $at i32) (param $expected i64)
     (i64.store (i32.const 600) (i64.extend_i32_u (local.get $at)))
     (i64.store (i32.const 608) (i64.load (local.get $at)))
@@ -40,7 +40,7 @@
     (local.set $seed (i64.load (i32.const 512)))
     (call $pass (local.get $seed) (i32.const 1))
     (loop $wait
-      ;; Standard input cannot tell where it is.
+      ;; Standard input has no position.
       (drop (call $tell (i32.const 0) (i32.const 520)))
       (call $pass (local.get $seed) (i32.const 0))
       (br_if $wait (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 5))))))

@@ -1,6 +1,5 @@
-;; Reads all of the file `numbers` beneath the directory with descriptor 3 in pieces of up to 4 KiB, which may be
-;; shorter, and looks at every number: each is its own position in bytes times an odd constant. Writes how many bytes
-;; there were and how many pieces.
+;; Reads the file `numbers` in the directory with descriptor 3 in pieces of up to 4 KiB, and checks every number: each is
+;; its own position in bytes times an odd constant. Writes the number of bytes and the number of pieces.
 (module
   (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))

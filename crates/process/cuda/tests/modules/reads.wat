@@ -1,7 +1,6 @@
-;; Reads 4 KiB a thousand times at changing places of the file `numbers` beneath the directory with descriptor 3,
-;; which holds 8-byte numbers that are their own positions in bytes times an odd constant. Looks at both ends of what
-;; each read brought, and at all of it after the last one and after one to an odd address. Writes how many
-;; nanoseconds the thousand took.
+;; Reads 4 KiB a thousand times at changing positions of the file `numbers` in the directory with descriptor 3. The file
+;; holds 8-byte numbers that are their own positions in bytes times an odd constant. Checks both ends of each piece, and
+;; all of the last piece and of one read to an odd address. Writes how many nanoseconds the thousand reads took.
 (module
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -31,7 +30,7 @@
     (local.set $fd (i32.load (i32.const 16)))
     (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 64)))
     (loop $more
-      ;; Of 256 pages, some other one each time.
+      ;; Another one of 256 pages each time.
       (local.set $offset (i64.mul (i64.const 4096)
         (i64.extend_i32_u (i32.and (i32.mul (local.get $n) (i32.const 37)) (i32.const 255)))))
       (call $read (local.get $fd) (i32.const 4096) (local.get $offset))

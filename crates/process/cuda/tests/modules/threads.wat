@@ -1,7 +1,7 @@
-;; Threads: what the second argument's first letter says, in the first thread by `$first` and in the others by `$other`.
+;; Threads. The first letter of the second argument says what they do: the first thread in `$first`, others in `$other`.
 ;;
-;; Words of the memory: 4 the letter, 8 how many threads have not ended, 12 and 16 what they count, 20 a lock, 24 what
-;; is never notified, 28 what is.
+;; Words of the memory: 4 the letter, 8 the number of running threads, 12 and 16 their counters, 20 a lock, 24 a word that
+;; is never notified, 28 a word that is notified.
 (module
   (import "env" "memory" (memory 1 9 shared))
   (import "wasi" "thread-spawn" (func $thread_spawn (param i32) (result i32)))
@@ -13,7 +13,7 @@
   (export "memory" (memory 0))
   (data $line "a line of thread 00\n")
   (global $own (mut i32) (i32.const 0))
-  ;; What runs whenever a thread begins.
+  ;; Runs when a thread starts.
   (start $begin)
   (func $begin (global.set $own (i32.const 5)))
 
@@ -30,7 +30,7 @@
     (call $must (i32.eqz (call $clock (i32.const 1) (i64.const 1) (i32.const 800))))
     (i64.load (i32.const 800)))
 
-  ;; Begins so many threads, which are counted before.
+  ;; Starts `$count` threads, which are counted before.
   (func $spawn (param $count i32) (local $number i32)
     (i32.atomic.store (i32.const 8) (local.get $count))
     (loop $more
@@ -47,7 +47,7 @@
         (drop (memory.atomic.wait32 (i32.const 8) (local.get $left) (i64.const -1)))
         (br $more)))))
 
-  ;; A lock that waits: 0 free, 1 taken, 2 taken and somebody waits.
+  ;; A lock that waits: 0 free, 1 taken, 2 taken with waiting threads.
   (func $lock
     (if (i32.atomic.rmw.cmpxchg (i32.const 20) (i32.const 0) (i32.const 1)) (then
       (loop $more
@@ -57,7 +57,7 @@
   (func $unlock
     (if (i32.eq (i32.atomic.rmw.xchg (i32.const 20) (i32.const 0)) (i32.const 2)) (then
       (drop (memory.atomic.notify (i32.const 20) (i32.const 1))))))
-  ;; One that does not.
+  ;; A lock that spins.
   (func $spin_lock (loop $more
     (br_if $more (i32.atomic.rmw.cmpxchg (i32.const 20) (i32.const 0) (i32.const 1)))))
 
@@ -65,7 +65,7 @@
     (loop $more
       (drop (i32.atomic.rmw.add (i32.const 12) (i32.const 1)))
       (if (local.get $with) (then (call $lock)) (else (call $spin_lock)))
-      ;; No atomic, so nothing but the lock keeps it right.
+      ;; This is not atomic, so only the lock keeps it right.
       (i32.store (i32.const 16) (i32.add (i32.load (i32.const 16)) (i32.const 1)))
       (if (local.get $with) (then (call $unlock)) (else (i32.atomic.store (i32.const 20) (i32.const 0))))
       (br_if $more (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
@@ -74,7 +74,7 @@
     (call $must (i32.eq (i32.atomic.load (i32.const 12)) (local.get $total)))
     (call $must (i32.eq (i32.load (i32.const 16)) (local.get $total))))
 
-  ;; Notifies whoever waits at 28, one by one, until so many have been.
+  ;; Notifies threads that wait at 28, one by one, until `$count` have been notified.
   (func $notify (param $count i32)
     (loop $more
       (local.set $count (i32.sub (local.get $count) (memory.atomic.notify (i32.const 28) (i32.const 1))))
@@ -87,7 +87,7 @@
     (call $must (i32.eqz (memory.atomic.notify (i32.const 28) (i32.const 1))))
     (call $spawn (i32.const 7))
     (call $notify (i32.const 3))
-    ;; The others at once, as soon as they are there.
+    ;; Notifies the others at once, as soon as they wait.
     (local.set $rest (i32.const 4))
     (loop $more
       (local.set $rest (i32.sub (local.get $rest) (memory.atomic.notify (i32.const 28) (i32.const 0xffffffff))))
@@ -95,7 +95,7 @@
     (call $join)
     (call $must (i32.eq (i32.atomic.load (i32.const 12)) (i32.const 7))))
 
-  ;; Waits that end by time, or at once.
+  ;; Waits that end when their time is over, or at once.
   (func $times (local $begin i64)
     (call $must (i32.eq (memory.atomic.wait32 (i32.const 24) (i32.const 1) (i64.const -1)) (i32.const 1)))
     (call $must (i32.eq (memory.atomic.wait64 (i32.const 24) (i64.const 1) (i64.const -1)) (i32.const 1)))
@@ -104,7 +104,7 @@
     (call $must (i32.eq (memory.atomic.wait32 (i32.const 24) (i32.const 0) (i64.const 5000000)) (i32.const 2)))
     (call $must (i32.eq (memory.atomic.wait64 (i32.const 32) (i64.const 0) (i64.const 5000000)) (i32.const 2)))
     (call $must (i64.ge_u (i64.sub (call $now) (local.get $begin)) (i64.const 9000000)))
-    ;; A thread whose time is long is notified, and goes on to call the host.
+    ;; A thread with a long time is notified, and then calls the host.
     (call $spawn (i32.const 1))
     (call $notify (i32.const 1))
     (call $join)
@@ -115,7 +115,7 @@
     (call $must (i32.eq (memory.atomic.wait32 (i32.const 24) (i32.const 0) (i64.const 1000000)) (i32.const 2)))
     (call $ended))
 
-  ;; Eight threads grow the memory by a page, which has room for three, and see what the others have made.
+  ;; Eight threads each grow the memory by a page; it has room for three. All see the pages that the others have grown.
   (func $grow (local $before i32)
     (local.set $before (memory.grow (i32.const 1)))
     (if (i32.ne (local.get $before) (i32.const -1)) (then
@@ -134,7 +134,7 @@
     (call $must (i32.eq (i32.atomic.load (i32.const 12)) (i32.const 14)))
     (call $must (i32.eq (memory.size) (i32.const 4))))
 
-  ;; Writes so many lines, which say which thread's they are.
+  ;; Writes `$count` lines with the thread's number.
   (func $lines (param $thread i32) (param $count i32) (local $at i32)
     (local.set $at (i32.add (i32.const 4096) (i32.shl (local.get $thread) (i32.const 6))))
     (memory.init $line (i32.add (local.get $at) (i32.const 16)) (i32.const 0) (i32.const 20))
@@ -146,7 +146,7 @@
       (call $must (i32.eqz (call $write (i32.const 1) (local.get $at) (i32.const 1) (i32.add (local.get $at) (i32.const 8)))))
       (br_if $more (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))
 
-  ;; Threads until there may be no more: how many.
+  ;; Starts threads until the limit, and exits with their number.
   (func $bomb (local $number i32) (local $count i32)
     (loop $more
       (local.set $number (call $thread_spawn (i32.const 1)))
@@ -155,17 +155,17 @@
         (br $more))))
     (call $must (i32.eq (local.get $number) (i32.const -6)))
     (call $exit (local.get $count)))
-  ;; One thread after the other, more than there may be at a time.
+  ;; Starts one thread after the other, more than there may be at the same time.
   (func $churn (local $count i32) (local $number i32)
     (local.set $count (i32.const 300))
     (loop $more
       (i32.atomic.store (i32.const 8) (i32.const 1))
-      ;; Those before may not have gone yet.
+      ;; Earlier threads may still hold their places.
       (loop $again (br_if $again (i32.le_s (local.tee $number (call $thread_spawn (i32.const 1))) (i32.const 0))))
       (call $must (i32.le_s (local.get $number) (i32.const 64)))
       (call $join)
       (br_if $more (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))
-  ;; A thread that begins another one, and so on.
+  ;; Each thread starts the next one.
   (func $chain (param $left i32)
     (if (i32.eqz (local.get $left)) (then (call $ended) (return)))
     (call $must (i32.gt_s (call $thread_spawn (i32.sub (local.get $left) (i32.const 1))) (i32.const 0))))
@@ -189,10 +189,10 @@
     (if (call $is (i32.const 0x62)) (then (call $bomb) (return)))
     (if (call $is (i32.const 0x6a)) (then (call $churn) (return)))
     (if (call $is (i32.const 0x64)) (then (i32.atomic.store (i32.const 8) (i32.const 1)) (call $chain (i32.const 30)) (call $join) (return)))
-    ;; a, w: an access that is not aligned, and one that is outside, both by a wait
+    ;; a, w: an access that is not aligned, and one outside memory, both by a wait
     (if (call $is (i32.const 0x61)) (then (drop (memory.atomic.wait32 (i32.const 2) (i32.const 0) (i64.const 0))) (return)))
     (if (call $is (i32.const 0x77)) (then (drop (memory.atomic.notify offset=8 (i32.const 0xfffffffc) (i32.const 0))) (return)))
-    ;; r: a return while others go on; x, e, f, k: an end by another thread, of fuel, and by a kill
+    ;; r: a return while others run; x, e, f, k: another thread traps, exits, uses the fuel, or a kill comes
     (call $spawn (i32.const 6))
     (if (call $is (i32.const 0x72)) (then (return)))
     (call $never))
@@ -212,7 +212,7 @@
     (if (call $is (i32.const 0x62)) (then (call $never)))
     (if (call $is (i32.const 0x6a)) (then (call $ended) (return)))
     (if (call $is (i32.const 0x64)) (then (call $chain (local.get $argument)) (return)))
-    ;; Of the six threads two wait, one sleeps, two spin, and the last one does what ends all.
+    ;; Of the six threads two wait, one sleeps, two spin, and the last one ends all.
     (if (i32.le_u (local.get $argument) (i32.const 2)) (then (call $never)))
     (if (i32.eq (local.get $argument) (i32.const 3)) (then (call $hour)))
     (if (i32.le_u (local.get $argument) (i32.const 5)) (then
