@@ -37,9 +37,9 @@ pub struct ProcessSnapshot {
     pub parent: Option<Pid>,
     /// The point that it has reached in its life.
     pub stage: Stage,
-    /// The fuel that it had used at its last host call; on a GPU also when it was last suspended. In between, compiled
-    /// code counts the fuel in a register, which no other thread can read. `None` before the process starts, and where
-    /// fuel is not counted.
+    /// The fuel that it had used at its last host call, on a GPU also when it was last suspended, and on the CPU engine at
+    /// its last million of units. In between, compiled code counts the fuel in a register, which no other thread can
+    /// read. `None` before the process starts, and where fuel is not counted.
     pub fuel_used: Option<u64>,
     /// The bytes of its linear memory and its tables; `None` before it has any and after it has exited.
     pub memory_bytes: Option<u64>,

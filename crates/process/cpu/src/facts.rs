@@ -5,7 +5,7 @@ use everwarp_process::{LoadError, Module};
 use wasmparser::{BinaryReaderError, Parser, Payload, TypeRef};
 
 use crate::engines::TableBound;
-use crate::threads::ADDED_IMPORTS;
+use crate::rewrite::ADDED_IMPORTS;
 
 /// What a module needs.
 pub(crate) struct ModuleFacts {

@@ -55,7 +55,7 @@ impl CheckedGrants {
 /// Arguments and variables, or a standard input, take less than this.
 const LENGTH_MOST: usize = 1 << 31;
 
-/// What one process is given of its own.
+/// The arguments, variables and standard input of one process.
 #[derive(Default)]
 pub(crate) struct StartValues {
     pub(crate) args: Vec<String>,

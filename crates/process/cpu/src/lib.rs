@@ -28,8 +28,9 @@
 //! return -1, as the specification says. Without a limit, the memory may be as large as the module declares, and all
 //! tables together may have 10,000,000 elements.
 //!
-//! **Layers.** Each file uses only files of the lines above it:
-//! * `lock`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_stream`, `worker_load`;
+//! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
+//! (`tests/layers.rs`):
+//! * `lock`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_stream`, `worker_load`, `rewrite`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
 //! * `status`, `guest_thread`, `imports` (the host calls), `program` (a compiled module), `grants`;
@@ -55,6 +56,7 @@ mod modules;
 mod pid_table;
 mod process;
 mod program;
+mod rewrite;
 mod run;
 mod scheduler;
 mod sink;

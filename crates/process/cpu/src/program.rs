@@ -10,7 +10,7 @@ use crate::facts::ModuleFacts;
 use crate::family::ModuleIndex;
 use crate::guest::Guest;
 use crate::imports::linker;
-use crate::threads::rewrite;
+use crate::rewrite::rewrite;
 
 /// A compiled module whose memory is shared: each process links it with a memory of its own.
 pub(crate) struct ThreadedCode {

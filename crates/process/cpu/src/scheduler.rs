@@ -139,7 +139,7 @@ impl Scheduler {
         lock(&self.table).values().cloned().collect()
     }
 
-    /// Ends all processes; queued ones before running ones, so that none starts meanwhile.
+    /// Ends all processes; queued ones before running ones, so that none starts while the others are killed.
     pub(crate) fn kill_all(&self) {
         let all = self.all();
         let is_queued =

@@ -125,7 +125,7 @@ pub(crate) fn spawn(
     let host = modules.host().clone();
     let (grants, ends) = CheckedGrants::check(request.grants, host.id)?;
     let compiled = program.code(Metering::of(grants.fuel));
-    compiled.map_err(|error| HostError::Lost {
+    compiled.map_err(|error| HostError::Engine {
         reason: error.to_string(),
     })?;
     let spawners = (workers / WORKERS_PER_SPAWNER).clamp(1, SPAWNERS_MOST);

@@ -62,3 +62,28 @@ pub(crate) fn exit_status(
         message,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use everwarp_process::Module;
+
+    use super::*;
+
+    fn facts(text: &str) -> ModuleFacts {
+        let bytes = wat::parse_str(text).expect("the text is right");
+        let module = Module::new("m", bytes).expect("the module is right");
+        ModuleFacts::read(&module).expect("the module is right")
+    }
+
+    #[test]
+    fn memory_that_is_not_available_at_the_start_is_named_with_its_size() {
+        let facts = facts(r#"(module (memory 3) (table 10 funcref) (func (export "_start")))"#);
+        let refused = || wasmtime::Error::msg("mmap failed");
+        let needs = (3 << 16) + 80;
+        let status = exit_status(&refused(), false, &facts);
+        assert_eq!(status, ExitStatus::OutOfMemory { needs });
+        assert!(status.to_string().contains("196688 bytes"), "{status}");
+        let later = exit_status(&refused(), true, &facts).to_string();
+        assert_eq!(later, "trap: host call failed: mmap failed");
+    }
+}

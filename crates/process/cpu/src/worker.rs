@@ -1,9 +1,9 @@
 //! The worker threads, which run processes.
 //!
 //! A worker thread runs one process, and takes another one for each of its processes that waits for others: for a
-//! message, for a child, for its lines to be written. So whatever waits for another process, some process runs. A
-//! process that waits for a clock or a file keeps its thread, because its wait ends by itself, and the queued processes
-//! must not all be started at once.
+//! message, or for a child. So some process always runs, whatever the others wait for. A process that waits for a clock
+//! or a file keeps its thread, because its wait ends by itself, and the queued processes must not all be started at
+//! once.
 //!
 //! Processes that share a thread take turns while they compute: the epoch moves on, and compiled code yields when it
 //! does. A process that has its thread to itself is not interrupted.

@@ -1,5 +1,5 @@
-//! Host calls with pointers and lengths beyond the memory return `EFAULT`, as on a GPU. They used to trap, or to return
-//! `ENOMEM`.
+//! Host calls with pointers and lengths beyond the memory return `EFAULT`, and with pointers that are not aligned
+//! `EINVAL`, as on a GPU. They used to trap, or to return `ENOMEM`.
 
 mod common;
 
@@ -22,7 +22,7 @@ const GOOD: i64 = 16;
 const OUTSIDE: i64 = 24;
 const LONG: i64 = 32;
 
-/// For each function, its pointers one after the other.
+/// Each pointer of each function.
 const CALLS: &[BadCall] = &[
     ("args_get", &[BEYOND, 64], FAULT),
     ("args_get", &[64, BEYOND], FAULT),
@@ -86,6 +86,14 @@ const CALLS: &[BadCall] = &[
     ("sock_recv", &[0, BEYOND, 1, 0, 64, 96], FAULT),
     ("sock_recv", &[0, GOOD, 1, 0, 64, BEYOND], FAULT),
     ("sock_send", &[1, LONG, 1, 0, 64], FAULT),
+    // Pointers that are not aligned.
+    ("args_get", &[65, 128], INVALID),
+    ("args_sizes_get", &[66, 128], INVALID),
+    ("clock_time_get", &[0, 1, 68], INVALID),
+    ("fd_filestat_get", &[3, 68], INVALID),
+    ("fd_write", &[1, 17, 1, 64], INVALID),
+    ("fd_write", &[1, GOOD, 1, 66], INVALID),
+    ("poll_oneoff", &[68, 256, 1, 128], INVALID),
 ];
 
 /// A module that makes the calls and exits with 1,000 and the number of the first that returns something else, or with

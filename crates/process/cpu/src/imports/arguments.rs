@@ -1,16 +1,15 @@
 //! Checks of the pointers and lengths that a process passes to a host call.
 //!
-//! A pointer or length beyond the memory is answered with `EFAULT`, as on a GPU; wasmtime's library would trap, or
-//! return `ENOMEM` for a long length. The check comes before the call, so that a refused call has done nothing.
+//! A pointer or length beyond the memory is answered with `EFAULT`, and a pointer that is not aligned with `EINVAL`, as on
+//! a GPU; wasmtime's library would trap, or return `ENOMEM` for a long length. The check comes before the call, so that a
+//! refused call has done nothing.
 
 use wiggle::{GuestError, GuestMemory, GuestPtr};
 
 /// "Bad address".
-pub(super) const FAULT: i32 = 21;
+const FAULT: i32 = 21;
 /// "Invalid argument".
-pub(super) const INVALID: i32 = 28;
-/// "Not enough memory".
-const NO_MEMORY: i32 = 48;
+const INVALID: i32 = 28;
 
 /// Bytes of a subscription and of an event.
 const SUBSCRIPTION: u32 = 48;
@@ -18,57 +17,72 @@ const EVENT: u32 = 32;
 /// Subscriptions of one call; the library keeps a record of each.
 const SUBSCRIPTIONS_MOST: u32 = 1 << 20;
 
+/// The size of a result and its alignment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResultLayout(u32, u32);
+
+pub(super) const U16: ResultLayout = ResultLayout(2, 2);
+pub(super) const U32: ResultLayout = ResultLayout(4, 4);
+pub(super) const U64: ResultLayout = ResultLayout(8, 8);
+pub(super) const PRESTAT: ResultLayout = ResultLayout(8, 4);
+pub(super) const FDSTAT: ResultLayout = ResultLayout(24, 8);
+pub(super) const FILESTAT: ResultLayout = ResultLayout(64, 8);
+
 /// Memory that a host call reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Argument {
     /// A pointer and a length.
     Bytes(i32, i32),
-    /// A pointer to a result of this size.
-    Result(i32, u32),
+    /// A pointer to a result.
+    Result(i32, ResultLayout),
     /// A pointer to a number of vectors, each a pointer and a length.
     Vectors(i32, i32),
     /// Pointers to subscriptions and to as many events, and their number.
     Poll(i32, i32, i32),
 }
 
-/// Whether `length` bytes from `at` are in a memory of `size` bytes. No byte is everywhere.
-fn fits(size: usize, at: u32, length: u64) -> bool {
-    length == 0 || u64::from(at) + length <= size as u64
+/// Checks `length` bytes at `at` in a memory of `size` bytes.
+fn check(size: usize, at: u32, length: u64, align: u32) -> Result<(), i32> {
+    if u64::from(at) + length > size as u64 {
+        return Err(FAULT);
+    }
+    match at.is_multiple_of(align) {
+        true => Ok(()),
+        false => Err(INVALID),
+    }
 }
 
-fn vectors_fit(memory: &GuestMemory<'_>, size: usize, at: u32, count: u32) -> bool {
-    if !fits(size, at, u64::from(count) * 8) {
-        return false;
-    }
-    let word = |at: u32| memory.read(GuestPtr::<u32>::new(at)).ok();
-    (0..count).all(|n| {
+fn check_vectors(memory: &GuestMemory<'_>, size: usize, at: u32, count: u32) -> Result<(), i32> {
+    check(size, at, u64::from(count) * 8, 4)?;
+    for n in 0..count {
+        let word = |at: u32| memory.read(GuestPtr::<u32>::new(at)).map_err(|_| FAULT);
         let vector = at + 8 * n;
-        match (word(vector), word(vector + 4)) {
-            (Some(at), Some(length)) => fits(size, at, length.into()),
-            _ => false,
-        }
-    })
+        check(size, word(vector)?, word(vector + 4)?.into(), 1)?;
+    }
+    Ok(())
 }
 
 impl Argument {
-    /// The error for memory that is not there.
-    fn refused(self, memory: &GuestMemory<'_>, size: usize) -> Option<i32> {
-        let fits = match self {
-            Self::Bytes(at, length) => fits(size, at as u32, (length as u32).into()),
-            Self::Result(at, bytes) => fits(size, at as u32, bytes.into()),
-            Self::Vectors(at, count) => vectors_fit(memory, size, at as u32, count as u32),
-            Self::Poll(_, _, 0) => return Some(INVALID),
+    /// Checks that the memory is there.
+    fn check(self, memory: &GuestMemory<'_>, size: usize) -> Result<(), i32> {
+        match self {
+            Self::Bytes(at, length) => check(size, at as u32, (length as u32).into(), 1),
+            Self::Result(at, ResultLayout(bytes, align)) => {
+                check(size, at as u32, bytes.into(), align)
+            }
+            Self::Vectors(at, count) => check_vectors(memory, size, at as u32, count as u32),
+            Self::Poll(_, _, 0) => Err(INVALID),
             Self::Poll(from, to, count) => {
                 let count = count as u32;
-                let all =
-                    |at: i32, bytes| fits(size, at as u32, u64::from(count) * u64::from(bytes));
-                if !all(from, SUBSCRIPTION) || !all(to, EVENT) {
-                    return Some(FAULT);
+                let bytes = |each: u32| u64::from(count) * u64::from(each);
+                check(size, from as u32, bytes(SUBSCRIPTION), 8)?;
+                check(size, to as u32, bytes(EVENT), 8)?;
+                match count <= SUBSCRIPTIONS_MOST {
+                    true => Ok(()),
+                    false => Err(INVALID),
                 }
-                return (count > SUBSCRIPTIONS_MOST).then_some(NO_MEMORY);
             }
-        };
-        (!fits).then_some(FAULT)
+        }
     }
 }
 
@@ -80,28 +94,31 @@ pub(super) fn size(memory: &GuestMemory<'_>) -> usize {
     }
 }
 
-/// The error of the first argument whose memory is not there.
+/// The error number of the first argument whose memory is not there.
 pub(super) fn refused(memory: &GuestMemory<'_>, arguments: &[Argument]) -> Option<i32> {
     let size = size(memory);
     arguments
         .iter()
-        .find_map(|argument| argument.refused(memory, size))
+        .find_map(|argument| argument.check(memory, size).err())
 }
 
-fn is_fault(error: &GuestError) -> bool {
+/// The error number for a pointer that the library has refused.
+fn pointer_errno(error: &GuestError) -> Option<i32> {
     match error {
-        GuestError::PtrOverflow | GuestError::PtrOutOfBounds(_) | GuestError::PtrNotAligned(..) => {
-            true
-        }
-        GuestError::InFunc { err, .. } => is_fault(err),
-        _ => false,
+        GuestError::PtrOverflow | GuestError::PtrOutOfBounds(_) => Some(FAULT),
+        GuestError::PtrNotAligned(..) => Some(INVALID),
+        GuestError::InFunc { err, .. } => pointer_errno(err),
+        _ => None,
     }
 }
 
 /// Turns the library's trap for a pointer that no check has seen into an error number.
 pub(super) fn as_errno(result: wasmtime::Result<i32>) -> wasmtime::Result<i32> {
     match result {
-        Err(error) if error.downcast_ref().is_some_and(is_fault) => Ok(FAULT),
+        Err(error) => match error.downcast_ref().and_then(pointer_errno) {
+            Some(errno) => Ok(errno),
+            None => Err(error),
+        },
         result => result,
     }
 }

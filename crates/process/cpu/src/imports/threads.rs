@@ -9,7 +9,7 @@ use wasmtime::{Caller, Linker, SharedMemory, Trap};
 use super::HostCall;
 use crate::guest::{Guest, Threads};
 use crate::guest_thread::GuestThread;
-use crate::threads::{ADDED_MODULE, ADDED_NAMES};
+use crate::rewrite::{ADDED_MODULE, ADDED_NAMES};
 
 /// The threads of the caller's process.
 pub(super) fn group(caller: &Caller<'_, Guest>) -> Threads {

@@ -17,7 +17,7 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1
 use wiggle::{GuestError, GuestMemory, GuestPtr};
 
 use super::HostCall;
-use super::arguments::{Argument, as_errno, refused};
+use super::arguments::{Argument, U32, as_errno, refused};
 use super::threads::group;
 use crate::guest::Guest;
 
@@ -126,7 +126,10 @@ async fn poll(
 ) -> wasmtime::Result<i32> {
     let shared = shared(&mut caller)?;
     let mut memory = GuestMemory::Shared(shared.data());
-    let arguments = [Argument::Poll(from, to, count), Argument::Result(events, 4)];
+    let arguments = [
+        Argument::Poll(from, to, count),
+        Argument::Result(events, U32),
+    ];
     if let Some(errno) = refused(&memory, &arguments) {
         return Ok(errno);
     }
@@ -172,7 +175,7 @@ async fn read(
 ) -> wasmtime::Result<i32> {
     let shared = shared(&mut caller)?;
     let mut memory = GuestMemory::Shared(shared.data());
-    let arguments = [Argument::Vectors(list, count), Argument::Result(read, 4)];
+    let arguments = [Argument::Vectors(list, count), Argument::Result(read, U32)];
     if let Some(errno) = refused(&memory, &arguments) {
         return Ok(errno);
     }

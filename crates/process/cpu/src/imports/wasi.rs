@@ -1,4 +1,5 @@
-//! WASI preview 1: wasmtime's library, with the arguments checked before each call and a few answers of this crate's.
+//! WASI preview 1: wasmtime's library with the arguments checked before each call, and three functions of this crate's
+//! own.
 
 use everwarp_process::imports::WASI_MODULE;
 use wasmtime::{Caller, Extern, Linker, Result};
@@ -7,7 +8,9 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1
 use wiggle::{GuestMemory, GuestPtr};
 
 use super::HostCall;
-use super::arguments::{Argument, as_errno, refused, size};
+use super::arguments::{
+    Argument, FDSTAT, FILESTAT, PRESTAT, U16, U32, U64, as_errno, refused, size,
+};
 use crate::guest::Guest;
 use crate::status::ProcExit;
 use Argument::{Bytes, Poll, Result as Out, Vectors};
@@ -86,24 +89,24 @@ macro_rules! add_waiting {
 fn add_immediate(linker: &mut Linker<Guest>) -> Result<()> {
     add_immediate! { linker:
         args_get(argv: i32, buffer: i32) [];
-        args_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
+        args_sizes_get(count: i32, bytes: i32) [Out(count, U32), Out(bytes, U32)];
         environ_get(variables: i32, buffer: i32) [];
-        environ_sizes_get(count: i32, bytes: i32) [Out(count, 4), Out(bytes, 4)];
-        clock_res_get(clock: i32, to: i32) [Out(to, 8)];
-        clock_time_get(clock: i32, precision: i64, to: i32) [Out(to, 8)];
+        environ_sizes_get(count: i32, bytes: i32) [Out(count, U32), Out(bytes, U32)];
+        clock_res_get(clock: i32, to: i32) [Out(to, U64)];
+        clock_time_get(clock: i32, precision: i64, to: i32) [Out(to, U64)];
         fd_allocate(fd: i32, offset: i64, length: i64) [];
         fd_fdstat_set_flags(fd: i32, flags: i32) [];
         fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) [];
-        fd_prestat_get(fd: i32, to: i32) [Out(to, 8)];
+        fd_prestat_get(fd: i32, to: i32) [Out(to, PRESTAT)];
         fd_prestat_dir_name(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        fd_tell(fd: i32, to: i32) [Out(to, 8)];
+        fd_tell(fd: i32, to: i32) [Out(to, U64)];
         proc_raise(signal: i32) [];
         sched_yield() [];
         random_get(at: i32, length: i32) [Bytes(at, length)];
-        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, 4)];
+        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, U32)];
         sock_recv(fd: i32, at: i32, count: i32, flags: i32, to: i32, out_flags: i32)
-            [Vectors(at, count), Out(to, 4), Out(out_flags, 2)];
-        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+            [Vectors(at, count), Out(to, U32), Out(out_flags, U16)];
+        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, U32)];
         sock_shutdown(fd: i32, how: i32) [];
     }
     Ok(())
@@ -114,32 +117,32 @@ fn add_waiting(linker: &mut Linker<Guest>) -> Result<()> {
         fd_advise(fd: i32, offset: i64, length: i64, advice: i32) [];
         fd_close(fd: i32) [];
         fd_datasync(fd: i32) [];
-        fd_fdstat_get(fd: i32, to: i32) [Out(to, 24)];
-        fd_filestat_get(fd: i32, to: i32) [Out(to, 64)];
+        fd_fdstat_get(fd: i32, to: i32) [Out(to, FDSTAT)];
+        fd_filestat_get(fd: i32, to: i32) [Out(to, FILESTAT)];
         fd_filestat_set_size(fd: i32, bytes: i64) [];
         fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) [];
-        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
-        fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, 4)];
-        fd_read(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
-        fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) [Bytes(at, length), Out(to, 4)];
+        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, U32)];
+        fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, U32)];
+        fd_read(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, U32)];
+        fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) [Bytes(at, length), Out(to, U32)];
         fd_renumber(from: i32, to: i32) [];
-        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) [Out(to, 8)];
+        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) [Out(to, U64)];
         fd_sync(fd: i32) [];
-        fd_write(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, 4)];
+        fd_write(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, U32)];
         path_create_directory(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) [Bytes(path, length), Out(to, 64)];
+        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) [Bytes(path, length), Out(to, FILESTAT)];
         path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32)
             [Bytes(path, length)];
         path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
             [Bytes(path, length), Bytes(new_path, new_length)];
         path_readlink(fd: i32, path: i32, length: i32, at: i32, room: i32, to: i32)
-            [Bytes(path, length), Bytes(at, room), Out(to, 4)];
+            [Bytes(path, length), Bytes(at, room), Out(to, U32)];
         path_rename(fd: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
             [Bytes(path, length), Bytes(new_path, new_length)];
         path_symlink(target: i32, target_length: i32, fd: i32, path: i32, length: i32)
             [Bytes(target, target_length), Bytes(path, length)];
         path_unlink_file(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        poll_oneoff(from: i32, to: i32, count: i32, events: i32) [Poll(from, to, count), Out(events, 4)];
+        poll_oneoff(from: i32, to: i32, count: i32, events: i32) [Poll(from, to, count), Out(events, U32)];
     }
     Ok(())
 }
@@ -174,7 +177,7 @@ type OpenArguments = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
 async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result<i32> {
     let (fd, lookup, path, length, how, base, inheriting, flags, to) = arguments;
     memory_and_guest!(caller => memory, guest);
-    if let Some(errno) = refused(&memory, &[Bytes(path, length), Out(to, 4)]) {
+    if let Some(errno) = refused(&memory, &[Bytes(path, length), Out(to, U32)]) {
         return Ok(errno);
     }
     let most = guest.descriptor_limit;

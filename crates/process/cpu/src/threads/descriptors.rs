@@ -1,15 +1,15 @@
 //! The descriptors of a process, which its threads share.
 //!
 //! wasmtime's WASI needs its state exclusively for the length of a call. So threads hold a lock for each call, and calls
-//! of two threads are carried out one after the other. This crate carries out itself what may wait for long, and
-//! releases the lock meanwhile: see `imports/waiting.rs`.
+//! of two threads are carried out one after the other. `imports/waiting.rs` carries out the calls that may wait for long,
+//! and releases the lock while they wait.
 
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
-/// What an instance has of its process's descriptors.
+/// The descriptors of an instance's process.
 pub(crate) enum Descriptors {
     /// They are its own.
     Own(Box<WasiP1Ctx>),

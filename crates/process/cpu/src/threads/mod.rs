@@ -8,8 +8,6 @@
 mod descriptors;
 mod group;
 mod parking;
-mod rewrite;
 
 pub(crate) use descriptors::Descriptors;
 pub(crate) use group::{ThreadGroup, ThreadGroupConfig};
-pub(crate) use rewrite::{ADDED_IMPORTS, ADDED_MODULE, ADDED_NAMES, rewrite};
