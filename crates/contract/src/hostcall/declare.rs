@@ -133,7 +133,7 @@ pub struct CallDescription {
     pub variant: &'static str,
     /// The number in an entry of the ring.
     pub number: u32,
-    /// What the call does: lines of text, each of which begins with a space.
+    /// What the call does: lines of text. Each line begins with a space.
     pub about: &'static [&'static str],
     /// The arguments in order.
     pub arguments: &'static [ArgumentDescription],

@@ -1,13 +1,12 @@
 // A process's call of the host: the device's side of the host-call ring.
 //
 // A process has at most one call on its way, with the slot that has its place's number. Every import that calls the
-// host is written so that it may be entered again with the same arguments while the call is on its way: what is
-// `fresh` posts, what is `answered` takes the answer, and between the two the import leaves by PARK.
+// host is written so that it may be entered again with the same arguments while the call is on its way: a `fresh` call
+// is posted, an `answered` call gives its answer, and between the two the import leaves by PARK.
 //
-// While few calls are on their way, a call that cannot take long is waited for where it was made: two suspensions
-// cost more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. Between its
-// arguments and the host there is one atomic and four stores; nothing else waits for memory, and nothing fences
-// unless there is a payload.
+// While few calls are on their way, a lane waits on the spot for a call that cannot take long: two suspensions cost
+// more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. A call takes one
+// atomic and four stores; nothing else waits for memory, and there is no fence unless there is a payload.
 #pragma once
 
 #include "process/memory.cuh"
@@ -19,8 +18,8 @@ __device__ void introduce(DevInstance* i);
 
 __device__ __forceinline__ const DevHostCallRing& ring() { return everwarp_tables.host_calls; }
 
-// Takes an area, counted from 1, that is found in the first `looks` words of those that say which are free; 0 if
-// there is none. Every place begins at an area of its own, so that neighbours do not contend for the same ones.
+// Takes an area, counted from 1, that is free in the first `looks` words of the bitmap; 0 if there is none. Every place
+// begins at a different area, so that neighbours do not contend for the same ones.
 __device__ __noinline__ u32 take_area(u32 place, u32 looks) {
   const u32 words = ring().area_count / 32;
   u32 at = place;
@@ -30,7 +29,7 @@ __device__ __noinline__ u32 take_area(u32 place, u32 looks) {
     u32 bits = ew::load(word, ew::relaxed, ew::gpu);
     while (bits != 0) {
       const u32 bit = 1u << (__ffs(__funnelshift_r(bits, bits, turn)) - 1 + turn) % 32;
-      // Pairs with the release of who gave it back: the reply was read before the area is written again.
+      // Pairs with the release of `give_area`: the reply was read before the area is written again.
       if (ew::fetch_and(word, ~bit, ew::acquire, ew::gpu) & bit) return at % words * 32 + __ffs(bit);
       bits &= ~bit;
     }
@@ -54,8 +53,8 @@ struct Answer {
   }
 };
 
-// Waits for an answer on the spot; a lane that sleeps holds up its own warp alone. A look takes a microsecond, so
-// the first ones follow each other without a pause, and whether the process is to end is asked beside them.
+// Waits for an answer on the spot; a lane that sleeps holds up only its own warp. A look takes a microsecond, so
+// the first looks follow each other without a pause, and each also reads whether the process is to end.
 __device__ __noinline__ Answer await(DevProcess* p) {
   for (u32 looks = 0;; looks++) {
     const u32 killed = ew::load(&instance(p)->kill, ew::relaxed, ew::sys);
@@ -75,15 +74,15 @@ __device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
   p->call_value = a.value;
 }
 
-// Words that are looked at for an area by who can do without.
+// Words of the bitmap that a call looks at if it can do without an area.
 constexpr u32 FEW_LOOKS = 8;
 
 // How a request is sent.
-constexpr u32 SEND_SHORT = 0;  // it is answered soon, and waited for on the spot while few are
-constexpr u32 SEND_LONG = 1;   // it may take as long as it likes, since nobody waits for it
-constexpr u32 SEND_LAST = 2;   // the process is the host's as soon as it is there
-constexpr u32 SEND_HERE = 3;   // whoever sends it waits for the answer
-constexpr u32 SEND_SOON = 4;   // it is answered soon, but not waited for on the spot
+constexpr u32 SEND_SHORT = 0;  // it is answered soon; the lane waits on the spot while few calls are on their way
+constexpr u32 SEND_LONG = 1;   // it may take any time, and holds up no other process
+constexpr u32 SEND_LAST = 2;   // the process belongs to the host as soon as the request has arrived
+constexpr u32 SEND_HERE = 3;   // the sender waits for the answer
+constexpr u32 SEND_SOON = 4;   // it is answered soon, and no lane waits on the spot
 
 __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5) {
   constexpr u64 REST = ~0ull >> 1;
@@ -93,7 +92,7 @@ __device__ __noinline__ void send(DevProcess* p, u32 how, u32 call, u64 a0, u64 
   u64 head = (u32)p->pid | (u64)bytes << HOSTCALL_BYTES_SHIFT | (u64)p->call_area << HOSTCALL_AREA_SHIFT |
              (a1 >> 63 | a3 >> 63 << 1 | a5 >> 63 << 2) << HOSTCALL_HIGH_SHIFT;
   p->call_sequence++;
-  // Pairs with the host's acquire of the entry; and for the last one, with who makes the place ready again.
+  // Pairs with the host's acquire of the entry; and for the last call, with `prepare` for the next process of the place.
   if (bytes != 0 || how == SEND_LAST) ew::fence(ew::acq_rel, ew::sys);
   const u64 before = ew::fetch_add(ring().tail, (1ull << 32) + (how == SEND_SHORT), ew::relaxed, ew::gpu);
   const bool wake = how == SEND_LONG || how == SEND_SOON || (how == SEND_SHORT && (u32)before >= SPINNING_CALLS);
@@ -126,12 +125,12 @@ struct Call {
     return p->call_area == 0 ? slot().data : ring().areas + (u64)(p->call_area - 1) * HOSTCALL_DATA_BYTES;
   }
 
-  // Whether nothing is on its way: then there is room for `bytes` of payload or of reply, whichever is more, and the
-  // call is to be posted. Where there is no area for them the host is asked to be called again, which holds no
-  // lane, and the import comes back here.
+  // Whether no call is on its way: then there is room for `bytes` of payload or of reply, whichever is more, and the
+  // call is to be posted. If there is no area for them, the process sends a NOP, which holds no lane, and the import
+  // comes back here.
   __device__ __forceinline__ bool fresh(u32 bytes = 0) const { return fresh_or(bytes, bytes); }
-  // The same for what may be done in part: there is room for something, as `room` says. So nobody waits for an area
-  // who need not, and a hundred thousand that read do not keep the host busy with asking to be called again.
+  // The same for a call that may be done in part: there is room for some bytes, as `room` says. So no process waits for
+  // an area without need, and a hundred thousand that read do not keep the host busy with NOPs.
   __device__ __forceinline__ bool fresh_part(u32 bytes) const { return fresh_or(bytes, 0); }
   __device__ __forceinline__ bool fresh_or(u32 bytes, u32 least) const {
     if (on_its_way(p)) return false;
@@ -166,8 +165,8 @@ struct Call {
   __device__ __forceinline__ u32 room() const {
     return (p->call_area == 0 ? HOSTCALL_INLINE_BYTES : HOSTCALL_DATA_BYTES) - p->call_bytes;
   }
-  // Where the reply is to go, linear memory that was checked: then it may be there when the process is woken,
-  // copied by a whole warp. One lane alone has few reads on their way over the bus.
+  // Says where the reply is to go, linear memory that was checked: then a whole warp may copy it there before the
+  // process goes on. One lane alone has few reads on their way over the bus.
   __device__ __forceinline__ void expect(u32 to, u32 most) const { p->reply_to = to, p->reply_most = most; }
   // Sends a request: one of the contract's structs, whose fields are the arguments. They stay in registers, since all of
   // this is inlined.
@@ -186,12 +185,12 @@ struct Call {
   __device__ __forceinline__ void post_long(const C& call) const {
     post_as(SEND_LONG, call);
   }
-  // A call that is answered soon, and whose answer a warp takes.
+  // A call that is answered soon. A warp takes its answer.
   template <class C>
   __device__ __forceinline__ void post_soon(const C& call) const {
     post_as(SEND_SOON, call);
   }
-  // A call whose answer is waited for by `await`, whatever other processes call.
+  // A call for whose answer the caller waits by `await`, however many calls are on their way.
   template <class C>
   __device__ __forceinline__ void post_here(const C& call) const {
     post_as(SEND_HERE, call);
@@ -231,7 +230,7 @@ struct Call {
     if (p->waits != WAITS_DELIVERED) copy_in(Memory(i).from(to), data(), bytes);
     return bytes;
   }
-  // The answer is not needed any longer.
+  // Ends the call: its answer is not needed any longer.
   __device__ __forceinline__ void close() const {
     if (p->call == CALL_NONE) return;
     if (p->call_area != 0) give_area(p->call_area);
@@ -241,8 +240,8 @@ struct Call {
   }
 };
 
-// Sends the collected output; false if the import must come again. An error of the host's is handed to the
-// process once, by the import that sent.
+// Sends the collected output; false if the import must come again. The import that sends it passes an error of the host
+// on to the process, once.
 __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
   const Call c(i);
   DevProcess* p = c.p;
@@ -266,9 +265,9 @@ __device__ __noinline__ bool flush(DevInstance* i, u32& error) {
 
 __device__ __forceinline__ bool flush(const Call& c, u32& error) { return flush(c.i, error); }
 
-// The warp: takes the answers of processes of a table, from `first` on those that the bits of `which` name, and
-// brings long replies to where they are expected. The warp has resumed them, so nobody else touches them: a process
-// may be woken twice, and who comes second must not write to the memory of one that has gone on.
+// The warp: takes the answers of the processes of a table, from `first` on, that the bits of `which` name, and
+// copies long replies to where they are expected. The warp has resumed them, so no other lane touches them: a process
+// may be woken twice, and the second wake must not write to the memory of a process that has gone on.
 __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   DevProcess* p = at(t, first + lane);
   u32 bytes = 0, to = 0;

@@ -20,15 +20,15 @@ __device__ __forceinline__ u64 now() {
   return t;
 }
 
-// Bytes of device memory: one behind the other, or in a memory that is interleaved with others (UNIT_BYTES together,
-// and as many of each of the others before the next).
+// Bytes of device memory: one after the other, or in a memory that is interleaved with others (UNIT_BYTES of it, then as
+// many of each of the others, then the next UNIT_BYTES).
 struct Bytes {
   u8* base;
   u32 from;
   bool woven;
   __device__ __forceinline__ Bytes(const u8* p) : base((u8*)p), from(0), woven(false) {}
   __device__ __forceinline__ Bytes(u8* base, u32 from, bool woven) : base(base), from(from), woven(woven) {}
-  // The address of byte k. What is aligned to its size and no larger than a unit lies together there.
+  // The address of byte k. A value that is aligned to its size and no larger than a unit is contiguous there.
   __device__ __forceinline__ u8* at(u64 k) const {
     const u64 n = from + k;
     return woven ? base + n / UNIT_BYTES * UNIT_STRIDE_BYTES + n % UNIT_BYTES : base + n;
@@ -73,7 +73,7 @@ struct Words {
   }
 };
 
-// Up to N bytes from byte k on, all on their way at once. Answers where it ends.
+// Copies up to N bytes from byte k on, all on their way at once. Returns the end.
 template <u32 N>
 __device__ __forceinline__ u32 copy_few(const Bytes& to, const Bytes& from, u32 k, u32 bytes) {
   u8 v[N];
@@ -88,8 +88,8 @@ __device__ __forceinline__ u32 copy_few(const Bytes& to, const Bytes& from, u32 
   return k + bytes;
 }
 
-// One thread: copies device memory to a place that is written in pieces of 16 bytes where it can be. To host
-// memory each store is a message of its own, so the fewer the better.
+// One thread: copies device memory to an address, in pieces of 16 bytes where possible. Each store to host memory is a
+// message of its own, so the fewer the better.
 __device__ __noinline__ void copy_out(u8* to, Bytes from, u32 bytes) {
   u32 k = copy_few<15>(to, from, 0, min((u32)-(u64)to & 15, bytes));
   if (k + 16 <= bytes) {
@@ -142,7 +142,7 @@ __device__ __forceinline__ void put_bytes(const Bytes& to, u32 at, u64 v, u32 co
   for (u32 k = 0; k < count; k++) *to.at(at + k) = (u8)(v >> 8 * k);
 }
 
-// Stores 16 bytes of a copy of `bytes` that lie `at` bytes into it, or as many of them as it has.
+// Stores the 16 bytes at `at` of a copy of `bytes` bytes, or as many of them as the copy has.
 __device__ __forceinline__ void put_piece(const Bytes& to, u32 at, u32 bytes, u64 a, u64 b) {
   const u32 left = bytes - at;
   if (left >= 16 && to.aligned(at)) {
@@ -154,8 +154,8 @@ __device__ __forceinline__ void put_piece(const Bytes& to, u32 at, u32 bytes, u6
   }
 }
 
-// One thread: copies what the host has written, from an address that is a multiple of 16 and readable up to the
-// next one behind its end. Eight reads are on their way at once: each takes a microsecond over the bus.
+// One thread: copies bytes that the host has written, from an address that is a multiple of 16 and readable up to the
+// next multiple after the end. Eight reads are on their way at once: each takes a microsecond over the bus.
 __device__ __noinline__ void copy_in(Bytes to, const u8* from, u32 bytes) {
   for (u32 k = 0; k < bytes; k += 128) {
     u64 a[8], b[8];
@@ -185,8 +185,8 @@ __device__ __noinline__ void copy_in_warp(Bytes to, const u8* from, u32 bytes, u
   }
 }
 
-// The linear memory of the caller. Pointers are checked as wasmtime checks them: beyond the memory's length is
-// EFAULT, unaligned is EINVAL.
+// The linear memory of the caller. A pointer or length that reaches beyond the memory is EFAULT, an unaligned pointer
+// EINVAL; the CPU engine returns the same.
 struct Memory {
   u8* base;
   u64 bytes;

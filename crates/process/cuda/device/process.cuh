@@ -24,13 +24,13 @@ __device__ __forceinline__ void clear(u8* to, u64 bytes, u32 lane) {
   for (; i < n; i += 32) at[i] = zero;
 }
 
-// Where the memory of a place begins that is interleaved with those of the 32 of its group.
+// The beginning of the memory of a place, which is interleaved with the other memories of its group of 32.
 __device__ __forceinline__ u8* woven_memory(const DevProcessTable& t, u32 slot) {
   return t.memories + slot / START_PROCESSES * (START_PROCESSES * t.memory_stride) + slot % START_PROCESSES * UNIT_BYTES;
 }
 
-// The warp: fills and clears the memories that the bits of `which` name, from `first` on, each lane its own: so that
-// what a warp stores at a time lies together.
+// The warp: fills and clears the memories that the bits of `which` name, from `first` on, each lane its own, so that
+// the stores of a warp are next to each other.
 __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   const bool mine = which >> lane & 1;
   const u32 slot = first + lane;
@@ -47,7 +47,7 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   }
 }
 
-// The warp: makes a place of the table ready. Nobody else uses the place: its last process has ended.
+// The warp: makes a place of the table ready. The place is free: its last process has ended.
 __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lane) {
   DevProcess* p = at(t, slot);
   DevInstance* i = instance(p);
@@ -56,7 +56,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
   if (!woven && !thread) {
-    // What no process has used was cleared when the host started.
+    // Memory that no process has used was cleared when the host started.
     const u64 dirty = flags & PROCESS_FRESH ? 0 : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
@@ -77,7 +77,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
     p->exit_code = 0;
     p->call = CALL_NONE;
     p->call_area = 0;
-    // The count of what a place has asked goes on from one of its processes to the next.
+    // The count of a place's calls goes on from one of its processes to the next.
     if (flags & PROCESS_FRESH) p->call_sequence = 0;
     p->progress = 0;
     p->turn = TURN_RUNS;
@@ -108,17 +108,17 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
 
 // The warp: makes ready the places that the bits of `which` name, from `first` on.
 __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
-  // What the last processes of these places wrote, perhaps on another multiprocessor, came here by way of the
-  // host: this one must forget what it has cached.
+  // The last processes of these places may have written their memory on another multiprocessor, and the host was told.
+  // This multiprocessor must forget what it has cached.
   ew::fence(ew::acq_rel, ew::gpu);
   if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_woven(t, first, which, lane);
   for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);
   __syncwarp();
 }
 
-// Tells the host of the end. As soon as it knows, the place is the host's again, so nothing of the record may be
-// touched afterwards. A child's place is its parent's, which may begin another child there at once: the host takes no
-// call of that one before it has answered this one, so the answer is waited for.
+// Reports the end to the host. As soon as the host knows, the place belongs to it again, so the record must not be
+// touched afterwards. A child's place belongs to its parent, which may start another child there at once. The host takes
+// no call of that child before it has answered this one, so this lane waits for the answer.
 __device__ __noinline__ void tell(DevProcess* p, bool child) {
   DevInstance* i = instance(p);
   const Call c(i);
@@ -143,10 +143,10 @@ __device__ __noinline__ void tell(DevProcess* p, bool child) {
   c.close();
 }
 
-// Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so it looks
-// how many are beside it, and returns if they are fewer than have begun here. They look when their fuel is a multiple
-// of the interval. What the fuel is beyond one is put aside, so that all look at the same time, as long as a slice
-// cannot use up the rest.
+// Runs compiled code for a slice. Lanes that have parted in it do not come together again by themselves: so each counts
+// the lanes that run with it, and returns if they are fewer than have entered here. They count when their fuel is a
+// multiple of the interval. The remainder is put aside, so that all count at the same time, as long as a slice cannot
+// use up the rest.
 __device__ __noinline__ void enter(const DevProcessTable& t, DevProcess* p, u32 entry) {
   DevInstance* i = instance(p);
   DevSuspension* s = (DevSuspension*)((u8*)i + t.suspension_at);
@@ -166,7 +166,7 @@ __device__ __forceinline__ bool parking() {
   return ew::load(&everwarp_tables.grid->stop, ew::relaxed, ew::gpu) >= ew::shared().epoch;
 }
 
-// What becomes of a process that has run for a while.
+// The state of a process that has run for a while.
 enum class Then { ENDS, WAITS, GOES_ON };
 
 // Runs the process as far as it goes, or until its slice is spent.
@@ -197,22 +197,21 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
   if (p->team != nullptr && !team::retire(p)) return Then::WAITS;
   const bool child = t.world != 0 && kin(p)->parent != 0;
   if (t.world != 0 && !retire(p)) return Then::WAITS;
-  // What is left of the output goes along with the end if it fits there. A child's end is its parent's to hear of,
-  // and its slot is used again as soon as it has: so nothing of it may lie there.
+  // The rest of the output goes along with the end if it fits there. The parent takes a child's end, and the child's slot
+  // is used again as soon as it has: so the slot must not hold output then.
   if (!child && p->call == CALL_NONE && p->output_len - p->output_sent <= HOSTCALL_INLINE_BYTES) return Then::ENDS;
   u32 error;
   return flush(i, error) ? Then::ENDS : Then::WAITS;
 }
 
-// What is to be done for a process when its lane has left it.
+// The work that is left for a process when its lane has left it.
 enum class Next { NOTHING, AGAIN, GATHERS };
 
-// Answers what another task is to do with the process.
+// Runs a process, and returns what another task is to do for it.
 __device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
   DevProcess* p = at(t, slot);
   const bool alone = __popc(__activemask()) == 1;
-  // As above: the memory of a process that starts may have been made ready elsewhere, a reply been brought there, or
-  // the process have been parked there.
+  // As above: another multiprocessor may have made the memory ready, copied a reply there, or parked the process.
   ew::fence(ew::acq_rel, ew::gpu);
   while (true) {
     const Then then = advance(t, p);
@@ -220,7 +219,7 @@ __device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
     if (then == Then::ENDS) break;
     expect_wake(t, p, slot);
     if (park(p)) return Next::NOTHING;
-    // It was answered before it could leave; those beside it have left, or will.
+    // It was answered before it could leave; the other lanes have left, or will.
     if (expect_none(t, p, slot) || !alone) return Next::GATHERS;
   }
   if (p->flags & PROCESS_THREAD) {
@@ -252,9 +251,9 @@ static __device__ __forceinline__ void process_start(ew::Warp& t, const DevProce
   if (which >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
-// arg: the first of many places | how many << 32; tag: how many a warp begins. Where they lie apart each of these tasks
-// is the host's; here each goes to a warp of its own or to where warps look that run out of work. The engine would hand
-// one warp as many as came at once, and with nobody idle that keeps them until what it runs has ended.
+// arg: the first of many places | how many << 32; tag: how many a warp starts. Where places are not contiguous the host
+// submits each of these tasks itself; here each goes to a different warp, or to the queue in which idle warps look. The
+// engine would hand all of them to one warp, and if no warp is idle that warp keeps them until its own work has ended.
 static __device__ __forceinline__ void process_spread(ew::Warp& t, const DevProcessTable& table) {
   const u32 first = t.lo(), count = t.hi(), width = min(max(t.tag(), 1u), (u32)START_PROCESSES);
   for (u32 at = t.lane * width; at < count; at += 32 * width) {
@@ -286,7 +285,7 @@ static __device__ __forceinline__ void process_wake(ew::Warp& t, const DevProces
   if (together >> t.lane & 1) t.spawn(FN_process_run, RUN_GOES_ON, first + t.lane);
 }
 
-// arg: where in the memories, in pieces of `CLEAR_PIECE` | bytes << 32. Clears what nothing has used yet.
+// arg: where in the memories, in pieces of `CLEAR_PIECE` | bytes << 32. Clears memory that has not been used yet.
 static __device__ __forceinline__ void process_clear(ew::Warp& t, const DevProcessTable& table) {
   process::clear((u8*)table.memories + (u64)t.lo() * CLEAR_PIECE, t.hi(), t.lane);
 }

@@ -83,7 +83,7 @@ impl HostCore {
         let task = task.args(pid.slot(), pid.generation());
         let told = self.engine.submit(task)?.wait()?.value;
         if told == u64::from(KILL_TOLD) {
-            self.service.doom(pid.slot(), pid.generation());
+            self.service.doom(pid);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_process::threads::THREADS_MOST;
-use everwarp_process::{LoadConfig, Reads, StartError};
+use everwarp_process::{LoadConfig, StartError};
 use everwarp_runtime::Device;
 
 use crate::error::not_started;
@@ -96,14 +96,6 @@ pub(crate) fn free_bytes(device: &Device) -> Result<u64, StartError> {
     };
     let (free, _) = gpu.memory().map_err(|e| not_started(e.into()))?;
     Ok(free)
-}
-
-/// The servers' name for a way of reading files.
-pub(crate) fn server_reads(reads: Reads) -> everwarp_hostcalls::Reads {
-    match reads {
-        Reads::Plain => everwarp_hostcalls::Reads::Plain,
-        Reads::Batched(least) => everwarp_hostcalls::Reads::Together(least),
-    }
 }
 
 #[cfg(test)]

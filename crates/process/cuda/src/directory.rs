@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use everwarp_hostcalls::Directory as ServedDirectory;
+use everwarp_hostcalls::ServedDirectory;
 use everwarp_process::{Directory, SpawnError};
 
 /// One directory that a caller has opened, and what serves it.

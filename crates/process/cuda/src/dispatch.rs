@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everwarp_process::ModuleId;
+use everwarp_process::{ModuleId, Pid};
 use everwarp_runtime::{DevPtr, Error, Pending};
 
 use crate::host_core::HostCore;
@@ -120,8 +120,7 @@ impl HostCore {
         for placed in &batch {
             let lease = placed.start.lease;
             let opened = self.service.open_as(
-                places.number(lease.place),
-                lease.generation,
+                Pid::new(places.number(lease.place), lease.generation),
                 Arc::clone(&placed.group.served),
                 placed.number,
                 placed.pid.number(),

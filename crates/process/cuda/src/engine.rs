@@ -31,7 +31,6 @@ pub struct CudaProcesses {
     pub(crate) loader: Mutex<ModuleLoader>,
     /// The directories that processes have been given.
     pub(crate) directories: DirectoryCache,
-    pub(crate) output_errors: OutputErrors,
 }
 
 impl std::fmt::Debug for CudaProcesses {
@@ -130,7 +129,7 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn output_errors(&self) -> &OutputErrors {
-        &self.output_errors
+        self.core.service.output_errors()
     }
 }
 

@@ -152,7 +152,7 @@ impl HostCore {
                 // Under the lock of the table's part: the place must not become another process's meanwhile.
                 places.kill(lease)?;
                 let number = places.number(lease.place);
-                self.service.interrupt(number, lease.generation);
+                self.service.interrupt(Pid::new(number, lease.generation));
                 if places.meets_others() {
                     // It may wait for another process.
                     places.wake(&self.engine, &[lease.place])?;

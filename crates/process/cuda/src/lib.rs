@@ -60,6 +60,6 @@ mod waiters;
 mod wasi;
 
 pub use engine::CudaProcesses;
-pub use everwarp_hostcalls::{Streams, descriptor_limit};
+pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
 #[doc(hidden)]
 pub use link::image;

@@ -14,19 +14,19 @@ pub(crate) const RUN: u32 = 1;
 pub(crate) const CLOCK: u32 = 2;
 /// Goes on with up to 32 processes.
 pub(crate) const WAKE: u32 = 3;
-/// Does something to a channel for the host.
+/// Does an operation on a channel for the host.
 pub(crate) const CHANNEL: u32 = 4;
 /// Opens the group of the tasks that processes submit.
 pub(crate) const ANCHOR: u32 = 5;
-/// Clears a piece of the memories that nothing has used yet. Behind `again`, which only device code submits.
+/// Clears a piece of the memories that have not been used yet. The number before is that of `again`, which only device
+/// code submits.
 pub(crate) const CLEAR: u32 = 7;
-/// Has many places side by side made ready and their processes started, by as many warps as it takes.
+/// Makes many contiguous places ready and starts their processes, by as many warps as it takes.
 pub(crate) const SPREAD: u32 = 8;
-
-/// Asks for the end of a process that another one has spawned.
+/// Asks a process to end that another process has spawned.
 pub(crate) const KILL: u32 = 9;
 
-/// There is no twin: on the CPU engine another crate runs processes, by other means.
+/// There is no twin: on the CPU engine the crate `everwarp-process-cpu` runs processes, by other means.
 fn twin(_: &mut dyn TaskCx) {
     panic!("processes of this crate run on a GPU");
 }
@@ -88,7 +88,7 @@ pub(crate) static PROGRAM: Program = Program {
             spawns: true,
             ..Function::lane("anchor", twin)
         },
-        // Goes on with a process that was preempted, behind everything that its warp has to do: the oldest first.
+        // Goes on with a process that was preempted, after all other work of its warp: the oldest first.
         Function {
             order: Order::BreadthFirst,
             max_spawn: 1,
@@ -99,7 +99,7 @@ pub(crate) static PROGRAM: Program = Program {
             shape: Shape::Warp,
             ..Function::lane("clear", twin)
         },
-        // What it submits belongs to its group.
+        // The tasks that it submits belong to its group.
         Function {
             shape: Shape::Warp,
             spawns: true,
@@ -112,12 +112,12 @@ pub(crate) static PROGRAM: Program = Program {
     params_name: DevProcessTable::NAME,
 };
 
-/// What begins every name of a module in the image.
+/// The prefix of every name of a module in the image.
 pub(crate) fn prefix(module: usize) -> String {
     format!("m{module}_")
 }
 
-/// Declares the entries of this many modules, and the function that calls them by the module's number.
+/// Declares the entries of `modules` modules, and the function that calls them by the module's number.
 pub(crate) fn declarations(modules: usize) -> String {
     let mut out = String::new();
     let mut cases = String::new();

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use everwarp_hostcalls::{Config as ServedConfig, Directory as ServedDirectory};
+use everwarp_hostcalls::{Config as ServedConfig, ServedDirectory};
 use everwarp_process::{
     ChannelEnd, Grants, Input, ModuleId, Output, Pid, SpawnError, SpawnRequest, StartWriter,
 };

@@ -11,13 +11,13 @@ use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_hostcalls::{
     Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
 };
-use everwarp_process::{HostConfig, Module, ModuleId, OutputErrors, StartError};
+use everwarp_process::{HostConfig, Module, ModuleId, StartError};
 use everwarp_runtime::{
     DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, LinkedEngine, LinkedEngineBuilder,
     Pools,
 };
 
-use crate::config::{PlaceConfig, free_bytes, memory_budget, server_reads};
+use crate::config::{PlaceConfig, free_bytes, memory_budget};
 use crate::directory::DirectoryCache;
 use crate::engine::CudaProcesses;
 use crate::error::{not_started, system};
@@ -98,7 +98,6 @@ impl CudaProcesses {
                 spare,
             }),
             directories: DirectoryCache::default(),
-            output_errors: OutputErrors::new(),
         })
     }
 }
@@ -240,7 +239,7 @@ fn serve(core: &Arc<HostCore>, config: &HostConfig) -> Result<Server, StartError
     let ring = ring.expect("the engine makes rings of powers of two");
     let config = ServerConfig {
         workers: config.servers,
-        reads: server_reads(config.reads),
+        reads: config.reads,
         ..ServerConfig::default()
     };
     Server::start(ring, &core.service, config).map_err(system("threads that serve host calls"))

@@ -1,9 +1,10 @@
-//! How fast a server reads and writes files, by each of the ways in which its workers can: `reads [FOLDER [MILLISECONDS]]`.
+//! How fast a server reads and writes files, by plain calls and by an io_uring: `reads [FOLDER [MILLISECONDS]]`.
 //!
-//! A mock device keeps as many reads of 4 KiB out as there are processes. *Hot* reads are of a small file that is in the
-//! page cache; *cold* ones of a file of 256 MiB that the system has been asked to drop from it, each page once and in no
-//! order; *mixed* are seven hot ones to each cold one. *Writes* are of 4 KiB to a small file of each process's own. Every answer is compared with what was written. The folder should
-//! be on a disk; the system's temporary one is taken without it. Each of five repetitions takes so long.
+//! A mock device keeps one read of 4 KiB on its way for each process. *Hot* reads are of a small file that is in the page
+//! cache; *cold* reads are of a file of 256 MiB that the system has been asked to drop from it, each page once and in no
+//! order; *mixed* are seven hot reads to each cold one. *Writes* are of 4 KiB to a small file of each process. Every
+//! answer is compared with what was written. The folder should be on a disk; without one, the system's temporary folder
+//! is used. Each of five repetitions takes the given time, 500 milliseconds unless stated.
 
 #[path = "../tests/wasi/device.rs"]
 #[allow(dead_code, reason = "tests do more with it")]
@@ -18,14 +19,15 @@ use std::time::{Duration, Instant};
 use device::{Ask, Device};
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
-    Config, Directory, HostInput, HostOutput, Reads, Server, ServerConfig, Service, Streams,
+    Config, HostInput, HostOutput, Reads, ServedDirectory, Server, ServerConfig, Service, Streams,
 };
+use everwarp_process::{Directory, Pid};
 use rustix::fs::{Advice, fadvise};
 
 const PAGE: u64 = 4096;
 const HOT: u64 = 256;
 const COLD: u64 = 65_536;
-/// Processes of which each has one read out.
+/// Numbers of processes. Each process has one read on its way.
 const PROCESSES: [u32; 3] = [1, 64, 400];
 
 /// A word of a page.
@@ -47,7 +49,7 @@ fn write(path: &Path, pages: u64) -> io::Result<File> {
     File::open(path)
 }
 
-/// What is done with a page.
+/// An operation on a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Do {
     ReadHot,
@@ -55,10 +57,10 @@ enum Do {
     Write,
 }
 
-/// What is done next, and with which page.
+/// The next operation, and its page.
 type Next<'a> = &'a mut dyn FnMut() -> Option<(Do, u64)>;
 
-/// Has `processes` read until there is no next one or the time is up; answers how many reads a second.
+/// Lets `processes` read until there is no next operation or the time is up. Returns operations a second.
 fn measure(world: &World, processes: u32, time: Duration, next: Next<'_>) -> f64 {
     let begin = Instant::now();
     let mut out = Vec::new();
@@ -131,11 +133,11 @@ fn world(folder: &Path, reads: Reads, workers: usize) -> io::Result<World> {
     };
     let server = Server::start(device.ring(), &service, config)?;
     let given = Arc::new(Config {
-        directories: vec![Directory::open(folder, "/data")?],
+        directories: vec![ServedDirectory::of(&Directory::open(folder, "/data")?)?],
         ..Config::default()
     });
     for process in 0..PROCESSES[PROCESSES.len() - 1] {
-        let opened = service.open(process, 1, Arc::clone(&given));
+        let opened = service.open(Pid::new(process, 1), Arc::clone(&given));
         opened.map_err(io::Error::other)?;
         let own = format!("written-{process}");
         for (name, flags, rights) in [("hot", 0, 2), ("cold", 0, 2), (own.as_str(), 1, 2 | 1 << 6)]

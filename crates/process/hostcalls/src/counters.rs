@@ -1,16 +1,15 @@
-//! What has been asked and answered.
+//! Counts of requests and answers.
 
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use everwarp_contract::hostcall::HOSTCALL_PATIENT;
+use everwarp_contract::hostcall::{self, NUMBERS};
 
-/// The numbers of calls lie below this.
-pub const CALLS: usize = HOSTCALL_PATIENT as usize;
+use crate::request::Reply;
 
 /// Counters that many threads add to.
 pub(crate) struct Counters {
-    pub(crate) calls: [AtomicU64; CALLS],
+    pub(crate) calls: [AtomicU64; NUMBERS],
     pub(crate) failed: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) waited: AtomicU64,
@@ -33,16 +32,16 @@ impl Default for Counters {
     }
 }
 
-/// Counters at some moment. They are read one after the other, while others may add to them.
+/// Counters at some moment. They are read one after another, while other threads may add to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Requests of known processes, by the number of the call.
-    pub calls: [u64; CALLS],
-    /// Of all requests, those answered with an error number.
+    pub calls: [u64; NUMBERS],
+    /// Requests that were answered with an error number.
     pub failed: u64,
-    /// Requests that no process can have meant: an unknown process or call, or a payload larger than its place.
+    /// Requests that no process can have meant: an unknown process or call, or a payload larger than its slot or area.
     pub refused: u64,
-    /// Requests that had to wait for time or input.
+    /// Requests that had to wait.
     pub waited: u64,
     /// Bytes of payloads.
     pub bytes_in: u64,
@@ -52,9 +51,31 @@ pub struct Counts {
     pub bad_entries: u64,
 }
 
+impl Counts {
+    /// The calls that have been made, by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let made = self.calls.iter().zip(0..).filter(|(count, _)| **count > 0);
+        made.filter_map(|(count, number)| Some((hostcall::name(number)?, *count)))
+    }
+}
+
 impl Counters {
+    /// Counts a call and its payload.
+    pub(crate) fn called(&self, number: u32, payload: usize) {
+        Self::add(&self.calls[number as usize], 1);
+        Self::add(&self.bytes_in, payload);
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, reply: &Reply) {
+        if reply.errno != 0 {
+            Self::add(&self.failed, 1);
+        }
+        Self::add(&self.bytes_out, reply.data.len());
+    }
+
     pub(crate) fn add(counter: &AtomicU64, more: usize) {
-        // Most calls carry no bytes, and an addition that others contend for is not free.
+        // Most calls carry no bytes, and an addition to a word that other threads write is not free.
         if more != 0 {
             counter.fetch_add(more as u64, Relaxed);
         }

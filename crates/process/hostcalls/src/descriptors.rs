@@ -1,4 +1,4 @@
-//! How many files the processes of this host may have open together.
+//! The program's own limit of open files.
 
 use std::os::fd::RawFd;
 use std::thread;
@@ -7,10 +7,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::openings::{FIRST, OWN};
+use crate::limits::{FIRST_PLACES, OWN_DESCRIPTORS};
 
-/// Raises this program's limit of open files to what the system grants it, and says what it is.
-pub fn descriptor_limit() -> u64 {
+/// Raises this program's limit of open files as far as the system allows, and returns the new limit.
+pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let granted = Rlimit {
         current: limit.maximum,
@@ -23,24 +23,24 @@ pub fn descriptor_limit() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// Has the system make its table of this program's open files large enough for what so many processes open, before
-/// there are as many.
+/// Makes the system's table of this program's open files large enough for the files of `processes` processes, before
+/// they open any.
 ///
-/// It makes a larger one each time that the number of open files passes a power of two, and where threads share the
-/// table it waits for all cores each time, some 16 ms on a virtual machine with 16 of them: a thousand processes that
-/// opened a file each waited for 50 to 70 ms until theirs was open, and 0.1 ms where they opened a second one. A thread
-/// of its own waits here, once.
+/// The system makes a larger table each time that the number of open files passes a power of two. Where threads share
+/// the table, it waits for all cores each time, some 16 ms on a virtual machine with 16 of them: a thousand processes
+/// that opened a file each waited 50 to 70 ms until theirs was open, and 0.1 ms when they opened a second one. Here a
+/// separate thread waits, once.
 pub fn reserve_descriptors(processes: u32) {
-    let files = OWN + FIRST * u64::from(processes);
-    // Where it fails files are opened all the same, only later.
+    let files = OWN_DESCRIPTORS + FIRST_PLACES * u64::from(processes);
+    // If it fails, files can be opened all the same, only later.
     let waits = move || grow(files).unwrap_or_default();
     let thread = thread::Builder::new().name("everwarp-files".into());
     drop(thread.spawn(waits));
 }
 
-/// Opens the last of so many, or of as many as there may be, and closes it: the table never shrinks.
+/// Opens the last of this many descriptors, or of as many as the limit allows, and closes it: the table never shrinks.
 fn grow(files: u64) -> rustix::io::Result<()> {
-    let last = files.min(descriptor_limit()).saturating_sub(1);
+    let last = files.min(raise_descriptor_limit()).saturating_sub(1);
     let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     fcntl_dupfd_cloexec(&root, RawFd::try_from(last).unwrap_or(RawFd::MAX)).map(drop)
 }
@@ -50,16 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_what_the_system_grants() {
+    fn the_limit_is_raised_to_the_maximum() {
         let granted = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-        assert_eq!(descriptor_limit(), granted);
+        assert_eq!(raise_descriptor_limit(), granted);
         let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         assert_eq!(now, granted);
     }
 
     #[test]
-    fn the_table_holds_what_was_reserved() {
-        let files = descriptor_limit().min(3000);
+    fn the_table_has_room_for_the_reserved_files() {
+        let files = raise_descriptor_limit().min(3000);
         grow(files).expect("nothing else has that number");
         let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
         let size = status.lines().find_map(|l| l.strip_prefix("FDSize:"));

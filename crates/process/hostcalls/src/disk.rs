@@ -1,12 +1,11 @@
 //! Reads of many files at once, through an io_uring.
 //!
-//! The system copies what is in the page cache when reads are submitted, and goes on with the others while a disk works
-//! for those that are not. So one thread has as many reads on their way as there are places here, where plain calls have
-//! one.
+//! When reads are submitted, the system copies the bytes that are in the page cache, and goes on with the other reads
+//! while a disk works. So one thread has as many reads on their way as there are places here, where plain calls have one.
 //!
-//! **Whose memory.** What is read comes into a buffer of its place, which this type owns and the system may access
-//! until it has said how the read ended. Places are not used again before that. Should one still be out when the
-//! type is dropped, which only a panic explains, its memory is not given back.
+//! **Memory.** A read goes to the buffer of its place. This type owns the buffer, and the system may access it until it has
+//! reported the end of the read. A place is not used again before that. If a read is still on its way when the type is
+//! dropped, which only a panic explains, the memory of its buffer is leaked.
 
 use std::io;
 use std::mem::{forget, take};
@@ -17,22 +16,22 @@ use rustix::io::Errno as Host;
 
 use crate::errno::Result;
 
-/// Reads that are on their way together.
+/// The most reads that are on their way together.
 pub(crate) const DEPTH: usize = 128;
 
-/// A ring, and room for what goes through it.
+/// An io_uring, and buffers for its reads.
 pub(crate) struct Disk {
     ring: IoUring,
     buffers: Vec<Vec<u8>>,
-    /// Places whose buffers are the system's.
+    /// Whether the system has the buffer of each place.
     out: Vec<bool>,
 }
 
 impl Disk {
-    /// A ring of [`DEPTH`] places.
+    /// An io_uring of [`DEPTH`] places.
     ///
     /// # Errors
-    /// The system has none to give, or does not allow it.
+    /// The system has no io_uring, or does not allow it.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             ring: IoUring::new(DEPTH as u32)?,
@@ -41,17 +40,17 @@ impl Disk {
         })
     }
 
-    /// The buffer of a place, with what has been read.
+    /// The buffer of a place, with the bytes that were read.
     pub(crate) fn buffer(&mut self, place: usize) -> &mut Vec<u8> {
         assert!(!self.out[place], "the system has the buffer");
         &mut self.buffers[place]
     }
 
-    /// Begins a read of so many bytes for this place, whose buffer is the system's from then on. It is submitted with
-    /// the next [`Disk::ends`].
+    /// Prepares a read of `length` bytes for this place. From now on the system has the place's buffer. The next
+    /// [`Disk::ends`] submits the read.
     pub(crate) fn begin(&mut self, place: usize, file: &impl AsRawFd, offset: i64, length: u32) {
         assert!(!self.out[place], "the place has a read");
-        assert!(offset >= 0, "to the system less is the file's own position");
+        assert!(offset >= 0, "for the system -1 is the file's own position");
         let buffer = &mut self.buffers[place];
         buffer.resize(length as usize, 0);
         let entry = opcode::Read::new(Fd(file.as_raw_fd()), buffer.as_mut_ptr(), length)
@@ -60,14 +59,14 @@ impl Disk {
             .user_data(place as u64);
         self.out[place] = true;
         // SAFETY: the buffer is as long as the entry says and stays where it is while the place is out, because
-        // `buffer` and `begin` refuse such a place and `drop` keeps its memory. The file is open until the entry is
-        // submitted, since the caller keeps it until it has heard of the end.
+        // `buffer` and `begin` refuse such a place and `drop` leaks its memory. The file is open until the entry is
+        // submitted, since the caller keeps it until the read has ended.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("there are as many entries as places");
     }
 
-    /// Submits what has begun, waits until some of what is on its way has ended, and says how many bytes went; false if
-    /// nothing is on its way.
+    /// Submits the prepared reads, waits until some reads have ended, and returns their places and how many bytes they
+    /// read; `false` if no read is on its way.
     pub(crate) fn ends(&mut self, ended: &mut Vec<(usize, Result<usize>)>) -> bool {
         ended.clear();
         if !self.out.contains(&true) {
@@ -75,7 +74,7 @@ impl Disk {
         }
         while ended.is_empty() {
             if let Err(error) = self.ring.submit_and_wait(1) {
-                // A signal, or no memory for more: what there is of ends comes first.
+                // A signal, or no memory for more: the reads that have ended are taken first.
                 let again = [Host::INTR, Host::AGAIN, Host::BUSY].map(Some);
                 let known = again.contains(&Host::from_io_error(&error));
                 assert!(known, "io_uring: {error}");
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
     use crate::errno::Errno;
 
-    /// A ring, unless this system has none to give, which is said.
+    /// An io_uring, unless this system has none; the test prints that.
     fn disk() -> Option<Disk> {
         let disk = Disk::new();
         if let Err(error) = &disk {
@@ -121,7 +120,7 @@ mod tests {
         disk.ok()
     }
 
-    /// Waits for all that is on its way.
+    /// Waits for all reads.
     fn all(disk: &mut Disk) -> Vec<(usize, Result<usize>)> {
         let (mut all, mut some) = (Vec::new(), Vec::new());
         while disk.ends(&mut some) {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_there_are_places_come_together() {
+    fn a_read_for_every_place_is_done_together() {
         let Some(mut disk) = disk() else { return };
         let mut file = tempfile::tempfile().expect("a temporary file");
         let bytes: Vec<u8> = (0..DEPTH * 1000).map(|at| (at * 7 / 3) as u8).collect();
@@ -149,11 +148,11 @@ mod tests {
                 assert_eq!(*disk.buffer(place), bytes[from(place)..][..length(place)]);
             }
         }
-        assert_eq!(all(&mut disk), [], "nothing has begun");
+        assert_eq!(all(&mut disk), [], "no read was prepared");
     }
 
     #[test]
-    fn the_end_of_a_file_is_short_and_an_error_is_told() {
+    fn a_read_at_the_end_is_short_and_an_error_is_reported() {
         let Some(mut disk) = disk() else { return };
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("file");

@@ -1,31 +1,29 @@
-//! Processes that end together: what they leave is passed on in one piece, and of their ends others hear at once.
+//! Processes that exit at about the same time: their last output is written in one piece, and their exits are reported
+//! together.
 //!
-//! Most processes of many ask for nothing. They compute, and their last output comes with the end. To open streams for
-//! each, to write each line by itself and to take a lock of the embedder's for each end would cost more than they do.
+//! Most of many processes never call. They compute, and their last output comes with the exit. To open streams for
+//! each, to write each line by itself and to take one of the embedder's locks for each exit would cost more than the
+//! processes themselves.
 
-use std::mem::take;
+use everwarp_process::{Captured, Output, Pid, tag_into};
 
-use everwarp_contract::hostcall::number;
-use everwarp_process::{Captured, Output, tag_into};
-
-use crate::counters::Counters;
-use crate::process::Given;
-use crate::service::{Ended, Service};
+use crate::events::Ended;
+use crate::process::StartConfig;
 use crate::streams::Streams;
 
-/// Bytes of lines that are kept until they are passed on.
+/// Bytes of lines that are kept until they are written.
 const KEPT_MOST: usize = 256 << 10;
 
-/// What has ended and has not been told.
+/// Processes that have exited, and whose exits have not been reported.
 #[derive(Default)]
 pub(crate) struct Endings {
     /// Whole lines for the host's two streams.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     pub(crate) ended: Vec<Ended>,
-    /// What the counters have not heard of.
-    exits: usize,
-    bytes: usize,
+    /// Requests and bytes of payload that have not been counted yet.
+    pub(crate) exits: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Endings {
@@ -34,19 +32,19 @@ impl Endings {
         self.bytes += payload.len();
     }
 
-    /// The end of a process that has asked for nothing before: what it wrote last, and what of both streams was kept.
-    pub(crate) fn last_words(
+    /// Takes the last output of a process that has never called, and returns its captured streams.
+    pub(crate) fn last_output(
         &mut self,
-        (process, generation): (u32, u32),
-        given: &Given,
+        process: Pid,
+        start: &StartConfig,
         last: &[u8],
         streams: &Streams,
     ) -> [Option<Captured>; 2] {
-        let config = &given.config;
+        let config = &start.config;
         let stdout = match config.stdout {
             _ if last.is_empty() => captured(config.stdout, b""),
             Output::Inherit => {
-                // Nobody is left to be told of a closed pipe.
+                // An error is recorded; the process has exited, so it cannot get it.
                 drop(streams.stdout.write(last));
                 None
             }
@@ -57,14 +55,11 @@ impl Endings {
                     false => &mut self.stdout,
                 };
                 match tag {
-                    true => {
-                        let name = given.name(process, generation);
-                        tag_into(kept, &format!("[{name}] "), lines);
-                    }
+                    true => tag_into(kept, &format!("[{}] ", start.name(process)), lines),
                     false => tag_into(kept, "", lines),
                 }
                 if kept.len() >= KEPT_MOST {
-                    self.pass_on(streams);
+                    self.write(streams);
                 }
                 None
             }
@@ -73,21 +68,31 @@ impl Endings {
         [stdout, captured(config.stderr, b"")]
     }
 
-    fn pass_on(&mut self, streams: &Streams) {
+    /// Writes the lines that are kept. Errors are recorded.
+    fn write(&mut self, streams: &Streams) {
         for (kept, stream) in [
             (&mut self.stdout, &streams.stdout),
             (&mut self.stderr, &streams.stderr),
         ] {
             if !kept.is_empty() {
-                // As above.
-                drop(stream.write_lines(kept));
+                drop(stream.write(kept));
                 kept.clear();
             }
         }
     }
+
+    /// Writes all output of the processes that have exited, also lines that wait, so that errors are recorded before the
+    /// exits are reported.
+    pub(crate) fn settle(&mut self, streams: &Streams) {
+        self.write(streams);
+        if !self.ended.is_empty() {
+            streams.stdout.settle();
+            streams.stderr.settle();
+        }
+    }
 }
 
-/// What is kept of a stream to which this alone was written.
+/// The captured stream of a process that has written these bytes and nothing else.
 fn captured(output: Output, bytes: &[u8]) -> Option<Captured> {
     let Output::Capture { limit } = output else {
         return None;
@@ -96,20 +101,4 @@ fn captured(output: Output, bytes: &[u8]) -> Option<Captured> {
         bytes: bytes[..bytes.len().min(limit)].to_vec(),
         refused: bytes.len() > limit,
     })
-}
-
-impl Service {
-    /// Passes on what is left of those that have ended, and says that they have.
-    pub(crate) fn tell_of_ends(&self, endings: &mut Endings) {
-        endings.pass_on(self.streams());
-        Counters::add(
-            &self.counters.calls[number::EXIT as usize],
-            take(&mut endings.exits),
-        );
-        Counters::add(&self.counters.bytes_in, take(&mut endings.bytes));
-        if !endings.ended.is_empty() {
-            self.events().exited(&mut endings.ended);
-            endings.ended.clear();
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! WASI's error numbers, and what the host's errors are called there.
+//! WASI's error numbers, and which of them stand for the host's errors.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use rustix::io::Errno as Host;
 pub struct Errno(u32);
 
 impl Errno {
-    /// The number that a guest sees.
+    /// The number that a process sees.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -19,7 +19,7 @@ impl Errno {
 
 #[expect(missing_docs, reason = "the contract documents what each means")]
 impl Errno {
-    // Not one of WASI: the device asks again.
+    // Not a number of WASI: the device sends the call again.
     pub const LATER: Self = Self(HOSTCALL_LATER);
     pub const ACCES: Self = Self(wasi::ERRNO_ACCES);
     pub const AGAIN: Self = Self(wasi::ERRNO_AGAIN);
@@ -60,7 +60,7 @@ impl Errno {
     pub const XDEV: Self = Self(wasi::ERRNO_XDEV);
 }
 
-/// An operation of a call.
+/// The result of a step in serving a call.
 pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
 
 impl From<Host> for Errno {
@@ -98,29 +98,43 @@ impl From<Host> for Errno {
             Host::SPIPE => Self::SPIPE,
             Host::TXTBSY => Self::TXTBSY,
             Host::XDEV => Self::XDEV,
-            // Linux has one number for both of its names.
+            // Linux has one number for both names of this error.
             Host::NOTSUP => Self::NOTSUP,
-            // It is this program that has too many files open, not the guest.
+            // This program has too many files open, not the process.
             Host::MFILE => Self::NFILE,
             _ => Self::IO,
         }
     }
 }
 
-impl From<io::Error> for Errno {
-    fn from(error: io::Error) -> Self {
-        match Host::from_io_error(&error) {
+impl Errno {
+    /// The number for an error of the host's.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match Host::from_io_error(error) {
             Some(host) => host.into(),
-            // What the host's library refuses before the system is asked: a path that leads outside is
-            // `PermissionDenied`, one with a NUL in it `InvalidInput`.
+            // Errors of the host's libraries, which refuse some calls before the system is asked: a path that leads
+            // outside is `PermissionDenied`, one with a NUL in it `InvalidInput`.
             None => match error.kind() {
                 io::ErrorKind::PermissionDenied => Self::PERM,
                 io::ErrorKind::InvalidInput => Self::INVAL,
                 io::ErrorKind::NotFound => Self::NOENT,
                 io::ErrorKind::AlreadyExists => Self::EXIST,
+                io::ErrorKind::BrokenPipe => Self::PIPE,
+                io::ErrorKind::StorageFull => Self::NOSPC,
                 _ => Self::IO,
             },
         }
+    }
+
+    /// The error with this number; `None` for success.
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        (number != 0).then_some(Self(number))
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Self {
+        Self::of(&error)
     }
 }
 
@@ -129,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_numbers_are_translated() {
+    fn host_errors_get_the_numbers_of_wasi() {
         for (host, wasi) in [
             (2, 44),
             (13, 2),

@@ -6,40 +6,35 @@ use everwarp_contract::hostcall::{
 use everwarp_process::Captured;
 
 use crate::errno::{Errno, Result};
-use crate::request::Request;
 
-/// Why a process ended, by its own account.
+/// Why a process ended, as the device reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It returned from `_start` (code 0) or asked to end with this code.
+    /// It returned from `_start` (code 0), or called `proc_exit` with this code.
     Normal(u32),
-    /// It did something that cannot be done. The numbers mean what the module's compiler says they mean.
+    /// It trapped. The module's compiler defines the numbers.
     Trap {
-        /// What that was.
+        /// The kind of trap.
         kind: u32,
-        /// The function that did it.
+        /// The function that trapped.
         function: u32,
-        /// Where in the module.
+        /// The position in the module.
         offset: u32,
     },
-    /// Somebody ended it.
+    /// It was killed.
     Killed,
-    /// Its fuel is spent.
+    /// It used all its fuel.
     OutOfFuel,
-    /// The memory that it starts with was not to be had.
+    /// The memory that it starts with could not be had.
     OutOfMemory,
 }
 
 impl Reason {
-    /// What an `EXIT` says.
-    pub(crate) fn of(request: &Request<'_>) -> Result<Self> {
-        Ok(match request.word(0)? {
-            EXIT_NORMAL => Self::Normal(request.word(1)?),
-            EXIT_TRAP => Self::Trap {
-                kind: request.word(2)?,
-                function: request.word(3)?,
-                offset: request.word(4)?,
-            },
+    /// The reason that an `EXIT` gives. `trap` is what it says of a trap.
+    pub(crate) fn of_exit(kind: u32, code: u32, trap: Self) -> Result<Self> {
+        Ok(match kind {
+            EXIT_NORMAL => Self::Normal(code),
+            EXIT_TRAP => trap,
             EXIT_KILLED => Self::Killed,
             EXIT_OUT_OF_FUEL => Self::OutOfFuel,
             EXIT_OUT_OF_MEMORY => Self::OutOfMemory,
@@ -53,10 +48,10 @@ impl Reason {
 pub struct Exit {
     /// Why it ended.
     pub reason: Reason,
-    /// The fuel that was left, by its own account; 0 if it gave none.
+    /// The fuel that it had left, as the device reports it; 0 if the device did not report any.
     pub fuel_left: u64,
-    /// Its standard output, if that was captured.
+    /// Its standard output, if it was captured.
     pub stdout: Option<Captured>,
-    /// Its standard error, if that was captured.
+    /// Its standard error, if it was captured.
     pub stderr: Option<Captured>,
 }

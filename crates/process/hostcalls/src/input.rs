@@ -1,49 +1,49 @@
-//! Standard input: a thread of its own reads the host's, so that a process that waits for it holds up nobody.
+//! Standard input. A separate thread reads the host's, so that a process that waits for input holds up no other process.
 
 use std::fmt;
 use std::io::{self, Read};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::{Bytes, Input};
 
 use crate::errno::{Errno, Result};
-use crate::request::DATA_BYTES;
-use crate::sink::lock;
+use crate::limits::DATA_BYTES;
 
 /// A stream of the host that processes read from.
 ///
-/// It is read only when a process wants some of it, one buffer ahead at most. The thread that reads it begins
-/// with the first such wish, and stays until the stream has ended: a read of the host's cannot be called off.
+/// It is read only when a process asks for bytes, and one buffer ahead at most. The thread that reads it starts
+/// with the first such request, and stays until the stream has ended: a read of the host's cannot be cancelled.
 pub struct HostInput {
-    state: Mutex<State>,
+    state: Mutex<InputState>,
     wanted: Condvar,
-    /// Behind a lock of their own, because they take locks under which `state` is looked at.
+    /// They have a lock of their own, because they take locks under which `state` is locked.
     listeners: Mutex<Vec<Listener>>,
     terminal: bool,
 }
 
 type Listener = Box<dyn Fn() + Send + Sync>;
 
-struct State {
-    /// Until the thread has begun.
+struct InputState {
+    /// The reader, until the thread has it.
     reader: Option<Box<dyn Read + Send>>,
-    /// What has been read and is nobody's yet.
+    /// Bytes that the thread has read and no process has taken.
     ready: Vec<u8>,
-    /// Why nothing more will come: an error that has not been told to anybody, or the end.
+    /// Why nothing more will come: the end, or an error, until a process has got it.
     ended: Option<Option<Errno>>,
-    /// Whether somebody waits for more.
+    /// Whether a process waits for more.
     wanted: bool,
 }
 
-/// What there is to read.
+/// Whether a process can read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// So many bytes.
+    /// It can read this many bytes.
     Bytes(usize),
-    /// Nothing, for good.
+    /// It can read the end of the stream.
     End,
-    /// Nothing yet.
+    /// It has to wait.
     NotYet,
 }
 
@@ -54,10 +54,10 @@ impl fmt::Debug for HostInput {
 }
 
 impl HostInput {
-    /// `terminal` is what processes that read from it are told.
+    /// A stream; `terminal` says what processes that read from it learn about it.
     pub fn new(reader: impl Read + Send + 'static, terminal: bool) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(InputState {
                 reader: Some(Box::new(reader)),
                 ready: Vec::new(),
                 ended: None,
@@ -69,13 +69,13 @@ impl HostInput {
         }
     }
 
-    /// Has `listener` called whenever there is something new to read, or the end.
+    /// Calls `listener` whenever there are more bytes to read, or the stream has ended.
     pub(crate) fn listen(&self, listener: Listener) {
         lock(&self.listeners).push(listener);
     }
 
-    /// What there is; if there is nothing yet, it is asked for.
-    fn readiness(self: &Arc<Self>, state: &mut State) -> Readiness {
+    /// Whether a process can read now; if not, the thread reads more.
+    fn readiness(self: &Arc<Self>, state: &mut InputState) -> Readiness {
         if !state.ready.is_empty() {
             return Readiness::Bytes(state.ready.len());
         }
@@ -87,10 +87,10 @@ impl HostInput {
             None => self.wanted.notify_one(),
             Some(reader) => {
                 let this = Arc::clone(self);
-                let begun = thread::Builder::new()
+                let spawned = thread::Builder::new()
                     .name("everwarp-stdin".into())
                     .spawn(move || this.read_on(reader));
-                if let Err(error) = begun {
+                if let Err(error) = spawned {
                     state.ended = Some(Some(error.into()));
                     return Readiness::End;
                 }
@@ -105,10 +105,7 @@ impl HostInput {
         loop {
             let mut state = lock(&self.state);
             while !state.wanted {
-                state = self
-                    .wanted
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = ignore_poison(self.wanted.wait(state));
             }
             drop(state);
             let read = loop {
@@ -137,7 +134,7 @@ impl HostInput {
 /// Standard input of one process.
 #[derive(Debug)]
 pub(crate) enum ProcessInput {
-    /// Bytes of its own, of which the number have been read.
+    /// Bytes of its own, and how many of them have been read.
     Bytes(Bytes, Mutex<usize>),
     /// The host's.
     Host(Arc<HostInput>),
@@ -156,7 +153,7 @@ impl ProcessInput {
         matches!(self, Self::Host(host) if host.terminal)
     }
 
-    /// What there is to read.
+    /// Whether the process can read now.
     pub(crate) fn readiness(&self) -> Readiness {
         match self {
             Self::Bytes(bytes, read) => match bytes.len() - *lock(read) {
@@ -167,7 +164,7 @@ impl ProcessInput {
         }
     }
 
-    /// Reads up to `limit` bytes into `data`: whether that could be done yet.
+    /// Reads up to `limit` bytes into `data`; `false` if the process has to wait.
     pub(crate) fn read(&self, limit: usize, data: &mut Vec<u8>) -> Result<bool> {
         match self {
             Self::Bytes(bytes, read) => {

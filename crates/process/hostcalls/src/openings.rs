@@ -1,99 +1,66 @@
-//! How many files and directories processes may have open together, and who waits until others close theirs.
+//! How many files and directories processes may have open together, and the processes that wait until others close
+//! theirs.
 //!
 //! The system grants a program some ten thousand descriptors, and there may be more processes that open a file each.
-//! So a process that has nothing open waits for two places: one for what it opens, and one that is kept for it, so
-//! that a second file never has to wait. Whoever has two and asks for more gets a place if there is one, and
-//! `ENFILE` otherwise. As nobody waits who holds something, those that wait cannot hold up each other.
+//! So a process that has nothing open waits for two places: one for the file that it opens, and one that is kept for it,
+//! so that a second file never has to wait. A process that has two and asks for more gets a place if there is one, and
+//! `ENFILE` otherwise. No process waits that holds a place, so waiting processes cannot hold up each other.
 //!
-//! Who waits is served by whichever thread serves the requests that made room, and not by a thread of its own: opening
-//! takes several microseconds, and all that room for more comes from is closing, which many threads do. Neighbours
-//! are served together, those first of whom one has waited longest: on a GPU they go on together then, as they began, and
-//! one by one they would not. So room for some of them is kept for a moment, until there is room for all.
+//! A waiting process is served by the thread that has served the request that made room, and not by a thread of its own:
+//! opening takes several microseconds, and room comes from closing, which many threads do. Neighbours are served
+//! together, first the group with the process that has waited longest: on a GPU they go on together then, as they were
+//! started, and one by one they would not. So room for some of a group is kept for a moment, until there is room for all.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::descriptors::descriptor_limit;
-use crate::errno::{Errno, Result};
-use crate::process::Process;
-use crate::request::{NEIGHBOURS, Request};
-use crate::sink::lock;
-use crate::wait::Later;
+use everwarp_engine::sync::lock;
 
-/// Descriptors that are the program's own: streams, directories that processes are given, the engine's.
-pub(crate) const OWN: u64 = 256;
-/// What a process gets with the first that it opens.
-pub(crate) const FIRST: u64 = 2;
-/// How long room for some of them is kept for all of the neighbours who are next.
+use crate::descriptors::raise_descriptor_limit;
+use crate::errno::{Errno, Result};
+use crate::events::AnswerCallback;
+use crate::limits::{FIRST_PLACES, NEIGHBOURS, OWN_DESCRIPTORS};
+use crate::permit::{Permit, Places};
+use crate::process::Process;
+use crate::request::Request;
+
+/// How long room for some of a group of neighbours is kept for all of them.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A request that outlives its slot's buffer.
-pub(crate) struct Saved {
-    call: u32,
-    process: u32,
-    generation: u32,
-    args: [u64; 6],
-    payload: Vec<u8>,
-    room: usize,
-}
-
-impl Saved {
-    pub(crate) fn new(request: &Request<'_>) -> Self {
-        Self {
-            call: request.call,
-            process: request.process,
-            generation: request.generation,
-            args: request.args,
-            payload: request.payload.to_vec(),
-            room: request.room,
-        }
-    }
-
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request {
-            process: self.process,
-            generation: self.generation,
-            call: self.call,
-            args: self.args,
-            payload: &self.payload,
-            room: self.room,
-        }
-    }
-}
-
-/// Who waits to open something.
-pub(crate) struct Waiting {
+/// A request that waits for room to open a file.
+pub(crate) struct WaitingOpening {
     pub(crate) process: Arc<Process>,
-    pub(crate) request: Saved,
-    pub(crate) later: Later,
+    pub(crate) request: Request<'static>,
+    pub(crate) answer: AnswerCallback,
 }
 
-/// What there is room for, and who waits for some.
+/// The room for open files, and the requests that wait for some.
 #[derive(Debug)]
 pub(crate) struct Openings {
-    state: Mutex<State>,
-    /// Somebody waits and there may be room: set under the lock, read without it.
+    state: Mutex<Room>,
+    /// A request waits and there may be room. It is set under the lock and read without it.
     ready: AtomicBool,
 }
 
-struct State {
+struct Room {
     left: u64,
-    waiting: Line,
-    /// Since when there is room for some of those who are next, and not for all.
+    waiting: OpeningQueue,
+    /// Since when there has been room for some of the next neighbours, and not for all.
     short: Option<Instant>,
 }
 
-/// Who waits, by neighbours.
+/// The requests that wait, by groups of neighbours.
 #[derive(Default)]
-struct Line {
-    /// The first of them that waits is the one that came first of all.
+struct OpeningQueue {
+    /// The groups that wait, in the order in which their first requests came.
     order: VecDeque<u32>,
-    by_neighbours: HashMap<u32, VecDeque<Waiting>>,
+    by_neighbours: HashMap<u32, VecDeque<WaitingOpening>>,
 }
 
-impl Line {
+impl OpeningQueue {
     fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -102,8 +69,8 @@ impl Line {
         self.by_neighbours.values().map(VecDeque::len).sum()
     }
 
-    fn push(&mut self, waiting: Waiting) {
-        let neighbours = waiting.request.process / NEIGHBOURS;
+    fn push(&mut self, waiting: WaitingOpening) {
+        let neighbours = waiting.request.process.slot() / NEIGHBOURS;
         let of_them = self.by_neighbours.entry(neighbours).or_default();
         if of_them.is_empty() {
             self.order.push_back(neighbours);
@@ -111,12 +78,12 @@ impl Line {
         of_them.push_back(waiting);
     }
 
-    /// The neighbours who are next.
-    fn first(&self) -> Option<&VecDeque<Waiting>> {
+    /// The neighbours that are next.
+    fn first(&self) -> Option<&VecDeque<WaitingOpening>> {
         self.by_neighbours.get(self.order.front()?)
     }
 
-    fn pop(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<WaitingOpening> {
         let neighbours = *self.order.front()?;
         let of_them = self.by_neighbours.get_mut(&neighbours)?;
         let first = of_them.pop_front();
@@ -128,66 +95,56 @@ impl Line {
     }
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room")
             .field("left", &self.left)
             .field("waiting", &self.waiting.len())
             .finish()
     }
 }
 
-/// Room for one that is open, as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Permit {
-    openings: Arc<Openings>,
-    held: Arc<AtomicU32>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut state = lock(&self.openings.state);
-        state.left += match self.held.fetch_sub(1, SeqCst) {
-            1 => FIRST,
-            // The second place stays kept.
-            2 => 0,
-            _ => 1,
-        };
-        self.openings.look(&state);
+impl Places for Openings {
+    fn give_back(&self, closed: &dyn Fn() -> u64) {
+        let mut state = lock(&self.state);
+        state.left += closed();
+        self.look(&state);
     }
 }
 
 impl Openings {
-    /// Room for as many as the system grants.
+    /// Room for as many files as the system grants.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
-                left: descriptor_limit().saturating_sub(OWN).max(FIRST),
-                waiting: Line::default(),
+            state: Mutex::new(Room {
+                left: raise_descriptor_limit()
+                    .saturating_sub(OWN_DESCRIPTORS)
+                    .max(FIRST_PLACES),
+                waiting: OpeningQueue::default(),
                 short: None,
             }),
             ready: AtomicBool::new(false),
         })
     }
 
-    /// Room for so many instead, before anything is opened.
+    /// Room for this many files instead. To be called before any file is opened.
     pub(crate) fn limit(&self, files: u64) {
-        lock(&self.state).left = files.max(FIRST);
+        lock(&self.state).left = files.max(FIRST_PLACES);
     }
 
-    fn look(&self, state: &State) {
-        let room = !state.waiting.is_empty() && state.left >= FIRST;
+    fn look(&self, state: &Room) {
+        let room = !state.waiting.is_empty() && state.left >= FIRST_PLACES;
         self.ready.store(room, SeqCst);
     }
 
-    /// Room for a process that holds this many; nothing if it has to wait.
+    /// A permit for a process that holds this many; `None` if it has to wait.
     ///
     /// # Errors
-    /// `ENFILE`: it holds two, and there is no room for more.
+    /// `ENFILE`: it holds two permits or more, and there is no room for another.
     pub(crate) fn take(self: &Arc<Self>, held: &Arc<AtomicU32>) -> Result<Option<Permit>> {
         let mut state = lock(&self.state);
         if held.load(SeqCst) == 0 && !state.waiting.is_empty() {
-            // Who waits already comes first.
+            // Requests that wait already come first.
             return Ok(None);
         }
         self.take_from(&mut state, held)
@@ -195,12 +152,12 @@ impl Openings {
 
     fn take_from(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut Room,
         held: &Arc<AtomicU32>,
     ) -> Result<Option<Permit>> {
         let places = match held.load(SeqCst) {
-            0 if state.left < FIRST => return Ok(None),
-            0 => FIRST,
+            0 if state.left < FIRST_PLACES => return Ok(None),
+            0 => FIRST_PLACES,
             1 => 0,
             _ if state.left == 0 => return Err(Errno::NFILE),
             _ => 1,
@@ -208,23 +165,23 @@ impl Openings {
         state.left -= places;
         held.fetch_add(1, SeqCst);
         Ok(Some(Permit {
-            openings: Arc::clone(self),
+            places: Arc::clone(self) as Arc<dyn Places>,
             held: Arc::clone(held),
         }))
     }
 
-    /// Puts a request behind those that wait. Whoever does so calls [`Openings::next`] afterwards: room may have
-    /// been made meanwhile, or the process been ended.
-    pub(crate) fn wait(&self, waiting: Waiting) {
+    /// Adds a request to those that wait. The caller calls [`Openings::next`] afterwards: room may have been made
+    /// meanwhile, or the process may have ended.
+    pub(crate) fn wait(&self, waiting: WaitingOpening) {
         let mut state = lock(&self.state);
         waiting.process.waits.fetch_add(1, SeqCst);
         state.waiting.push(waiting);
         self.look(&state);
     }
 
-    /// The next that can be served, each with its room; without room if it has been ended. Neighbours all at once, or
-    /// after a moment those for whom there is room.
-    pub(crate) fn next(self: &Arc<Self>) -> Vec<(Waiting, Option<Permit>)> {
+    /// Takes out the next requests that can be served, each with its permit, or without one if its process has ended.
+    /// Neighbours come all at once, or after a moment as many as there is room for.
+    pub(crate) fn next(self: &Arc<Self>) -> Vec<(WaitingOpening, Option<Permit>)> {
         let mut next = Vec::new();
         if !self.ready.load(SeqCst) {
             return next;
@@ -233,10 +190,10 @@ impl Openings {
         let Some(first) = state.waiting.first() else {
             return next;
         };
-        let ended = |waiting: &Waiting| waiting.process.ended.load(SeqCst);
-        // They held nothing when they began to wait, and a process makes one call at a time.
+        let ended = |waiting: &WaitingOpening| waiting.process.ended.load(SeqCst);
+        // None of them held a permit when it began to wait, and a process makes one call at a time.
         let count = first.len();
-        let places = FIRST * first.iter().filter(|waiting| !ended(waiting)).count() as u64;
+        let places = FIRST_PLACES * first.iter().filter(|waiting| !ended(waiting)).count() as u64;
         if state.left < places {
             let since = *state.short.get_or_insert_with(Instant::now);
             if since.elapsed() < MOMENT {
@@ -265,8 +222,8 @@ impl Openings {
         next
     }
 
-    /// Takes out those whose processes have been ended, or all of them.
-    pub(crate) fn called_off(&self, all: bool) -> Vec<Waiting> {
+    /// Takes out the requests of processes that have ended, or all of them.
+    pub(crate) fn cancel(&self, all: bool) -> Vec<WaitingOpening> {
         let mut state = lock(&self.state);
         let mut off = Vec::new();
         let mut waiting = std::mem::take(&mut state.waiting);
@@ -289,25 +246,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_two_and_more_only_while_there_are_more() {
+    fn a_process_gets_two_places_and_more_only_while_there_are_some() {
         let openings = Openings::new();
         openings.limit(5);
         let [a, b, c]: [Arc<AtomicU32>; 3] = Default::default();
         let take = |held| openings.take(held);
-        let first = take(&a).expect("it waits at most").expect("there is room");
-        let _b = take(&b).expect("it waits at most").expect("there is room");
-        assert!(take(&c).expect("it waits at most").is_none(), "one is left");
-        let second = take(&a).expect("it waits at most").expect("it was kept");
-        let third = take(&a).expect("one is left").expect("one is left");
+        let first = take(&a).expect("no error").expect("there is room");
+        let _b = take(&b).expect("no error").expect("there is room");
+        assert!(take(&c).expect("no error").is_none(), "one place is left");
+        let second = take(&a)
+            .expect("no error")
+            .expect("a second place was kept");
+        let third = take(&a)
+            .expect("one place is left")
+            .expect("one place is left");
         assert_eq!(take(&a).err(), Some(Errno::NFILE));
         drop(third);
         drop(second);
         assert!(
-            take(&c).expect("it waits at most").is_none(),
-            "two are kept"
+            take(&c).expect("no error").is_none(),
+            "both places are kept for `a`"
         );
         drop(first);
-        let c = take(&c).expect("it waits at most");
+        let c = take(&c).expect("no error");
         assert!(c.is_some(), "there is room again");
         assert_eq!(lock(&openings.state).left, 1);
     }

@@ -1,14 +1,15 @@
-//! `poll_oneoff`: what a process waits for, and what has come of it.
+//! `poll_oneoff`: the events that a process waits for, and those that have occurred.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use everwarp_contract::hostcall::Fd;
+use everwarp_engine::sync::lock;
+
 use crate::errno::{Errno, Result};
 use crate::input::Readiness;
+use crate::open::{Descriptor, OpenFile};
 use crate::process::Process;
-use crate::request::Request;
-use crate::sink::lock;
-use crate::table::{Descriptor, OpenFile};
 
 /// Bytes of a `subscription`.
 const SUBSCRIPTION: usize = 48;
@@ -21,19 +22,27 @@ const WRITE: u8 = 2;
 /// `eventrwflags`: the other end has hung up, or there is no more.
 const HANGUP: u16 = 1;
 
+/// The process's clocks when it called, in nanoseconds: absolute timeouts are measured from them.
+#[derive(Clone, Copy)]
+pub(crate) struct Clocks {
+    pub(crate) realtime: u64,
+    pub(crate) monotonic: u64,
+}
+
 /// The subscriptions of one call.
 pub(crate) struct Poll(Vec<Subscription>);
 
 struct Subscription {
     userdata: u64,
-    wish: Wish,
+    event: Awaited,
 }
 
-enum Wish {
-    /// A time; none if it lies beyond what the host's clock will ever show.
+/// An event that a process waits for.
+enum Awaited {
+    /// A time; `None` if it is later than the host's clock can show.
     Clock(Option<Instant>),
     Read(Arc<Descriptor>),
-    /// Something that always takes what is written.
+    /// Room to write, which there always is.
     Write,
 }
 
@@ -49,11 +58,10 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-fn clock(bytes: &[u8], request: &Request<'_>, now: Instant) -> Result<Wish> {
-    // Realtime and monotonic as the process sees them, which are the arguments behind the count.
+fn clock(bytes: &[u8], clocks: Clocks, now: Instant) -> Result<Awaited> {
     let of_process = match u32_at(bytes, 16) {
-        0 => request.args[1],
-        1 => request.args[2],
+        0 => clocks.realtime,
+        1 => clocks.monotonic,
         _ => return Err(Errno::INVAL),
     };
     let timeout = u64_at(bytes, 24);
@@ -62,28 +70,38 @@ fn clock(bytes: &[u8], request: &Request<'_>, now: Instant) -> Result<Wish> {
         1 => timeout.saturating_sub(of_process),
         _ => return Err(Errno::INVAL),
     };
-    Ok(Wish::Clock(now.checked_add(Duration::from_nanos(timeout))))
+    Ok(Awaited::Clock(
+        now.checked_add(Duration::from_nanos(timeout)),
+    ))
 }
 
 impl Poll {
-    /// What a request asks for. One descriptor that cannot be waited for fails the whole call, as on the CPU
+    /// Reads `count` subscriptions. One descriptor that cannot be waited for fails the whole call, as on the CPU
     /// engine.
-    pub(crate) fn new(process: &Process, request: &Request<'_>, now: Instant) -> Result<Self> {
-        let (subscriptions, rest) = request.payload.as_chunks::<SUBSCRIPTION>();
-        let count = request.word(0)? as usize;
+    pub(crate) fn new(
+        process: &Process,
+        count: u32,
+        payload: &[u8],
+        clocks: Clocks,
+        now: Instant,
+    ) -> Result<Self> {
+        let (subscriptions, rest) = payload.as_chunks::<SUBSCRIPTION>();
+        let count = count as usize;
         if count == 0 || count != subscriptions.len() || !rest.is_empty() {
             return Err(Errno::INVAL);
         }
         let mut poll = Vec::with_capacity(count);
         for bytes in subscriptions {
-            let wish = match bytes[8] {
-                CLOCK => clock(bytes, request, now)?,
+            let event = match bytes[8] {
+                CLOCK => clock(bytes, clocks, now)?,
                 kind @ (READ | WRITE) => {
-                    let descriptor = process.descriptor(u32_at(bytes, 16))?;
+                    let descriptor = process.descriptor(Fd(u32_at(bytes, 16)))?;
                     match (&*descriptor, kind) {
-                        (Descriptor::Input | Descriptor::File(_), READ) => Wish::Read(descriptor),
+                        (Descriptor::Input | Descriptor::File(_), READ) => {
+                            Awaited::Read(descriptor)
+                        }
                         (Descriptor::Output | Descriptor::Error | Descriptor::File(_), WRITE) => {
-                            Wish::Write
+                            Awaited::Write
                         }
                         _ => return Err(Errno::BADF),
                     }
@@ -91,7 +109,7 @@ impl Poll {
                 _ => return Err(Errno::INVAL),
             };
             let userdata = u64_at(bytes, 0);
-            poll.push(Subscription { userdata, wish });
+            poll.push(Subscription { userdata, event });
         }
         Ok(Self(poll))
     }
@@ -101,8 +119,8 @@ impl Poll {
         let clocks = self
             .0
             .iter()
-            .filter_map(|subscription| match subscription.wish {
-                Wish::Clock(at) => at,
+            .filter_map(|subscription| match subscription.event {
+                Awaited::Clock(at) => at,
                 _ => None,
             });
         clocks.min()
@@ -110,22 +128,21 @@ impl Poll {
 
     /// Whether it waits for standard input.
     pub(crate) fn wants_input(&self) -> bool {
-        let input =
-            |wish: &Wish| matches!(wish, Wish::Read(of) if matches!(**of, Descriptor::Input));
-        self.0.iter().any(|subscription| input(&subscription.wish))
+        let input = |event: &Awaited| matches!(event, Awaited::Read(of) if matches!(**of, Descriptor::Input));
+        self.0.iter().any(|subscription| input(&subscription.event))
     }
 
-    /// Writes an event for each subscription that has come true, and says how many there are.
+    /// Appends an event for each subscription whose event has occurred, and returns how many there are.
     pub(crate) fn finish(&self, process: &Process, now: Instant, data: &mut Vec<u8>) -> u64 {
         let mut events = 0;
-        for Subscription { userdata, wish } in &self.0 {
-            let event = match wish {
-                Wish::Clock(at) => at
+        for Subscription { userdata, event } in &self.0 {
+            let occurred = match event {
+                Awaited::Clock(at) => at
                     .is_some_and(|at| at <= now)
                     .then_some((CLOCK, Ok((0, 0)))),
-                // How much a file takes is not known; that it takes something is.
-                Wish::Write => Some((WRITE, Ok((1, 0)))),
-                Wish::Read(descriptor) => match &**descriptor {
+                // How many bytes a file takes is not known, but it takes some.
+                Awaited::Write => Some((WRITE, Ok((1, 0)))),
+                Awaited::Read(descriptor) => match &**descriptor {
                     Descriptor::File(file) => Some((READ, left(file))),
                     _ => match process.stdin.readiness() {
                         Readiness::Bytes(bytes) => Some((READ, Ok((bytes as u64, 0)))),
@@ -134,7 +151,7 @@ impl Poll {
                     },
                 },
             };
-            let Some((kind, outcome)) = event else {
+            let Some((kind, outcome)) = occurred else {
                 continue;
             };
             let (errno, (bytes, flags)) = match outcome {
@@ -142,7 +159,7 @@ impl Poll {
                 Err(errno) => (errno.number(), (0, 0)),
             };
             data.extend_from_slice(&userdata.to_le_bytes());
-            // A WASI error number has 16 bits; the type stands behind it.
+            // A WASI error number has 16 bits, and the type follows it.
             data.extend_from_slice(&(errno | u32::from(kind) << 16).to_le_bytes());
             data.extend_from_slice(&[0; 4]);
             data.extend_from_slice(&bytes.to_le_bytes());
@@ -153,7 +170,7 @@ impl Poll {
     }
 }
 
-/// How much of a file lies behind the offset.
+/// The bytes of a file after the offset.
 fn left(file: &OpenFile) -> Result<(u64, u16)> {
     let bytes = file
         .file

@@ -1,79 +1,74 @@
-//! A process, as far as the host is concerned.
+//! What the host keeps of a process.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
+
+use everwarp_contract::hostcall::Fd;
+use everwarp_engine::sync::lock;
+use everwarp_process::Pid;
 
 use crate::config::Config;
 use crate::errno::{Errno, Result};
 use crate::input::ProcessInput;
-use crate::sink::{Sink, lock};
+use crate::open::{Descriptor, OpenDir};
+use crate::sink::Sink;
 use crate::streams::Streams;
-use crate::table::{Descriptor, OpenDir, OpenFile, Table};
+use crate::table::DescriptorTable;
 
-/// Descriptors that every process begins with.
-pub(crate) const STREAMS: usize = 3;
-
-/// A place in the table of processes.
+/// A slot of the process table.
 #[derive(Default)]
-pub(crate) enum Slot {
-    /// Nobody's.
+pub(crate) enum ProcessSlot {
+    /// No process.
     #[default]
     Free,
-    /// A process of this generation that has asked for nothing yet. Many never do, but compute, print and end.
-    Given(u32, Given),
-    /// One that has.
+    /// A process that has not called yet. Many never do, but compute, print and exit.
+    Silent(Pid, StartConfig),
+    /// A process that has called.
     Open(Arc<Process>),
 }
 
-/// What a process is opened with: a configuration for several, and which of them it is.
+/// What a process is opened with: a configuration for several processes, and which of them it is.
 #[derive(Clone)]
-pub(crate) struct Given {
+pub(crate) struct StartConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) number: u32,
-    /// What who hears of its end knows it by.
+    /// The host's tag, reported when the process ends.
     pub(crate) tag: u64,
 }
 
-impl Given {
-    /// What stands before its lines.
-    pub(crate) fn name(&self, slot: u32, generation: u32) -> Cow<'_, str> {
+impl StartConfig {
+    /// The name in the brackets before its lines.
+    pub(crate) fn name(&self, process: Pid) -> Cow<'_, str> {
         match self.config.name_of(self.number) {
-            "" => format!("{slot}.{generation}").into(),
+            "" => process.to_string().into(),
             name => name.into(),
         }
     }
 }
 
-impl Slot {
-    /// Which process has it.
-    pub(crate) fn generation(&self) -> Option<u32> {
+impl ProcessSlot {
+    /// The process that has the slot.
+    pub(crate) fn process(&self) -> Option<Pid> {
         match self {
             Self::Free => None,
-            Self::Given(generation, _) => Some(*generation),
-            Self::Open(process) => Some(process.generation),
+            Self::Silent(pid, _) => Some(*pid),
+            Self::Open(process) => Some(process.pid),
         }
     }
 
-    /// The process of this slot, if it is of that generation.
-    pub(crate) fn open(
-        &mut self,
-        slot: u32,
-        generation: u32,
-        streams: &Streams,
-    ) -> Result<Arc<Process>> {
-        if self.generation() != Some(generation) {
+    /// The process with this name, which from now on has called.
+    ///
+    /// # Errors
+    /// `ESRCH`: the slot has no such process.
+    pub(crate) fn open(&mut self, pid: Pid, streams: &Streams) -> Result<Arc<Process>> {
+        if self.process() != Some(pid) {
             return Err(Errno::SRCH);
         }
-        *self = match take(self) {
-            Self::Given(_, given) => {
-                let process = Process::new(slot, generation, &given, streams)?;
-                Self::Open(Arc::new(process))
-            }
-            other => other,
-        };
+        if let Self::Silent(_, start) = self {
+            *self = Self::Open(Arc::new(Process::new(pid, start, streams)?));
+        }
         match self {
             Self::Open(process) => Ok(Arc::clone(process)),
             _ => Err(Errno::SRCH),
@@ -81,43 +76,38 @@ impl Slot {
     }
 }
 
-/// What the host keeps of a process.
+/// A process that has called.
 pub(crate) struct Process {
-    pub(crate) generation: u32,
-    /// What who hears of its end knows it by.
+    pub(crate) pid: Pid,
+    /// The host's tag, reported when the process ends.
     pub(crate) tag: u64,
     pub(crate) stdin: ProcessInput,
     pub(crate) stdout: Sink,
     pub(crate) stderr: Sink,
-    pub(crate) table: Mutex<Table>,
-    /// What it was opened with.
-    pub(crate) given: Arc<Config>,
-    /// Directories that have a listing, the longest first.
+    pub(crate) table: Mutex<DescriptorTable>,
+    /// The configuration that it was opened with.
+    pub(crate) config: Arc<Config>,
+    /// Its directories that have a listing, beginning with the oldest listing.
     pub(crate) listed: Mutex<VecDeque<Weak<Descriptor>>>,
-    /// How many files and directories it has open, but for those that it was given.
+    /// How many files and directories it has opened.
     pub(crate) held: Arc<AtomicU32>,
-    /// How many of its requests wait for time or input.
+    /// How many of its requests wait.
     pub(crate) waits: AtomicUsize,
-    /// Whether it has ended, so that no request of its may begin to wait.
+    /// Set once the process has ended; its requests must not wait any more.
     pub(crate) ended: AtomicBool,
 }
 
 impl Process {
-    pub(crate) fn new(
-        slot: u32,
-        generation: u32,
-        given: &Given,
-        streams: &Streams,
-    ) -> Result<Self> {
-        let (config, name) = (&given.config, given.name(slot, generation));
-        let mut table = Table::new(config.handles);
+    pub(crate) fn new(pid: Pid, start: &StartConfig, streams: &Streams) -> Result<Self> {
+        let (config, name) = (&start.config, start.name(pid));
+        let mut table = DescriptorTable::new(config.handles);
         for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
             table.insert(descriptor)?;
         }
         for directory in &config.directories {
             table.insert(Descriptor::Directory(OpenDir {
                 dir: Arc::clone(&directory.dir),
-                given: Some(directory.guest.clone()),
+                given: Some(Arc::clone(&directory.guest)),
                 readable: true,
                 read_only: directory.read_only,
                 listing: Mutex::default(),
@@ -125,13 +115,13 @@ impl Process {
             }))?;
         }
         Ok(Self {
-            generation,
-            tag: given.tag,
-            stdin: ProcessInput::new(config.stdin_of(given.number).clone(), &streams.stdin),
+            pid,
+            tag: start.tag,
+            stdin: ProcessInput::new(config.stdin_of(start.number).clone(), &streams.stdin),
             stdout: Sink::stdout(config.stdout, &name, streams),
             stderr: Sink::stderr(config.stderr, &name, streams),
             table: Mutex::new(table),
-            given: Arc::clone(config),
+            config: Arc::clone(config),
             listed: Mutex::default(),
             held: Arc::default(),
             waits: AtomicUsize::new(0),
@@ -139,43 +129,16 @@ impl Process {
         })
     }
 
-    pub(crate) fn descriptor(&self, fd: u32) -> Result<Arc<Descriptor>> {
+    pub(crate) fn descriptor(&self, fd: Fd) -> Result<Arc<Descriptor>> {
         lock(&self.table).get(fd)
     }
 
-    /// The stream behind a descriptor of standard output or error.
+    /// The stream of a descriptor of standard output or error.
     pub(crate) fn sink(&self, descriptor: &Descriptor) -> Option<&Sink> {
         match descriptor {
             Descriptor::Output => Some(&self.stdout),
             Descriptor::Error => Some(&self.stderr),
             _ => None,
-        }
-    }
-}
-
-impl Descriptor {
-    /// The file, where nothing but a file will do.
-    pub(crate) fn file(&self) -> Result<&OpenFile> {
-        match self {
-            Self::File(file) => Ok(file),
-            _ => Err(Errno::BADF),
-        }
-    }
-
-    /// The file, where something that has no offset is told so.
-    pub(crate) fn seekable(&self) -> Result<&OpenFile> {
-        match self {
-            Self::File(file) => Ok(file),
-            Self::Input | Self::Output | Self::Error => Err(Errno::SPIPE),
-            Self::Directory(_) => Err(Errno::BADF),
-        }
-    }
-
-    /// The directory, where nothing but a directory will do.
-    pub(crate) fn directory(&self) -> Result<&OpenDir> {
-        match self {
-            Self::Directory(dir) => Ok(dir),
-            _ => Err(Errno::BADF),
         }
     }
 }

@@ -1,92 +1,112 @@
-//! A request and its answer, away from the ring's memory.
+//! A request and its answer, outside the ring's memory.
 
-use everwarp_contract::hostcall::{HOSTCALL_DATA_BYTES, HOSTCALL_PATIENT, HOSTCALL_WAKE};
+use std::borrow::Cow;
+
+use everwarp_contract::hostcall::{
+    BadCall, EntryFields, HOSTCALL_PATIENT, HOSTCALL_WAKE, HostCall,
+};
+use everwarp_process::Pid;
 
 use crate::errno::{Errno, Result};
-
-/// The most that one request sends or brings back.
-pub const DATA_BYTES: usize = HOSTCALL_DATA_BYTES as usize;
-
-/// Processes side by side are mostly begun together and do the same at about the same time: so many.
-pub(crate) const NEIGHBOURS: u32 = 32;
-
-/// A call without what says how it is waited for.
-pub(crate) const fn kind(call: u32) -> u32 {
-    call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT)
-}
+use crate::limits::DATA_BYTES;
 
 /// A request that has been copied out of the ring. What it says is an allegation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The process's slot in the process table.
-    pub process: u32,
-    /// Which of the slot's processes.
-    pub generation: u32,
-    /// `HOSTCALL_…`, and perhaps [`HOSTCALL_WAKE`] and [`HOSTCALL_PATIENT`].
-    pub call: u32,
-    /// Arguments.
-    pub args: [u64; 6],
-    /// What it sends along.
-    pub payload: &'a [u8],
-    /// The most that it may send along or be brought back: [`DATA_BYTES`] or less.
+    /// The process that sends it.
+    pub process: Pid,
+    /// The call, if it is one.
+    pub call: std::result::Result<HostCall, BadCall>,
+    /// Whether no other process is held up until the call is answered.
+    pub patient: bool,
+    /// The bytes that it sends along.
+    pub payload: Cow<'a, [u8]>,
+    /// The most bytes that it may send along or be brought back: [`DATA_BYTES`] or fewer.
     pub room: usize,
 }
 
+impl Request<'static> {
+    /// The request of an entry, without its payload.
+    pub fn of_entry(fields: &EntryFields, room: usize) -> Self {
+        let number = fields.call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT);
+        Self {
+            process: Pid::new(fields.process, fields.generation),
+            call: HostCall::decode(number, fields.args),
+            patient: fields.call & HOSTCALL_PATIENT != 0,
+            payload: Cow::Borrowed(&[]),
+            room,
+        }
+    }
+}
+
 impl<'a> Request<'a> {
-    /// The call without what says how it is waited for.
-    pub const fn kind(&self) -> u32 {
-        kind(self.call)
+    /// The same request with a payload.
+    pub fn with_payload(self, payload: &'a [u8]) -> Self {
+        Self {
+            payload: Cow::Borrowed(payload),
+            ..self
+        }
     }
 
-    /// Whether who asks holds up nobody until it is answered.
-    pub(crate) const fn patient(&self) -> bool {
-        self.call & HOSTCALL_PATIENT != 0
+    /// The same request with a payload of its own, so that it outlives the buffer.
+    pub(crate) fn to_owned_payload(&self) -> Request<'static> {
+        Request {
+            process: self.process,
+            call: self.call,
+            patient: self.patient,
+            payload: Cow::Owned(self.payload.to_vec()),
+            room: self.room,
+        }
     }
 
-    /// An argument of 32 bits.
-    pub(crate) fn word(&self, index: usize) -> Result<u32> {
-        u32::try_from(self.args[index]).map_err(|_| Errno::INVAL)
+    /// The number of the call, if there is such a call.
+    pub(crate) fn number(&self) -> Option<u32> {
+        match self.call {
+            Ok(call) => Some(call.number()),
+            Err(BadCall::Argument { number }) => Some(number),
+            Err(BadCall::Unknown { .. }) => None,
+        }
     }
 
-    /// How many bytes the guest asked for, and no more than an answer holds.
-    pub(crate) fn length(&self, index: usize) -> Result<usize> {
-        Ok((self.word(index)? as usize).min(self.room).min(DATA_BYTES))
+    /// How many bytes to bring back when the process asks for this many.
+    pub(crate) fn length(&self, asked: u32) -> usize {
+        (asked as usize).min(self.room).min(DATA_BYTES)
     }
 
     /// The payload as a path.
-    pub(crate) fn path(&self) -> Result<&'a str> {
-        std::str::from_utf8(self.payload).map_err(|_| Errno::ILSEQ)
+    pub(crate) fn path(&self) -> Result<&str> {
+        std::str::from_utf8(&self.payload).map_err(|_| Errno::ILSEQ)
     }
 
-    /// The payload as two paths, of which the first is as long as the argument says.
-    pub(crate) fn paths(&self, index: usize) -> Result<(&'a str, &'a str)> {
-        let first = self.word(index)? as usize;
-        let (first, second) = self.payload.split_at_checked(first).ok_or(Errno::INVAL)?;
+    /// The payload as two paths; the first has this length.
+    pub(crate) fn paths(&self, first: u32) -> Result<(&str, &str)> {
+        let split = self.payload.split_at_checked(first as usize);
+        let (first, second) = split.ok_or(Errno::INVAL)?;
         let utf8 = |bytes| std::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ);
         Ok((utf8(first)?, utf8(second)?))
     }
 }
 
-/// An answer; reused from one request to the next.
+/// An answer. Threads use one for many requests in turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// 0 for success.
+    /// The WASI error number; 0 for success.
     pub errno: u32,
-    /// What the call returns.
+    /// The values that the call returns.
     pub values: [u64; 3],
-    /// What it brings back, [`DATA_BYTES`] at most.
+    /// The bytes that the call brings back, up to [`DATA_BYTES`].
     pub data: Vec<u8>,
 }
 
 impl Reply {
-    /// Forgets what it held.
+    /// Makes it an empty answer.
     pub(crate) fn clear(&mut self) {
         self.errno = 0;
         self.values = [0; 3];
         self.data.clear();
     }
 
-    /// Says how it went; a failure brings nothing else back.
+    /// Sets the error number. A failure brings nothing else back.
     pub(crate) fn set(&mut self, result: Result) {
         if let Err(errno) = result {
             self.clear();
@@ -94,7 +114,7 @@ impl Reply {
         }
     }
 
-    /// Says how many bytes are in `data`, which is what most calls return that have any.
+    /// Makes the number of bytes in `data` the first value, as most calls do that bring bytes back.
     pub(crate) fn count(&mut self) {
         self.values[0] = self.data.len() as u64;
     }

@@ -1,26 +1,26 @@
 //! The host's end of the ring: copies requests out, writes answers back.
 //!
-//! The device may write anywhere in this memory at any time, so all of it is accessed through atomics, and what is
-//! taken of a request is taken from one look at its words. The rules are those of [`everwarp_contract::hostcall`].
+//! The device may write anywhere in this memory at any time, so all of it is accessed through atomics, and each word of
+//! a request is read once. The rules are those of [`everwarp_contract::hostcall`].
 
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use everwarp_contract::hostcall::{
-    EntryFields, HOSTCALL_AREAS_MOST, HOSTCALL_INLINE_BYTES, HOSTCALL_SLOTS_MOST, answer_head,
-    is_of_lap,
+    HOSTCALL_AREAS_MOST, HOSTCALL_INLINE_BYTES, HOSTCALL_SLOTS_MOST, answer_head,
 };
-use everwarp_contract::ring::Slots;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
+use everwarp_process::Pid;
 
-use crate::request::{DATA_BYTES, Reply, Request};
+use crate::events::Woken;
+use crate::limits::DATA_BYTES;
+use crate::request::Reply;
 
-/// Memory that a ring cannot be in.
+/// An error in the memory that a ring was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// The caller's counts are not those of a ring.
+    /// The caller's counts do not make a ring.
     #[error(
         "{slots} slots, {entries} entries and {areas} areas: there must be a power of two of entries, at most 2^30, \
          and 1 to 2^20 slots, at most as many as entries; and fewer areas than 2^17"
@@ -38,7 +38,7 @@ pub enum RingError {
     Alignment,
 }
 
-/// Where a ring is.
+/// The memory of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingMemory {
     /// Slots, `slot_count` of them.
@@ -51,16 +51,16 @@ pub struct RingMemory {
     pub slot_count: u32,
     /// Number of areas.
     pub area_count: u32,
-    /// Number of entries, a power of two and no less than that of slots.
+    /// Number of entries: a power of two, and at least as many as slots.
     pub entry_count: u32,
 }
 
-/// The memory of a ring, as the host sees it.
+/// The host's view of a ring.
 #[derive(Debug)]
 pub struct Ring {
-    memory: RingMemory,
-    /// Slots that are the host's: between the entry that hands one over and the answer.
-    busy: Box<[AtomicBool]>,
+    pub(crate) memory: RingMemory,
+    /// Slots that belong to the host: between the entry that hands one over and the answer.
+    pub(crate) busy: Box<[AtomicBool]>,
 }
 
 // SAFETY: the memory belongs to no thread, and every access to it is atomic.
@@ -68,89 +68,60 @@ unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
 
-/// Where a request's payload is and its reply goes; compared with what there is.
+/// Where a request's payload is and its reply goes, after a check that it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum DataPlace {
     Slot,
     Area(u32),
-    /// It named an area that there is not.
+    /// The request named an area that does not exist.
     Nowhere,
 }
 
 /// The right to answer a request, once.
 #[derive(Debug)]
 #[must_use = "a slot that is not answered is lost to the device"]
-pub struct Ticket {
-    slot: u32,
-    sequence: u32,
-    place: Place,
+pub(crate) struct Ticket {
+    pub(crate) process: Pid,
+    pub(crate) slot: u32,
+    pub(crate) sequence: u32,
+    pub(crate) place: DataPlace,
+    /// Bytes of payload, as the request says.
+    pub(crate) payload_bytes: u32,
+    /// Whether the process is to be woken after the answer.
+    pub(crate) wakes: bool,
 }
 
 impl Ticket {
-    /// The slot.
-    pub fn slot(&self) -> u32 {
-        self.slot
-    }
-
-    /// The sequence of this use of the slot.
-    pub fn sequence(&self) -> u32 {
-        self.sequence
-    }
-
     /// Bytes of payload or reply that there is room for.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         match self.place {
-            Place::Slot => HOSTCALL_INLINE_BYTES as usize,
-            Place::Area(_) => DATA_BYTES,
-            Place::Nowhere => 0,
+            DataPlace::Slot => HOSTCALL_INLINE_BYTES as usize,
+            DataPlace::Area(_) => DATA_BYTES,
+            DataPlace::Nowhere => 0,
         }
     }
-}
 
-/// What an entry said when it was copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) process: u32,
-    pub(crate) generation: u32,
-    pub(crate) call: u32,
-    /// More than there is room for if the payload is nowhere.
-    pub(crate) data_bytes: u32,
-    pub(crate) args: [u64; 6],
-}
-
-impl Head {
-    /// The request, with what it sends along and room for as much.
-    pub(crate) const fn request<'p>(&self, payload: &'p [u8], room: usize) -> Request<'p> {
-        Request {
+    /// The process to wake after the answer.
+    pub(crate) fn woken(&self) -> Option<Woken> {
+        self.wakes.then_some(Woken {
             process: self.process,
-            generation: self.generation,
-            call: self.call,
-            args: self.args,
-            payload,
-            room,
-        }
+            slot: self.slot,
+            sequence: self.sequence,
+        })
     }
-}
-
-/// What the next entry of the queue said.
-#[derive(Debug)]
-pub(crate) enum Entry {
-    Request(Ticket, Head),
-    /// It names no slot, or one that is the host's already.
-    Bad,
 }
 
 impl Ring {
-    /// A ring in memory that a device writes too.
+    /// A ring in memory that a device writes to as well.
     ///
     /// # Errors
     /// [`RingError`], before anything is touched.
     ///
     /// # Safety
-    /// - There is as much at these addresses as the counts say, none of it overlapping, zeroed before the device
-    ///   first wrote there.
+    /// - The addresses have as much memory as the counts say, none of it overlapping, zeroed before the device first
+    ///   wrote there.
     /// - It stays where it is as long as the ring lives.
-    /// - This program accesses it through this ring and otherwise only by atomics.
+    /// - This program accesses it through this ring, and otherwise only by atomics.
     pub unsafe fn new(memory: RingMemory) -> Result<Self, RingError> {
         let (slots, entries, areas) = (memory.slot_count, memory.entry_count, memory.area_count);
         let counts = entries.is_power_of_two()
@@ -175,7 +146,7 @@ impl Ring {
     }
 
     /// Word `index` of an entry.
-    fn entry_word(&self, entry: usize, index: usize) -> &AtomicU64 {
+    pub(crate) fn entry_word(&self, entry: usize, index: usize) -> &AtomicU64 {
         assert!(entry < self.memory.entry_count as usize && index < 8);
         // SAFETY: one of the eight words of an entry that `new` was promised, accessed only by atomics.
         unsafe {
@@ -184,8 +155,8 @@ impl Ring {
         }
     }
 
-    /// Word `index` of a slot: 0 has the status, 1 to 3 are the values, and from 8 on lies the room for data.
-    fn slot_word(&self, slot: u32, index: usize) -> &AtomicU64 {
+    /// Word `index` of a slot: 0 has the status, 1 to 3 are the values, and the data begins at 8.
+    pub(crate) fn slot_word(&self, slot: u32, index: usize) -> &AtomicU64 {
         const WORDS: usize = size_of::<DevHostCall>() / 8;
         assert!(slot < self.memory.slot_count && index < WORDS);
         // SAFETY: within a slot that `new` was promised, which is words of 8 bytes throughout, accessed only by
@@ -198,9 +169,9 @@ impl Ring {
 
     /// Word `index` of a request's data.
     fn data_word(&self, ticket: &Ticket, index: usize) -> &AtomicU64 {
-        assert!(index < ticket.room() / 8, "there is room for that word");
+        assert!(index < ticket.room() / 8, "the word is within the data");
         match ticket.place {
-            Place::Area(area) => {
+            DataPlace::Area(area) => {
                 // SAFETY: within an area that `new` was promised, since the ticket's is below their number and
                 // areas hold `DATA_BYTES`; accessed only by atomics.
                 unsafe {
@@ -208,18 +179,21 @@ impl Ring {
                     AtomicU64::from_ptr(area.cast::<u64>().add(index))
                 }
             }
-            Place::Slot | Place::Nowhere => self.slot_word(ticket.slot, 8 + index),
+            DataPlace::Slot | DataPlace::Nowhere => self.slot_word(ticket.slot, 8 + index),
         }
     }
 
-    /// Copies the first `bytes` bytes of a payload, and no more than there is room for.
-    pub(crate) fn payload(&self, ticket: &Ticket, bytes: usize, into: &mut Vec<u8>) {
+    /// Copies a payload. One that is larger than its slot or area becomes one byte larger than that, which the service
+    /// refuses.
+    pub(crate) fn payload(&self, ticket: &Ticket, into: &mut Vec<u8>) {
         into.clear();
-        let bytes = bytes.min(ticket.room());
+        let claimed = (ticket.payload_bytes as usize).min(ticket.room() + 1);
+        let bytes = claimed.min(ticket.room());
         for index in 0..bytes.div_ceil(8) {
             into.extend_from_slice(&self.data_word(ticket, index).load(Relaxed).to_le_bytes());
         }
         into.truncate(bytes);
+        into.resize(claimed, 0);
     }
 
     /// Answers a request, after which the slot is the device's.
@@ -241,176 +215,10 @@ impl Ring {
                 .store(*value, Relaxed);
         }
         // Before the status, because a device that sees it may use the slot again at once. The poller reads it
-        // behind the acquire of that next entry.
+        // after the acquire of that next entry.
         self.busy[ticket.slot as usize].store(false, Relaxed);
         let head = answer_head(ticket.sequence, reply.errno as u16, data.len() as u16);
-        // Partner: the device's look at its status. It orders the answer before its being seen.
+        // Partner: the device's load of the status. It orders the stores of the answer before that load.
         self.slot_word(ticket.slot, 0).store(head, Release);
-    }
-}
-
-/// The queue's reading end, of which a ring has one.
-pub(crate) struct Submissions {
-    ring: Arc<Ring>,
-    queue: Slots,
-    head: u32,
-    /// How often each slot has been used.
-    uses: Box<[u32]>,
-}
-
-impl Submissions {
-    /// The end of a queue that nobody has read from yet.
-    pub(crate) fn new(ring: Arc<Ring>) -> Self {
-        Self {
-            queue: Slots::new(ring.memory.entry_count),
-            head: 0,
-            uses: vec![0; ring.memory.slot_count as usize].into(),
-            ring,
-        }
-    }
-
-    /// Copies the next entry, if all of it is there.
-    fn copy(&self) -> Option<EntryFields> {
-        let (at, lap) = (self.queue.slot(self.head), self.queue.lap(self.head));
-        let mut words = [0; 8];
-        for piece in 0..4 {
-            // Partner: the device's fence before the entry, if it sent a payload. A piece arrives whole, so its
-            // first word is there when the second is.
-            let second = self.ring.entry_word(at, 2 * piece + 1).load(Acquire);
-            if !is_of_lap(second, lap) {
-                return None;
-            }
-            words[2 * piece] = self.ring.entry_word(at, 2 * piece).load(Relaxed);
-            words[2 * piece + 1] = second;
-        }
-        Some(EntryFields::decode(words))
-    }
-
-    /// Whether the device has not written the next entry.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.copy().is_none()
-    }
-
-    /// The next entry, if the device has written it.
-    pub(crate) fn next(&mut self) -> Option<Entry> {
-        let request = self.copy()?;
-        self.head = self.head.wrapping_add(1);
-        let slot = request.slot;
-        // Nobody else sets it, so a look and a store do.
-        let busy = match self.ring.busy.get(slot as usize) {
-            Some(busy) if !busy.load(Relaxed) => busy,
-            _ => return Some(Entry::Bad),
-        };
-        busy.store(true, Relaxed);
-        let uses = &mut self.uses[slot as usize];
-        *uses = uses.wrapping_add(1);
-        let place = match request.area {
-            0 => Place::Slot,
-            area if area <= self.ring.memory.area_count => Place::Area(area - 1),
-            _ => Place::Nowhere,
-        };
-        let ticket = Ticket {
-            slot,
-            sequence: *uses,
-            place,
-        };
-        let head = Head {
-            process: request.process,
-            generation: request.generation,
-            call: request.call,
-            data_bytes: match place {
-                Place::Nowhere => u32::MAX,
-                _ => request.data_bytes,
-            },
-            args: request.args,
-        };
-        Some(Entry::Request(ticket, head))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Memory that a test writes as a device does.
-    struct Memory {
-        slots: Box<[DevHostCall]>,
-        entries: Box<[DevHostCallEntry]>,
-        areas: Box<[u64]>,
-    }
-
-    impl Memory {
-        fn new(entries: usize) -> Self {
-            let slot = DevHostCall {
-                status: 0,
-                errno: 0,
-                reply_bytes: 0,
-                values: [0; 3],
-                reserved: [0; 4],
-                data: [0; HOSTCALL_INLINE_BYTES as usize],
-            };
-            Self {
-                slots: vec![slot; entries].into(),
-                entries: vec![DevHostCallEntry { words: [0; 8] }; entries].into(),
-                areas: vec![0; DATA_BYTES / 8].into(),
-            }
-        }
-
-        fn submissions(&mut self) -> Submissions {
-            fn start<T, U>(of: &mut [T]) -> NonNull<U> {
-                NonNull::from(of).cast()
-            }
-            let memory = RingMemory {
-                slot_count: self.slots.len() as u32,
-                area_count: 1,
-                entry_count: self.entries.len() as u32,
-                slots: start(&mut self.slots),
-                areas: start(&mut self.areas),
-                entries: start(&mut self.entries),
-            };
-            // SAFETY: zeroed boxes of these lengths, which a test keeps until it is done with the ring, and
-            // accesses by atomics alone meanwhile.
-            Submissions::new(Arc::new(
-                unsafe { Ring::new(memory) }.expect("it is a ring"),
-            ))
-        }
-    }
-
-    /// Stores one piece of an entry.
-    fn store(submissions: &Submissions, index: u32, piece: usize, request: &EntryFields) {
-        let words = request.encode(submissions.queue.lap(index));
-        let at = submissions.queue.slot(index);
-        let word = |k: usize| submissions.ring.entry_word(at, 2 * piece + k);
-        word(0).store(words[2 * piece], Relaxed);
-        word(1).store(words[2 * piece + 1], Release);
-    }
-
-    /// An entry of which a piece is missing is no entry yet, in whatever order they come and on every lap.
-    #[test]
-    fn an_entry_is_taken_when_all_its_pieces_are_there() {
-        let mut memory = Memory::new(2);
-        let mut submissions = memory.submissions();
-        for index in 0..16_u32 {
-            let request = EntryFields {
-                process: index,
-                slot: index % 2,
-                call: 1,
-                args: [u64::MAX - u64::from(index); 6],
-                ..Default::default()
-            };
-            for piece in 0..4 {
-                assert!(submissions.next().is_none(), "entry {index}, piece {piece}");
-                let piece = (piece + index as usize) % 4;
-                store(&submissions, index, piece, &request);
-            }
-            let Some(Entry::Request(ticket, head)) = submissions.next() else {
-                panic!("entry {index} is there");
-            };
-            assert_eq!((head.process, head.args), (index, request.args));
-            assert_eq!((ticket.slot, ticket.sequence), (index % 2, index / 2 + 1));
-            submissions.ring.answer(ticket, &Reply::default());
-            let status = submissions.ring.slot_word(index % 2, 0).load(Relaxed);
-            assert_eq!(status, u64::from(index / 2 + 1));
-        }
     }
 }

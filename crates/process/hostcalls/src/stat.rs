@@ -6,7 +6,6 @@ use cap_std::time::{Duration, SystemTime};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::errno::{Errno, Result};
-use crate::request::Request;
 use crate::wasi;
 
 /// WASI's number for a type of file.
@@ -28,7 +27,7 @@ pub(crate) fn filetype(of: FileType) -> u8 {
     }
 }
 
-/// Nanoseconds since 1970; what lies before is 1970 and what a guest's 64 bits do not hold is the last they do.
+/// Nanoseconds since 1970. Earlier times become 1970, and times that 64 bits do not hold become the last that they do.
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
     let (seconds, nanoseconds) = (u64::try_from(seconds), u64::try_from(nanoseconds));
     match (seconds, nanoseconds) {
@@ -37,7 +36,7 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
     }
 }
 
-/// `filestat` as it lies in a guest's memory.
+/// Appends `filestat` as WASI lays it out in memory.
 pub(crate) fn filestat(of: &Metadata, data: &mut Vec<u8>) {
     for word in [
         of.dev(),
@@ -53,7 +52,7 @@ pub(crate) fn filestat(of: &Metadata, data: &mut Vec<u8>) {
     }
 }
 
-/// `filestat` of a standard stream, of which nothing is known but whether it is a terminal.
+/// Appends `filestat` of a standard stream: only its type is known.
 pub(crate) fn stream_filestat(terminal: bool, data: &mut Vec<u8>) {
     data.resize(64, 0);
     data[16] = stream_type(terminal);
@@ -67,7 +66,7 @@ pub(crate) fn stream_type(terminal: bool) -> u8 {
     }
 }
 
-/// What shall happen to one of a file's times.
+/// A change of one of a file's times.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
     Keep,
@@ -85,20 +84,16 @@ impl Time {
         }
     }
 
-    /// Access and modification as arguments from `first` on say it: two times and `fstflags`.
-    pub(crate) fn pair(request: &Request<'_>, first: usize) -> Result<(Self, Self)> {
-        let flags = wasi::flags(request.args[first + 2], wasi::FSTFLAGS)?;
+    /// The changes of access and modification that two times and `fstflags` ask for.
+    pub(crate) fn pair(accessed: u64, modified: u64, flags: u32) -> Result<(Self, Self)> {
+        let flags = wasi::flags(flags, wasi::FSTFLAGS)?;
         let has = |flag| flags & flag != 0;
-        let access = Self::new(has(wasi::ATIM), has(wasi::ATIM_NOW), request.args[first])?;
-        let modified = Self::new(
-            has(wasi::MTIM),
-            has(wasi::MTIM_NOW),
-            request.args[first + 1],
-        )?;
-        Ok((access, modified))
+        let accessed = Self::new(has(wasi::ATIM), has(wasi::ATIM_NOW), accessed)?;
+        let modified = Self::new(has(wasi::MTIM), has(wasi::MTIM_NOW), modified)?;
+        Ok((accessed, modified))
     }
 
-    /// For a path.
+    /// The change, for a call on a path.
     pub(crate) fn spec(self) -> Option<SystemTimeSpec> {
         match self {
             Self::Keep => None,
@@ -124,7 +119,7 @@ impl Time {
     }
 }
 
-/// For an open file.
+/// The changes, for a call on an open file.
 pub(crate) fn timestamps((access, modified): (Time, Time)) -> Timestamps {
     Timestamps {
         last_access: access.timespec(),

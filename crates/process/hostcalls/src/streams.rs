@@ -3,28 +3,38 @@
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use crate::input::HostInput;
-use crate::sink::HostOutput;
+use everwarp_process::{OutputErrors, OutputStream};
 
-/// The streams of the host that processes are given; clones are the same streams.
+use crate::input::HostInput;
+use crate::output::HostOutput;
+
+/// The streams of the host that processes are given. Clones share the same streams.
 #[derive(Clone)]
 pub struct Streams {
     pub(crate) stdin: Arc<HostInput>,
     pub(crate) stdout: Arc<HostOutput>,
     pub(crate) stderr: Arc<HostOutput>,
+    errors: Arc<OutputErrors>,
 }
 
 impl Streams {
-    /// Any three streams.
+    /// Makes streams of any readers and writers.
     pub fn new(stdin: HostInput, stdout: HostOutput, stderr: HostOutput) -> Self {
+        let errors = Arc::new(OutputErrors::new());
         Self {
             stdin: Arc::new(stdin),
-            stdout: Arc::new(stdout),
-            stderr: Arc::new(stderr),
+            stdout: Arc::new(stdout.recording(OutputStream::Stdout, &errors)),
+            stderr: Arc::new(stderr.recording(OutputStream::Stderr, &errors)),
+            errors,
         }
     }
 
-    /// Those of this program.
+    /// The errors of writes to the two output streams.
+    pub fn output_errors(&self) -> &Arc<OutputErrors> {
+        &self.errors
+    }
+
+    /// The streams of this program.
     pub fn inherit() -> Self {
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let terminals = [

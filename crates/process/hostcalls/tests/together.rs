@@ -1,4 +1,4 @@
-//! The same tests with every read of a file done by an io_uring, where the system gives one.
+//! The same tests with every read of a file done by an io_uring, if the system gives one.
 #![cfg(target_os = "linux")]
 
 #[path = "wasi/descriptors.rs"]
@@ -32,4 +32,4 @@ mod together;
 #[path = "wasi/world.rs"]
 mod world;
 
-const READS: everwarp_hostcalls::Reads = everwarp_hostcalls::Reads::Together(1);
+const READS: everwarp_hostcalls::Reads = everwarp_hostcalls::Reads::Batched(1);

@@ -1,4 +1,4 @@
-// What the host is told of children.
+// What a process reports to the host about its children.
 #pragma once
 
 #include "process/call.cuh"
@@ -6,8 +6,8 @@
 
 namespace process {
 
-// Names another process to the host, between two calls of the caller's own. The answer comes at once, and is waited
-// for on the spot.
+// Names another process to the host, between two calls of the caller's own. The answer comes at once, and the lane waits
+// for it on the spot.
 __device__ __noinline__ void tell_of(DevProcess* p, u32 call, u64 first, u64 second) {
   Call::begin(p, 0);
   const Call c(instance(p));
@@ -22,8 +22,8 @@ __device__ __forceinline__ void tell_of(DevProcess* p, const C& call) {
   tell_of(p, C::NUMBER, a[0], a[1]);
 }
 
-// Tells the host of a child, which is to have what its first ancestor has: until it calls the host, nobody there
-// knows of it.
+// Reports a child to the host before its first call, because the host does not know it yet. It gets the output streams
+// and the directories of its first ancestor.
 __device__ __noinline__ void introduce(DevInstance* i) {
   DevProcess* p = of(i);
   const DevWorld* world = p->table->world;

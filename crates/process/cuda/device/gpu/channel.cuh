@@ -1,17 +1,17 @@
 // Channels: bounded queues of messages in device memory, with lists of the processes that wait on each side.
 //
 // Rules.
-// 1. Everything of a channel, and in DevKin what says that a process waits on it, is read and written under the
-//    channel's lock. Nobody is suspended, preempted or killed who holds a lock: compiled code, which alone
-//    can be, holds none.
-// 2. Who finds no room, or no message, puts itself at the end of its side's list under the same lock, and then
-//    parks. Who is woken looks again, and takes itself off the list if it is still on it.
-// 3. Who sends takes the first receiver off its list, under the lock, and wakes it afterwards; who receives does so
-//    with the first sender. A wake that comes before the other one has parked makes that park none (see `park`).
-// 4. Somebody who was woken may die before it looks. Whoever gives up an end therefore wakes the next one of its
-//    own side if there is something to be had.
-// 5. The last end of a side that is given up wakes all who wait on the other side. The last of both frees the
-//    channel.
+// 1. All fields of a channel, and the fields of DevKin that say that a process waits on it, are read and written under
+//    the channel's lock. A process that holds a lock is never suspended, preempted or killed: only compiled code can
+//    be, and it holds no lock.
+// 2. A process that finds no room, or no message, puts itself at the end of its side's list under the same lock, and then
+//    parks. A process that is woken looks again, and takes itself off the list if it is still on it.
+// 3. A sender takes the first receiver off its list, under the lock, and wakes it afterwards; a receiver does so with the
+//    first sender. A wake that comes before the other process has parked makes its `park` return at once.
+// 4. A process that was woken may die before it looks. A process that gives up an end therefore wakes the next one of
+//    its own side if there is a message or room.
+// 5. When the last end of a side is given up, all processes that wait on the other side are woken. When the last end of
+//    both is given up, the channel is freed.
 //
 // Why a lock and no queue without one? A queue would still need the lists, and what parks must be on its list
 // before it has looked for the last time. Copying 64 bytes takes less time than the lock's own two atomics.
@@ -24,7 +24,7 @@ namespace channel {
 
 using process::kin;
 using process::wake;
-constexpr u32 NOBODY = 0;
+constexpr u32 NO_PROCESS = 0;
 
 template <class F>
 __device__ __forceinline__ void locked(DevChannel& c, F f) {
@@ -37,8 +37,8 @@ __device__ __forceinline__ void join(const DevWorld* world, DevChannel& c, u32 n
   k->waits_on = number + 1;
   k->waits_side = side;
   k->before = c.last[side];
-  k->behind = NOBODY;
-  if (c.last[side] == NOBODY) c.first[side] = place + 1;
+  k->behind = NO_PROCESS;
+  if (c.last[side] == NO_PROCESS) c.first[side] = place + 1;
   else kin(world, c.last[side] - 1)->behind = place + 1;
   c.last[side] = place + 1;
 }
@@ -47,29 +47,29 @@ __device__ __forceinline__ void leave(const DevWorld* world, DevChannel& c, u32 
   DevKin* k = kin(world, place);
   if (k->waits_on != number + 1) return;
   const u32 side = k->waits_side;
-  if (k->before == NOBODY) c.first[side] = k->behind;
+  if (k->before == NO_PROCESS) c.first[side] = k->behind;
   else kin(world, k->before - 1)->behind = k->behind;
-  if (k->behind == NOBODY) c.last[side] = k->before;
+  if (k->behind == NO_PROCESS) c.last[side] = k->before;
   else kin(world, k->behind - 1)->before = k->before;
   k->waits_on = 0;
 }
 // Under the lock: takes the first one off, its place and one.
 __device__ __forceinline__ u32 first(const DevWorld* world, DevChannel& c, u32 number, u32 side) {
-  const u32 who = c.first[side];
-  if (who != NOBODY) leave(world, c, number, who - 1);
-  return who;
+  const u32 place = c.first[side];
+  if (place != NO_PROCESS) leave(world, c, number, place - 1);
+  return place;
 }
 
 __device__ __forceinline__ u8* message(const DevWorld* world, const DevChannel& c, u32 number, u32 index) {
   return world->messages + (u64)number * CHANNEL_BYTES + (u64)(index % c.capacity) * c.stride;
 }
 
-// Sends from linear memory that was checked, or from anywhere of the host's. `place` waits if it must and `waits`;
-// the host has none.
+// Sends from linear memory that was checked, or from memory of the host. The process at `place` waits if it must and
+// `waits`; the host has no place.
 constexpr u32 HOST = 0xffffffffu;
 __device__ __noinline__ u32 send(const DevWorld* world, u32 number, u32 place, bool waits, const u8* from, u32 bytes) {
   DevChannel& c = world->channels[number];
-  u32 result = 0, other = NOBODY;
+  u32 result = 0, other = NO_PROCESS;
   locked(c, [&] {
     if (place != HOST) leave(world, c, number, place);
     if (c.ends[SIDE_RECEIVE] == 0) {
@@ -87,14 +87,14 @@ __device__ __noinline__ u32 send(const DevWorld* world, u32 number, u32 place, b
       other = first(world, c, number, SIDE_RECEIVE);
     }
   });
-  if (other != NOBODY) wake(world, other - 1);
+  if (other != NO_PROCESS) wake(world, other - 1);
   return result;
 }
 
-// Receives to memory with room for so many bytes: the length of the message.
+// Receives to memory with room for `room` bytes, and returns the length of the message.
 __device__ __noinline__ u32 receive(const DevWorld* world, u32 number, u32 place, bool waits, u8* to, u32 room) {
   DevChannel& c = world->channels[number];
-  u32 result = 0, other = NOBODY;
+  u32 result = 0, other = NO_PROCESS;
   locked(c, [&] {
     if (place != HOST) leave(world, c, number, place);
     if (c.count == 0) {
@@ -112,10 +112,10 @@ __device__ __noinline__ u32 receive(const DevWorld* world, u32 number, u32 place
         other = first(world, c, number, SIDE_SEND);
       }
     }
-    // Nothing of it was taken: it is the next one's.
+    // The message was not taken: it is for the next receiver.
     if (result == GPU_SIZE) other = first(world, c, number, SIDE_RECEIVE);
   });
-  if (other != NOBODY) wake(world, other - 1);
+  if (other != NO_PROCESS) wake(world, other - 1);
   return result;
 }
 
@@ -136,18 +136,18 @@ __device__ __noinline__ u32 open(DevWorld* world, u32 capacity, u32 bytes) {
   return number;
 }
 
-// More ends of a side, of which the caller holds one.
+// Adds ends to a side. The caller holds one already.
 __device__ __noinline__ void keep(const DevWorld* world, u32 number, u32 side, u32 more) {
   DevChannel& c = world->channels[number];
   locked(c, [&] { c.ends[side] += more; });
 }
 
-// An end less.
+// Gives up an end.
 __device__ __noinline__ void close(DevWorld* world, u32 number, u32 side) {
   DevChannel& c = world->channels[number];
   const u32 opposite = side ^ 1;
   bool last = false, free = false;
-  u32 other = NOBODY;
+  u32 other = NO_PROCESS;
   locked(c, [&] {
     last = --c.ends[side] == 0;
     free = last && c.ends[opposite] == 0;
@@ -156,22 +156,22 @@ __device__ __noinline__ void close(DevWorld* world, u32 number, u32 side) {
     else if (last) other = first(world, c, number, opposite);
   });
   if (free) return ew::stack_push(&world->channels_free, world->channel_links, number);
-  while (other != NOBODY) {
+  while (other != NO_PROCESS) {
     wake(world, other - 1);
-    other = NOBODY;
+    other = NO_PROCESS;
     // Should those have closed it and others have it by now, one of them looks once too often.
     if (last) locked(c, [&] { other = first(world, c, number, opposite); });
   }
 }
 
-// What an entry of a process's table of ends says, if the handle is good and the end of that side.
+// The channel and the side of an entry in a process's table of ends.
 __device__ __forceinline__ u32 number_of(u32 end) { return (end & ~END_RECEIVES) - 1; }
 __device__ __forceinline__ u32 side_of(u32 end) { return end & END_RECEIVES ? SIDE_RECEIVE : SIDE_SEND; }
 __device__ __forceinline__ u32 end_of(const DevKin* k, u32 handle) {
   const u64 entry = k->handles[handle % HANDLES];
   return (u32)(entry >> 32) == handle >> HANDLE_BITS ? (u32)entry : 0;
 }
-// A free entry behind `from`; HANDLES if there is none.
+// A free entry from `from` on; HANDLES if there is none.
 __device__ __forceinline__ u32 free_entry(const DevKin* k, u32 from) {
   while (from < HANDLES && (u32)k->handles[from] != 0) from++;
   return from;

@@ -1,10 +1,10 @@
-// What the host asks of channels, as tasks.
+// The tasks that the host submits for channels and children.
 #pragma once
 
 #include "process/gpu/channel.cuh"
 #include "process/gpu/kin.cuh"
 
-// arg: the address of what is asked. Reports the answer, one more than it is: a report of 0 is none.
+// arg: the address of the operation. Reports the result plus 1: a report of 0 is none.
 static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevProcessTable& table) {
   const DevHostOp* o = (const DevHostOp*)t.arg();
   u8* message = (u8*)(o + 1);
@@ -18,7 +18,7 @@ static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevPro
   if (operation == HOST_CLOSE) channel::close(world, number, side);
   if (operation == HOST_SEND) result = channel::send(world, number, channel::HOST, false, message, bytes);
   if (operation == HOST_RECEIVE) result = channel::receive(world, number, channel::HOST, false, message, MESSAGE_BYTES);
-  // Whoever copies from it has heard of the end of this task, which releases.
+  // The host copies the message after the end of this task, which releases.
   t.report_add((u64)result + 1);
 }
 
@@ -29,9 +29,9 @@ static __device__ __forceinline__ void process_kill(ew::Lane& t, const DevProces
   t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NOBODY);
 }
 
-// Opens the group of the tasks that processes submit: its own, whose count of one it leaves behind.
+// Opens the group of the tasks that processes submit: the group of this task, whose count stays raised by one.
 static __device__ __forceinline__ void process_anchor(ew::Lane& t, const DevProcessTable& table) {
-  // As above: these may be the first places of this table, beside processes that have run for long.
+  // As above: these may be the first places of this table, while other processes have run for long.
   ew::fence(ew::acq_rel, ew::gpu);
   ew::add(&everwarp_tables.groups[t.task.group].pending, 1, ew::relaxed, ew::gpu);
   ew::store(&table.world->group, t.task.group, ew::release, ew::gpu);

@@ -21,8 +21,8 @@ struct Long {
 __device__ __forceinline__ bool bad(const Memory& m, u32 at, u64 bytes, u32 align) { return m.check(at, bytes, align) != ERRNO_SUCCESS; }
 __device__ __forceinline__ bool killed(DevInstance* i) { return ew::load(&i->kill, ew::relaxed, ew::sys) != 0; }
 
-// All 32 lanes are here at once, or this one counts as alone: no smaller set can be relied on to stay together
-// until it has voted. Either all 32 see that they are, or none does.
+// Whether all 32 lanes are here at once; otherwise this lane counts as alone: no smaller set is sure to stay together
+// until it has voted. Either all 32 lanes see that they are together, or none does.
 __device__ __forceinline__ bool together() { return __activemask() == 0xffffffffu; }
 __device__ __forceinline__ u32 lane() {
   u32 v;
@@ -41,7 +41,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   const DevProcessTable& t = *of_child.table;
   DevBond* b = process::bond(world, place);
   const u32 slot = child->slot, generation = b->generation;
-  // Arguments as `strings` encodes them, behind the ends, of which the first stands last.
+  // The arguments as `strings` encodes them, after the ends, which are stored backwards.
   u8* strings = (u8*)child->strings;
   u32 strung = 0;
   for (u32 b = 0; b < args_len; b++) {
@@ -72,7 +72,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->kill = 0;
   s->given = count;
   s->instance = k->spawned++;
-  // Release: from here on somebody else may ask for its end.
+  // Release: from here on another process or the host may ask it to end.
   ew::store(&b->state, BOND_RUNS, ew::release, ew::gpu);
   process::post(world, of_child.start_head, 1ull << 32 | slot);
   return OK;
@@ -81,7 +81,7 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
 // The module of this name; GPU_NAME if there is none. Without a name the caller's own.
 __device__ __noinline__ u32 module_named(const DevWorld* world, const DevKin* k, const Memory& m, u32 name, u32 length) {
   if (length == 0) return k->module;
-  // It grows beside the kernel. What is counted was written before the kernel began.
+  // The host adds modules while the kernel is parked. The modules that are counted were written before it went on.
   const u32 count = ew::load(&world->module_count, ew::relaxed, ew::gpu);
   for (u32 n = 0; n < count; n++) {
     const DevModule& module = world->modules[n];
@@ -106,7 +106,7 @@ __device__ __noinline__ wasi::Errno send(DevInstance* i, i64 fuel, u32 handle, u
   DevProcess* p = of(i);
   const u32 end = channel::end_of(kin(p), handle);
   if (end == 0 || channel::side_of(end) != SIDE_SEND) return {fuel, GPU_HANDLE, 0};
-  // A kill that comes later wakes.
+  // A kill that comes later wakes the process.
   const bool may_wait = waits && !killed(i);
   const u32 result = channel::send(p->table->world, channel::number_of(end), (u32)p->pid, may_wait, m.base + at, length);
   if (result == GPU_AGAIN && may_wait) PARK;
@@ -214,7 +214,7 @@ GPU(wasi::Errno, wait, u64 pid, u32 to) {
   }
   m.word(to) = ended.status;
   m.word(to + 4) = ended.code;
-  // What the child has left comes back, where there is a limit.
+  // The fuel that the child has left comes back, if there is a limit.
   if (fuel < peers::ENDLESS && ended.fuel > 0) fuel += ended.fuel;
   return {wasi::unless_killed(i, fuel), peers::OK, 0};
 }

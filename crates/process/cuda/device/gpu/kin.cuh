@@ -1,16 +1,16 @@
 // Children: a process spawns others, waits for them and ends them, all in device memory.
 //
-// A child has a place that the host never gives away. Its parent takes the place from the module's free ones, and
-// gives it back when it has the status: so until then the pid means this child and no other. A process ends when
-// its children have: it kills those that are left. So nothing outlives the first ancestor, whose count of
-// descendants is the quota of all of them.
+// A child has a place that the host never gives to another process. Its parent takes the place from the free places of
+// the module, and gives it back when it has the status: so until then the pid means this child and no other. A process
+// ends after its children: it kills those that are left. So no descendant outlives the first ancestor, and that
+// ancestor's count of descendants limits all of them.
 //
-// The state of a child's bond, with the host that may end it from outside:
-// 1. It is 0 while the place is nobody's. The parent makes it BOND_RUNS when all is written that the child begins with.
-// 2. Who waits for the end adds BOND_AWAITED; who has ended adds BOND_ENDED, and wakes the parent if it was awaited. So
-//    one of the two sees the other.
-// 3. Who ends a child that is not its own adds BOND_HELD first, to one that runs, and looks at the generation then: the
-//    parent does not give the place away as long as it is held, so nobody else is in it. It is held for some stores.
+// The state of a child's bond. The host may end a child from outside.
+// 1. It is 0 while the place is free. The parent makes it BOND_RUNS when it has written what the child starts with.
+// 2. A parent that waits for the end adds BOND_AWAITED; a child that has ended adds BOND_ENDED, and wakes the parent if
+//    that was set. So one of the two sees the other.
+// 3. The host first adds BOND_HELD to a child that runs, and then looks at the generation: the parent does not give the
+//    place away as long as it is held, so the place has no other process. It is held for some stores.
 // `crates/engine/cuda/src/models/kin.rs` is a model of it.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace process {
 
-// The warp: what a process begins with. `s` is what it is started with, `place` its number.
+// The warp: writes the record of a process that starts. `s` is what it is started with.
 __device__ __forceinline__ void begin_kin(const DevProcessTable& t, const DevSpawn* s, u32 lane) {
   const u64 pid = __ldcg(&s->pid);
   DevKin* k = kin(t.world, (u32)pid);
@@ -49,7 +49,7 @@ __device__ __forceinline__ void give_place(const DevWorld* world, const DevModul
   ew::stack_push(m.free + blockIdx.x % FREE_STACKS * FREE_STRIDE, world->place_links, place);
 }
 
-// Asks what is in a place for its end. What it waits for may be the host, which does not look at these words.
+// Asks the process in a place to end. It may wait for the host, which does not look at these words.
 __device__ __noinline__ void ask_end(const DevWorld* world, u32 place) {
   const DevKin* k = kin(world, place);
   const DevProcessTable& t = *world->modules[__ldcg(&k->module)].table;
@@ -67,14 +67,14 @@ __device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
   tell_of(p, hostcall::Interrupt{.slot = (u32)pid, .generation = (u32)(pid >> 32)});
 }
 
-// Asks for the end of a child for somebody who is not its parent; false if there is no such child, or it has ended.
+// Asks a child to end for the host, which is not its parent; false if there is no such child, or it has ended.
 __device__ __noinline__ bool kill_from_outside(const DevWorld* world, u32 place, u32 generation) {
   DevBond* b = bond(world, place);
   u32 state = ew::load(&b->state, ew::relaxed, ew::gpu);
   while (true) {
     if ((state & BOND_RUNS) == 0 || (state & BOND_ENDED) != 0) return false;
     if ((state & BOND_HELD) != 0) {
-      // By another one, for a moment.
+      // Another lane holds it, for a moment.
       __nanosleep(64);
       state = ew::load(&b->state, ew::relaxed, ew::gpu);
       continue;
@@ -86,7 +86,7 @@ __device__ __noinline__ bool kill_from_outside(const DevWorld* world, u32 place,
   }
   const bool same = ew::load(&b->generation, ew::relaxed, ew::gpu) == generation;
   if (same) ask_end(world, place);
-  // Release: what the parent does with the place comes behind it.
+  // Release: what the parent does with the place comes after it.
   ew::fetch_and(&b->state, ~BOND_HELD, ew::release, ew::gpu);
   return same;
 }
@@ -103,7 +103,7 @@ __device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& 
   // Acquire: what the child says of its end. A child that is awaited already stays so.
   u32 state = ew::fetch_or(&b->state, BOND_AWAITED, ew::acq_rel, ew::gpu);
   if ((state & BOND_ENDED) == 0) return false;
-  // Acquire: what was done to the place from outside came before.
+  // Acquire: what the host did to the place came before.
   for (; (state & BOND_HELD) != 0; state = ew::load(&b->state, ew::acquire, ew::gpu)) __nanosleep(64);
   ended = Ended{b->status, b->code, b->fuel};
   k->children[entry] = 0;
@@ -113,7 +113,7 @@ __device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& 
   return true;
 }
 
-// Gives up what an ended process has: its ends, and its children. False if it must wait for those.
+// Gives up the ends and the children of a process that has ended. False if it must wait for its children.
 __device__ __noinline__ bool retire(DevProcess* p) {
   DevWorld* world = p->table->world;
   const u32 place = (u32)p->pid;
@@ -139,7 +139,7 @@ __device__ __noinline__ bool retire(DevProcess* p) {
   return true;
 }
 
-// Tells the parent of an end. Its place is the parent's then, so nothing of it may be touched afterwards.
+// Reports an end to the parent. The place belongs to the parent then, and must not be touched afterwards.
 __device__ __noinline__ void tell_parent(DevProcess* p) {
   const DevWorld* world = p->table->world;
   DevInstance* i = instance(p);
@@ -152,7 +152,7 @@ __device__ __noinline__ void tell_parent(DevProcess* p) {
   if (i->trap == TRAP_OUT_OF_FUEL) b->status = STATUS_OUT_OF_FUEL;
   b->code = i->trap == TRAP_EXIT ? p->exit_code : 0;
   b->fuel = i->fuel;
-  // Release: whoever takes the status sees it, and whoever has the place next sees what was written there.
+  // Release: the parent that takes the status sees it, and the next process of the place sees what was written there.
   if ((ew::fetch_or(&b->state, BOND_ENDED, ew::acq_rel, ew::gpu) & BOND_AWAITED) != 0) wake(world, parent);
 }
 

@@ -1,4 +1,4 @@
-// How a process goes on that another one has woken, on the GPU alone; and locks between processes.
+// How a process wakes another one without the host; and locks between processes.
 #pragma once
 
 #include "process/gather.cuh"
@@ -13,7 +13,7 @@ template <class F>
 __device__ __forceinline__ void locked(u32* lock, F f) {
   u32 wait = 32;
   for (bool done = false; !done;) {
-    // Acquire, and release below: what is behind the lock moves between multiprocessors with it.
+    // Acquire, and release below: what the lock guards moves between multiprocessors with it.
     if (ew::compare_exchange(lock, 0, 1, ew::acquire, ew::gpu) == 0) {
       f();
       ew::store(lock, 0, ew::release, ew::gpu);
@@ -25,11 +25,11 @@ __device__ __forceinline__ void locked(u32* lock, F f) {
   }
 }
 
-// One lane, from the middle of its task: gives the engine a task, which another warp may begin before this one's
-// ends. What a task spawns stays with its warp until the whole batch has ended, and some process of the batch may
-// run for hours; so this one goes to a warp that is idle, or to where warps look that run out of work.
+// One lane, from the middle of its task: gives the engine a task, which another warp may start before this lane's task
+// ends. A task that is spawned stays with its warp until the whole batch has ended, and some process of the batch may
+// run for hours; so this task goes to an idle warp, or to the queue in which idle warps look.
 //
-// The count of the group is raised before anybody can see the task: both ways of handing it on release.
+// The count of the group is raised before another warp can see the task: both ways of handing it on release.
 __device__ __noinline__ void post(const DevTask& task) {
   const DevEngine& e = everwarp_tables;
   const u32 head = task.head;
@@ -69,16 +69,16 @@ __device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { retur
 __device__ __forceinline__ DevBond* bond(const DevWorld* world, u32 place) { return world->bonds + place; }
 __device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }
 
-// What a process waits for may have come. It need not be waiting, or be the same process as before: whoever is
-// woken looks again.
+// Wakes a process whose event may have occurred. It need not be waiting, or be the same process as before: a process that
+// is woken looks again.
 __device__ __noinline__ void wake(const DevWorld* world, u32 place) {
   const DevKin* k = kin(world, place);
   const DevModule& m = world->modules[__ldcg(&k->module)];
   const u32 slot = __ldcg(&k->slot);
   DevProcess* p = at(*m.table, slot);
-  // Pairs with the release of `park`; and whoever goes on with it sees why.
+  // Pairs with the release of `park`; and the lane that goes on with it sees why.
   if (!resume(p)) return;
-  // Should it wait for the host, that may have looked already after who waits for it, and have found that it does.
+  // If it waits for the host too, the host's wake may have come already, and have found its bit in the gathering word.
   if (expect_none(*m.table, p, slot)) post(world, m.wake_head | RUN_WAKES << TASK_TAG_SHIFT, slot / START_PROCESSES);
   post(world, m.run_head | RUN_GOES_ON << TASK_TAG_SHIFT, slot);
 }

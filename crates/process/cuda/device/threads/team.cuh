@@ -1,17 +1,17 @@
-// Threads of one process: how they begin and end.
+// Threads of one process: how they start and end.
 //
-// A thread has a place as a process has, behind those that are processes: so it has a lane, frames, a slot for host
-// calls and a turn of its own. It has the memory of its process's first thread, the leader, and calls the host by the
-// leader's pid. Each leader has places for as many threads as its process may have, so nobody takes another's.
+// A thread has a place like a process, after the places of processes: so it has a lane, frames, a slot for host calls
+// and a turn of its own. It has the memory of its process's first thread, the leader, and calls the host by the
+// leader's pid. Each leader has places for as many threads as its process may have, so no process takes another's.
 //
 // Rules.
-// 1. `state` counts the threads beside the leader. Who begins one takes a place in `taken`, writes what it is started
-//    with, and then counts it; should the process have ended meanwhile, it takes all of that back.
-// 2. Whoever ends the process first has `claimed`, says how in the team, sets TEAM_ENDS and then asks all others for
-//    their end: rule 1 makes sure that it finds every one that was counted, and that no other begins.
-// 3. A thread that has ended gives its place back and then counts itself off; behind that it touches nothing of the
-//    team's. The last one wakes the leader if the process has ended.
-// 4. The leader tells the host when TEAM_ENDS is set and nobody else is counted.
+// 1. `state` counts the threads other than the leader. The thread that starts one takes a place in `taken`, writes what
+//    the new thread is started with, and then counts it; if the process has ended meanwhile, it takes all of that back.
+// 2. The thread that ends the process first has `claimed`, writes the reason to the team, sets TEAM_ENDS and then asks
+//    all others to end: rule 1 makes sure that it finds every thread that was counted, and that no other starts.
+// 3. A thread that has ended gives its place back and then counts itself off; after that it does not touch the team.
+//    The last one wakes the leader if the process has ended.
+// 4. The leader reports the end to the host when TEAM_ENDS is set and no other thread is counted.
 #pragma once
 
 #include "process/gpu/adopt.cuh"
@@ -35,7 +35,7 @@ __device__ __forceinline__ u32 slot_of(const DevProcessTable& t, const DevTeam* 
 __device__ __forceinline__ u32 place_of(const DevProcess* p, u32 slot) { return (u32)p->owner - of(p)->leader + slot; }
 __device__ __forceinline__ bool endless(i64 fuel) { return fuel >= 1ll << 62; }
 
-// One lane: makes the team of a place that begins ready.
+// One lane: makes the team of a place ready for a process that starts.
 __device__ __forceinline__ void begin(const DevProcessTable& t, DevProcess* p, u32 slot) {
   DevTeam* team = t.teams + slot;
   team->lock = team->first = team->last = team->state = team->claimed = 0;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void begin(const DevProcessTable& t, DevProcess* p, u
   p->team = team;
 }
 
-// Whether a thread is to end. What ends its process may have reached the leader alone.
+// Whether a thread is to end. A request to end the process may have reached only the leader.
 __device__ __forceinline__ u32 killed(DevInstance* i) {
   DevProcess* p = process::of(i);
   const u32 own = ew::load(&i->kill, ew::relaxed, ew::sys);
@@ -53,7 +53,7 @@ __device__ __forceinline__ u32 killed(DevInstance* i) {
   return own | ew::load(&instance(leader(p))->kill, ew::relaxed, ew::sys);
 }
 
-// One lane: gives a place that begins the process's memory. `slot` is its own.
+// One lane: gives the place `slot` the memory of its process.
 __device__ __forceinline__ void share_memory(const DevProcessTable& t, DevProcess* p, u32 slot) {
   DevInstance* i = instance(p);
   DevSharing* own = (DevSharing*)((u8*)i + t.sharing_at);
@@ -72,13 +72,13 @@ __device__ __forceinline__ void share_memory(const DevProcessTable& t, DevProces
   i->memory_bytes = ew::load(&its->memory_bytes, ew::relaxed, ew::gpu);
 }
 
-// The length of the memory, which a header may be behind.
+// The length of the memory. A header may have an older one.
 __device__ __forceinline__ u64 memory_bytes(const DevProcess* p) {
   const DevInstance* i = instance((DevProcess*)p);
   return ew::load(((const DevSharing*)((const u8*)i + p->table->sharing_at))->length, ew::relaxed, ew::gpu);
 }
 
-// Asks a place for its end, as `prepare` wants to hear of it.
+// Asks the thread in a place to end, in the order that `prepare` needs.
 __device__ __forceinline__ void ask(const DevProcessTable& t, u32 slot) {
   ew::store(&t.spawns[slot].kill, 1, ew::relaxed, ew::sys);
   ew::fence(ew::acq_rel, ew::sys);
@@ -100,7 +100,8 @@ __device__ __forceinline__ void others(const DevProcess* p, F f) {
   }
 }
 
-// The process ends as this thread has ended, unless it has before. Nothing of the thread's is on its way.
+// Ends the process for the reason for which this thread has ended, unless it has ended before. The thread has no call on
+// its way.
 __device__ __noinline__ void end(DevProcess* p) {
   DevTeam* team = of(p);
   if (ew::compare_exchange(&team->claimed, 0, 1, ew::acq_rel, ew::gpu) != 0) return;
@@ -109,16 +110,16 @@ __device__ __noinline__ void end(DevProcess* p) {
   team->trap_function = i->trap_function;
   team->trap_offset = i->trap_offset;
   team->exit_code = p->exit_code;
-  // Release: the leader reads the above. Acquire: what those that are counted are started with.
+  // Release: the leader reads the above. Acquire: what the counted threads are started with.
   if (ew::fetch_or(&team->state, TEAM_ENDS, ew::acq_rel, ew::gpu) == 0) return;
   const DevProcessTable& t = *p->table;
   others(p, [&](u32 slot) { ask(t, slot); });
-  // What they wait for may be the host: it calls all of that off at once.
+  // They may wait for the host: it cancels all of that at once.
   process::tell_of(p, hostcall::Interrupt{.slot = (u32)p->owner, .generation = (u32)(p->owner >> 32)});
   others(p, [&](u32 slot) { process::wake(t.world, place_of(p, slot)); });
 }
 
-// A thread beside the first has ended. Its place may be another one's as soon as this returns.
+// A thread other than the leader has ended. Its place may have another thread as soon as this returns.
 __device__ __noinline__ void leave(DevProcess* p) {
   DevTeam* team = of(p);
   const DevProcessTable& t = *p->table;
@@ -128,12 +129,12 @@ __device__ __noinline__ void leave(DevProcess* p) {
   if (endless(p->granted)) ew::add((u64*)&team->used, (u64)(p->granted - left), ew::relaxed, ew::gpu);
   else ew::add((u64*)&team->fuel, (u64)left, ew::relaxed, ew::gpu);
   DevWorld* world = t.world;
-  // Release: whoever has the place next comes behind this.
+  // Release: the next thread of the place comes after this.
   ew::fetch_and(&team->taken[k / 32], ~(1u << k % 32), ew::release, ew::gpu);
   if (ew::fetch_add(&team->state, ~0u, ew::acq_rel, ew::gpu) == TEAM_ENDS + 1) process::wake(world, leader);
 }
 
-// The leader has ended: whether all others have. If not, the last of them wakes it.
+// The leader has ended. Returns whether all other threads have; if not, the last of them wakes it.
 __device__ __noinline__ bool retire(DevProcess* p) {
   end(p);
   DevTeam* team = of(p);
@@ -143,7 +144,7 @@ __device__ __noinline__ bool retire(DevProcess* p) {
   i->trap_function = team->trap_function;
   i->trap_offset = team->trap_offset;
   p->exit_code = team->exit_code;
-  // What all have used is what the process has.
+  // The process has used what all threads have used.
   i->fuel += (i64)ew::load((u64*)&team->fuel, ew::relaxed, ew::gpu) - (i64)ew::load((u64*)&team->used, ew::relaxed, ew::gpu);
   if (i->fuel < 0) i->fuel = 0;
   i->memory_bytes = memory_bytes(p);
@@ -159,7 +160,7 @@ __device__ __noinline__ u32 take(const DevProcessTable& t, DevTeam* team) {
     u32 free = ~ew::load(&team->taken[w], ew::relaxed, ew::gpu) & room;
     while (free != 0) {
       const u32 bit = free & -free;
-      // Acquire: it comes behind whoever had the place.
+      // Acquire: it comes after the last thread of the place.
       const u32 before = ew::fetch_or(&team->taken[w], bit, ew::acquire, ew::gpu);
       if ((before & bit) == 0) return 32 * w + __ffs(bit);
       free = ~before & room;
@@ -168,7 +169,7 @@ __device__ __noinline__ u32 take(const DevProcessTable& t, DevTeam* team) {
   return 0;
 }
 
-// Begins a thread: its number, or 0. `fuel` is what the caller has and what it keeps.
+// Starts a thread and returns its number, or 0. `fuel` is the caller's, and becomes what the caller keeps.
 __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
   DevProcess* p = process::of(i);
   const DevProcessTable& t = *p->table;
@@ -191,7 +192,7 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
   s->kill = 0;
   s->given = 0;
   s->instance = argument;
-  // Release: whoever ends the process finds the place started.
+  // Release: the thread that ends the process finds the place started.
   const u32 before = given == 0 ? TEAM_ENDS : ew::fetch_add(&team->state, 1, ew::acq_rel, ew::gpu);
   if ((before & TEAM_ENDS) != 0) {
     if (!free) ew::add((u64*)&team->fuel, (u64)(all - fuel), ew::relaxed, ew::gpu);

@@ -3,21 +3,20 @@
 // A process has one list of its threads that wait, in the order in which they came, under one lock.
 //
 // Rules.
-// 1. The list, and in a record what says that its thread waits, is read and written under the lock. Nobody is
-//    suspended who holds it.
-// 2. Who waits compares the value under the lock, puts itself at the end, and then parks. Who has changed the value
-//    and notifies takes the lock afterwards: so it finds the other one on the list, or that one finds the new value.
-// 3. Who notifies takes the first ones of the address off, as many as asked for, and wakes them under the lock: until
-//    it is given back they cannot wait anew.
-// 4. Who is woken looks: it was notified, its time is over, it is to end, or it waits on. In the first case it is off
-//    the list, in the two others it takes itself off, under the lock.
-// 5. A time is a call of the host that waits for a clock, on its way as long as the thread waits. It begins under the
-//    lock, and who notifies the thread has the host call it off, also under the lock: so the host hears of it in this
-//    order. The thread takes the answer before it goes on.
+// 1. The list, and the fields of a record that say that its thread waits, are read and written under the lock. A thread
+//    that holds the lock is never suspended.
+// 2. A waiter compares the value under the lock, puts itself at the end, and then parks. A notifier that has changed the
+//    value takes the lock afterwards: so it finds the waiter on the list, or the waiter finds the new value.
+// 3. A notifier takes the first waiters of the address off the list, up to the count that it was given, and wakes them
+//    under the lock: until it releases the lock they cannot wait anew.
+// 4. A waiter that is woken looks: it was notified, its time is over, it is to end, or it waits on. In the first case it
+//    is off the list; in the next two it takes itself off, under the lock.
+// 5. A timeout is a call of the host that waits for a clock, on its way as long as the thread waits. It is sent under the
+//    lock, and the notifier has the host cancel it, also under the lock: so the host gets the two in this order. The
+//    thread takes the answer before it goes on.
 //
-// Why one list and not one for each address? A process has at most some dozens of threads. Why the lock, where
-// nobody waits? Without it a waiter that has compared the old value could be missed that has not yet put itself
-// on the list.
+// Why one list and not one for each address? A process has at most some dozens of threads. Why the lock, even if no
+// thread waits? Without it a notifier could miss a waiter that has compared the old value and is not on the list yet.
 #pragma once
 
 #include "process/gpu/adopt.cuh"
@@ -44,14 +43,14 @@ __device__ __forceinline__ void unlisted(const DevProcessTable& t, DevTeam* team
   else at(t, p->wait_behind - 1)->wait_before = p->wait_before;
 }
 
-// Whether the value is as expected, by a look that is ordered with all atomic accesses of the guest's.
+// Whether the value is as expected. The load is ordered with all atomic accesses of the process.
 __device__ __forceinline__ bool as_expected(u64 address, u64 expected, u32 bytes) {
   ew::fence(ew::sc, ew::gpu);
   if (bytes == 8) return ew::load((u64*)address, ew::acquire, ew::gpu) == expected;
   return ew::load((u32*)address, ew::acquire, ew::gpu) == (u32)expected;
 }
 
-// Asks the host for a moment: a subscription of WASI's to the monotonic clock, for so many nanoseconds from now.
+// Has the host wait for a time: a subscription of WASI to the monotonic clock, for `nanoseconds` from now.
 __device__ __noinline__ void post_time(const Call& c, u64 nanoseconds) {
   const u64 subscription[6] = {0, 0, 1, nanoseconds, 0, 0};
   const u64 now = process::now();
@@ -62,7 +61,7 @@ __device__ __noinline__ void post_time(const Call& c, u64 nanoseconds) {
   c.answered();
 }
 
-// Begins to wait: false if the value is another one.
+// Begins to wait; false if the value is not as expected.
 __device__ __noinline__ bool begin_wait(DevProcess* p, u64 address, u64 expected, i64 timeout, u32 bytes) {
   DevTeam* team = of(p);
   bool waits = false;
@@ -109,7 +108,7 @@ __device__ __noinline__ u32 notify(DevProcess* p, u64 address, u32 most) {
       unlisted(t, team, other);
       const u32 place = (u32)other->pid;
       const bool timed = other->call != CALL_NONE;
-      // The last that is touched of it but by the wake: see the third rule.
+      // The last access to the waiter before the wake, by rule 3.
       other->wait = WAIT_NOTIFIED;
       if (timed) process::tell_of(p, hostcall::CallOff{.slot = place});
       process::wake(t.world, place);

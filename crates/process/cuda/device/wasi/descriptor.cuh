@@ -1,12 +1,12 @@
-// What changes or asks about a descriptor.
+// Imports that change or describe a descriptor.
 #pragma once
 
 #include "process/wasi/stream.cuh"
 
 namespace wasi {
 
-// Output of a descriptor that is closed or replaced was written to what it was before, and what is written from
-// now on is the host's to judge.
+// Sends collected output before its descriptor is closed or replaced: it was written to the old stream. From now on the
+// host decides where output goes.
 __device__ __noinline__ bool leave_output(const Call& c, u32 fd) {
   u32 e;
   if (fd == 1 && !process::flush(c, e)) return false;
@@ -14,7 +14,7 @@ __device__ __noinline__ bool leave_output(const Call& c, u32 fd) {
   return true;
 }
 
-// The directories that a process was given: their names lie beside its arguments, each behind its length.
+// The directories that a process was given: their names are stored with its arguments, each after its length.
 struct Given {
   const u8* strings;
   u32 count;
@@ -22,7 +22,7 @@ struct Given {
       : strings(p->strings), count(__ldcg((const u32*)p->strings + 8)) {}
   // Whether a descriptor is one of them, as long as they are where they were.
   __device__ __forceinline__ bool holds(u32 fd) const { return fd - 3 < count; }
-  // The length of the name of one of them; behind it lies the name.
+  // The length of the name of one of them; the name follows it.
   __device__ __forceinline__ const u32* name(u32 fd) const {
     const u32* at = (const u32*)(strings + __ldcg((const u32*)strings + 9));
     for (u32 k = 3; k < fd; k++) at += 1 + (__ldcg(at) + 3) / 4;
@@ -30,12 +30,12 @@ struct Given {
   }
 };
 
-// A descriptor is closed or replaced. What was given may be elsewhere then, which the host knows.
+// A descriptor is closed or replaced. From then on only the host knows which directory a descriptor is.
 __device__ __forceinline__ void leave_given(DevProcess* p, u32 fd) {
   if (fd < 3 || Given(p).holds(fd)) p->flags &= ~PROCESS_GIVEN;
 }
 
-// Answers `fd_prestat_get` without the host: whatever was not given is no answer to it.
+// Answers `fd_prestat_get` without the host: only directories that were given have a name.
 __device__ __noinline__ u32 prestat(DevInstance* i, u32 fd, u32 at) {
   const Given given(process::of(i));
   if (!given.holds(fd)) return ERRNO_BADF;

@@ -36,7 +36,7 @@ __device__ __forceinline__ i64 unless_killed(DevInstance* i, i64 fuel, u32 kille
 __device__ __noinline__ i64 unless_killed(DevInstance* i, i64 fuel) {
   return unless_killed(i, fuel, team::killed(i));
 }
-// After a call of the host: who waited for it on the spot has asked meanwhile.
+// After a call of the host: a lane that waited for it on the spot has read the kill word meanwhile.
 __device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
   const DevProcess* p = process::of(i);
   return p->waits == WAITS_HERE ? unless_killed(i, fuel, p->killed) : unless_killed(i, fuel);

@@ -1,11 +1,11 @@
-// What is answered on the device: arguments, environment, clocks, random bytes, the end.
+// Imports that the device answers itself: arguments, environment, clocks, random bytes, `proc_exit`.
 #pragma once
 
 #include "process/wasi/import.cuh"
 
 namespace wasi {
 
-// Where the strings of arguments or of the environment lie: how many, their bytes, and the first.
+// The strings of the arguments or of the environment: their count, their bytes, and the first.
 struct Strings {
   u32 count;
   u32 bytes;

@@ -1,4 +1,4 @@
-// What names a path, or two.
+// Imports that take a path, or two.
 #pragma once
 
 #include "process/wasi/import.cuh"

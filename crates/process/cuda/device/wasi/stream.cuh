@@ -30,7 +30,7 @@ struct Buffers {
   __device__ __forceinline__ u32 first_length() const { return count == 0 ? 0 : min(length(first()), HOSTCALL_DATA_BYTES); }
 };
 
-// Bytes of a write that go along.
+// Bytes of a write that fit a request.
 __device__ __forceinline__ u32 most(u64 bytes) { return (u32)min(bytes, (u64)HOSTCALL_DATA_BYTES); }
 
 // Posts as much of the buffers as fits: a short write is allowed.
@@ -40,7 +40,7 @@ __device__ __forceinline__ void post_write(const Call& c, const Buffers& b, cons
   c.post(call);
 }
 
-// Says where a read goes; answers how much may come.
+// Says where the bytes of a read go, and returns how many may come.
 __device__ __forceinline__ u32 expect_read(const Call& c, const Buffers& b) {
   const u32 bytes = min(b.first_length(), c.room());
   if (b.count != 0) c.expect(b.from(b.first()), bytes);
@@ -55,7 +55,7 @@ __device__ __forceinline__ u32 take_read(const Call& c, const Buffers& b, u32 co
   return b.m.put(count_at, bytes);
 }
 
-// Standard input that lies beside the arguments: its bytes, and how many of them have been read.
+// Standard input that is stored with the arguments: its bytes, and how many of them have been read.
 struct Input {
   const u8* bytes;
   u32 left;
@@ -79,8 +79,8 @@ __device__ __noinline__ u32 read_input(const Call& c, const Buffers& b, u32 coun
   return OK;
 }
 
-// From now on the host answers for standard input: it passes over what has been read here. False if the import must
-// come again.
+// Hands standard input over to the host, which skips the bytes that have been read here. False if the import must come
+// again.
 __device__ __noinline__ bool leave_input(const Call& c) {
   DevProcess* p = c.p;
   while (p->flags & PROCESS_INPUT) {
@@ -149,7 +149,7 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
   if (fd == 0 && (c.p->flags & PROCESS_INPUT)) return {fuel, wasi::read_input(c, b, read), 0};
-  // Who waits for an answer to a question has asked it.
+  // A process that waits for an answer has printed the question.
   if (c.p->output_len != 0 && (c.p->flags & PROCESS_TALKS)) {
     u32 e;
     if (!process::flush(c, e)) PARK;
@@ -184,7 +184,7 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
   DONE(wasi::take_read(c, b, read));
 }
 
-// The part of the listing behind the cookie that the buffer holds, in as many replies as it takes.
+// Fills the buffer with the listing after the cookie, in as many replies as it takes.
 WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
   const wasi::Call c(i);
   const wasi::Memory m(i);

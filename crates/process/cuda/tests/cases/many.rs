@@ -7,7 +7,7 @@ use std::time::Instant;
 use everwarp_process::{
     Directory, ExitStatus, Output, ProcessEngine, SpawnRequest, StartWriter, TrapKind,
 };
-use everwarp_process_cuda::{CudaProcesses, descriptor_limit};
+use everwarp_process_cuda::{CudaProcesses, raise_descriptor_limit};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
@@ -200,7 +200,7 @@ fn with_numbers(bytes: u64) -> Result<(TempDir, Launch), Failed> {
 
 /// The number of processes that may each have a file open, up to the number of places.
 fn most_readers(host: &CudaProcesses, module: &str) -> Result<usize, Failed> {
-    let limit = usize::try_from(descriptor_limit() / 2)?;
+    let limit = usize::try_from(raise_descriptor_limit() / 2)?;
     Ok(limit.min(host.width(number(module)) as usize))
 }
 
@@ -254,6 +254,6 @@ pub(super) fn readers_wait_until_others_close_their_files(
             same(written.get(..8), Some(&BYTES.to_le_bytes()[..]))?;
         }
     }
-    host.limit_files(descriptor_limit() / 2);
+    host.limit_files(raise_descriptor_limit() / 2);
     Ok(())
 }

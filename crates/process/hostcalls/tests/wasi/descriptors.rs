@@ -1,13 +1,14 @@
-//! Calls on descriptors as such.
+//! Calls on descriptors in general.
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Config, OpenError};
+use everwarp_process::Pid;
 
 use crate::world::{DIR, READ, World};
 
 #[test]
-fn a_directory_that_is_given_has_a_name() {
+fn a_given_directory_has_its_name() {
     let (_world, process) = World::with_process();
     assert_eq!(
         process.get(number::FD_PRESTAT_GET, &[DIR], "").values[0],
@@ -29,10 +30,10 @@ fn a_directory_that_is_given_has_a_name() {
 }
 
 #[test]
-fn fdstat_says_type_flags_and_rights() {
+fn fdstat_reports_type_flags_and_rights() {
     let (_world, process) = World::with_process();
     let fdstat = |fd: u64| process.get(number::FD_FDSTAT_GET, &[fd], "").values;
-    // Standard output is said to be a terminal in these tests, the others not.
+    // In these tests standard output counts as a terminal, and the other streams do not.
     assert_eq!(fdstat(0), [0, READ, READ]);
     assert_eq!(fdstat(1), [2, 1 << 6, 1 << 6]);
     assert_eq!(fdstat(2), [0, 1 << 6, 1 << 6]);
@@ -61,7 +62,7 @@ fn fdstat_says_type_flags_and_rights() {
 }
 
 #[test]
-fn filestat_of_a_stream_knows_its_type_only() {
+fn filestat_of_a_stream_has_only_its_type() {
     let (_world, process) = World::with_process();
     for (fd, kind) in [(0, 0), (1, 2), (2, 0)] {
         let mut stat = process.get(number::FD_FILESTAT_GET, &[fd], "").data;
@@ -94,7 +95,7 @@ fn closing_and_renumbering() {
 }
 
 #[test]
-fn nobody_opens_more_than_the_limit() {
+fn a_process_cannot_open_more_than_its_limit() {
     let (world, _) = World::with_process();
     let config = Config {
         handles: 5,
@@ -116,21 +117,21 @@ fn nobody_opens_more_than_the_limit() {
         handles: 3,
         directories: 1,
     };
-    assert_eq!(world.service.open(3, 1, few.clone()), Err(refused));
+    let open = |slot, generation, config| world.service.open(Pid::new(slot, generation), config);
+    assert_eq!(open(3, 1, few), Err(refused));
     let in_use = OpenError::InUse {
-        slot: 2,
-        generation: 1,
+        process: Pid::new(2, 1),
     };
-    assert_eq!(world.service.open(2, 2, world.config()), Err(in_use));
+    assert_eq!(open(2, 2, world.config()), Err(in_use));
     let nowhere = OpenError::NoSuchSlot {
         slot: 4096,
         slots: 4096,
     };
-    assert_eq!(world.service.open(4096, 1, world.config()), Err(nowhere));
+    assert_eq!(open(4096, 1, world.config()), Err(nowhere));
 }
 
 #[test]
-fn nothing_is_a_socket() {
+fn socket_calls_fail_on_every_descriptor() {
     let (_world, process) = World::with_process();
     for sock in number::SOCK_ACCEPT..=number::SOCK_SHUTDOWN {
         process.fails(e::ERRNO_NOTSOCK, sock, &[1], "");

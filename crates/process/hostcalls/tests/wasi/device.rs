@@ -14,13 +14,13 @@ use everwarp_contract::ring::Slots;
 use everwarp_contract::{DevHostCall, DevHostCallEntry};
 use everwarp_hostcalls::{DATA_BYTES, Reply, Ring, RingMemory};
 
-/// Zeroed memory that stays where it is.
+/// Zeroed memory that does not move.
 struct Block(NonNull<u8>, Layout);
 
 impl Block {
     fn new(bytes: usize, align: usize) -> Self {
         let layout = Layout::from_size_align(bytes, align).expect("a size that there is");
-        // SAFETY: no test asks for nothing.
+        // SAFETY: no test asks for zero bytes.
         let memory = unsafe { alloc_zeroed(layout) };
         Self(
             NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout)),
@@ -36,7 +36,7 @@ impl Drop for Block {
     }
 }
 
-/// The memory of a ring and what the device keeps in its own.
+/// The memory of a ring, and what the device keeps in its own memory.
 pub(crate) struct Device {
     slots: Block,
     areas: Block,
@@ -53,15 +53,15 @@ unsafe impl Sync for Device {}
 // SAFETY: as above; they belong to no thread.
 unsafe impl Send for Device {}
 
-/// A request that is out.
+/// A request that has been sent.
 pub(crate) struct Sent {
     pub(crate) slot: u32,
     pub(crate) sequence: u32,
-    /// Where its data is: 0 for the slot, else an area and 1.
+    /// Where its data is: 0 for the slot, otherwise the number of an area plus 1.
     area: u32,
 }
 
-/// What a process asks.
+/// A request of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) process: u32,
@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// The host's end.
+    /// The host's end of the ring.
     pub(crate) fn ring(&self) -> Ring {
         let memory = RingMemory {
             slots: self.slots.0.cast(),
@@ -108,7 +108,7 @@ impl Device {
         unsafe { AtomicU64::from_ptr(block.0.as_ptr().add(offset).cast()) }
     }
 
-    /// Word `index` of where a request's data is.
+    /// Word `index` of a request's data.
     fn data(&self, slot: u32, area: u32, index: usize) -> &AtomicU64 {
         match area {
             0 => self.word(
@@ -119,7 +119,7 @@ impl Device {
         }
     }
 
-    /// Stores an entry behind all others, whatever it says; piece by piece, the first one last.
+    /// Stores an entry after all others, whatever it says; piece by piece, the first piece last.
     pub(crate) fn submit(&self, fields: &EntryFields) {
         let index = self.tail.fetch_add(1, Relaxed);
         let words = fields.encode(self.queue.lap(index));
@@ -146,7 +146,7 @@ impl Device {
         }
     }
 
-    /// Takes a slot as soon as there is one.
+    /// Takes a slot as soon as one is free.
     fn take(&self) -> (u32, u32) {
         let slot = loop {
             match self.free.lock().expect("no test panics there").pop() {
@@ -158,7 +158,7 @@ impl Device {
         (slot, sequence.wrapping_add(1))
     }
 
-    /// Takes a slot as soon as there is one, and sends a request with it.
+    /// Takes a slot as soon as one is free, and sends a request with it.
     pub(crate) fn send(&self, ask: &Ask<'_>) -> Sent {
         let (slot, sequence) = self.take();
         let area = if needs_area(ask) { slot + 1 } else { 0 };
@@ -172,7 +172,7 @@ impl Device {
         sent
     }
 
-    /// Sends a request whose data is said to be in some area.
+    /// Sends a request that claims to have its data in some area.
     pub(crate) fn send_in(&self, ask: &Ask<'_>, area: u32) -> Sent {
         let (slot, sequence) = self.take();
         let sent = Sent {
@@ -196,9 +196,9 @@ impl Device {
 
     /// Waits for an answer, reads it and gives the slot back.
     pub(crate) fn receive(&self, sent: Sent) -> Reply {
-        let begun = Instant::now();
+        let start = Instant::now();
         while !self.is_answered(&sent) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "no answer");
+            assert!(start.elapsed() < Duration::from_secs(60), "no answer");
             spin_loop();
             thread::yield_now();
         }
@@ -226,7 +226,7 @@ impl Device {
         reply
     }
 
-    /// Asks and waits.
+    /// Sends a request and waits for the answer.
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Reply {
         self.receive(self.send(ask))
     }
@@ -244,7 +244,7 @@ fn request(ask: &Ask<'_>, sent: &Sent) -> EntryFields {
     }
 }
 
-/// Whether what it sends or what it may be brought back is more than a slot has room for.
+/// Whether the payload or the reply may be larger than a slot has room for.
 fn needs_area(ask: &Ask<'_>) -> bool {
     let reads = matches!(
         ask.call & !(call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT),

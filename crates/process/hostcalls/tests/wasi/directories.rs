@@ -18,7 +18,7 @@ fn word(bytes: &[u8]) -> u64 {
 /// One entry: its cookie, inode, type and name.
 type Entry = (u64, u64, u8, String);
 
-/// The whole entries in a guest's buffer.
+/// The complete entries in a process's buffer.
 fn entries(mut bytes: &[u8]) -> Vec<Entry> {
     let mut all = Vec::new();
     while bytes.len() >= HEAD {
@@ -33,7 +33,7 @@ fn entries(mut bytes: &[u8]) -> Vec<Entry> {
     all
 }
 
-/// What a guest sees that lists with a buffer of `size`, which a device fills in pieces of `piece` bytes.
+/// The listing that a process gets with a buffer of `size` bytes, which the device fills in pieces of `piece` bytes.
 fn list(process: &Process, size: usize, piece: usize) -> Vec<Entry> {
     let mut all = Vec::new();
     let mut cookie = 0;
@@ -114,7 +114,7 @@ fn every_entry_is_listed_once_with_any_buffer() {
 }
 
 #[test]
-fn a_listing_stands_still_and_a_new_one_does_not() {
+fn a_listing_does_not_change_until_it_is_taken_anew() {
     let (world, process) = World::with_process();
     let beneath = world.root.path().join("beneath");
     for name in ["one", "two"] {
@@ -154,7 +154,7 @@ fn a_listing_stands_still_and_a_new_one_does_not() {
     process.get(number::PATH_OPEN, &[DIR, 0, 2, 0, READ, 0], ".");
 }
 
-/// Seventeen descriptors list a directory, of which the listings of sixteen are kept.
+/// Seventeen descriptors list a directory, and sixteen listings are kept.
 #[test]
 fn the_oldest_of_many_listings_is_taken_anew() {
     let (world, process) = World::with_process();
@@ -172,12 +172,16 @@ fn the_oldest_of_many_listings_is_taken_anew() {
         assert_eq!(names(*fd, 0), 2);
     }
     fs::write(world.root.path().join("beneath/new"), "").expect("a file");
-    assert_eq!(names(opened[1], 1), 1, "the second oldest stands still");
-    assert_eq!(names(opened[0], 1), 2, "the oldest has been dropped");
+    assert_eq!(names(opened[1], 1), 1, "the second oldest listing is kept");
+    assert_eq!(
+        names(opened[0], 1),
+        2,
+        "the oldest listing has been dropped"
+    );
     assert_eq!(
         names(opened[1], 1),
         2,
-        "and was the sixteenth again, for which the second went"
+        "it was taken anew, and the second was dropped for it"
     );
     assert_eq!(names(opened[16], 1), 1);
 }

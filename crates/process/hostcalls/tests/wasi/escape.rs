@@ -12,8 +12,8 @@ use crate::world::{CREATE, DIR, Process, READ, READ_WRITE, World};
 
 const FOLLOW: u64 = 1;
 
-/// A world with a secret beside the directory, and ways to it.
-fn beside() -> (World, Process) {
+/// A world with a secret next to the directory, and ways to it.
+fn with_secret() -> (World, Process) {
     let (world, process) = World::with_process();
     let root = world.root.path();
     fs::write(root.join("secret"), "secret").expect("a file");
@@ -49,8 +49,8 @@ fn ways(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn no_call_reaches_beside() {
-    let (world, process) = beside();
+fn no_call_leaves_its_directory() {
+    let (world, process) = with_secret();
     process.create("own");
     for way in ways(&world) {
         let both = |first: &str, second: &str| format!("{first}{second}");
@@ -75,7 +75,7 @@ fn no_call_reaches_beside() {
             &way,
         );
         if ["up", "absolute", "twice"].contains(&&*way) {
-            // These are links of the directory's own, which calls that do not follow may well touch.
+            // These are links in the directory itself, which calls that do not follow links may change.
             continue;
         }
         process.fails(e::ERRNO_PERM, number::PATH_UNLINK_FILE, &[DIR], &way);
@@ -120,7 +120,7 @@ fn no_call_reaches_beside() {
             both("own", &way),
         );
     }
-    // A link may not even be made that names an absolute path, because others would follow it.
+    // A link to an absolute path is refused when it is made, because others would follow it.
     process.fails(e::ERRNO_PERM, number::PATH_SYMLINK, &[4, DIR], "/etclink");
     assert_eq!(
         fs::read(world.root.path().join("secret")).expect("a file"),
@@ -135,10 +135,10 @@ fn no_call_reaches_beside() {
     assert!(world.root.path().join("beneath/own").exists());
 }
 
-/// Somebody swaps a directory for a link to the outside while a process opens paths through it.
+/// Another thread swaps a directory for a link to the outside while a process opens paths through it.
 #[test]
-fn no_race_reaches_beside() {
-    let (world, process) = beside();
+fn no_race_leaves_its_directory() {
+    let (world, process) = with_secret();
     let root = world.root.path();
     fs::write(root.join("beneath/dir/secret"), "public").expect("a file");
     symlink(root, root.join("beneath/trap")).expect("a link");

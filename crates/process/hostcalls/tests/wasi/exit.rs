@@ -1,13 +1,14 @@
-//! How processes end.
+//! How processes exit.
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{Captured, Config, Exit, Output, Reason};
+use everwarp_process::Pid;
 
 use crate::world::World;
 
 #[test]
-fn every_reason_arrives_and_the_slot_is_free_again() {
+fn every_reason_is_reported_and_the_slot_is_free_again() {
     let (world, process) = World::with_process();
     process.fails(e::ERRNO_INVAL, number::EXIT, &[5], "");
     process.fails(e::ERRNO_INVAL, number::EXIT, &[0, 1 << 32], "");
@@ -39,14 +40,14 @@ fn every_reason_arrives_and_the_slot_is_free_again() {
             stdout: None,
             stderr: None,
         };
-        (1, generation, exit)
+        (Pid::new(1, generation), exit)
     });
     assert_eq!(told, expected.collect::<Vec<_>>());
     assert_eq!(world.stdout.text(), "");
 }
 
 #[test]
-fn the_last_of_the_output_may_come_with_the_exit() {
+fn an_exit_writes_the_output_that_comes_with_it() {
     let (world, process) = World::with_process();
     process.get(number::OUTPUT, &[1], "first, ");
     process.fails(e::ERRNO_INVAL, number::EXIT, &[5], "refused");
@@ -64,11 +65,11 @@ fn the_last_of_the_output_may_come_with_the_exit() {
         bytes: b"too l".to_vec(),
         refused: true,
     };
-    assert_eq!(told[1].2.stdout, Some(captured));
+    assert_eq!(told[1].1.stdout, Some(captured));
 }
 
 #[test]
-fn what_was_captured_comes_with_the_exit() {
+fn captured_output_comes_with_the_exit() {
     let (world, _) = World::with_process();
     let config = Config {
         stdout: Output::Capture { limit: 10 },
@@ -82,7 +83,7 @@ fn what_was_captured_comes_with_the_exit() {
     process.fails(e::ERRNO_INVAL, number::OUTPUT, &[3], "x");
     let exit = world
         .service
-        .close(2, 9, Reason::Killed)
+        .close(Pid::new(2, 9), Reason::Killed)
         .expect("it is there");
     let captured = |refused: bool| {
         let bytes = b"0123456789".to_vec();
@@ -95,17 +96,20 @@ fn what_was_captured_comes_with_the_exit() {
         stderr: captured(false),
     };
     assert_eq!(exit, expected);
-    assert_eq!(world.service.close(2, 9, Reason::Killed), None);
+    assert_eq!(world.service.close(Pid::new(2, 9), Reason::Killed), None);
     assert_eq!(
-        world.service.close(1, 9, Reason::Killed),
+        world.service.close(Pid::new(1, 9), Reason::Killed),
         None,
         "that is another generation"
     );
-    assert_eq!(world.service.close(u32::MAX, 9, Reason::Killed), None);
+    assert_eq!(
+        world.service.close(Pid::new(u32::MAX, 9), Reason::Killed),
+        None
+    );
 }
 
 #[test]
-fn an_exit_closes_what_was_open() {
+fn an_exit_closes_all_files() {
     let (world, process) = World::with_process();
     let open = || {
         let links = std::fs::read_dir("/proc/self/fd").expect("Linux").flatten();

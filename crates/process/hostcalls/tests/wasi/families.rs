@@ -1,4 +1,4 @@
-//! Processes that others have spawned on the device.
+//! Processes that other processes have spawned on the device.
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::number;
@@ -32,7 +32,7 @@ fn a_child_has_its_ancestors_output_and_directories() {
     child.get(number::FD_WRITE, &[1], "child, ");
     assert_eq!(child.get(number::FD_READ, &[0, 10], "").data, b"");
     child.get(number::EXIT, &[0, 0], "");
-    // Its place is used again.
+    // Its slot is used again.
     world.child(3, 6).get(number::ADOPT, &[2, 7], "");
     ancestor.get(number::EXIT, &[0, 0], "ancestor");
     let told = world.told.exits(2);
@@ -40,16 +40,16 @@ fn a_child_has_its_ancestors_output_and_directories() {
         bytes: b"child, ancestor".to_vec(),
         refused: false,
     };
-    assert_eq!((told[0].0, &told[0].2.stdout), (3, &None));
-    assert_eq!((told[1].0, &told[1].2.stdout), (2, &Some(captured)));
+    assert_eq!((told[0].0.slot(), &told[0].1.stdout), (3, &None));
+    assert_eq!((told[1].0.slot(), &told[1].1.stdout), (2, &Some(captured)));
 }
 
 #[test]
-fn who_is_to_end_waits_for_nothing() {
+fn a_process_that_is_to_end_does_not_wait() {
     let (world, parent) = World::with_process();
     let poll = number::POLL_ONEOFF;
     parent.fails(e::ERRNO_SRCH, number::INTERRUPT, &[4096, 1], "");
-    // Before the host knows it, and after that.
+    // Before the host knows the child, and afterwards.
     for (generation, early) in [(1, true), (2, false)] {
         let child = world.child(3, generation);
         let named = [3, u64::from(generation)];
@@ -63,7 +63,7 @@ fn who_is_to_end_waits_for_nothing() {
         child.fails(e::ERRNO_CANCELED, poll, &[1, 0, 0], an_hour());
         child.get(number::EXIT, &[2, 0], "");
     }
-    // What was said of an older one means nothing for the next.
+    // An interrupt of an older process does not affect the next one of the slot.
     parent.get(number::INTERRUPT, &[3, 3], "");
     let next = world.child(3, 4);
     next.get(number::ADOPT, &[1, 1], "");
@@ -71,7 +71,7 @@ fn who_is_to_end_waits_for_nothing() {
     now[24..32].fill(0);
     assert_eq!(next.get(poll, &[1, 0, 0], now).values[0], 1);
     next.get(number::EXIT, &[0, 0], "");
-    // Who asks from outside may be late, and must not hide what was said of a later one.
+    // A request from outside may be late, and must not hide the interrupt of a later process.
     for (last, earlier) in [(6, 5), (1, 0x7fff_ffff)] {
         for generation in [last, earlier] {
             let named = [3, u64::from(generation)];
@@ -85,7 +85,7 @@ fn who_is_to_end_waits_for_nothing() {
 }
 
 #[test]
-fn a_thread_s_wait_is_called_off_by_its_slot_alone() {
+fn call_off_cancels_only_the_wait_of_its_slot() {
     let (world, process) = World::with_process();
     let send = || {
         let hour = an_hour();
@@ -93,14 +93,14 @@ fn a_thread_s_wait_is_called_off_by_its_slot_alone() {
         world.device.send(&poll)
     };
     let (first, second) = (send(), send());
-    // Neither a slot that waits for nothing nor one of another process's.
+    // Neither a slot that does not wait nor a slot of another process.
     process.get(number::CALL_OFF, &[0], "");
     let stranger = world.open(2, 1, Config::default());
     stranger.get(number::CALL_OFF, &[u64::from(second.slot)], "");
     process.get(number::CALL_OFF, &[u64::from(second.slot)], "");
     assert_eq!(world.device.receive(second).errno, e::ERRNO_CANCELED);
     assert!(!world.device.is_answered(&first));
-    // The process lives on.
+    // The process goes on.
     process.get(number::FD_WRITE, &[1], "");
     process.get(number::CALL_OFF, &[u64::from(first.slot)], "");
     assert_eq!(world.device.receive(first).errno, e::ERRNO_CANCELED);

@@ -9,7 +9,7 @@ use crate::world::{CREATE, DIR, READ, READ_WRITE, World};
 const APPEND: u64 = 1;
 
 #[test]
-fn what_is_written_is_read_and_offsets_move() {
+fn written_bytes_are_read_and_offsets_move() {
     let (world, process) = World::with_process();
     let fd = process.create("file");
     assert_eq!(fd, 4);
@@ -62,7 +62,7 @@ fn what_is_written_is_read_and_offsets_move() {
 }
 
 #[test]
-fn a_request_for_more_than_fits_is_short() {
+fn reads_and_writes_beyond_an_area_are_short() {
     let (_world, process) = World::with_process();
     let fd = process.create("large");
     let bytes: Vec<u8> = (0..DATA_BYTES).map(|byte| byte as u8).collect();
@@ -78,7 +78,7 @@ fn a_request_for_more_than_fits_is_short() {
 }
 
 #[test]
-fn an_open_mode_holds() {
+fn a_descriptor_allows_only_its_open_mode() {
     let (_world, process) = World::with_process();
     process.create("file");
     let open = |rights: u64| {
@@ -98,7 +98,7 @@ fn an_open_mode_holds() {
 }
 
 #[test]
-fn appending_goes_behind_the_end() {
+fn appended_bytes_come_after_the_end() {
     let (_world, process) = World::with_process();
     let fd = process.create("log");
     process.get(number::FD_WRITE, &[fd], "one ");
@@ -113,7 +113,7 @@ fn appending_goes_behind_the_end() {
     );
     assert_eq!(process.get(number::FD_TELL, &[log], "").values[0], 8);
 
-    // Without the flag it writes at its offset again.
+    // Without the flag the file is written at its offset again.
     process.get(number::FD_FDSTAT_SET_FLAGS, &[log, 0], "");
     process.get(number::FD_WRITE, &[log], "THREE");
     assert_eq!(
@@ -144,7 +144,7 @@ fn sizes_times_and_advice() {
     let host = std::fs::metadata(world.root.path().join("beneath/file")).expect("it was created");
     assert_eq!(word(1), std::os::unix::fs::MetadataExt::ino(&host));
 
-    // Only the modification is set, and to now.
+    // Only the time of modification is set, to now.
     process.get(number::FD_FILESTAT_SET_TIMES, &[fd, 7, 7, 0b1000], "");
     let stat = process.get(number::FD_FILESTAT_GET, &[fd], "").data;
     let word =

@@ -1,4 +1,4 @@
-//! A device that writes anything.
+//! A device that writes arbitrary requests.
 
 use std::io;
 
@@ -41,7 +41,7 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
 
 /// A request: process, generation, call, bytes, arguments, payload, and whether its length is true.
 fn request() -> impl Strategy<Value = (u32, u32, u32, u32, Vec<u64>, Vec<u8>, bool)> {
-    // `POLL_ONEOFF` has a place of its own below, because its times may never come.
+    // `POLL_ONEOFF` is tested separately below, because its times may never come.
     let kind = prop_oneof![20 => 0..47_u32, 2 => 48..70_u32, 1 => any::<u32>()];
     let kind = kind.prop_filter("it may wait", |kind| {
         kind % call::HOSTCALL_PATIENT != number::POLL_ONEOFF
@@ -60,10 +60,10 @@ fn request() -> impl Strategy<Value = (u32, u32, u32, u32, Vec<u64>, Vec<u8>, bo
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Everything sent through a good entry is answered, bad entries are counted, nothing changes beside the
-    /// directory, and afterwards an honest process is served as ever.
+    /// Every request in a good entry is answered, bad entries are counted, nothing outside the directory changes, and
+    /// afterwards an honest process is served as usual.
     #[test]
-    fn nothing_that_a_device_writes_harms(
+    fn arbitrary_requests_do_no_harm(
         requests in vec(request(), 1..60),
         entries in vec((4..call::HOSTCALL_SLOTS_MOST, any::<u32>()), 0..20),
         polls in vec(vec(any::<u8>(), 0..400), 0..4),
@@ -71,7 +71,7 @@ proptest! {
         let world = World::new(4, 8, io::empty());
         let root = world.root.path();
         std::fs::create_dir_all(root.join("beneath/dir")).expect("directories");
-        std::fs::write(root.join("file"), "beside").expect("a file");
+        std::fs::write(root.join("file"), "outside").expect("a file");
         std::os::unix::fs::symlink("../file", root.join("beneath/link")).expect("a link");
         world.open(0, 1, world.config());
         world.open(1, 1, world.config());
@@ -92,7 +92,7 @@ proptest! {
                 world.device.submit(&EntryFields { process: *any, slot, area: *any, args, ..EntryFields::default() });
             }
         }
-        // A poll that is refused or due is answered; the others are called off.
+        // A poll that is refused or due is answered; the others are cancelled.
         for poll in &polls {
             let count = poll.len() as u64 / 48;
             let sent = world.device.send(&honest.request(number::POLL_ONEOFF, &[count], poll));
@@ -106,7 +106,7 @@ proptest! {
         assert_eq!(honest.get(number::FD_READ, &[0, 9], "").data, b"typed");
         let bad = requests.len().min(entries.len()) as u64;
         assert_eq!(world.service.counts().bad_entries, bad);
-        assert_eq!(std::fs::read(root.join("file")).expect("a file"), b"beside");
+        assert_eq!(std::fs::read(root.join("file")).expect("a file"), b"outside");
         assert_eq!(std::fs::read_dir(root).expect("a directory").count(), 2);
     }
 }

@@ -17,5 +17,5 @@ mod ring;
 mod together;
 mod world;
 
-/// As a server does by default.
-const READS: everwarp_hostcalls::Reads = everwarp_hostcalls::Reads::Together(2);
+/// The default of a server.
+const READS: everwarp_hostcalls::Reads = everwarp_hostcalls::Reads::Batched(2);

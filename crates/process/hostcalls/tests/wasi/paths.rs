@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::number;
-use everwarp_hostcalls::Config;
+use everwarp_hostcalls::{Config, ServedDirectory};
+use everwarp_process::Directory;
 
 use crate::world::{CREATE, DIR, READ, READ_WRITE, World};
 
@@ -66,7 +67,7 @@ fn opening_creates_truncates_and_excludes() {
 }
 
 #[test]
-fn a_pipe_that_nobody_opens_holds_up_nobody() {
+fn opening_a_pipe_without_a_reader_does_not_block() {
     let (world, process) = World::with_process();
     let pipe = world.root.path().join("beneath/pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -126,7 +127,7 @@ fn directories_are_created_and_removed() {
         e::ERRNO_PERM,
         number::PATH_CREATE_DIRECTORY,
         &[outer],
-        "../beside",
+        "../outside",
     );
     // Slashes at the end say that it is a directory and no more; `.` is not a name that can be removed.
     let remove = number::PATH_REMOVE_DIRECTORY;
@@ -295,16 +296,16 @@ fn stat_and_times_of_a_path() {
 }
 
 #[test]
-fn what_is_read_only_is_not_changed() {
+fn nothing_beneath_a_read_only_directory_changes() {
     let (world, _) = World::with_process();
     let beneath = world.root.path().join("beneath");
     fs::write(beneath.join("file"), "text").expect("a file");
-    let mut config: Config = world.config();
-    config.directories = config
-        .directories
-        .into_iter()
-        .map(|dir| dir.read_only(true))
-        .collect();
+    let directory = Directory::open(&beneath, "/data").expect("it is there");
+    let directory = ServedDirectory::of(&directory.read_only(true));
+    let config = Config {
+        directories: vec![directory.expect("a descriptor")],
+        ..world.config()
+    };
     let process = world.open(2, 1, config);
     let open = |oflags: u64, rights: u64| [DIR, FOLLOW, oflags, 0, rights, 0];
     let file = process

@@ -5,8 +5,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
-use everwarp_contract::hostcall::{self as call, number};
+use everwarp_contract::hostcall::{self as call, EntryFields, number};
 use everwarp_hostcalls::{Config, DATA_BYTES, Input, Reason, Reply, Request};
+use everwarp_process::Pid;
 
 use crate::world::{DIR, READ, World};
 
@@ -67,10 +68,10 @@ fn clocks_come_due_in_their_time() {
         (clock(7, MONOTONIC, ms(1000), ABSOLUTE), ms(0)),
         (clock(7, REALTIME, ms(0), 0), ms(0)),
     ] {
-        let begun = Instant::now();
+        let start = Instant::now();
         // By the process's clocks it is 1 second past 1970, and 2 seconds after its start.
         let reply = process.get(poll, &[1, 1_000_000_000, 2_000_000_000], subscription);
-        assert!(begun.elapsed() >= at_least);
+        assert!(start.elapsed() >= at_least);
         assert_eq!(events(&reply.data), [(7, 0, 0, 0, 0)]);
         assert_eq!(reply.values[0], 1);
     }
@@ -152,9 +153,9 @@ fn files_and_streams_are_ready() {
     );
 }
 
-/// More processes than workers wait for time and for input; a neighbour of each is served all the while.
+/// More processes than workers wait for time and for input; meanwhile a neighbour of each is served.
 #[test]
-fn who_waits_holds_up_nobody() {
+fn waiting_requests_do_not_hold_up_others() {
     let (reader, mut writer) = io::pipe().expect("a pipe");
     let world = World::new(16, 16, reader);
     let inherit = Config {
@@ -177,7 +178,7 @@ fn who_waits_holds_up_nobody() {
     }
     assert!(!world.device.is_answered(&sleeper) && !world.device.is_answered(&watcher));
 
-    writer.write_all(b"first").expect("somebody reads");
+    writer.write_all(b"first").expect("the pipe has a reader");
     let reply = world.device.receive(watcher);
     assert_eq!(events(&reply.data), [(2, 0, 1, 5, 0)]);
     assert_eq!(processes[2].get(number::FD_READ, &[0, 2], "").data, b"fi");
@@ -199,7 +200,9 @@ fn who_waits_holds_up_nobody() {
     );
     // Reads of different processes take what comes in the order in which they began to wait, which that of
     // different workers does not fix; together they get every byte once.
-    writer.write_all(b"aaaabbbbcccc").expect("somebody reads");
+    writer
+        .write_all(b"aaaabbbbcccc")
+        .expect("the pipe has a reader");
     let mut got: Vec<_> = readers
         .into_iter()
         .map(|reader| world.device.receive(reader).data)
@@ -218,13 +221,13 @@ fn who_waits_holds_up_nobody() {
     // Who ends while it waits is answered, so that its slot comes back.
     world
         .service
-        .close(0, 1, Reason::Killed)
+        .close(Pid::new(0, 1), Reason::Killed)
         .expect("it is there");
     assert_eq!(world.device.receive(sleeper).errno, e::ERRNO_CANCELED);
 }
 
 #[test]
-fn a_server_that_ends_answers_what_waits() {
+fn a_server_that_stops_answers_waiting_requests() {
     let (reader, _writer) = io::pipe().expect("a pipe");
     let mut world = World::new(4, 4, reader);
     let process = world.open(
@@ -261,19 +264,22 @@ fn a_server_that_ends_answers_what_waits() {
     assert_eq!(world.service.counts().failed, 3);
 }
 
-/// Whoever is to be told of an answer may fail; the others' requests are answered all the same.
+/// A callback may panic. The other requests are answered all the same.
 #[test]
-fn a_panic_of_one_who_is_told_is_nobody_elses() {
+fn a_panic_of_one_callback_does_not_lose_other_answers() {
     let (world, _) = World::with_process();
     let soon = clock(1, MONOTONIC, Duration::from_millis(1), 0);
-    let request = Request {
-        process: 1,
-        generation: 1,
-        call: number::POLL_ONEOFF,
-        args: [1, 0, 0, 0, 0, 0],
-        payload: &soon,
-        room: DATA_BYTES,
-    };
+    let request = Request::of_entry(
+        &EntryFields {
+            process: 1,
+            generation: 1,
+            call: number::POLL_ONEOFF,
+            args: [1, 0, 0, 0, 0, 0],
+            ..EntryFields::default()
+        },
+        DATA_BYTES,
+    );
+    let request = request.with_payload(&soon);
     let (sender, answers) = mpsc::channel();
     let mut reply = Reply::default();
     for panics in [true, false] {
@@ -287,15 +293,15 @@ fn a_panic_of_one_who_is_told_is_nobody_elses() {
             assert!(!panics, "this panic is meant");
             None
         };
-        world.service.later(wait, Box::new(later));
+        world.service.wait_for(wait, Box::new(later));
         assert_eq!(answers.recv_timeout(Duration::from_secs(60)), Ok(1));
     }
     world.service.cancel_waits();
 }
 
-/// Without a ring: a request is found to have to wait, what it waits for comes, and only then it begins to wait.
+/// Without a ring: a request has to wait, its event occurs, and only then it begins to wait.
 #[test]
-fn what_comes_before_the_wait_begins_is_not_missed() {
+fn an_event_before_the_wait_begins_is_not_missed() {
     let (reader, mut writer) = io::pipe().expect("a pipe");
     let world = World::new(4, 4, reader);
     let inherit = Config {
@@ -304,13 +310,14 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
     };
     world.open(0, 1, inherit);
     let readable = ready(1, 1, 0);
-    let request = |call: u32, args: [u64; 6], payload| Request {
-        process: 0,
-        generation: 1,
-        call,
-        args,
-        payload,
-        room: DATA_BYTES,
+    let request = |call: u32, args: [u64; 6], payload| {
+        let fields = EntryFields {
+            generation: 1,
+            call,
+            args,
+            ..EntryFields::default()
+        };
+        Request::of_entry(&fields, DATA_BYTES).with_payload(payload)
     };
     let mut reply = Reply::default();
     let read = request(number::FD_READ, [0, 9, 0, 0, 0, 0], &[]);
@@ -331,14 +338,14 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
             None
         })
     };
-    // That this one is answered says that the news of the input has been used up.
-    world.service.later(poll, later());
-    writer.write_all(b"typed").expect("somebody reads");
+    // The answer of this request shows that the input has been reported.
+    world.service.wait_for(poll, later());
+    writer.write_all(b"typed").expect("the pipe has a reader");
     let answer = answers
         .recv_timeout(Duration::from_secs(60))
         .expect("an answer");
     assert_eq!(events(&answer.data), [(1, 0, 1, 5, 0)]);
-    world.service.later(read, later());
+    world.service.wait_for(read, later());
     let answer = answers
         .recv_timeout(Duration::from_secs(60))
         .expect("an answer");
@@ -348,10 +355,10 @@ fn what_comes_before_the_wait_begins_is_not_missed() {
     );
 }
 
-/// Neighbours may wait for whoever reads a file; so who reads standard input in the place of one is told to say that it
-/// is patient.
+/// Neighbours may wait for a process that reads a file. So a read of standard input under a file's number must say that
+/// it is patient.
 #[test]
-fn input_under_another_number_is_waited_for_by_who_says_so() {
+fn input_under_another_number_is_waited_for_only_with_patience() {
     let (reader, mut writer) = io::pipe().expect("a pipe");
     let world = World::new(4, 4, reader);
     std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
@@ -367,7 +374,7 @@ fn input_under_another_number_is_waited_for_by_who_says_so() {
     let ask = process.request(patient, &[file, 9], b"");
     let sent = world.device.send(&ask);
     assert!(!world.device.is_answered(&sent));
-    writer.write_all(b"typed").expect("somebody reads");
+    writer.write_all(b"typed").expect("the pipe has a reader");
     let reply = world.device.receive(sent);
     assert_eq!((reply.errno, reply.data), (0, b"typed".to_vec()));
 }

@@ -3,16 +3,16 @@
 use std::io;
 use std::ptr::NonNull;
 use std::thread;
-use std::time::Instant;
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::{self as call, EntryFields, number};
 use everwarp_hostcalls::{Config, Ring, RingError, RingMemory, Woken};
+use everwarp_process::Pid;
 
 use crate::device::Ask;
 use crate::world::World;
 
-/// Few slots, few entries, many laps, several threads that race for both: every answer is that of its request.
+/// Few slots, few entries, many laps, and several threads that compete for both.
 #[test]
 fn every_request_gets_its_own_answer_over_many_laps() {
     for (slots, entries) in [(4, 4), (2, 8), (1, 1)] {
@@ -44,7 +44,7 @@ fn every_request_gets_its_own_answer_over_many_laps() {
 }
 
 #[test]
-fn a_parked_process_is_woken_behind_its_answer() {
+fn a_parked_process_is_woken_after_its_answer() {
     let (world, process) = World::with_process();
     for call in [number::NOP, number::FD_TELL] {
         world
@@ -57,8 +57,7 @@ fn a_parked_process_is_woken_behind_its_answer() {
             .device
             .send(&process.request(call | call::HOSTCALL_WAKE, &[0], b""));
         let expected = Woken {
-            process: 1,
-            generation: 1,
+            process: Pid::new(1, 1),
             slot: sent.slot,
             sequence: sent.sequence,
         };
@@ -78,7 +77,7 @@ fn a_parked_process_is_woken_behind_its_answer() {
         );
         world.device.receive(sent);
     }
-    // Who polls is not woken.
+    // A process that polls is not woken.
     process.get(number::NOP, &[], "");
     assert_eq!(
         world.told.woken.lock().expect("no test panics there").len(),
@@ -87,7 +86,7 @@ fn a_parked_process_is_woken_behind_its_answer() {
 }
 
 #[test]
-fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
+fn a_second_entry_for_a_busy_slot_is_bad() {
     let (reader, _writer) = io::pipe().expect("a pipe");
     let world = World::new(4, 8, reader);
     let stdin = everwarp_hostcalls::Input::Inherit;
@@ -104,7 +103,7 @@ fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
     while world.service.counts().waited == 0 {
         thread::yield_now();
     }
-    // A second entry for the same slot, and one for none.
+    // A second entry for the same slot, and entries for slots that do not exist.
     for slot in [sent.slot, 4, call::HOSTCALL_SLOTS_MOST - 1] {
         world.device.submit(&EntryFields {
             slot,
@@ -117,7 +116,7 @@ fn a_slot_that_is_the_hosts_cannot_be_handed_over_again() {
 }
 
 #[test]
-fn strangers_and_nonsense_are_refused_and_answered() {
+fn unknown_processes_calls_and_sizes_are_refused_and_answered() {
     let (world, process) = World::with_process();
     let nop = process.request(number::NOP, &[], b"");
     for (ask, errno) in [
@@ -176,9 +175,9 @@ fn strangers_and_nonsense_are_refused_and_answered() {
     );
 }
 
-/// A request whose data is in an area that there is not has an answer, and its slot is the device's again.
+/// Such a request gets an answer, and its slot belongs to the device again.
 #[test]
-fn areas_that_there_are_not_are_refused() {
+fn areas_that_do_not_exist_are_refused() {
     let (world, process) = World::with_process();
     for area in [17, call::HOSTCALL_AREAS_MOST] {
         for data_bytes in [0, 8] {
@@ -197,7 +196,7 @@ fn areas_that_there_are_not_are_refused() {
 }
 
 #[test]
-fn memory_that_is_no_ring_is_refused() {
+fn wrong_counts_and_alignments_are_refused() {
     let memory = RingMemory {
         slots: NonNull::dangling(),
         areas: NonNull::<u64>::dangling().cast(),
@@ -240,29 +239,4 @@ fn memory_that_is_no_ring_is_refused() {
         ..memory
     });
     assert_eq!(found, Some(RingError::Alignment));
-}
-
-/// For information: what a call costs here that does nothing.
-#[test]
-fn latency_of_nothing() {
-    let world = World::new(16, 16, io::empty());
-    let process = world.open(0, 1, Config::default());
-    for (name, call) in [
-        ("NOP", number::NOP),
-        ("FD_FDSTAT_GET", number::FD_FDSTAT_GET),
-    ] {
-        let mut times: Vec<_> = (0..5000)
-            .map(|_| {
-                let begun = Instant::now();
-                process.get(call, &[0], "");
-                begun.elapsed()
-            })
-            .collect();
-        times.sort();
-        println!(
-            "{name}: p50 {:?}, p99 {:?}",
-            times[times.len() / 2],
-            times[times.len() * 99 / 100]
-        );
-    }
 }

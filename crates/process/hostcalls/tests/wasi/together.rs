@@ -1,4 +1,4 @@
-//! Reads and writes of many processes at once, of which a worker may do the reads together.
+//! Reads and writes of many processes at once. A worker may do the reads together.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::world::{DIR, READ, READ_WRITE, World};
 const PROCESSES: u64 = 40;
 const BYTES: usize = 4096;
 
-/// What process `n` writes in round `round`.
+/// The bytes that process `n` writes in round `round`.
 fn page(n: u64, round: u64) -> Vec<u8> {
     let seed = n * 31 + round * 7;
     (0..BYTES as u64).map(|at| (seed + at * 3) as u8).collect()
@@ -27,7 +27,7 @@ fn every_process_reads_what_it_wrote() {
     let open: Vec<_> = (0..PROCESSES)
         .map(|n| processes[n as usize].create(&format!("file{n}")))
         .collect();
-    // All of them ask before the first is answered, so that workers get many at a time.
+    // All of them send before the first is answered, so that workers get many at a time.
     let all = |call: u32, args: &dyn Fn(u64) -> Vec<u64>, payload: &dyn Fn(u64) -> Vec<u8>| {
         let sent: Vec<_> = (0..PROCESSES)
             .map(|n| {
@@ -64,7 +64,7 @@ fn every_process_reads_what_it_wrote() {
             assert_eq!((read.errno, read.values[0]), (0, BYTES as u64));
             assert_eq!(read.data, page(n as u64, round + 1));
         }
-        // The offset stands behind what was written with it; the end of the file is short.
+        // The offset is after the bytes that were written with it; a read at the end of the file is short.
         let here = |n| vec![open[n as usize], BYTES as u64];
         for (n, read) in all(number::FD_READ, &here, &nothing).iter().enumerate() {
             assert_eq!((read.errno, &read.data), (0, &page(n as u64, round + 1)));
@@ -89,9 +89,9 @@ fn every_process_reads_what_it_wrote() {
     assert!(gone.iter().all(|r| r.errno == e::ERRNO_BADF));
 }
 
-/// One wrong request among many right ones is answered with its own error, and the others are not touched.
+/// One wrong request among many right ones gets its own error, and does not affect the others.
 #[test]
-fn wrong_ones_among_many_are_told_their_own_errors() {
+fn wrong_requests_among_many_get_their_own_errors() {
     let world = World::new(64, 128, io::empty());
     let beneath = world.root.path().join("beneath");
     std::fs::create_dir(&beneath).expect("an empty directory");
@@ -139,9 +139,8 @@ fn wrong_ones_among_many_are_told_their_own_errors() {
     }
 }
 
-/// Where the system gives an io_uring, that is what serves.
 #[test]
-fn a_ring_is_used_if_there_is_one() {
+fn an_io_uring_is_used_if_the_system_gives_one() {
     let world = World::new(16, 32, io::empty());
     let server = world.server.as_ref().expect("it serves");
     let there = io_uring::IoUring::new(8).is_ok();

@@ -1,26 +1,28 @@
-//! A service with a mock device before it and a temporary directory behind it.
+//! A service between a mock device and a temporary directory.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
-    Config, Directory, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, Server,
+    Config, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, ServedDirectory, Server,
     ServerConfig, Service, Streams, Woken,
 };
+use everwarp_process::{Directory, Pid};
 use tempfile::TempDir;
 
 use crate::device::{Ask, Device};
 
-/// What reading and writing needs.
+/// The rights to read and to write.
 pub(crate) const READ_WRITE: u64 = 1 << 1 | 1 << 6;
 pub(crate) const READ: u64 = 1 << 1;
 pub(crate) const CREATE: u64 = 1;
 /// The descriptor of the directory that processes are given.
 pub(crate) const DIR: u64 = 3;
 
-/// What a stream of the host has got.
+/// Bytes that a stream of the host has received.
 #[derive(Clone, Default)]
 pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -44,23 +46,23 @@ impl Write for Page {
     }
 }
 
-/// What whoever embeds the service has been told.
+/// The reports of the service.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) woken: Mutex<Vec<Woken>>,
-    pub(crate) exits: Mutex<Vec<(u32, u32, Exit)>>,
+    pub(crate) exits: Mutex<Vec<(Pid, Exit)>>,
 }
 
 impl Told {
-    /// The ends of which it has been told, as soon as there are `count`: a process is answered before.
-    pub(crate) fn exits(&self, count: usize) -> Vec<(u32, u32, Exit)> {
-        let begun = std::time::Instant::now();
+    /// The exits that have been reported, as soon as there are `count`: an exit is answered before it is reported.
+    pub(crate) fn exits(&self, count: usize) -> Vec<(Pid, Exit)> {
+        let start = std::time::Instant::now();
         loop {
             let exits = self.exits.lock().expect("no test panics there").clone();
             if exits.len() >= count {
                 return exits;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{exits:?}");
+            assert!(start.elapsed() < Duration::from_secs(60), "{exits:?}");
             std::thread::yield_now();
         }
     }
@@ -78,7 +80,7 @@ impl Events for Told {
         self.exits
             .lock()
             .expect("no test panics there")
-            .extend(ended.map(|e| (e.process, e.generation, e.exit)));
+            .extend(ended.map(|e| (e.process, e.exit)));
     }
 }
 
@@ -101,12 +103,33 @@ pub(crate) const SERVER: ServerConfig = ServerConfig {
     nap: Duration::from_micros(100),
 };
 
+/// The directory `path` under the name `/data`.
+pub(crate) fn served(path: &Path) -> ServedDirectory {
+    let directory = Directory::open(path, "/data").expect("it was just made");
+    ServedDirectory::of(&directory).expect("a descriptor")
+}
+
 impl World {
     pub(crate) fn new(slots: u32, entries: u32, stdin: impl io::Read + Send + 'static) -> Self {
-        let (stdout, stderr) = (Page::default(), Page::default());
+        let stdout = Page::default();
+        let writer = stdout.clone();
+        Self {
+            stdout,
+            ..Self::with_stdout(slots, entries, stdin, writer)
+        }
+    }
+
+    /// With any writer as the host's standard output.
+    pub(crate) fn with_stdout(
+        slots: u32,
+        entries: u32,
+        stdin: impl io::Read + Send + 'static,
+        stdout: impl Write + Send + 'static,
+    ) -> Self {
+        let stderr = Page::default();
         let streams = Streams::new(
             HostInput::new(stdin, false),
-            HostOutput::new(stdout.clone(), true),
+            HostOutput::new(stdout, true),
             HostOutput::new(stderr.clone(), false),
         );
         let told = Arc::new(Told::default());
@@ -120,13 +143,13 @@ impl World {
             service,
             device,
             told,
-            stdout,
+            stdout: Page::default(),
             stderr,
             root,
         }
     }
 
-    /// With an empty standard input and process 1.1, which has the directory `beneath` of the temporary one.
+    /// With an empty standard input and process 1.1, which has the directory `beneath` in the temporary one.
     pub(crate) fn with_process() -> (Self, Process) {
         let world = Self::new(16, 32, io::empty());
         std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
@@ -137,7 +160,7 @@ impl World {
     pub(crate) fn config(&self) -> Config {
         let beneath = self.root.path().join("beneath");
         Config {
-            directories: vec![Directory::open(&beneath, "/data").expect("it was just made")],
+            directories: vec![served(&beneath)],
             stdin: Input::Bytes(b"typed".to_vec().into()),
             ..Config::default()
         }
@@ -145,12 +168,12 @@ impl World {
 
     pub(crate) fn open(&self, slot: u32, generation: u32, config: Config) -> Process {
         self.service
-            .open(slot, generation, config)
+            .open(Pid::new(slot, generation), config)
             .expect("a free slot");
         self.child(slot, generation)
     }
 
-    /// A process that the host has not opened.
+    /// A process that the service has not opened.
     pub(crate) fn child(&self, slot: u32, generation: u32) -> Process {
         Process {
             device: Arc::clone(&self.device),
@@ -182,12 +205,12 @@ impl Process {
         }
     }
 
-    /// Asks and waits.
+    /// Sends a request and waits for the answer.
     pub(crate) fn ask(&self, call: u32, args: &[u64], payload: impl AsRef<[u8]>) -> Reply {
         self.device.ask(&self.request(call, args, payload.as_ref()))
     }
 
-    /// Asks for what must succeed.
+    /// Sends a request that must succeed.
     #[track_caller]
     pub(crate) fn get(&self, call: u32, args: &[u64], payload: impl AsRef<[u8]>) -> Reply {
         let reply = self.ask(call, args, payload);
@@ -195,7 +218,7 @@ impl Process {
         reply
     }
 
-    /// Asks for what must fail.
+    /// Sends a request that must fail.
     #[track_caller]
     pub(crate) fn fails(&self, errno: u32, call: u32, args: &[u64], payload: impl AsRef<[u8]>) {
         let reply = self.ask(call, args, payload);

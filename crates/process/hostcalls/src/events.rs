@@ -1,0 +1,47 @@
+//! What a service reports to the host that embeds it.
+
+use everwarp_process::Pid;
+
+use crate::exit::Exit;
+use crate::request::Reply;
+
+/// A process whose request has been answered and that wants to be woken. The request named it, so it is an allegation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The process.
+    pub process: Pid,
+    /// The ring's slot of the request.
+    pub slot: u32,
+    /// The sequence of the request, which the slot's status shows by now.
+    pub sequence: u32,
+}
+
+/// A process that has said how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The process.
+    pub process: Pid,
+    /// The tag that it was opened with; 0 for a process that another process has spawned.
+    pub tag: u64,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// Receives the service's reports, on the service's threads. It must not panic there.
+pub trait Events: Send + Sync {
+    /// Requests whose processes want to be woken have been answered.
+    fn wake(&self, woken: &[Woken]);
+    /// Processes have said how they ended. Their descriptors are closed, their slots may be opened again, and all their
+    /// output has been written or is in [`Service::output_errors`](crate::Service::output_errors). The receiver takes
+    /// them out of the list.
+    fn exited(&self, ended: &mut Vec<Ended>);
+}
+
+/// For a host that needs no reports.
+impl Events for () {
+    fn wake(&self, _: &[Woken]) {}
+    fn exited(&self, _: &mut Vec<Ended>) {}
+}
+
+/// Receives the answer of a request that had to wait, and returns the process to wake.
+pub type AnswerCallback = Box<dyn FnOnce(&Reply) -> Option<Woken> + Send>;
