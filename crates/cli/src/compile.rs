@@ -1,12 +1,10 @@
-//! `everwarp compile`: WebAssembly to PTX, and what a module asks for.
+//! `everwarp compile`: translates a WebAssembly module to PTX, or describes the module.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everwarp_compiler::{
-    CompileError, CompileOptions, Compiled, Export, FunctionType, ImportKind, compile,
-};
-use everwarp_process::validate;
+use everwarp::process::Module;
+use everwarp_compiler::{CompileOptions, Compiled, Export, FunctionType, ImportKind, compile};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -16,13 +14,13 @@ use crate::output::{print, print_json, write_file};
 pub(crate) struct Args {
     /// A WebAssembly module (.wasm).
     module: PathBuf,
-    /// What to write: ptx. Without it only what the module asks for is said.
+    /// What to write: ptx. Without this option the module is only described.
     #[arg(long, value_enum)]
     emit: Option<Emit>,
-    /// Where to write it, instead of standard output.
+    /// The file to write, instead of standard output.
     #[arg(long, requires = "emit")]
     output: Option<PathBuf>,
-    /// Let a product and a sum be rounded once, as `everwarp run --contract` does.
+    /// Round a product and a sum once, as `everwarp run --contract` does.
     #[arg(long, requires = "emit")]
     contract: bool,
     /// Print one JSON object.
@@ -35,24 +33,25 @@ enum Emit {
     Ptx,
 }
 
-/// What a module asks for and what became of it.
+/// The description of a module.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ModuleReport {
     module: PathBuf,
     bytes: usize,
     ptx_bytes: usize,
     compile_s: f64,
-    /// Pages of 64 KiB at the start, and at most if the module says so.
+    /// The pages of 64 KiB at the start, and the maximum if the module declares one.
     memory_pages: Option<(u64, Option<u64>)>,
     start: bool,
-    /// Whether it begins threads.
+    /// Whether the module starts threads.
     threads: bool,
-    imports: Vec<Item>,
-    exports: Vec<Item>,
+    imports: Vec<NamedItem>,
+    exports: Vec<NamedItem>,
 }
 
+/// An import or an export.
 #[derive(Debug, Serialize)]
-struct Item {
+struct NamedItem {
     name: String,
     kind: String,
 }
@@ -69,18 +68,16 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         contract: args.contract,
         ..CompileOptions::default()
     };
-    let refused = |source| CliError::Module {
+    // The compiler takes more than an engine runs. A library may be compiled, though it cannot run.
+    let name = args.module.display().to_string();
+    let module = Module::library(name, bytes).map_err(|source| CliError::Module {
         path: args.module.clone(),
         source,
-    };
-    // What the compiler takes beyond this no engine runs.
-    let threads = validate(&bytes).map_err(|e| {
-        refused(CompileError::Invalid {
-            offset: e.offset,
-            message: e.message,
-        })
     })?;
-    let compiled = compile(&bytes, &options).map_err(refused)?;
+    let compiled = compile(module.bytes(), &options).map_err(|source| CliError::Compile {
+        path: args.module.clone(),
+        source,
+    })?;
     let compile_s = begin.elapsed().as_secs_f64();
     match (args.emit, &args.output) {
         (Some(Emit::Ptx), Some(path)) => {
@@ -88,9 +85,9 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         }
         (Some(Emit::Ptx), None) => print(compiled.ptx.trim_end()),
         (None, _) => {
-            let report = Report {
-                threads: threads.is_some_and(|threads| threads.spawns),
-                ..report(&args.module, bytes.len(), compile_s, &compiled)
+            let report = ModuleReport {
+                threads: module.threads().is_some_and(|threads| threads.spawns),
+                ..report(&args.module, module.bytes().len(), compile_s, &compiled)
             };
             if args.json {
                 print_json(&report)
@@ -112,8 +109,8 @@ fn function(ty: &FunctionType) -> String {
     format!("function ({}) -> ({})", list(&ty.params), list(&ty.results))
 }
 
-fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> Report {
-    let imports = compiled.imports().iter().map(|i| Item {
+fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> ModuleReport {
+    let imports = compiled.imports().iter().map(|i| NamedItem {
         name: format!("{}.{}", i.module, i.name),
         kind: match &i.kind {
             ImportKind::Function(ty) => function(ty),
@@ -124,7 +121,7 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> R
             other => format!("{other:?}"),
         },
     });
-    let exports = compiled.exports().map(|(name, export)| Item {
+    let exports = compiled.exports().map(|(name, export)| NamedItem {
         name: name.to_owned(),
         kind: match export {
             Export::Function(f) => function(compiled.function_type(f)),
@@ -134,7 +131,7 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> R
             other => format!("{other:?}"),
         },
     });
-    Report {
+    ModuleReport {
         module: module.to_owned(),
         bytes,
         ptx_bytes: compiled.ptx.len(),
@@ -147,7 +144,7 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> R
     }
 }
 
-fn describe(r: &Report) -> String {
+fn describe(r: &ModuleReport) -> String {
     let mut text = format!(
         "{}: {} bytes become {} bytes of PTX in {:.1} ms ({:.1} MB of WebAssembly a second)\n",
         r.module.display(),
@@ -164,12 +161,13 @@ fn describe(r: &Report) -> String {
         None => text += "memory: none\n",
     }
     if r.threads {
-        text += "threads: the module begins some, which share its memory (`everwarp run --threads N` limits them)\n";
+        text += "threads: the module starts threads, which share its memory (`everwarp run --threads N` limits them)\n";
     }
     for (what, items) in [("imports", &r.imports), ("exports", &r.exports)] {
         text += &format!("{what}: {}\n", items.len());
         for item in items {
-            text += &format!("  {}  {}\n", item.name, item.kind);
+            // Names come from the module and must not control the terminal.
+            text += &format!("  {}  {}\n", item.name.escape_debug(), item.kind);
         }
     }
     text + "`--emit ptx` writes the code, and `everwarp run` runs a command"

@@ -1,6 +1,6 @@
-//! `everwarp doctor`: looks at the machine, then judges what it saw.
+//! `everwarp doctor`: collects facts about the machine, then judges them.
 //!
-//! The two are apart, so that every judgement can be tested on a machine that has none of it.
+//! The two steps are separate, so that every judgement can be tested on any machine.
 
 mod facts;
 mod judge;
@@ -12,18 +12,18 @@ use crate::output::{print, print_json};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print JSON: a list of what was looked at, with what to do where something is missing.
+    /// Print JSON: a list of the parts that were looked at, and what to do about missing ones.
     #[arg(long)]
     json: bool,
 }
 
-/// One thing looked at.
+/// The state of one part that an engine needs.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     what: &'static str,
     ok: bool,
     found: String,
-    /// What to do, in one line; nothing where nothing is missing.
+    /// What to do, in one line; `None` if nothing is missing.
     fix: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What is missing is said, and no failure of this command: it has looked.
+/// Prints the findings. A missing part is not a failure of this command.
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let list = judge::judge(&facts::look());
     if args.json {

@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use everwarp::process::{HostError, LoadError, OutputError, SpawnError, StartError};
 use miette::Diagnostic;
 
-use crate::process::signal;
+use crate::exit_code;
 
 /// Any error that ends the command.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -56,17 +57,16 @@ pub(crate) enum CliError {
         source: std::io::Error,
     },
     #[error("{path}: {source}")]
-    Module {
+    Compile {
         path: PathBuf,
         source: everwarp_compiler::CompileError,
     },
     #[error("{path}: {source}")]
-    Program {
-        path: PathBuf,
-        source: everwarp_process::LoadError,
-    },
+    Module { path: PathBuf, source: LoadError },
+    #[error(transparent)]
+    ModuleFile(LoadError),
     #[error("`{option}` gives `{name}` twice")]
-    #[diagnostic(help("give each name once, so that it is clear what it means"))]
+    #[diagnostic(help("give each name once"))]
     Twice { option: &'static str, name: String },
     #[error("{path} has {lines} lines, too few for {wanted} processes")]
     #[diagnostic(help(
@@ -78,15 +78,16 @@ pub(crate) enum CliError {
         wanted: u32,
     },
     #[error(transparent)]
-    GpuHost(#[from] everwarp_process::StartError),
+    Start(#[from] StartError),
     #[error(transparent)]
-    GpuSpawn(#[from] everwarp_process::SpawnError),
+    Spawn(#[from] SpawnError),
     #[error(transparent)]
-    GpuProcess(#[from] everwarp_process::HostError),
-    #[error(transparent)]
-    GpuModule(#[from] everwarp_process::LoadError),
-    #[error(transparent)]
-    Lost(everwarp_process::OutputError),
+    Host(#[from] HostError),
+    #[error("{0}")]
+    #[diagnostic(help(
+        "the processes have exited; run them again with room for all of their output"
+    ))]
+    LostOutput(OutputError),
     #[error("process {pid} ended: {reason}")]
     Process { pid: String, reason: String },
     #[error("{failed} of {instances} processes failed; the first was {first}")]
@@ -95,13 +96,13 @@ pub(crate) enum CliError {
         instances: u32,
         first: Box<CliError>,
     },
-    #[error("{}: {done} of {instances} processes had ended well", signal::name(*.signal))]
+    #[error("{}: {done} of {instances} processes had ended well", exit_code::signal_name(*.signal))]
     Signal {
         signal: i32,
         done: u32,
         instances: u32,
     },
-    #[error("signals cannot be listened for: {0}")]
+    #[error("cannot listen for signals: {0}")]
     Signals(std::io::Error),
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
@@ -143,7 +144,7 @@ impl From<everwarp::EngineError> for CliError {
 }
 
 impl CliError {
-    /// 2 for a wrong command line, 128 and its number for a signal, 1 for everything else.
+    /// The command's exit code after this error.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownProgram { .. }
@@ -164,36 +165,36 @@ impl CliError {
                 | everwarp_kb::KbError::Incomplete { .. },
             )
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
-            | Self::Spec(_) => 2,
-            Self::Signal { signal, .. } => signal::code(*signal),
-            _ => 1,
+            | Self::Spec(_) => exit_code::USAGE,
+            Self::Signal { signal, .. } => exit_code::of_signal(*signal),
+            _ => exit_code::FAILED,
         }
     }
 }
 
-/// An error as it is printed. Many messages end with their cause's, which is then not printed once more.
+/// An error as it is printed. Many messages contain the message of their cause, which is then not printed again.
 #[derive(Debug)]
-pub(crate) struct Told(pub(crate) CliError);
+pub(crate) struct Printed(pub(crate) CliError);
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Printed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Told {
+impl Error for Printed {
     /// The first cause that the message does not contain.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let told = self.0.to_string();
+        let message = self.0.to_string();
         let mut cause = self.0.source();
-        while let Some(told_already) = cause.filter(|c| told.contains(&c.to_string())) {
-            cause = told_already.source();
+        while let Some(printed) = cause.filter(|c| message.contains(&c.to_string())) {
+            cause = printed.source();
         }
         cause
     }
 }
 
-impl Diagnostic for Told {
+impl Diagnostic for Printed {
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         self.0.help()
     }

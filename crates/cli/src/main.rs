@@ -8,6 +8,7 @@ mod compile;
 mod control;
 mod doctor;
 mod error;
+mod exit_code;
 mod kb;
 mod output;
 mod process;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::Told;
+use crate::error::Printed;
 
 /// A GPU-resident task runtime: the GPU runs the program, the CPU is its I/O peripheral.
 #[derive(Debug, Parser)]
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();
-            eprintln!("Error: {:?}", miette::Report::new(Told(error)));
+            eprintln!("Error: {:?}", miette::Report::new(Printed(error)));
             ExitCode::from(code)
         }
     }

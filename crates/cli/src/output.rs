@@ -1,12 +1,12 @@
-//! Where results go: files that appear whole or not at all, and lines on standard output.
+//! Writing results: files that appear whole or not at all, and lines on standard output.
 
 use std::io::Write;
 use std::path::Path;
 
 use crate::error::CliError;
 
-/// Whether a file can be written to this path, as far as that can be told before it is: long work should not
-/// end where there is no place for its result.
+/// Whether a file can be written to this path, as far as that is known beforehand: long work should not end without a
+/// place for its result.
 pub(crate) fn check_place(path: &Path) -> Result<(), CliError> {
     let failed = |source| CliError::Output {
         path: path.to_owned(),
@@ -31,7 +31,7 @@ fn folder(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Writes a file through a temporary one beside it, so that it is never half-written.
+/// Writes a file through a temporary one in the same folder, so that it is never half-written.
 pub(crate) fn write_file(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -41,7 +41,7 @@ pub(crate) fn write_file(
         source,
     };
     check_place(path)?;
-    // A device or a pipe cannot be replaced by a rename: it is written as it is.
+    // A device or a pipe cannot be replaced by a rename, so it is written directly.
     if path.exists() && !path.is_file() {
         let mut file = std::fs::OpenOptions::new()
             .write(true)
@@ -59,7 +59,7 @@ pub(crate) fn write_file(
     file.persist(path).map(drop).map_err(|e| failed(e.error))
 }
 
-/// Prints lines; a reader that has gone away (`| head`) is no error.
+/// Prints lines. A closed pipe, as in `| head`, is not an error.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Stdout(e)),

@@ -1,18 +1,19 @@
 //! `everwarp ps` and `everwarp kill`.
 
+use everwarp::process::{ParsePidError, Pid};
 use serde::Serialize;
 
-use crate::control::{Answer, ControlError, Engine, Folder, Request, ask, engines};
+use crate::control::{Answer, ControlError, EngineSnapshot, Folder, Request, ask, engines};
 use crate::error::CliError;
 use crate::output::{print, print_json};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PsArgs {
-    /// Only the engine of this number: the operating system's of its `everwarp run`.
+    /// Show only the engine with this number, which is the process id of its `everwarp run`.
     #[arg(long, value_name = "N")]
     engine: Option<u32>,
-    /// How many processes of each engine are shown: first those that run, then those that wait for a place, then
-    /// those that have ended.
+    /// The largest number of processes to show of each engine: first those that run, then those that wait for a place,
+    /// then those that have exited.
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "all")]
     most: u32,
     /// Show all processes.
@@ -28,26 +29,26 @@ pub(crate) struct KillArgs {
     /// The process: SLOT.GENERATION, as `everwarp ps` shows it.
     #[arg(value_name = "PID", value_parser = pid)]
     pid: String,
-    /// The engine's number, where several run.
+    /// The engine's number, needed if several run.
     #[arg(long, value_name = "N")]
     engine: Option<u32>,
 }
 
-fn pid(text: &str) -> Result<String, everwarp_process::ParsePidError> {
-    let pid: everwarp_process::Pid = text.parse()?;
+fn pid(text: &str) -> Result<String, ParsePidError> {
+    let pid: Pid = text.parse()?;
     Ok(pid.to_string())
 }
 
 /// What `ps --json` prints.
 #[derive(Debug, Serialize)]
-struct Report {
-    engines: Vec<Engine>,
-    /// Engines that run and did not say what.
-    silent: Vec<Silent>,
+struct PsReport {
+    engines: Vec<EngineSnapshot>,
+    /// Engines that run and did not describe themselves.
+    silent: Vec<SilentEngine>,
 }
 
 #[derive(Debug, Serialize)]
-struct Silent {
+struct SilentEngine {
     os_pid: u32,
     reason: String,
 }
@@ -57,7 +58,7 @@ fn list(numbers: &[u32]) -> String {
     texts.join(", ")
 }
 
-/// The engines that run, or the one that was asked for.
+/// The engines that run, or the one that the user chose.
 fn chosen(folder: &Folder, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
     let all = engines(folder)?;
     match engine {
@@ -71,24 +72,24 @@ fn chosen(folder: &Folder, engine: Option<u32>) -> Result<Vec<u32>, ControlError
     }
 }
 
-/// Lists engines and their processes.
+/// `everwarp ps`: lists engines and their processes.
 pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
     let folder = Folder::of_user();
     let most = if args.all { u32::MAX } else { args.most };
-    let mut report = Report {
+    let mut report = PsReport {
         engines: Vec::new(),
         silent: Vec::new(),
     };
     for engine in chosen(&folder, args.engine)? {
         match ask(&folder, engine, &Request::List { most }) {
             Ok(Some(Answer::Listing(engine))) => report.engines.push(engine),
-            // It has ended since.
+            // The engine has ended since.
             Ok(None) => {}
-            Ok(Some(other)) => report.silent.push(Silent {
+            Ok(Some(other)) => report.silent.push(SilentEngine {
                 os_pid: engine,
                 reason: format!("it answered {other:?}"),
             }),
-            Err(e) => report.silent.push(Silent {
+            Err(e) => report.silent.push(SilentEngine {
                 os_pid: engine,
                 reason: e.to_string(),
             }),
@@ -100,7 +101,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
     }
 }
 
-/// Bytes as a reader takes them in at a glance.
+/// A number of bytes in a short form.
 fn bytes(count: u64) -> String {
     match count {
         0..1024 => format!("{count}"),
@@ -110,7 +111,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &PsReport) -> String {
     if report.engines.is_empty() && report.silent.is_empty() {
         return "no engine runs".to_owned();
     }
@@ -148,7 +149,7 @@ fn describe(report: &Report) -> String {
     text
 }
 
-/// Asks a process to end.
+/// `everwarp kill`: asks a process to end.
 pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
     let folder = Folder::of_user();
     let engine = match chosen(&folder, args.engine)?[..] {

@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
-fn a_rounding_is_left_open_only_if_asked_for() {
+fn products_are_contracted_only_with_the_option() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let product = "(module (func (param f64) (result f64) (f64.mul (local.get 0) (local.get 0))))";
     let product = wat::parse_str(product).expect("the text is right");
@@ -73,7 +73,7 @@ fn a_module_becomes_ptx_and_is_described() {
     assert_eq!(json["threads"], false);
     let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built/threads.wasm");
     let threads = compile(&threads, &[]);
-    assert!(text(&threads.stdout).contains("threads: the module begins some"));
+    assert!(text(&threads.stdout).contains("threads: the module starts threads"));
     assert!(text(&threads.stdout).contains("env.memory  shared memory"));
     let plain = compile(&module, &[]);
     assert!(
@@ -82,7 +82,7 @@ fn a_module_becomes_ptx_and_is_described() {
 }
 
 #[test]
-fn what_cannot_be_compiled_is_one_error_with_the_offset() {
+fn a_refused_module_is_one_error_and_writes_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("none.ptx");
     for (name, bytes, says) in [
@@ -92,8 +92,8 @@ fn what_cannot_be_compiled_is_one_error_with_the_offset() {
             &ADD[..ADD.len() - 3],
             "not valid at offset 0x",
         ),
-        ("text.wasm", b"(module)", "not valid at offset 0x0"),
-        ("empty.wasm", b"", "not valid"),
+        ("text.wasm", b"(module)", "it is the text form (.wat)"),
+        ("empty.wasm", b"", "it is empty"),
     ] {
         let module = file(folder.path(), name, bytes);
         let output = compile(
@@ -121,9 +121,9 @@ fn what_cannot_be_compiled_is_one_error_with_the_offset() {
     assert!(text(&missing.stderr).contains("missing.wasm"));
 }
 
-/// What the compiler for GPUs takes runs on the CPU engine, and what it refuses does not.
+/// A module that `compile` accepts runs on the CPU engine, and a module that it refuses does not.
 #[test]
-fn both_engines_take_the_same_features() {
+fn both_engines_accept_the_same_features() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, taken, items) in [
         (

@@ -1,4 +1,4 @@
-//! `everwarp ps` and `everwarp kill`, on engines that run.
+//! `everwarp ps` and `everwarp kill`, with running engines.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,12 +7,15 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use everwarp::{Device, Select};
+use everwarp_testkit::{cases, needs_gpu};
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 
-/// One engine at a time has the GPU.
+/// One engine at a time uses the GPU.
 static GPU: Mutex<()> = Mutex::new(());
 
-/// Writes a line and loops.
+/// Writes a line and loops for ever.
 const LOOP: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1) (data (i32.const 16) "on\n") (func $nothing)
@@ -21,13 +24,13 @@ const LOOP: &str = r#"(module
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
     (loop $forever (call $nothing) (br $forever))))"#;
 
-/// Nothing here takes longer, a first start on a GPU included.
+/// No test waits longer for anything, including the first start on a GPU.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder for sockets and modules that no other test sees.
-struct World(tempfile::TempDir);
+/// A folder for the sockets and modules of one test.
+struct Sandbox(tempfile::TempDir);
 
-/// An engine that is ended with its test.
+/// A running engine, which is killed when its test ends.
 struct Engine(Child);
 
 impl Drop for Engine {
@@ -38,7 +41,7 @@ impl Drop for Engine {
     }
 }
 
-impl World {
+impl Sandbox {
     fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
@@ -56,13 +59,13 @@ impl World {
         self.command(args).output().expect("the command starts")
     }
 
-    /// Starts an engine of two threads with so many processes, and waits until two of them run.
+    /// Starts an engine of two threads with this many processes, and waits until two of them run.
     fn engine(&self, instances: u32) -> Engine {
         self.engine_with(&["--engine", "cpu", "--size", "2"], instances)
     }
 
-    /// Starts an engine with so many processes, and waits until two of them run. On a GPU they all do soon, and what they
-    /// write is collected until there is more of it.
+    /// Starts an engine with this many processes, and waits until two of them run. On a GPU all of them run soon, and
+    /// their output is collected until there is more of it.
     fn engine_with(&self, options: &[&str], instances: u32) -> Engine {
         let module = self.0.path().join("loop.wasm");
         let bytes = wat::parse_str(LOOP).expect("the text is right");
@@ -129,25 +132,25 @@ fn words(bytes: &[u8]) -> String {
 
 /// Sends bytes to a socket and reads what comes back.
 fn talk(socket: &Path, bytes: &[u8]) -> Value {
-    let mut stream = UnixStream::connect(socket).expect("somebody listens");
-    // Who sends too much is answered before all of it is read.
+    let mut stream = UnixStream::connect(socket).expect("the engine listens");
+    // A request that is too long is answered before all of it is read.
     drop(stream.write_all(bytes));
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("it answers");
     serde_json::from_slice(&answer).expect("one object")
 }
 
-/// Of five processes so many run at once.
+/// Lists and kills five processes, of which `running` run at the same time.
 fn list_and_kill(kind: &str, options: &[&str], running: usize) {
-    let world = World::new();
-    assert_eq!(world.ps(&[])["engines"], Value::Array(Vec::new()));
-    let none = world.run(&["kill", "0.1"]);
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.ps(&[])["engines"], Value::Array(Vec::new()));
+    let none = sandbox.run(&["kill", "0.1"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(words(&none.stderr).contains("no engine runs"));
 
-    let engine = world.engine_with(options, 5);
+    let engine = sandbox.engine_with(options, 5);
     let number = engine.0.id().to_string();
-    let listed = world.ps(&["--engine", &number]);
+    let listed = sandbox.ps(&["--engine", &number]);
     let found = &listed["engines"][0];
     assert_eq!(found["os_pid"], engine.0.id());
     assert_eq!(found["engine"], kind);
@@ -177,11 +180,11 @@ fn list_and_kill(kind: &str, options: &[&str], running: usize) {
         }
         assert_eq!(row["memory_bytes"].as_u64(), running.then_some(1 << 16));
     }
-    let short = world.ps(&["--most", "1"]);
+    let short = sandbox.ps(&["--most", "1"]);
     let short = &short["engines"][0];
     assert_eq!(short["left_out"], 4);
     assert_eq!(short["processes"].as_array().map(Vec::len), Some(1));
-    let shown = world.run(&["ps", "--most", "1"]);
+    let shown = sandbox.run(&["ps", "--most", "1"]);
     let shown = text(&shown.stdout);
     let waiting = 5 - running;
     let counts = format!("{running} running, {waiting} waiting for a place, 0 ended");
@@ -189,7 +192,7 @@ fn list_and_kill(kind: &str, options: &[&str], running: usize) {
     assert!(shown.contains("4 more are not shown"), "{shown}");
 
     for pid in ["0.1", "1.1", "2.1", "3.1", "4.1"] {
-        let killed = world.run(&["kill", pid]);
+        let killed = sandbox.run(&["kill", pid]);
         assert!(killed.status.success(), "{killed:?}");
     }
     let mut engine = engine;
@@ -199,42 +202,38 @@ fn list_and_kill(kind: &str, options: &[&str], running: usize) {
     let stderr = engine.0.stderr.as_mut().expect("it is piped");
     stderr.read_to_end(&mut told).expect("it has ended");
     assert!(text(&told).contains("5 killed"), "{}", text(&told));
-    assert!(!world.socket(&engine).exists(), "it is removed at the end");
+    assert!(
+        !sandbox.socket(&engine).exists(),
+        "it is removed at the end"
+    );
 }
 
-#[test]
 fn processes_are_listed_and_killed() {
     list_and_kill("cpu", &["--engine", "cpu", "--size", "2"], 2);
 }
 
-/// The GPU for one test at a time, if there is one.
-fn gpu() -> Option<MutexGuard<'static, ()>> {
-    if everwarp::cuda_device_count().is_ok_and(|count| count > 0) {
-        return Some(GPU.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    eprintln!("skipped: there is no GPU");
-    None
+/// The GPU, for one test at a time.
+fn gpu() -> MutexGuard<'static, ()> {
+    // The lock protects no data, so a test that has failed leaves nothing inconsistent.
+    GPU.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[test]
 fn processes_on_a_gpu_are_listed_and_killed() {
-    let Some(_alone) = gpu() else {
-        return;
-    };
+    let _alone = gpu();
     list_and_kill("cuda", &["--engine", "cuda"], 5);
 }
 
-/// The child of a process, and the four of that child, as `guest/tests/modules/family.wat` has them.
+/// A process with a child, which has four children of its own.
 const FAMILY: &str = include_str!("../../process/cuda/tests/modules/family.wat");
 
-/// Processes that others have spawned are listed beneath those, and end by their names.
+/// Lists processes with their parents, and kills some by their pids.
 fn list_and_kill_children(options: &[&str]) {
-    let world = World::new();
-    let path = world.0.path().join("family.wasm");
+    let sandbox = Sandbox::new();
+    let path = sandbox.0.path().join("family.wasm");
     let bytes = wat::parse_str(FAMILY).expect("the text is right");
     std::fs::write(&path, bytes).expect("the folder is writable");
     let module = path.to_str().expect("a plain path");
-    let engine = world
+    let engine = sandbox
         .command(&[&["run", module], options, &["--", "n"]].concat())
         .stderr(Stdio::piped())
         .spawn()
@@ -250,7 +249,7 @@ fn list_and_kill_children(options: &[&str]) {
     };
     let begin = Instant::now();
     let (parent, mut children) = loop {
-        let listed = world.ps(&[]);
+        let listed = sandbox.ps(&[]);
         let own = states(&listed, None);
         let of_own = own
             .first()
@@ -274,42 +273,33 @@ fn list_and_kill_children(options: &[&str]) {
         }
         assert!(begin.elapsed() < PATIENCE, "{listed}");
     };
-    let shown = world.run(&["ps"]);
+    let shown = sandbox.run(&["ps"]);
     let line = text(&shown.stdout)
         .lines()
         .find(|line| line.contains("ended: exit code 3"));
     assert!(line.is_some_and(|line| line.contains(&parent)), "{shown:?}");
     children.retain(|(state, _)| !state.starts_with("ended"));
     for (_, pid) in children {
-        let killed = world.run(&["kill", &pid]);
+        let killed = sandbox.run(&["kill", &pid]);
         assert!(killed.status.success(), "{killed:?}");
     }
     let status = engine.0.wait().expect("it ends");
-    assert_eq!(
-        status.code(),
-        Some(43),
-        "its child and that one's children ended as they should"
-    );
+    assert_eq!(status.code(), Some(43), "the family ended as it should");
 }
 
-#[test]
 fn children_are_listed_and_killed() {
     list_and_kill_children(&["--engine", "cpu", "--size", "6"]);
 }
 
-#[test]
 fn children_on_a_gpu_are_listed_and_killed() {
-    let Some(_alone) = gpu() else {
-        return;
-    };
+    let _alone = gpu();
     list_and_kill_children(&["--engine", "cuda"]);
 }
 
-#[test]
-fn a_wrong_name_is_an_error() {
-    let world = World::new();
-    let (one, two) = (world.engine(2), world.engine(2));
-    let which = world.run(&["kill", "0.1"]);
+fn an_unknown_engine_or_process_is_an_error() {
+    let sandbox = Sandbox::new();
+    let (one, two) = (sandbox.engine(2), sandbox.engine(2));
+    let which = sandbox.run(&["kill", "0.1"]);
     assert_eq!(which.status.code(), Some(1));
     let told = words(&which.stderr);
     for engine in [&one, &two] {
@@ -317,43 +307,44 @@ fn a_wrong_name_is_an_error() {
     }
     let number = one.0.id().to_string();
     for pid in ["7.1", "0.2"] {
-        let missing = world.run(&["kill", pid, "--engine", &number]);
+        let missing = sandbox.run(&["kill", pid, "--engine", &number]);
         assert_eq!(missing.status.code(), Some(1));
         assert!(words(&missing.stderr).contains(&format!("no process {pid}")));
     }
     for pid in ["x", "1", "-1.1"] {
-        let wrong = world.run(&["kill", "--engine", &number, "--", pid]);
+        let wrong = sandbox.run(&["kill", "--engine", &number, "--", pid]);
         assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     }
-    let other = world.run(&["ps", "--engine", "4294967295"]);
+    let other = sandbox.run(&["ps", "--engine", "4294967295"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(words(&other.stderr).contains("no engine 4294967295"));
 }
 
-#[test]
 fn an_engine_that_was_killed_is_not_listed() {
-    let world = World::new();
-    let mut killed = world.engine(2);
-    let left = world.engine(2);
+    let sandbox = Sandbox::new();
+    let mut killed = sandbox.engine(2);
+    let left = sandbox.engine(2);
     killed.0.kill().expect("it runs");
     killed.0.wait().expect("it ends");
     assert!(
-        world.socket(&killed).exists(),
-        "it had no time to remove it"
+        sandbox.socket(&killed).exists(),
+        "it was killed before it could remove its socket"
     );
-    let listed = world.ps(&[]);
+    let listed = sandbox.ps(&[]);
     let engines = listed["engines"].as_array().expect("a list");
     assert_eq!(engines.len(), 1);
     assert_eq!(engines[0]["os_pid"], left.0.id());
     assert_eq!(listed["silent"], Value::Array(Vec::new()));
-    assert!(!world.socket(&killed).exists(), "what is stale is removed");
+    assert!(
+        !sandbox.socket(&killed).exists(),
+        "the stale socket is removed"
+    );
 }
 
-#[test]
-fn hostile_requests_are_refused_and_nobody_else_notices() {
-    let world = World::new();
-    let engine = world.engine(2);
-    let socket = world.socket(&engine);
+fn hostile_requests_are_refused_and_others_are_served() {
+    let sandbox = Sandbox::new();
+    let engine = sandbox.engine(2);
+    let socket = sandbox.socket(&engine);
     for (bytes, says) in [
         (b"\n".to_vec(), "not understood"),
         (b"{}\n".to_vec(), "not understood"),
@@ -383,34 +374,59 @@ fn hostile_requests_are_refused_and_nobody_else_notices() {
             "{answer}"
         );
     }
-    // Connections that say nothing are given up after a while, and beyond some there are no more.
+    // Silent connections are closed after a while, and there is a limit to their number.
     let silent: Vec<_> = (0..40)
-        .map(|_| UnixStream::connect(&socket).expect("somebody listens"))
+        .map(|_| UnixStream::connect(&socket).expect("the engine listens"))
         .collect();
     for mut stream in silent {
         let mut nothing = Vec::new();
         assert_eq!(stream.read_to_end(&mut nothing).expect("it is closed"), 0);
     }
-    assert_eq!(world.ps(&[])["engines"][0]["running"], 2);
+    assert_eq!(sandbox.ps(&[])["engines"][0]["running"], 2);
 }
 
-#[test]
-fn a_folder_that_others_could_change_is_not_used() {
+fn a_folder_that_other_users_may_change_is_not_used() {
     use std::os::unix::fs::PermissionsExt;
-    let world = World::new();
-    let folder = world.0.path().join("everwarp");
+    let sandbox = Sandbox::new();
+    let folder = sandbox.0.path().join("everwarp");
     std::fs::create_dir(&folder).expect("the folder is writable");
     let mode = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(&folder, mode).expect("it is ours");
-    let refused = world.run(&["ps"]);
+    let refused = sandbox.run(&["ps"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused.stderr).contains("not a folder of yours alone"));
-    // Work goes on, with a warning.
-    let module = world.0.path().join("end.wasm");
+    assert!(words(&refused.stderr).contains("not a folder that only you can use"));
+    // The run continues, with a warning.
+    let module = sandbox.0.path().join("end.wasm");
     let bytes = wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#);
     std::fs::write(&module, bytes.expect("the text is right")).expect("the folder is writable");
-    let ran = world.run(&["run", module.to_str().expect("a plain path")]);
+    let ran = sandbox.run(&["run", module.to_str().expect("a plain path")]);
     assert!(ran.status.success());
     assert!(text(&ran.stderr).contains("`everwarp ps` will not find this"));
     assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0);
+}
+
+const TESTS: &[(&str, fn())] = cases![
+    processes_are_listed_and_killed,
+    children_are_listed_and_killed,
+    an_unknown_engine_or_process_is_an_error,
+    an_engine_that_was_killed_is_not_listed,
+    hostile_requests_are_refused_and_others_are_served,
+    a_folder_that_other_users_may_change_is_not_used
+];
+const GPU_TESTS: &[(&str, fn())] = cases![
+    processes_on_a_gpu_are_listed_and_killed,
+    children_on_a_gpu_are_listed_and_killed
+];
+
+fn main() {
+    let trial = |&(name, test): &(&str, fn())| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    };
+    let gpu = needs_gpu(&Device::open(Select::Cuda));
+    let on_gpu = GPU_TESTS.iter().map(|test| gpu.trial(trial(test)));
+    let tests = TESTS.iter().map(trial).chain(on_gpu).collect();
+    libtest_mimic::run(&Arguments::from_args(), tests).exit()
 }

@@ -99,7 +99,8 @@ fn one_process_gets_what_it_is_given_and_passes_its_code_on() {
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success());
-    let expected = format!("typed {name}\0one\0--json\0ok\0A=b=c\0file\n");
+    // The first argument is the file's name and not the host's path.
+    let expected = "typed module.wasm\0one\0--json\0ok\0A=b=c\0file\n";
     assert_eq!(text(&output.stdout), expected);
 
     let code = run(&bench.module, &["--", "x"]);
@@ -151,12 +152,11 @@ fn many_processes_write_whole_tagged_lines_and_are_summed_up() {
     let bench = bench();
     let output = run(&bench.module, &["--instances", "300", "--tag", "--", "ok"]);
     assert!(output.status.success());
-    let name = bench.module.to_str().expect("a plain path");
     let mut seen: Vec<u32> = text(&output.stdout)
         .lines()
         .map(|line| {
             let (tag, rest) = line.split_once("] ").expect("a tag");
-            assert_eq!(rest, format!("{name}\0ok\0"));
+            assert_eq!(rest, "module.wasm\0ok\0");
             let slot = tag.strip_prefix('[').and_then(|t| t.strip_suffix(".1"));
             slot.expect("a pid").parse().expect("a number")
         })
@@ -189,6 +189,10 @@ fn json_of_one_process_is_alone_on_standard_output() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!(json["exit_code"], 200);
     assert_eq!(json["engine"], "cpu");
+    // Without a limit the CPU engine does not count fuel.
+    assert!(json["fuel_used"].is_null(), "{json}");
+    let limited = run(&bench.module, &["--json", "--fuel", "1000000", "--", "x"]);
+    let json: serde_json::Value = serde_json::from_slice(&limited.stdout).expect("one object");
     assert!(json["fuel_used"].as_u64().expect("a number") > 0);
     assert!(text(&output.stderr).ends_with("\0x\0\n"));
 }
@@ -199,14 +203,13 @@ fn each_line_of_a_file_is_the_input_of_a_process() {
     let file = bench.folder.path().join("lines.txt");
     std::fs::write(&file, "one\ntwo\n\nlast").expect("the folder is writable");
     let lines = file.to_str().expect("a plain path");
-    let name = bench.module.to_str().expect("a plain path");
     let inputs = |args: &[&str]| {
         let output = run(&bench.module, args);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let arguments = format!("{name}\0ok\0");
+        let arguments = "module.wasm\0ok\0";
         let mut inputs: Vec<_> = text(&output.stdout)
             .lines()
-            .filter_map(|line| line.strip_suffix(&arguments).or(Some(line)))
+            .filter_map(|line| line.strip_suffix(arguments).or(Some(line)))
             .filter(|line| !line.is_empty())
             .map(str::to_owned)
             .collect();
@@ -312,16 +315,20 @@ fn what_does_not_apply_is_an_error() {
     assert!(words(&unknown.stderr).contains("a WebAssembly module ends in .wasm"));
 }
 
-/// One error for a module that no engine can run, and the same on both, with the offset where there is one.
+/// Every module that `run` refuses is refused by `compile` in the same words, before any engine starts.
 #[test]
-fn both_engines_refuse_in_the_same_words() {
+fn run_and_compile_refuse_the_same_modules_in_the_same_words() {
+    let bench = bench();
     let start = r#"(func (export "_start"))"#;
     let wasi = r#"(import "wasi_snapshot_preview1""#;
     for (text, says) in [
-        (r#"(module)"#.to_owned(), "exports no function `_start`"),
         (
             format!(r#"(module (import "env" "f" (func)) {start})"#),
-            "at offset 0x1",
+            "which everwarp does not provide: it was declared but not linked",
+        ),
+        (
+            format!(r#"(module (import "wasi_unstable" "fd_read" (func)) {start})"#),
+            "the older preview 0",
         ),
         (
             format!(r#"(module (import "env" "m" (memory 1)) {start})"#),
@@ -336,15 +343,64 @@ fn both_engines_refuse_in_the_same_words() {
             "with another type",
         ),
         (
+            format!(r#"(module (import "\1b[31m" "f" (func)) {start})"#),
+            r"`\u{1b}[31m.f`",
+        ),
+        (
             r#"(module (func (export "_start") i32.const 1))"#.to_owned(),
             "not valid at offset 0x",
         ),
+        (format!("(module (tag) {start})"), "-fno-exceptions"),
+        (format!("(module (memory i64 1) {start})"), "memory64"),
     ] {
-        let bytes = wat::parse_str(text).expect("the text is right");
-        let error = everwarp_process::Module::new("m", bytes);
-        let error = error.expect_err("it is refused").to_string();
-        assert!(error.contains(says), "{error}");
+        let bytes = wat::parse_str(&text).expect("the text is right");
+        let module = bench.folder.path().join("refused.wasm");
+        std::fs::write(&module, bytes).expect("the folder is writable");
+        let ran = run(&module, &[]);
+        let compiled = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            .arg("compile")
+            .arg(&module)
+            .output()
+            .expect("the command starts");
+        for output in [&ran, &compiled] {
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(output.stdout.is_empty());
+            assert!(!output.stderr.contains(&0x1b), "no raw escape sequence");
+        }
+        assert_eq!(words(&ran.stderr), words(&compiled.stderr));
+        let told = words(&ran.stderr);
+        assert!(told.contains(says), "{told}");
     }
+    let library = wat::parse_str("(module)").expect("the text is right");
+    let module = bench.folder.path().join("library.wasm");
+    std::fs::write(&module, library).expect("the folder is writable");
+    let told = words(&run(&module, &[]).stderr);
+    assert!(told.contains("exports no function `_start`"), "{told}");
+}
+
+/// Names from a module cannot control the terminal.
+#[test]
+fn names_of_functions_and_exports_are_escaped() {
+    let bench = bench();
+    let module = bench.folder.path().join("escape.wasm");
+    let source = r#"(module (func $"\1b[31m" unreachable) (func (export "_start") call 0)
+        (func (export "\1b[32m")))"#;
+    let bytes = wat::parse_str(source).expect("the text is right");
+    std::fs::write(&module, bytes).expect("the folder is writable");
+    let trapped = run(&module, &[]);
+    assert_eq!(trapped.status.code(), Some(1));
+    let told = words(&trapped.stderr);
+    assert!(told.contains(r"in `\u{1b}[31m`"), "{told}");
+    let compiled = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .arg("compile")
+        .arg(&module)
+        .output()
+        .expect("the command starts");
+    assert!(compiled.status.success());
+    for bytes in [&trapped.stderr, &compiled.stdout] {
+        assert!(!bytes.contains(&0x1b), "no raw escape sequence");
+    }
+    assert!(text(&compiled.stdout).contains(r"\u{1b}[32m"));
 }
 
 /// Ends a command by a signal as soon as its processes run.
@@ -396,4 +452,79 @@ fn a_signal_ends_the_processes_and_they_are_reported() {
         digits.parse().expect("a number")
     };
     assert_eq!(number(" killed") + number(" not begun"), 5000);
+}
+
+/// Writes the line `on` for ever, or as many times as its only argument has bytes, and ignores all errors.
+const WRITER: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
+  (memory (export "memory") 1) (data (i32.const 16) "on\n")
+  (func (export "_start") (local $left i32)
+    (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 3))
+    (drop (call $args_sizes (i32.const 24) (i32.const 28)))
+    (if (i32.eq (i32.load (i32.const 24)) (i32.const 2)) (then (local.set $left (i32.const 1000))))
+    (loop $again
+      (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+      (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+      (br_if $again (local.get $left)))))"#;
+
+fn writer(folder: &Path) -> PathBuf {
+    let module = folder.join("writer.wasm");
+    let bytes = wat::parse_str(WRITER).expect("the text is right");
+    std::fs::write(&module, bytes).expect("the folder is writable");
+    module
+}
+
+/// `everwarp run ... | head -1`, with processes that never look at errors.
+#[test]
+fn a_closed_pipe_ends_the_run_soon_and_quietly() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let module = writer(folder.path());
+    for args in [&[][..], &["--instances", "1000", "--size", "2"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            .arg("run")
+            .arg(&module)
+            .args(["--engine", "cpu"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut line = [0; 3];
+        let mut stdout = child.stdout.take().expect("it is piped");
+        stdout.read_exact(&mut line).expect("a process writes");
+        drop(stdout);
+        // The processes write for ever, so this returns only if the command ends them.
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(128 + 13), "{args:?}");
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_a_full_disk_loses_makes_the_command_fail() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let module = writer(folder.path());
+    for args in [&["--", "x"][..], &["--instances", "20", "--", "x"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            .arg("run")
+            .arg(&module)
+            .args(["--engine", "cpu"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(full.expect("Linux has it"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(std::process::Child::wait_with_output)
+            .expect("it ends");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let told = words(&output.stderr);
+        assert!(
+            told.contains("standard output: output of processes was lost: No space left"),
+            "{told}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! The command's side of the socket.
+//! The client's side of the socket.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -8,12 +8,12 @@ use super::folder::{ControlError, Folder};
 use super::server::{encode, read_line, write_line};
 use super::{Answer, Request};
 
-/// How long an engine may take. A GPU's records of 65,536 processes take it about a second.
+/// How long an engine may take to answer. To read the records of 65,536 processes on a GPU takes about a second.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A hundred thousand processes take some 15 MB.
+/// The longest answer. A description of 100,000 processes takes some 15 MB.
 const ANSWER_MOST: usize = 1 << 30;
 
-/// The socket of an engine; nothing if it has ended, and then what it left is removed.
+/// Connects to an engine; `None` if it has ended, and then its socket is removed.
 fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
     let path = folder.socket(engine);
     match UnixStream::connect(&path) {
@@ -27,20 +27,20 @@ fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// The numbers of the engines that run.
+/// The process ids of the engines that run.
 pub(crate) fn engines(folder: &Folder) -> Result<Vec<u32>, ControlError> {
     let mut running = Vec::new();
     for engine in folder.sockets()? {
         match connect(folder, engine) {
             Ok(None) => {}
-            // One that is there and cannot be reached is for its user to hear of.
+            // An engine that exists and cannot be reached is listed too, so that the user learns of it.
             Ok(Some(_)) | Err(_) => running.push(engine),
         }
     }
     Ok(running)
 }
 
-/// Asks an engine; nothing if it has ended meanwhile.
+/// Sends a request to an engine and returns the answer; `None` if the engine has ended meanwhile.
 pub(crate) fn ask(
     folder: &Folder,
     engine: u32,

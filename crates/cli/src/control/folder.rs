@@ -1,46 +1,46 @@
-//! Where the sockets are.
+//! The folder with the sockets.
 
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Why engines cannot be talked to.
+/// Why a running engine could not be reached.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub(crate) enum ControlError {
-    #[error("{path} is not a folder of yours alone, so no engine is looked for there")]
+    #[error("{path} is not a folder that only you can use, so no engine is looked for there")]
     #[diagnostic(help("remove it, or set XDG_RUNTIME_DIR to a folder that only you can use"))]
     Shared { path: PathBuf },
     #[error("{path}: {source}")]
     Folder { path: PathBuf, source: io::Error },
-    #[error("no engine runs that could be asked")]
-    #[diagnostic(help("`everwarp run MODULE.wasm` is one as long as its processes run"))]
+    #[error("no engine runs")]
+    #[diagnostic(help("`everwarp run MODULE.wasm` is an engine as long as its processes run"))]
     NoEngine,
-    #[error("there is no engine {engine}; those that run are {known}")]
+    #[error("there is no engine {engine}; the running engines are {known}")]
     #[diagnostic(help("see `everwarp ps`"))]
     UnknownEngine { engine: u32, known: String },
     #[error("several engines run: {known}")]
-    #[diagnostic(help("say which one with --engine N"))]
+    #[diagnostic(help("choose one with --engine N"))]
     WhichEngine { known: String },
     #[error("engine {engine} does not answer: {source}")]
     Silent { engine: u32, source: io::Error },
-    #[error("engine {engine} answers what this command does not understand: {reason}")]
+    #[error("engine {engine} sent an answer that this command does not understand: {reason}")]
     Garbled { engine: u32, reason: String },
     #[error("engine {engine} refuses: {reason}")]
     Refused { engine: u32, reason: String },
     #[error("engine {engine} has no process {pid}")]
-    #[diagnostic(help("it has ended, or never was; see `everwarp ps --all`"))]
+    #[diagnostic(help("it has exited, or never existed; see `everwarp ps --all`"))]
     NoProcess { engine: u32, pid: String },
 }
 
-/// A folder that nobody but its user can look into.
+/// A folder that only its user can use.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
 
 const ENDING: &str = "sock";
 
 impl Folder {
-    /// The user's own: beneath `XDG_RUNTIME_DIR`, or beneath the folder for temporary files.
+    /// The current user's folder: in `XDG_RUNTIME_DIR`, or in the folder for temporary files.
     pub(crate) fn of_user() -> Self {
         let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         Self(match given.filter(|path| path.is_absolute()) {
@@ -57,7 +57,7 @@ impl Folder {
         ControlError::Folder { path, source }
     }
 
-    /// Refuses a folder, or what stands in its place, that others have made or may change.
+    /// Refuses a path that is not a folder, or a folder that another user made or may change.
     fn check(&self, found: &Metadata) -> Result<(), ControlError> {
         let own = found.uid() == rustix::process::geteuid().as_raw();
         match found.is_dir() && own && found.mode() & 0o077 == 0 {
@@ -68,7 +68,7 @@ impl Folder {
         }
     }
 
-    /// Makes the folder, unless it is there.
+    /// Makes the folder, unless it exists.
     pub(super) fn make(&self) -> Result<(), ControlError> {
         match DirBuilder::new().mode(0o700).create(&self.0) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(self.failed(e)),
@@ -78,12 +78,12 @@ impl Folder {
         self.check(&found)
     }
 
-    /// Where the engine of an operating-system process listens.
+    /// The socket of the engine with this process id.
     pub(super) fn socket(&self, os_pid: u32) -> PathBuf {
         self.0.join(format!("{os_pid}.{ENDING}"))
     }
 
-    /// The engines that have a socket, by number; some may have ended.
+    /// The process ids of the engines that have a socket, in order; some engines may have ended.
     pub(super) fn sockets(&self) -> Result<Vec<u32>, ControlError> {
         let found = match self.0.symlink_metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_folder_of_ones_own_is_used() {
+    fn a_folder_of_another_user_is_refused() {
         let beneath = tempfile::tempdir().expect("a temporary folder");
         let folder = |name: &str| Folder(beneath.path().join(name));
         let fresh = folder("fresh");

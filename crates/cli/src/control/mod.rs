@@ -1,8 +1,8 @@
-//! Talking to engines that run: each serves a socket in a folder of its user's, named by the command's process.
+//! How commands talk to each other: each `everwarp run` of a module serves a socket in a folder of its user, named by
+//! the command's process id.
 //!
-//! A request is one line of JSON, and so is its answer; then the connection ends. Who may open the folder is the
-//! user alone, but whatever comes is still taken for hostile: requests have a length, connections a number, and both
-//! a time.
+//! A request is one line of JSON, and so is its answer; then the connection ends. Only the user can open the folder, but
+//! requests are treated as hostile all the same: their length, their number and their time are limited.
 
 mod client;
 mod folder;
@@ -14,66 +14,66 @@ pub(crate) use client::{ask, engines};
 pub(crate) use folder::{ControlError, Folder};
 pub(crate) use server::Server;
 
-/// What an engine can be asked.
+/// A request to a running engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// Its processes, and descriptions of `most` of them.
+    /// Count the processes, and describe up to `most` of them.
     List { most: u32 },
-    /// The end of one process.
+    /// Ask one process to end.
     Kill { pid: String },
 }
 
-/// What it answers.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// To [`Request::List`].
-    Listing(Engine),
+    /// The answer to [`Request::List`].
+    Listing(EngineSnapshot),
     /// The process has been asked to end.
     Asked,
-    /// There is no process of that name.
+    /// No process has this pid.
     NoProcess,
-    /// It was not done, for this reason.
+    /// The request was not carried out, for this reason.
     Refused { reason: String },
 }
 
-/// An engine and its processes.
+/// An engine and its processes, as they were at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Engine {
-    /// The operating system's number of the command that runs it.
+pub(crate) struct EngineSnapshot {
+    /// The operating system's process id of the command that runs it.
     pub(crate) os_pid: u32,
     /// `cpu` or `cuda`.
     pub(crate) engine: String,
-    /// What was asked to run.
+    /// The module, as the command line names it.
     pub(crate) module: String,
-    /// Seconds since it began.
+    /// Seconds since the command started.
     pub(crate) age_s: f64,
-    /// Processes that have not begun.
+    /// How many processes have not started.
     pub(crate) waiting: usize,
-    /// Those that have begun and not ended.
+    /// How many processes have started and not exited.
     pub(crate) running: usize,
-    /// Those that have ended and that the command has not counted yet.
+    /// How many processes have exited and have not been counted by the command.
     pub(crate) ended: usize,
-    /// How many of them are not described.
+    /// How many processes are not described.
     pub(crate) left_out: usize,
-    /// Those that are.
-    pub(crate) processes: Vec<Process>,
+    /// The processes that are described.
+    pub(crate) processes: Vec<ProcessRow>,
 }
 
 /// One process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Process {
-    /// The slot, and behind a point the generation.
+pub(crate) struct ProcessRow {
+    /// `SLOT.GENERATION`.
     pub(crate) pid: String,
-    /// Its number among those that the command was asked for; nothing for one that another process began.
+    /// Its number among the processes that the command started; `None` if another process spawned it.
     pub(crate) instance: Option<u32>,
-    /// The process that has begun it; nothing if that was the command.
+    /// The process that spawned it; `None` if the command did.
     pub(crate) parent: Option<String>,
     /// What it does.
     pub(crate) state: String,
-    /// Fuel used, as of its last call or suspension.
+    /// The fuel that it had used at its last host call or suspension; `None` where fuel is not counted.
     pub(crate) fuel_used: Option<u64>,
-    /// Bytes of memory and tables.
+    /// The bytes of its memory and tables.
     pub(crate) memory_bytes: Option<u64>,
 }

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use super::folder::{ControlError, Folder};
 use super::{Answer, Request};
 
-/// A longer request is refused.
+/// The longest request.
 const REQUEST_MOST: usize = 4096;
-/// How long a request may take to come.
+/// How long a client may take to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
-/// How long an answer may take to be read.
+/// How long a client may take to read its answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// More connections than this at a time are not served.
+/// The most connections at the same time; further ones are closed.
 const CONNECTIONS: usize = 16;
 
-/// What answers requests.
+/// The function that answers requests.
 pub(crate) type Answers = dyn Fn(Request) -> Answer + Send + Sync;
 
-/// Serves a socket until it is dropped, and removes it then.
+/// Serves a socket until it is dropped, and then removes the socket.
 pub(crate) struct Server {
     path: PathBuf,
     stop: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Begins to listen for requests to this process.
+    /// Starts to listen for requests to this process.
     pub(crate) fn start(folder: &Folder, answers: Arc<Answers>) -> Result<Self, ControlError> {
         folder.make()?;
         let path = folder.socket(std::process::id());
@@ -39,7 +39,7 @@ impl Server {
             path: path.clone(),
             source,
         };
-        // What is there was left by a process that had this number before.
+        // A socket of this name was left by an earlier process with the same id.
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
             _ => {}
@@ -62,7 +62,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Wakes the thread; if that fails, it stays where it is until the process ends.
+        // Wakes the thread. If that fails, it sleeps until this program ends.
         let woken = UnixStream::connect(&self.path).is_ok();
         drop(std::fs::remove_file(&self.path));
         if let Some(thread) = self.thread.take().filter(|_| woken) {
@@ -78,7 +78,7 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
             return;
         }
         let Ok(stream) = stream else {
-            // Out of descriptors, most likely: others may give some back.
+            // Probably there are no free descriptors; another thread may close some.
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -89,9 +89,9 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
         let (answers, counted) = (answers.clone(), open.clone());
         let mut stream = stream;
         let serve = move || {
-            // Whoever has gone away, or is too slow, gets nothing.
+            // A client that has disconnected, or is too slow, gets no answer.
             drop(serve(&mut stream, &*answers));
-            // Before the stream is closed: who sees that may come again.
+            // Before the stream is closed: a client that sees that may connect again.
             counted.fetch_sub(1, Ordering::AcqRel);
         };
         let builder = std::thread::Builder::new().name("control".to_owned());
@@ -101,7 +101,7 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
     }
 }
 
-/// What is left of a time, as sockets want it: never nothing.
+/// The time until `until`. A socket's timeout must not be zero, so that is an error.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     match left.is_zero() {
@@ -110,7 +110,7 @@ fn left(until: Instant) -> io::Result<Duration> {
     }
 }
 
-/// Reads a line of limited length within a limited time, however its bytes are spread.
+/// Reads a line of limited length within a limited time, however slowly its bytes come.
 pub(super) fn read_line(
     stream: &mut UnixStream,
     most: usize,
@@ -144,7 +144,7 @@ pub(super) fn read_line(
     }
 }
 
-/// Writes all of it within a limited time.
+/// Writes a line within a limited time.
 pub(super) fn write_line(
     stream: &mut UnixStream,
     mut line: &[u8],
@@ -162,7 +162,7 @@ pub(super) fn write_line(
     Ok(())
 }
 
-/// A message as it goes through the socket.
+/// A message as a line of JSON.
 pub(super) fn encode(message: &impl serde::Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("numbers and strings are always JSON");
     line.push(b'\n');

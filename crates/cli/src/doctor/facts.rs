@@ -1,9 +1,9 @@
-//! What there is to see.
+//! The facts about this machine.
 
 use std::path::PathBuf;
 
 use everwarp::cuda::cache::Cache;
-use everwarp::cuda::nvrtc::Nvrtc;
+use everwarp::cuda::nvrtc::{Nvrtc, NvrtcError};
 use everwarp::{CudaUnavailable, Device, EngineKind, Error, Select};
 
 /// A GPU that can hold an engine.
@@ -26,15 +26,15 @@ pub(super) struct Started {
     pub(super) milliseconds: f64,
 }
 
-/// An engine of default size that was not.
+/// Why an engine of default size did not start.
 #[derive(Debug)]
 pub(super) struct NotStarted {
-    /// Bytes of device memory that were asked for in vain, if that was the reason.
+    /// The bytes of device memory that were missing, if that was the reason.
     pub(super) wanted: Option<u64>,
     pub(super) message: String,
 }
 
-/// Everything that was looked at.
+/// Everything that `doctor` looks at.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) cores: usize,
@@ -45,7 +45,7 @@ pub(super) struct Facts {
     pub(super) nvrtc: Result<(u32, u32, PathBuf), String>,
     pub(super) cache: Option<PathBuf>,
     pub(super) io_uring: Result<(), String>,
-    /// Where the engine was tried: on the GPU if there is one to use.
+    /// The kind of the engine that was started: a GPU's if there is one.
     pub(super) kind: EngineKind,
     pub(super) engine: Result<Started, NotStarted>,
 }
@@ -80,7 +80,13 @@ fn gpu(device: &Device) -> Gpu {
 }
 
 fn nvrtc() -> Result<(u32, u32, PathBuf), String> {
-    let nvrtc = Nvrtc::open().map_err(|e| e.to_string())?;
+    let nvrtc = Nvrtc::open().map_err(|e| match e {
+        // Its message lists every folder that was searched, and the advice of `judge`.
+        NvrtcError::NotFound { .. } => {
+            "not found in the loader's path, a CUDA toolkit or a Python package".to_owned()
+        }
+        other => other.to_string(),
+    })?;
     let (major, minor) = nvrtc.version().map_err(|e| e.to_string())?;
     Ok((major, minor, nvrtc.path().to_owned()))
 }
@@ -108,7 +114,7 @@ fn engine(device: &Device) -> Result<Started, NotStarted> {
     })
 }
 
-/// Asks the kernel for a ring of no entries, which it refuses as invalid if it offers rings at all.
+/// Asks the kernel for a ring without entries. A kernel that offers io_uring refuses that as invalid.
 #[cfg(target_os = "linux")]
 fn io_uring() -> Result<(), String> {
     let mut params = rustix::io_uring::io_uring_params::default();
@@ -117,7 +123,7 @@ fn io_uring() -> Result<(), String> {
         Ok(_) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(rustix::io::Errno::PERM) => Err("this process may not use it".to_owned()),
         Err(rustix::io::Errno::NOSYS) => Err("the kernel does not have it".to_owned()),
-        Err(other) => Err(format!("the kernel answers {other}")),
+        Err(other) => Err(format!("the kernel returns {other}")),
     }
 }
 #[cfg(not(target_os = "linux"))]

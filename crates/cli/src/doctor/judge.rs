@@ -1,4 +1,4 @@
-//! What the facts mean, and what to do about what is missing.
+//! What the facts mean, and what to do about missing parts.
 
 use everwarp::{CudaUnavailable, EngineKind};
 
@@ -33,8 +33,7 @@ const CACHE: &str = "image cache";
 const IO_URING: &str = "io_uring";
 const ENGINE: &str = "engine";
 
-/// One finding for each thing that an engine rests on; what cannot be looked at for want of something
-/// else is left to that one's line.
+/// One finding for each part that an engine needs.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut list = vec![cores(facts.cores), driver(&facts.driver)];
     gpu(facts, &mut list);
@@ -42,8 +41,8 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         Ok((major, minor, path)) => good(NVRTC, format!("{major}.{minor} ({})", path.display())),
         Err(e) => missing(
             NVRTC,
-            e,
-            "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set EVERWARP_NVRTC; images in the cache run without it",
+            first_line(e),
+            "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set EVERWARP_NVRTC",
         ),
     });
     list.push(match &facts.cache {
@@ -59,11 +58,26 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         Err(why) => missing(
             IO_URING,
             why,
-            "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile; only host calls will use it",
+            "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile",
         ),
     });
     list.push(engine(facts.kind, &facts.engine));
     list
+}
+
+const BROKEN_DRIVER: &str =
+    "run nvidia-smi, and reload or reinstall the driver if it fails; or use --engine cpu";
+
+/// The longest text about one part.
+const FOUND_MOST: usize = 160;
+
+/// The first line of an error, shortened if it is long. The rest is for the command that needs the part.
+fn first_line(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    match line.char_indices().nth(FOUND_MOST) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+    }
 }
 
 fn cores(cores: usize) -> Finding {
@@ -72,28 +86,29 @@ fn cores(cores: usize) -> Finding {
     }
     missing(
         CORES,
-        "only one, which the cpu engine's only worker shares with the program that waits for it",
-        "give the process more cores: check taskset, the container's CPU limit and the virtual machine's size",
+        "only one, which the cpu engine shares with the program that waits for it",
+        "check taskset, the container's CPU limit and the virtual machine's size",
     )
 }
 
 fn driver(driver: &Result<u32, CudaUnavailable>) -> Finding {
     match driver {
         Ok(count) => good(DRIVER, format!("it works and shows {count} GPUs")),
-        Err(e @ CudaUnavailable::NoDriver) => missing(
+        Err(CudaUnavailable::NoDriver) => missing(
             DRIVER,
-            e,
-            "install NVIDIA's driver (its libcuda.so.1 must be in the loader's path), or use --engine cpu",
+            "not installed: libcuda.so.1 was not found",
+            "install NVIDIA's driver, or use --engine cpu",
         ),
-        Err(e) => missing(
+        Err(CudaUnavailable::DriverFailed(e)) => missing(
             DRIVER,
-            e,
-            "run nvidia-smi: reload or reinstall the driver it complains about, or use --engine cpu",
+            format!("it does not start: {}", first_line(&e.to_string())),
+            BROKEN_DRIVER,
         ),
+        Err(e) => missing(DRIVER, first_line(&e.to_string()), BROKEN_DRIVER),
     }
 }
 
-/// The GPU, and what the engine needs of it.
+/// The GPU, and the features that the engine needs.
 fn gpu(facts: &Facts, list: &mut Vec<Finding>) {
     let found = |name: &str| good(GPU, name.to_owned());
     match &facts.gpu {
@@ -130,8 +145,8 @@ fn gpu(facts: &Facts, list: &mut Vec<Finding>) {
         )),
         Err(_) => list.push(missing(
             GPU,
-            "cannot be looked at without a driver that works",
-            "see to the driver first, or use --engine cpu",
+            "unknown without a working driver",
+            "repair the driver first, or use --engine cpu",
         )),
     }
 }
@@ -161,24 +176,24 @@ fn memory(gpu: &Gpu, engine: &Result<Started, NotStarted>) -> Finding {
     }
 }
 
-/// An engine of default size, and what it occupies.
+/// An engine of default size, and the memory that it takes.
 fn engine(kind: EngineKind, engine: &Result<Started, NotStarted>) -> Finding {
     match engine {
         Ok(s) => good(
             ENGINE,
             format!(
-                "{kind}: {} MiB of device memory and {} MiB of pinned host memory by default; {} workers of size {}; started in {:.1} ms",
-                mib(s.device_bytes),
-                mib(s.host_bytes),
+                "{kind}: {} workers in {} blocks or threads, {} MiB of device memory, {} MiB of pinned host memory, started in {:.1} ms",
                 s.workers,
                 s.size,
+                mib(s.device_bytes),
+                mib(s.host_bytes),
                 s.milliseconds
             ),
         ),
         Err(e) => missing(
             ENGINE,
-            format!("{kind}: {}", e.message),
-            "see to what is missing above, or use --engine cpu; if nothing is, report it as a bug",
+            format!("{kind}: {}", first_line(&e.message)),
+            "repair what is missing above, or use --engine cpu; if nothing is missing, report a bug",
         ),
     }
 }
@@ -187,7 +202,7 @@ fn engine(kind: EngineKind, engine: &Result<Started, NotStarted>) -> Finding {
 mod tests {
     use super::*;
 
-    /// A machine that has everything.
+    /// A machine without missing parts.
     fn all() -> Facts {
         Facts {
             cores: 16,
@@ -211,7 +226,7 @@ mod tests {
             }),
         }
     }
-    /// The one thing missing, with what to do.
+    /// The one missing part, and what to do.
     fn only_missing(facts: &Facts) -> (&'static str, &'static str) {
         let list = judge(facts);
         let mut missing = list.iter().filter(|f| !f.ok);
@@ -223,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_to_do_where_everything_is() {
+    fn a_complete_machine_needs_no_fix() {
         for finding in judge(&all()) {
             assert!(finding.ok && finding.fix.is_none(), "{finding:?}");
             assert!(finding.to_string().starts_with("ok "), "{finding}");
@@ -231,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_missing_has_its_own_line() {
+    fn each_missing_part_has_its_own_line() {
         let (what, fix) = only_missing(&Facts { cores: 1, ..all() });
         assert!(what == CORES && fix.contains("taskset"), "{fix}");
 
@@ -275,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_missing_or_broken_is_told_apart() {
+    fn a_missing_driver_and_a_broken_one_have_different_fixes() {
         let fix = |reason: fn() -> CudaUnavailable| {
             let list = judge(&Facts {
                 driver: Err(reason()),
@@ -299,7 +314,29 @@ mod tests {
     }
 
     #[test]
-    fn too_little_device_memory_says_how_much_is_wanted() {
+    fn lines_are_short_and_advice_is_given_once() {
+        let list = judge(&Facts {
+            driver: Err(CudaUnavailable::NoDriver),
+            gpu: Err(CudaUnavailable::NoDriver),
+            nvrtc: Err("a path, ".repeat(200)),
+            engine: Err(NotStarted {
+                wanted: None,
+                message: "the image could not be compiled\nlong log".to_owned(),
+            }),
+            ..all()
+        });
+        for finding in list.iter().filter(|f| !f.ok) {
+            let found = &finding.found;
+            assert!(found.chars().count() <= FOUND_MOST + 20, "{finding}");
+            assert!(!found.contains('\n'), "{finding}");
+            assert!(!found.contains("--engine cpu"), "{finding}");
+            let fix = finding.fix.expect("it says what to do");
+            assert!(fix.chars().count() <= 100, "{finding}");
+        }
+    }
+
+    #[test]
+    fn too_little_device_memory_names_the_missing_bytes() {
         let list = judge(&Facts {
             engine: Err(NotStarted {
                 wanted: Some(500 << 20),

@@ -1,24 +1,30 @@
-//! What one command runs, as signals and other commands reach it.
+//! The run of one command, as signals and other commands reach it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use everwarp_process::Pid;
+use everwarp::process::{Host, HostError, ParsePidError, Pid, ProcessSnapshot};
 
-use super::engine::Processes;
-use crate::control::{self, Answer, Request};
+use crate::control::{Answer, EngineSnapshot, ProcessRow, Request};
 
-/// The processes of a command, from before they are there until they have ended.
+/// The processes of a command, from before they start until they have exited.
 pub(super) struct Job {
     module: String,
     begin: Instant,
-    /// The signal that came, or 0.
+    /// The first signal that ended the processes, or 0.
     signal: AtomicI32,
-    processes: RwLock<Option<Arc<dyn Processes>>>,
-    /// Those that the command was asked for, with their numbers.
+    host: RwLock<Option<Host>>,
+    /// The processes that the command started, with their numbers.
     instances: Mutex<Vec<(Pid, u32)>>,
+}
+
+/// Why a request was not carried out.
+fn refused(reason: impl ToString) -> Answer {
+    Answer::Refused {
+        reason: reason.to_string(),
+    }
 }
 
 impl Job {
@@ -27,84 +33,72 @@ impl Job {
             module: module.to_owned(),
             begin: Instant::now(),
             signal: AtomicI32::new(0),
-            processes: RwLock::default(),
+            host: RwLock::default(),
             instances: Mutex::default(),
         }
     }
 
-    /// From here on these are what is meant.
-    pub(super) fn begins(&self, processes: Arc<dyn Processes>) {
-        *self
-            .processes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(processes);
+    /// Sets the host. From here on signals and requests reach its processes.
+    pub(super) fn start(&self, host: Host) {
+        self.set_host(Some(host));
     }
 
-    /// All have ended, and their host may.
-    pub(super) fn is_over(&self) {
-        *self
-            .processes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+    /// Releases the host, after all processes have exited.
+    pub(super) fn finish(&self) {
+        self.set_host(None);
     }
 
-    /// Calls with what runs, which lives on meanwhile; nothing if nothing does.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&dyn Processes) -> T) -> Option<T> {
-        let processes = self
-            .processes
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        processes.as_deref().map(act)
+    fn set_host(&self, host: Option<Host>) {
+        // The host is replaced in one step, so a panic elsewhere cannot leave it inconsistent.
+        *self.host.write().unwrap_or_else(PoisonError::into_inner) = host;
+    }
+
+    /// Calls `act` with the host, which cannot end meanwhile; `None` if there is none.
+    pub(super) fn with_host<T>(&self, act: impl FnOnce(&Host) -> T) -> Option<T> {
+        let host = self.host.read().unwrap_or_else(PoisonError::into_inner);
+        host.as_ref().map(act)
     }
 
     fn instances(&self) -> MutexGuard<'_, Vec<(Pid, u32)>> {
+        // The list only grows, one call of `extend` at a time.
         self.instances
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are the processes that were asked for, from this number on.
-    pub(super) fn name(&self, pids: &[Pid], from: u32) {
-        self.instances().extend(pids.iter().copied().zip(from..));
+    /// Notes that these processes have the numbers from `first` on.
+    pub(super) fn name(&self, pids: &[Pid], first: u32) {
+        self.instances().extend(pids.iter().copied().zip(first..));
     }
 
-    /// Notes a signal; whether it is the first.
+    /// Notes a signal, and returns whether it is the first one.
     pub(super) fn note(&self, signal: i32) -> bool {
-        self.signal.swap(signal, Ordering::AcqRel) == 0
+        let before = self
+            .signal
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        before.is_ok()
     }
 
-    /// The signal that came, if one did.
+    /// The first signal, if one came.
     pub(super) fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
     /// Answers another command.
     pub(super) fn answer(&self, request: &Request) -> Answer {
-        let answered = self.with(|processes| match request {
-            Request::List { most } => self.list(processes, *most).map(Answer::Listing),
-            Request::Kill { pid } => {
-                let pid: Pid = pid
-                    .parse()
-                    .map_err(|e: everwarp_process::ParsePidError| e.to_string())?;
-                let found = processes.kill(pid)?;
-                Ok(if found {
-                    Answer::Asked
-                } else {
-                    Answer::NoProcess
-                })
-            }
+        let answered = self.with_host(|host| match request {
+            Request::List { most } => self.list(host, *most).unwrap_or_else(refused),
+            Request::Kill { pid } => kill(host, pid),
         });
-        let nothing = || match request {
-            Request::List { .. } => Ok(Answer::Listing(self.engine("starting or ending"))),
-            Request::Kill { .. } => Ok(Answer::NoProcess),
-        };
-        let answered: Result<_, String> = answered.unwrap_or_else(nothing);
-        answered.unwrap_or_else(|reason| Answer::Refused { reason })
+        answered.unwrap_or_else(|| match request {
+            Request::List { .. } => Answer::Listing(self.snapshot("starting or ending")),
+            Request::Kill { .. } => Answer::NoProcess,
+        })
     }
 
     /// This engine without any processes.
-    fn engine(&self, engine: &str) -> control::Engine {
-        control::Engine {
+    fn snapshot(&self, engine: &str) -> EngineSnapshot {
+        EngineSnapshot {
             os_pid: std::process::id(),
             engine: engine.to_owned(),
             module: self.module.clone(),
@@ -117,24 +111,34 @@ impl Job {
         }
     }
 
-    fn list(&self, processes: &dyn Processes, most: u32) -> Result<control::Engine, String> {
-        let listing = processes.list(most as usize)?;
+    fn list(&self, host: &Host, most: u32) -> Result<Answer, HostError> {
+        let listing = host.list(most as usize)?;
         let instances: HashMap<Pid, u32> = self.instances().iter().copied().collect();
-        let row = |status: &everwarp_process::ProcessSnapshot| control::Process {
-            pid: status.pid.to_string(),
-            instance: instances.get(&status.pid).copied(),
-            parent: status.parent.map(|parent| parent.to_string()),
-            state: status.stage.to_string(),
-            fuel_used: status.fuel_used,
-            memory_bytes: status.memory_bytes,
+        let row = |process: &ProcessSnapshot| ProcessRow {
+            pid: process.pid.to_string(),
+            instance: instances.get(&process.pid).copied(),
+            parent: process.parent.map(|parent| parent.to_string()),
+            state: process.stage.to_string(),
+            fuel_used: process.fuel_used,
+            memory_bytes: process.memory_bytes,
         };
-        Ok(control::Engine {
+        Ok(Answer::Listing(EngineSnapshot {
             waiting: listing.waiting,
             running: listing.running,
             ended: listing.ended,
             left_out: listing.total() - listing.rows.len(),
             processes: listing.rows.iter().map(row).collect(),
-            ..self.engine(processes.engine())
-        })
+            ..self.snapshot(&host.kind().to_string())
+        }))
+    }
+}
+
+fn kill(host: &Host, pid: &str) -> Answer {
+    let pid: Result<Pid, ParsePidError> = pid.parse();
+    match pid.map(|pid| host.kill(pid)) {
+        Ok(Ok(true)) => Answer::Asked,
+        Ok(Ok(false)) => Answer::NoProcess,
+        Ok(Err(error)) => refused(error),
+        Err(error) => refused(error),
     }
 }

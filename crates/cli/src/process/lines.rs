@@ -1,4 +1,4 @@
-//! A file that is the standard input of many processes, a line for each.
+//! A file whose lines are the standard input of many processes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -6,19 +6,20 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use everwarp::Device;
-use everwarp_process::Bytes;
+use everwarp::process::Bytes;
+use everwarp::{Device, EngineKind};
 
 use crate::error::CliError;
 
-/// Lines that are counted together. A line is counted and let go several times on its way to a process and after its
-/// end; if all threads did so at one count, that would cost more than all else about a small process.
+/// How many lines share a reference count. A line is cloned and dropped several times on its way to a process and after
+/// the process has exited; with a single count for all threads that would cost more than everything else about a small
+/// process.
 const COUNTED: usize = 128;
 
-/// More of a file is not read to where a GPU copies it from, because the system cannot use that memory for anything else.
+/// A larger file is not read into page-locked memory, which the system cannot use for anything else.
 const LOCKED_MOST: u64 = 8 << 30;
 
-/// The bytes of a file, wherever they are.
+/// The bytes of a file.
 type Whole = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A part of a file.
@@ -33,7 +34,7 @@ impl AsRef<[u8]> for Part {
     }
 }
 
-/// Reads a file of so many bytes to where a GPU copies it from; answers how many there were, and what was behind them.
+/// Fills `bytes` from a file. Returns how many bytes were read, and the rest of the file.
 fn read_to(bytes: &mut [u8], file: &mut File) -> std::io::Result<(usize, Vec<u8>)> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -44,17 +45,18 @@ fn read_to(bytes: &mut [u8], file: &mut File) -> std::io::Result<(usize, Vec<u8>
             Err(e) => return Err(e),
         }
     }
-    let mut behind = Vec::new();
-    file.read_to_end(&mut behind)?;
-    Ok((filled, behind))
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest)?;
+    Ok((filled, rest))
 }
 
 /// The lines of a file, each with its line feed.
 pub(super) struct StdinLines(Vec<Bytes>);
 
 impl StdinLines {
-    /// Reads the file, for processes on this GPU if they are to run on one.
-    pub(super) fn read(path: &Path, gpu: Option<&Device>) -> Result<Self, CliError> {
+    /// Reads the file for processes on a device. A GPU copies from page-locked memory without a detour.
+    pub(super) fn read(path: &Path, device: &Device) -> Result<Self, CliError> {
+        let gpu = Some(device).filter(|device| device.kind() == EngineKind::Cuda);
         Self::read_file(path, gpu).map_err(|source| CliError::Input {
             path: path.to_owned(),
             source,
@@ -65,19 +67,19 @@ impl StdinLines {
         let mut file = File::open(path)?;
         let len = file.metadata()?.len();
         let gpu = gpu.filter(|_| (1..=LOCKED_MOST).contains(&len));
-        // Without such memory it is slower, and that is all.
-        let Some(mut there) = gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) else {
+        // Without page-locked memory the copy is slower.
+        let Some(mut locked) = gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) else {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             return Ok(Self::of_bytes(bytes));
         };
-        let (filled, behind) = read_to(&mut there, &mut file)?;
-        if behind.is_empty() {
-            return Ok(Self::of_first(Arc::new(there), filled));
+        let (filled, rest) = read_to(&mut locked, &mut file)?;
+        if rest.is_empty() {
+            return Ok(Self::of_first(Arc::new(locked), filled));
         }
-        // It has grown meanwhile.
-        let mut bytes = there[..filled].to_vec();
-        bytes.extend_from_slice(&behind);
+        // The file has grown meanwhile.
+        let mut bytes = locked[..filled].to_vec();
+        bytes.extend_from_slice(&rest);
         Ok(Self::of_bytes(bytes))
     }
 
@@ -86,7 +88,7 @@ impl StdinLines {
         Self::of_first(Arc::new(bytes), len)
     }
 
-    /// The lines of the first so many bytes.
+    /// The lines of the first `len` bytes.
     fn of_first(file: Whole, len: usize) -> Self {
         let text = &(*file).as_ref()[..len];
         let lengths = text.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
@@ -109,12 +111,12 @@ impl StdinLines {
         Self(lines)
     }
 
-    /// Bytes of all of them.
+    /// The bytes of all lines.
     pub(super) fn bytes(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// How many processes they are for, of so many that are wanted.
+    /// How many processes they are for: as many as wanted, or one for each line.
     pub(super) fn instances(&self, path: &Path, wanted: Option<u32>) -> Result<u32, CliError> {
         let lines = self.0.len() as u64;
         match wanted {
@@ -128,7 +130,7 @@ impl StdinLines {
         })
     }
 
-    /// The line of a process.
+    /// The line of the process with this number.
     pub(super) fn of(&self, number: u32) -> Bytes {
         self.0[number as usize].clone()
     }
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_those_of_the_file_across_parts() {
+    fn lines_are_split_correctly_across_shared_counts() {
         let mut text = String::new();
         for number in 0..3 * COUNTED + 5 {
             text += &"x".repeat(number % 7);
@@ -154,20 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_whole_to_where_a_device_wants_it() {
+    fn a_file_that_is_longer_or_shorter_than_its_buffer_is_read_whole() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("lines");
         std::fs::write(&path, "one\ntwo\nthree").expect("the folder is writable");
         let device = Device::open(everwarp::Select::Cpu).expect("there is a CPU");
         for device in [None, Some(&device)] {
-            let lines = StdinLines::read(&path, device).expect("it can be read");
+            let lines = StdinLines::read_file(&path, device).expect("it can be read");
             assert_eq!(lines.0, ["one\n", "two\n", "three"]);
         }
         for (room, expected) in [(3, (3, "\ntwo\nthree")), (13, (13, "")), (20, (13, ""))] {
             let mut bytes = vec![0; room];
             let mut file = File::open(&path).expect("it is there");
-            let (filled, behind) = read_to(&mut bytes, &mut file).expect("it can be read");
-            assert_eq!((filled, &behind[..]), (expected.0, expected.1.as_bytes()));
+            let (filled, rest) = read_to(&mut bytes, &mut file).expect("it can be read");
+            assert_eq!((filled, &rest[..]), (expected.0, expected.1.as_bytes()));
             assert_eq!(bytes[..filled], b"one\ntwo\nthree"[..filled]);
         }
     }

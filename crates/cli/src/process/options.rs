@@ -1,9 +1,9 @@
-//! The options that only modules take.
+//! The options of `everwarp run MODULE.wasm`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use everwarp_process::threads::{THREADS, THREADS_MOST};
+use everwarp::process::threads::{THREADS, THREADS_MOST};
 
 use crate::error::CliError;
 
@@ -11,46 +11,46 @@ use crate::error::CliError;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of MODULE.wasm")]
 pub(crate) struct Options {
-    /// How many processes of the module to run. `{instance}` in ARGS and in the values of --env then stands for
-    /// the number of each, from 0.
+    /// The number of processes to run. In ARGS and in the values of --env, `{instance}` is then replaced by the number
+    /// of each process, from 0.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     instances: Option<u32>,
-    /// How much each may execute: on the CPU engine in units of about one WebAssembly instruction, on a GPU
-    /// in rounds of loops and calls of functions that call.
+    /// How much each process may execute. A unit is about one WebAssembly instruction on the CPU engine; on a GPU it is
+    /// an iteration of a loop, or a call of a function that calls others.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) fuel: Option<u64>,
-    /// How much memory each may have: bytes, or a number with K, M or G behind it (powers of 1,024).
+    /// How much memory each process may have: bytes, or a number followed by K, M or G (powers of 1,024).
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) memory: Option<u64>,
-    /// How many threads each may have at a time beside its first, if the module begins any (at most 1,024). With none
-    /// left, the module is told so.
+    /// How many threads each process may have besides its first one, if the module starts threads (up to 1,024). To
+    /// start one more fails.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = THREADS)]
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MOST)))]
     pub(super) threads: u32,
-    /// How much stack each thread of a GPU has, which decides how deep calls may nest. It is reserved for every
+    /// The size of the stack of each thread of a GPU, which decides how deep calls may nest. It is reserved for every
     /// thread that the GPU can hold.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) stack: Option<u64>,
-    /// On a GPU, interleave the memories of every 32 processes: faster where they run in step, slower where each does
-    /// something else.
+    /// On a GPU, interleave the memories of every 32 processes: faster for processes that run in step, slower for
+    /// processes that each do something else.
     #[arg(long)]
     pub(super) interleave: bool,
-    /// On a GPU, let a product and a sum be rounded once, as CUDA C++ does unless told otherwise: faster, but results
-    /// may differ from those of other engines in their last bits.
+    /// On a GPU, round a product and a sum once, as CUDA C++ does by default: faster, but the last bits of results may
+    /// differ from those of other engines.
     #[arg(long)]
     pub(super) contract: bool,
-    /// A directory that each may use, and what it calls it (by default the same).
+    /// A directory that each process may use, and its name in the process (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
     pub(super) dir: Vec<(PathBuf, String)>,
-    /// A file whose lines are the standard input of one process each, the first that of the first. Without
-    /// --instances there are as many processes as lines.
+    /// A file whose lines become the standard input of one process each. Without --instances there are as many
+    /// processes as lines.
     #[arg(long, value_name = "FILE")]
     pub(super) stdin_lines: Option<PathBuf>,
-    /// A variable of the environment, which is empty otherwise.
+    /// An environment variable. The environment is empty otherwise.
     #[arg(long, value_name = "K=V", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Put the process's id before each line of output.
+    /// Begin each line of output with the process's id.
     #[arg(long)]
     pub(super) tag: bool,
     /// Arguments of the module.
@@ -59,34 +59,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// How many processes there are to be, if that is said.
+    /// The value of --instances.
     pub(super) fn instances(&self) -> Option<u32> {
         self.instances
     }
 
-    /// A text as the process with this number gets it. Without --instances it is not touched, so that a single
-    /// process gets what was typed.
-    fn numbered(&self, text: &str, number: u32) -> String {
-        match self.instances {
-            Some(_) => text.replace(NUMBER, &number.to_string()),
-            None => text.to_owned(),
-        }
-    }
-
-    /// The arguments of a process, without the program's name.
-    pub(super) fn args(&self, number: u32) -> impl Iterator<Item = String> {
-        self.args.iter().map(move |arg| self.numbered(arg, number))
-    }
-
-    /// The variables of a process.
-    pub(super) fn env(&self, number: u32) -> Vec<(String, String)> {
-        let variables = self.env.iter();
-        variables
-            .map(|(name, value)| (name.clone(), self.numbered(value, number)))
-            .collect()
-    }
-
-    /// The number of a process in digits, if arguments or variables may ask for it.
+    /// The number of a process in digits, if arguments or variables may contain it.
     pub(super) fn digits(&self, number: u32) -> String {
         match self.instances {
             Some(_) => number.to_string(),
@@ -94,22 +72,23 @@ impl Options {
         }
     }
 
-    /// Hands over each argument without the program's name, in parts, for a process whose number in digits is this.
-    /// For many processes that takes less than to make texts of their own for each.
+    /// Passes each argument to `each` in parts, without the program's name, for the process with this number. To make a
+    /// string for each of many processes would take longer.
     pub(super) fn each_arg(&self, digits: &str, mut each: impl FnMut(&[&str])) {
         for arg in &self.args {
             self.in_parts(arg, digits, &mut each);
         }
     }
 
-    /// The same with each variable's name and value.
+    /// Passes each variable's name and the parts of its value to `each`.
     pub(super) fn each_variable(&self, digits: &str, mut each: impl FnMut(&str, &[&str])) {
         for (name, value) in &self.env {
             self.in_parts(value, digits, |parts| each(name, parts));
         }
     }
 
-    /// Mostly there are so few parts that nothing has to be allocated for them.
+    /// Splits a text at the number. Without --instances the text is not touched, so that a single process gets what was
+    /// typed. Usually there are so few parts that nothing is allocated for them.
     fn in_parts(&self, text: &str, digits: &str, each: impl FnOnce(&[&str])) {
         if self.instances.is_none() || !text.contains('{') {
             return each(&[text]);
@@ -127,7 +106,7 @@ impl Options {
         }
     }
 
-    /// Whether the options go together.
+    /// Whether the options can be used together.
     pub(super) fn check(&self) -> Result<(), CliError> {
         let variables = self.env.iter().map(|(name, _)| name.as_str());
         let directories = self
@@ -145,7 +124,7 @@ impl Options {
         }
     }
 
-    /// An option that was given, if any was.
+    /// The first option that was given, if any was.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--instances", self.instances.is_some()),
@@ -168,17 +147,17 @@ impl Options {
     }
 }
 
-/// What stands for the number of a process.
+/// The text that is replaced by the number of a process.
 const NUMBER: &str = "{instance}";
 
-/// The first that was there before.
+/// The first name that occurs twice.
 fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let rule = || format!("`{text}` is no size: use bytes, or a number with K, M or G behind it");
+    let rule = || format!("`{text}` is no size: use bytes, or a number followed by K, M or G");
     let shift = match text.bytes().last() {
         Some(b'K' | b'k') => 10,
         Some(b'M' | b'm') => 20,

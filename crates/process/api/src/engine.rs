@@ -118,6 +118,15 @@ pub trait ProcessEngine: Send + Sync + std::fmt::Debug {
     /// [`HostError::Lost`]: the engine has failed.
     fn list(&self, limit: usize) -> Result<Listing, HostError>;
 
+    /// Stops all processes for a moment, as [`load`](Self::load) does, and returns how long they stood still; zero on an
+    /// engine that never has to stop them. It is for measurements.
+    ///
+    /// # Errors
+    /// [`HostError::Lost`]: the engine has failed.
+    fn pause(&self) -> Result<Duration, HostError> {
+        Ok(Duration::ZERO)
+    }
+
     /// Makes a channel for `capacity` messages of up to `bytes` bytes each. The host holds both ends and may pass them
     /// to processes ([`Grants::ends`]). A side is open as long as any end of it exists.
     ///

@@ -87,6 +87,11 @@ impl OutputErrors {
         recorded.first.clone()
     }
 
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.recorded().closed
+    }
+
     /// Ends all present and future calls of [`wait`](Self::wait) at once.
     pub fn close(&self) {
         self.recorded().closed = true;

@@ -124,6 +124,13 @@ impl ProcessEngine for CudaProcesses {
         self.core.list(limit).map_err(refused)
     }
 
+    fn pause(&self) -> Result<Duration, HostError> {
+        let begin = Instant::now();
+        self.engine().park().map_err(refused)?;
+        self.engine().resume().map_err(refused)?;
+        Ok(begin.elapsed())
+    }
+
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
         crate::channel::open(&self.core.family, capacity, bytes)
     }

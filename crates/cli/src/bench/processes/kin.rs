@@ -1,13 +1,13 @@
-//! Processes and their children: spawning them, and messages between them.
+//! Processes and their children: spawning children, and messages between them.
 
-use super::host::{Given, Host};
 use super::repeated;
+use super::run::{Bench, ProcessInput};
 use crate::bench::experiment::Context;
 use crate::bench::stats::Row;
 use crate::error::CliError;
 
 pub(super) const KIN: &[u8] = include_bytes!("kin.wasm");
-/// Messages of each pair, and children of each parent, one after the other.
+/// The messages of each pair, and the children of each parent, one after the other.
 const EACH: usize = 1000;
 
 pub(super) fn messages(cx: &Context<'_>) -> Result<(), CliError> {
@@ -21,7 +21,8 @@ pub(super) fn children(cx: &Context<'_>) -> Result<(), CliError> {
     measure(cx, "s", &[1, 32, 500], "child", what)
 }
 
-/// Measures so many processes that do it at a time; each checks what it gets and traps if that is wrong.
+/// Measures these numbers of processes at the same time. Each process checks what it receives, and traps if that is
+/// wrong.
 fn measure(
     cx: &Context<'_>,
     how: &str,
@@ -29,16 +30,16 @@ fn measure(
     unit: &'static str,
     what: &'static str,
 ) -> Result<(), CliError> {
-    // On a CPU the others take minutes.
+    // On a CPU the larger numbers take minutes.
     let counts = if cx.is_cuda() { counts } else { &counts[..1] };
-    let host = Host::start(cx.device, &[("kin", KIN)], 1024)?;
-    let given = Given {
+    let bench = Bench::start(cx.device, "kin", KIN, 1024)?;
+    let input = ProcessInput {
         argument: Some(how),
-        ..Given::default()
+        ..ProcessInput::default()
     };
     for &count in counts {
-        // One that ends otherwise than well, as for a wrong message, is an error.
-        let (times, right) = repeated(&host, given, count, 0)?;
+        // A process that fails, such as for a wrong message, is an error.
+        let (times, right) = repeated(&bench, input, count, 0)?;
         let row = Row::new(what, unit, (count * EACH) as f64, times).size(count as u64);
         cx.emit(row.verified(right))?;
     }

@@ -1,15 +1,15 @@
 //! P: what processes cost: calls of the host, reads of files, beginning and ending.
 
-mod host;
 mod kin;
 mod pause;
+mod run;
 
 use std::time::Instant;
 
 use everwarp::cuda::raw::Raw;
-use everwarp_process::Reads;
+use everwarp::process::Reads;
 
-use self::host::{Given, Host};
+use self::run::{Bench, ProcessInput};
 use super::experiment::{Context, Experiment, On, Part};
 use super::stats::{Row, median};
 use crate::error::CliError;
@@ -50,13 +50,17 @@ fn numbers_in(written: &[u8]) -> Vec<u64> {
 }
 
 /// Measures one process by its own clock: each of `count` rounds is a repetition, and the first are not counted.
-fn alone(host: &Host, given: Given<'_>, count: usize) -> Result<(Vec<f64>, bool), CliError> {
+fn alone(
+    bench: &Bench,
+    input: ProcessInput<'_>,
+    count: usize,
+) -> Result<(Vec<f64>, bool), CliError> {
     let argument = (count + count / 10).to_string();
-    let given = Given {
+    let input = ProcessInput {
         argument: Some(&argument),
-        ..given
+        ..input
     };
-    let written = host.run(0, given, 1)?;
+    let written = bench.run(input, 1)?;
     let nanoseconds = numbers_in(&written[0]);
     let mut times: Vec<f64> = nanoseconds.iter().map(|&n| n as f64 * 1e-9).collect();
     let right = times.len() == count + count / 10;
@@ -67,15 +71,15 @@ fn alone(host: &Host, given: Given<'_>, count: usize) -> Result<(Vec<f64>, bool)
 /// Measures many processes by the host's clock, from the beginning of the first to the end of the last; each is to
 /// write so many bytes.
 fn repeated(
-    host: &Host,
-    given: Given<'_>,
+    bench: &Bench,
+    input: ProcessInput<'_>,
     processes: usize,
     bytes: usize,
 ) -> Result<(Vec<f64>, bool), CliError> {
     let (mut times, mut right) = (Vec::new(), true);
     for repetition in 0..=REPEATS {
         let begin = Instant::now();
-        let written = host.run(0, given, processes)?;
+        let written = bench.run(input, processes)?;
         // The first warms everything up.
         if repetition > 0 {
             times.push(begin.elapsed().as_secs_f64());
@@ -87,17 +91,17 @@ fn repeated(
 
 /// The same for processes that are told how many rounds to do and write a number for each.
 fn together(
-    host: &Host,
-    given: Given<'_>,
+    bench: &Bench,
+    input: ProcessInput<'_>,
     processes: usize,
     each: usize,
 ) -> Result<(Vec<f64>, bool), CliError> {
     let argument = each.to_string();
-    let given = Given {
+    let input = ProcessInput {
         argument: Some(&argument),
-        ..given
+        ..input
     };
-    repeated(host, given, processes, each * 8)
+    repeated(bench, input, processes, each * 8)
 }
 
 fn calls(cx: &Context<'_>) -> Result<(), CliError> {
@@ -112,12 +116,12 @@ fn calls(cx: &Context<'_>) -> Result<(), CliError> {
         }
     };
     let folder = tempfile::tempdir().map_err(CliError::Folder)?;
-    let given = Given {
+    let input = ProcessInput {
         directory: Some(folder.path()),
-        ..Given::default()
+        ..ProcessInput::default()
     };
-    let host = Host::start(cx.device, &[("calls", CALLS)], 4096)?;
-    let (times, right) = alone(&host, given, 400)?;
+    let bench = Bench::start(cx.device, "calls", CALLS, 4096)?;
+    let (times, right) = alone(&bench, input, 400)?;
     let what = "a call of the host that does next to nothing, one process";
     let mut row = Row::new(what, "call", CALLS_ROUND as f64, times).verified(right);
     if let Some((direct, relay)) = limits {
@@ -131,7 +135,7 @@ fn calls(cx: &Context<'_>) -> Result<(), CliError> {
         false => &[(64, 10)],
     };
     for &(processes, each) in many {
-        let (times, right) = together(&host, given, processes, each)?;
+        let (times, right) = together(&bench, input, processes, each)?;
         let units = (processes * each * CALLS_ROUND) as f64;
         let what = "calls of the host that do next to nothing, many processes; those of a GPU are answered by one thread";
         let row = Row::new(what, "call", units, times).size(processes as u64);
@@ -151,12 +155,12 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
     let folder = tempfile::tempdir().map_err(CliError::Folder)?;
     let path = folder.path().join("numbers");
     std::fs::write(&path, numbers(256)).map_err(|source| CliError::Output { path, source })?;
-    let given = Given {
+    let input = ProcessInput {
         directory: Some(folder.path()),
-        ..Given::default()
+        ..ProcessInput::default()
     };
-    let host = Host::start(cx.device, &[("reads", READS)], 4096)?;
-    let (times, right) = alone(&host, given, 200)?;
+    let bench = Bench::start(cx.device, "reads", READS, 4096)?;
+    let (times, right) = alone(&bench, input, 200)?;
     let what = "a read of 4 KiB from a file in the host's memory, one process";
     let row = Row::new(what, "read", READS_ROUND as f64, times);
     cx.emit_as("read", row.verified(right))?;
@@ -164,9 +168,9 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
         true => &[(64, 20), (400, 10)],
         false => &[(64, 20)],
     };
-    let several = |host: &Host, how: &str| -> Result<(), CliError> {
+    let several = |bench: &Bench, how: &str| -> Result<(), CliError> {
         for &(processes, each) in many {
-            let (times, right) = together(host, given, processes, each)?;
+            let (times, right) = together(bench, input, processes, each)?;
             let units = (processes * each * READS_ROUND) as f64;
             let what =
                 format!("reads of 4 KiB from a file in the host's memory, many processes{how}");
@@ -175,23 +179,23 @@ fn reads(cx: &Context<'_>) -> Result<(), CliError> {
         }
         Ok(())
     };
-    several(&host, "")?;
-    drop(host);
+    several(&bench, "")?;
+    drop(bench);
     if cx.is_cuda() {
-        let host = Host::reading(cx.device, &[("reads", READS)], 4096, Reads::Plain)?;
-        several(&host, ", all of them by plain calls")?;
+        let bench = Bench::start_reading(cx.device, "reads", READS, 4096, Reads::Plain)?;
+        several(&bench, ", all of them by plain calls")?;
     }
     Ok(())
 }
 
 fn life(cx: &Context<'_>) -> Result<(), CliError> {
-    let host = Host::start(cx.device, &[("nothing", NOTHING)], 100_000)?;
+    let bench = Bench::start(cx.device, "nothing", NOTHING, 100_000)?;
     let counts: &[usize] = match cx.is_cuda() {
         true => &[1, 1000, 30_000, 100_000],
         false => &[1, 1000, 10_000],
     };
     for &count in counts {
-        let (times, right) = repeated(&host, Given::default(), count, 0)?;
+        let (times, right) = repeated(&bench, ProcessInput::default(), count, 0)?;
         let what =
             "processes that begin and end, from asking for them to knowing of the last one's end";
         let row = Row::new(what, "process", count as f64, times).size(count as u64);
@@ -203,11 +207,11 @@ fn life(cx: &Context<'_>) -> Result<(), CliError> {
 /// What remains of a beginning when the host has done its part: from the first of many to the last, by the clock of
 /// the device that runs them.
 fn begin(cx: &Context<'_>) -> Result<(), CliError> {
-    let host = Host::start(cx.device, &[("begin", BEGIN)], 1 << 15)?;
+    let bench = Bench::start(cx.device, "begin", BEGIN, 1 << 15)?;
     let count = if cx.is_cuda() { 30_000 } else { 1000 };
     let (mut times, mut right) = (Vec::new(), true);
     for repetition in 0..=REPEATS {
-        let written = host.run(0, Given::default(), count)?;
+        let written = bench.run(ProcessInput::default(), count)?;
         let stamps: Vec<u64> = written.iter().flat_map(|w| numbers_in(w)).collect();
         let (first, last) = (stamps.iter().min(), stamps.iter().max());
         let took = first.zip(last).map_or(0, |(first, last)| last - first);

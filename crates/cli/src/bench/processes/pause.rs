@@ -1,118 +1,109 @@
-//! How long an engine pauses for a module that is loaded beside processes.
+//! How long a GPU's engine pauses for a module that is loaded while processes run.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use everwarp_process as gpu;
-use everwarp_process::ProcessEngine;
-use everwarp_process_cuda::{CudaProcesses, Streams};
+use everwarp::process::{Children, Command, ExitStatus, Host, LoadConfig};
 
-use super::{NOTHING, host};
+use super::NOTHING;
+use super::run::module;
 use crate::bench::experiment::Context;
 use crate::bench::stats::Row;
 use crate::error::CliError;
 
 pub(super) const SPIN: &[u8] = include_bytes!("spin.wasm");
 pub(super) const SLEEP: &[u8] = include_bytes!("sleep.wasm");
-/// Processes that are there meanwhile.
-const PROCESSES: usize = 1000;
-/// Modules that are loaded, each of which is compiled with the whole image, which takes seconds.
+/// The processes that exist during the pauses.
+const PROCESSES: u32 = 1000;
+/// The modules that are loaded. Each is compiled with the whole image, which takes seconds.
 const LOADS: usize = 3;
-/// Pauses without a module.
+/// The pauses without a module.
 const PAUSES: usize = 50;
-/// Each loaded module has so many places.
+/// The places of each loaded module.
 const PLACES: u32 = 64;
 
-/// Parks the engine and lets it go on, beside processes that sleep and beside some that never come to an end by
-/// themselves; and loads modules beside the latter.
+/// Pauses and resumes the engine while processes sleep and while processes loop forever; and loads modules during the
+/// latter.
 pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
-    if cx.device.cuda().is_none() {
+    if !cx.is_cuda() {
         return Ok(());
     }
-    let mut config = gpu::HostConfig::default();
-    config.load.places = 4096;
-    config.load.memory = Some(1 << 16);
-    config.spare_places = LOADS as u32 * PLACES;
-    let modules = [("spin", SPIN), ("sleep", SLEEP)];
-    const LOOPING: u32 = 0;
-    const SLEEPING: u32 = 1;
-    let modules = modules
-        .into_iter()
-        .map(|(name, bytes)| gpu::Module::new(name, bytes.to_vec()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let host = CudaProcesses::start(cx.device, &modules, &config, Streams::inherit())?;
-    let grants = gpu::Grants::default();
+    let (spin, sleep) = (module("spin", SPIN)?, module("sleep", SLEEP)?);
+    let host = Host::builder(cx.device)
+        .module(&spin)
+        .module(&sleep)
+        .places(4096)
+        .memory(1 << 16)
+        .spare_places(LOADS as u32 * PLACES)
+        .start()?;
     for (name, module, what) in [
         (
             "park_sleeping",
-            SLEEPING,
+            &sleep,
             "parking and going on beside processes that sleep",
         ),
         (
             "park_looping",
-            LOOPING,
+            &spin,
             "parking and going on beside processes that loop for ever",
         ),
     ] {
-        let pids = host::spawn_gpu(&host, gpu::ModuleId(module), &grants, &[], PROCESSES)?;
+        let children = Command::new(&host, module).spawn_many(PROCESSES)?;
         let mut times = Vec::new();
         for _ in 0..PAUSES {
-            let begin = Instant::now();
-            host.engine().park()?;
-            host.engine().resume()?;
-            times.push(begin.elapsed().as_secs_f64());
+            times.push(host.pause()?.as_secs_f64());
         }
-        let mut right = all_there(&host, &pids)?;
-        if module == LOOPING {
-            load(cx, &host, &pids)?;
+        let mut right = all_exist(&host)?;
+        if name == "park_looping" {
+            load(cx, &host)?;
         }
-        right &= end(&host, pids)?;
-        let row = Row::new(what, "pause", 1.0, times).size(PROCESSES as u64);
+        right &= all_are_killed(&host, children)?;
+        let row = Row::new(what, "pause", 1.0, times).size(PROCESSES.into());
         cx.emit_as(name, row.verified(right))?;
     }
     Ok(())
 }
 
-/// Loads modules beside what runs, each of which must work.
-fn load(cx: &Context<'_>, host: &CudaProcesses, looping: &[gpu::Pid]) -> Result<(), CliError> {
-    let mut config = gpu::LoadConfig::default();
-    config.places = PLACES;
-    config.children = 0;
-    config.threads = 0;
-    config.memory = Some(1 << 16);
-    config.memory_budget = Some(1 << 30);
-    let grants = gpu::Grants::default();
+/// Loads modules while processes run, and checks that each works.
+fn load(cx: &Context<'_>, host: &Host) -> Result<(), CliError> {
+    let config = LoadConfig {
+        places: PLACES,
+        children: 0,
+        threads: 0,
+        memory: Some(1 << 16),
+        memory_budget: Some(1 << 30),
+        ..LoadConfig::default()
+    };
     let (mut times, mut right) = (Vec::new(), true);
     for number in 0..LOADS {
-        let module = gpu::Module::new(format!("nothing-{number}"), NOTHING.to_vec())?;
+        let module = module(&format!("nothing-{number}"), NOTHING)?;
         let loaded = host.load(&module, &config)?;
         times.push(loaded.pause.as_secs_f64());
-        for pid in host::spawn_gpu(host, loaded.id, &grants, &[], PLACES as usize)? {
-            right &= host.wait(pid, None)?.success();
-        }
+        let exits = Command::new(host, &module).spawn_many(PLACES)?.wait_all()?;
+        right &= exits.iter().all(|exit| exit.success());
     }
-    right &= all_there(host, looping)?;
+    right &= all_exist(host)?;
     let what = "a module loaded beside processes that loop for ever: how long the engine pauses";
-    let row = Row::new(what, "pause", 1.0, times).size(PROCESSES as u64);
+    let row = Row::new(what, "pause", 1.0, times).size(PROCESSES.into());
     cx.emit_as("load", row.verified(right))
 }
 
-/// Whether none of these processes has been waited for.
-fn all_there(host: &CudaProcesses, pids: &[gpu::Pid]) -> Result<bool, gpu::HostError> {
-    for pid in pids {
-        if !host.knows(*pid)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Whether none of the processes has exited.
+fn all_exist(host: &Host) -> Result<bool, CliError> {
+    let listing = host.list(0)?;
+    Ok(listing.waiting + listing.running == PROCESSES as usize)
 }
 
-/// Ends them, and returns whether each was killed.
-fn end(host: &CudaProcesses, pids: Vec<gpu::Pid>) -> Result<bool, CliError> {
+/// Kills the processes, and returns whether each was killed and nothing else.
+fn all_are_killed(host: &Host, children: Children) -> Result<bool, CliError> {
     host.kill_all()?;
     let mut all = true;
-    for pid in pids {
-        let exit = host.wait(pid, Some(Duration::from_secs(20)))?;
-        all &= exit.status == gpu::ExitStatus::Killed;
+    for mut child in children {
+        let exit = child.wait_timeout(Duration::from_secs(20))?;
+        let exit = exit.ok_or_else(|| CliError::Process {
+            pid: child.pid().to_string(),
+            reason: "it has not ended".to_owned(),
+        })?;
+        all &= exit.status == ExitStatus::Killed;
     }
     Ok(all)
 }

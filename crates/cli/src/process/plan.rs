@@ -1,0 +1,218 @@
+//! What a command line asks for: the device, the number of processes, and what each of them gets.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use everwarp::process::{Command, Directory, Host, Input, Module, Output, StartError, StartWriter};
+use everwarp::{Device, EngineKind, Select, cuda_device_count};
+
+use super::job::Job;
+use super::lines::StdinLines;
+use crate::error::CliError;
+use crate::run::Args;
+
+/// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
+/// before a lane is free, and the host need not learn of an exit before it can start the next process.
+const PLACES_MOST: u32 = 1 << 17;
+/// An estimate of the bytes of a process's arguments and of the header before them.
+const BYTES_BESIDES_INPUT: u64 = 128;
+
+/// The processes to run.
+pub(super) struct Plan<'a> {
+    pub(super) args: &'a Args,
+    pub(super) module: Module,
+    pub(super) device: Device,
+    /// The time to open the device; zero for the CPU engine.
+    opening: Duration,
+    pub(super) instances: u32,
+    lines: Option<StdinLines>,
+    directories: Vec<Directory>,
+    pub(super) job: Arc<Job>,
+}
+
+impl<'a> Plan<'a> {
+    /// Opens what the command line names.
+    pub(super) fn new(args: &'a Args, module: Module, job: Arc<Job>) -> Result<Self, CliError> {
+        let options = &args.process;
+        let select = args.engine.parse()?;
+        let directories = open_directories(&options.dir)?;
+        let begin = Instant::now();
+        let mut device = open_device(args, select)?;
+        let opening = begin.elapsed();
+        let file = options.stdin_lines.as_deref();
+        let lines = file.map(|file| StdinLines::read(file, &device));
+        let lines = lines.transpose()?;
+        let wanted = options.instances();
+        let instances = match (&lines, file) {
+            (Some(lines), Some(file)) => lines.instances(file, wanted)?,
+            _ => wanted.unwrap_or(1),
+        };
+        if instances == 1 && select != Select::Cuda {
+            device = Device::open(Select::Cpu)?;
+        }
+        Ok(Self {
+            args,
+            module,
+            device,
+            opening,
+            instances,
+            lines,
+            directories,
+            job,
+        })
+    }
+
+    /// Whether the command runs one process.
+    pub(super) fn single(&self) -> bool {
+        self.instances == 1
+    }
+
+    /// Starts the host, and returns how long loading took.
+    pub(super) fn start(&self) -> Result<(Host, Duration), CliError> {
+        let options = &self.args.process;
+        let begin = Instant::now();
+        let mut builder = Host::builder(&self.device)
+            .module(&self.module)
+            .threads(options.threads)
+            .metered(options.fuel.is_some())
+            .interleaved(options.interleave)
+            .contract(options.contract)
+            .places(self.instances.min(PLACES_MOST))
+            .input_bytes(self.input_bytes());
+        if let Some(size) = self.args.size {
+            builder = builder.workers(at_least_one(size)?);
+        }
+        if let Some(memory) = options.memory {
+            builder = builder.memory(memory);
+        }
+        if let Some(stack) = options.stack {
+            builder = builder.stack(stack_bytes(stack)?);
+        }
+        let host = builder.start().map_err(refused)?;
+        Ok((host, self.opening + begin.elapsed()))
+    }
+
+    /// The bytes that all processes get together, if that is a lot.
+    fn input_bytes(&self) -> u64 {
+        let lines = self.lines.as_ref().map(StdinLines::bytes);
+        lines.map_or(0, |bytes| {
+            bytes as u64 + u64::from(self.instances) * BYTES_BESIDES_INPUT
+        })
+    }
+
+    /// The settings that all processes share.
+    pub(super) fn command(&self, host: &Host) -> Command {
+        let (stdout, stderr) = self.outputs();
+        let mut command = Command::new(host, &self.module);
+        command.stdout(stdout).stderr(stderr).stdin(self.input());
+        for directory in &self.directories {
+            command.directory(directory.clone());
+        }
+        if let Some(fuel) = self.args.process.fuel {
+            command.fuel(fuel);
+        }
+        command
+    }
+
+    /// The command's own standard input goes to a single process; many processes would compete for it.
+    fn input(&self) -> Input {
+        match self.single() {
+            true => Input::Inherit,
+            false => Input::Empty,
+        }
+    }
+
+    /// The destinations of standard output and standard error: byte for byte, or in whole lines where several processes
+    /// share them. With `--json` standard output is for the object.
+    fn outputs(&self) -> (Output, Output) {
+        let tag = self.args.process.tag;
+        let many = !self.single() || tag;
+        let to_stderr = self.args.json;
+        let lines = Output::Lines { tag, to_stderr };
+        let choose = |in_lines| if in_lines { lines } else { Output::Inherit };
+        (choose(many || to_stderr), choose(many))
+    }
+
+    /// Writes the arguments, the environment and the standard input of the process with this number.
+    pub(super) fn write(&self, number: u32, start: &mut dyn StartWriter) {
+        let options = &self.args.process;
+        let digits = options.digits(number);
+        options.each_arg(&digits, |parts| start.arg(parts));
+        options.each_variable(&digits, |name, parts| start.variable(name, parts));
+        if let Some(lines) = &self.lines {
+            start.stdin(lines.of(number));
+        }
+    }
+}
+
+fn open_directories(directories: &[(PathBuf, String)]) -> Result<Vec<Directory>, CliError> {
+    let open = |(host, guest): &(PathBuf, String)| {
+        Directory::open(host, guest.clone()).map_err(|source| CliError::Input {
+            path: host.clone(),
+            source,
+        })
+    };
+    directories.iter().map(open).collect()
+}
+
+/// Opens the device. One process is faster on a core, because a lane of a GPU is many times slower; only many lanes are
+/// fast together.
+fn open_device(args: &Args, select: Select) -> Result<Device, CliError> {
+    let many = match args.process.instances() {
+        Some(instances) => instances > 1,
+        None => args.process.stdin_lines.is_some(),
+    };
+    let on_gpu = match select {
+        Select::Cpu => false,
+        // Only the CPU engine has this option, so there is no need to look for a GPU.
+        Select::Cuda if args.size.is_some() => return Err(not_on("--size", EngineKind::Cuda)),
+        Select::Cuda => true,
+        Select::Auto => many && args.size.is_none() && cuda_device_count().is_ok_and(|n| n > 0),
+    };
+    let select = if on_gpu { Select::Cuda } else { Select::Cpu };
+    Ok(Device::open(select)?)
+}
+
+fn at_least_one(size: u32) -> Result<NonZeroUsize, CliError> {
+    NonZeroUsize::new(size as usize).ok_or(CliError::Value {
+        option: "--size",
+        rule: "at least 1",
+        value: 0,
+    })
+}
+
+fn stack_bytes(stack: u64) -> Result<u32, CliError> {
+    u32::try_from(stack).map_err(|_| CliError::Value {
+        option: "--stack",
+        rule: "less than 4G",
+        value: stack,
+    })
+}
+
+fn not_on(option: &'static str, engine: EngineKind) -> CliError {
+    let (engine, other) = match engine {
+        EngineKind::Cpu => ("CPU", "cuda"),
+        EngineKind::Cuda => ("CUDA", "cpu"),
+    };
+    CliError::NotOnEngine {
+        option,
+        engine,
+        other,
+    }
+}
+
+/// An error of the host's start, with the command's name of an option.
+fn refused(error: StartError) -> CliError {
+    let StartError::Option { option, engine } = error else {
+        return error.into();
+    };
+    let option = match option {
+        "stack_bytes" => "--stack",
+        "interleaved" => "--interleave",
+        "workers" => "--size",
+        _ => "--contract",
+    };
+    not_on(option, engine)
+}

@@ -1,0 +1,1 @@
+__device__ void squares_square(ew::Lane& t, const DevNone&) { t.report_add(t.arg() * t.arg()); }

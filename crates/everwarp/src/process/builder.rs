@@ -1,0 +1,195 @@
+//! Starting a host.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use everwarp_process::{HostConfig, Module, ModuleId, ProcessEngine, Reads, StartError};
+use everwarp_runtime::{Device, EngineKind};
+
+use super::host::{Host, ModuleSet};
+
+/// The modules and settings that a [`Host`] starts with, made by [`Host::builder`].
+///
+/// Some settings exist on one engine only. [`start`](Self::start) refuses [`workers`](Self::workers) on a GPU, and
+/// [`stack`](Self::stack), [`interleaved`](Self::interleaved) and [`contract`](Self::contract) on the CPU engine. The
+/// CPU engine ignores the other settings for a GPU, because they size memory that it does not reserve.
+#[derive(Clone, Debug)]
+#[must_use = "a host runs only after `start`"]
+pub struct HostBuilder<'d> {
+    device: &'d Device,
+    modules: Vec<Module>,
+    config: HostConfig,
+}
+
+impl<'d> HostBuilder<'d> {
+    pub(super) fn new(device: &'d Device) -> Self {
+        Self {
+            device,
+            modules: Vec::new(),
+            config: HostConfig::default(),
+        }
+    }
+
+    /// Adds a module. Processes can spawn it by its name; if two modules have the same name, they get the later one.
+    pub fn module(mut self, module: &Module) -> Self {
+        self.modules.push(module.clone());
+        self
+    }
+
+    /// Sets how many bytes of memory each process may have: its linear memory and its tables (8 bytes an element).
+    ///
+    /// On a GPU each place reserves this much. By default a process gets as much as its module declares on the CPU
+    /// engine, and up to 64 MiB more than its module starts with on a GPU.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.config.load.memory = Some(bytes);
+        self
+    }
+
+    /// Says that the processes will have a fuel limit ([`Command::fuel`](super::Command::fuel)), so that the CPU engine
+    /// compiles the modules with fuel counting from the start and not when the first such process starts. Counting costs
+    /// 15 to 30 % of the run time. A GPU always counts.
+    pub fn metered(mut self, metered: bool) -> Self {
+        self.config.load.metered = metered;
+        self
+    }
+
+    /// Sets how many threads each process may have besides its first one, if its module starts threads (up to 1,024;
+    /// 64 by default).
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.config.load.threads = threads;
+        self
+    }
+
+    /// Sets how many threads of the CPU engine run processes; by default one for each core. A GPU has no such setting.
+    pub fn workers(mut self, workers: NonZeroUsize) -> Self {
+        self.config.workers = Some(workers);
+        self
+    }
+
+    /// Sets how many processes of each module are on a GPU at the same time (1,024 by default). Further processes wait.
+    /// Fewer fit if the memory does not suffice: [`Host::width`] returns how many there are.
+    pub fn places(mut self, places: u32) -> Self {
+        self.config.load.places = places;
+        self
+    }
+
+    /// Sets how many places each module has on a GPU for processes that other processes spawn (1,024 by default).
+    pub fn children(mut self, places: u32) -> Self {
+        self.config.load.children = places;
+        self
+    }
+
+    /// Sets how many bytes of a GPU's memory the places of all modules may take; by default seven tenths of what is
+    /// free.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.config.load.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets how many bytes of stack each thread of a GPU has, which decides how deep calls may nest. By default 32 KiB,
+    /// or more if a module's frames need more. The driver reserves the stack for every thread that the GPU can hold.
+    pub fn stack(mut self, bytes: u32) -> Self {
+        self.config.stack_bytes = Some(bytes);
+        self
+    }
+
+    /// Interleaves the memories of every 32 processes on a GPU. This is faster for processes that run in step, and
+    /// slower for processes that each do something else.
+    pub fn interleaved(mut self, interleaved: bool) -> Self {
+        self.config.interleaved = interleaved;
+        self
+    }
+
+    /// Lets a GPU round a product and a sum once, as CUDA C++ does by default. This is faster, and the last bits of
+    /// results may differ from those of other engines.
+    pub fn contract(mut self, contract: bool) -> Self {
+        self.config.contract = contract;
+        self
+    }
+
+    /// Reserves places on a GPU for modules that [`Host::load`] adds later, with their children and threads (0 by
+    /// default).
+    pub fn spare_places(mut self, places: u32) -> Self {
+        self.config.spare_places = places;
+        self
+    }
+
+    /// Tells a GPU how many bytes of arguments and standard input all processes will get together, if this is known:
+    /// memory for them is then mapped at the start and not while processes run.
+    pub fn input_bytes(mut self, bytes: u64) -> Self {
+        self.config.given_bytes = bytes;
+        self
+    }
+
+    /// Sets how many threads serve the host calls of a GPU's processes; by default half of the cores, from 4 to 8.
+    pub fn servers(mut self, threads: usize) -> Self {
+        self.config.servers = threads;
+        self
+    }
+
+    /// Sets how these threads read files; by default through an io_uring from two reads on.
+    pub fn reads(mut self, reads: Reads) -> Self {
+        self.config.reads = reads;
+        self
+    }
+
+    /// Sets how many channels there can be at the same time on a GPU (1,024 by default; each takes 16 KiB).
+    pub fn channels(mut self, channels: u32) -> Self {
+        self.config.channels = channels;
+        self
+    }
+
+    /// Compiles the modules and starts the engine of the device's kind.
+    ///
+    /// # Errors
+    /// [`StartError`]: a module is refused, a setting does not exist on this engine, or memory is short.
+    pub fn start(self) -> Result<Host, StartError> {
+        let engine = start_engine(self.device, &self.modules, &self.config)?;
+        let modules = ModuleSet::default();
+        for (number, module) in self.modules.into_iter().enumerate() {
+            modules.add(module, ModuleId(number as u32));
+        }
+        Ok(Host::new(engine, modules))
+    }
+}
+
+fn start_engine(
+    device: &Device,
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<Arc<dyn ProcessEngine>, StartError> {
+    match device.kind() {
+        EngineKind::Cpu => Ok(Arc::new(everwarp_process_cpu::CpuProcesses::start(
+            modules, config,
+        )?)),
+        EngineKind::Cuda => start_on_gpu(device, modules, config),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn start_on_gpu(
+    device: &Device,
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<Arc<dyn ProcessEngine>, StartError> {
+    let engine = everwarp_process_cuda::CudaProcesses::start(
+        device,
+        modules,
+        config,
+        everwarp_process_cuda::Streams::inherit(),
+    )?;
+    Ok(Arc::new(engine))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_on_gpu(
+    _: &Device,
+    _: &[Module],
+    _: &HostConfig,
+) -> Result<Arc<dyn ProcessEngine>, StartError> {
+    let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
+    Err(StartError::System {
+        what: "processes on a GPU need Linux".to_owned(),
+        source,
+    })
+}

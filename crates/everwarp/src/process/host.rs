@@ -1,0 +1,151 @@
+//! Hosts: the engines that processes run on.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use everwarp_process::{
+    ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
+    OutputErrors, Pid, ProcessEngine, Receiver, Sender, StartError,
+};
+use everwarp_runtime::{Device, EngineKind};
+
+use super::builder::HostBuilder;
+
+/// The modules of a host with their ids.
+#[derive(Debug, Default)]
+pub(super) struct ModuleSet(RwLock<Vec<(Module, ModuleId)>>);
+
+impl ModuleSet {
+    pub(super) fn add(&self, module: Module, id: ModuleId) {
+        // A module is added in one step, so a panic elsewhere cannot leave the list inconsistent.
+        let mut modules = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        modules.push((module, id));
+    }
+
+    pub(super) fn find(&self, module: &Module) -> Option<ModuleId> {
+        let modules = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let found = modules.iter().find(|(m, _)| m.is(module));
+        found.map(|(_, id)| *id)
+    }
+}
+
+/// An engine that runs processes of its modules, on the CPU or on a GPU.
+///
+/// A host is a handle; its clones, its [`Child`](super::Child)ren and its channels belong to the same engine. When the
+/// last of them is dropped, the processes that still run are killed and the engine ends.
+#[derive(Clone, Debug)]
+pub struct Host {
+    engine: Arc<dyn ProcessEngine>,
+    modules: Arc<ModuleSet>,
+}
+
+impl Host {
+    /// Prepares a host on a device. The device's kind decides which engine runs the processes.
+    pub fn builder(device: &Device) -> HostBuilder<'_> {
+        HostBuilder::new(device)
+    }
+
+    pub(super) fn new(engine: Arc<dyn ProcessEngine>, modules: ModuleSet) -> Self {
+        Self {
+            engine,
+            modules: Arc::new(modules),
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Arc<dyn ProcessEngine> {
+        &self.engine
+    }
+
+    pub(super) fn module_id(&self, module: &Module) -> Option<ModuleId> {
+        self.modules.find(module)
+    }
+
+    /// The kind of engine that runs the processes.
+    pub fn kind(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
+    /// How many processes of a module can run at the same time: the CPU engine's threads, or the module's places on a
+    /// GPU. It is 0 if the host does not have the module.
+    pub fn width(&self, module: &Module) -> u32 {
+        let id = self.module_id(module);
+        id.map_or(0, |id| self.engine.width(id))
+    }
+
+    /// Loads a module while processes run.
+    ///
+    /// On a GPU its processes take their places from those that [`HostBuilder::spare_places`] has reserved. Running
+    /// processes are paused for a moment and continue in the new image.
+    ///
+    /// # Errors
+    /// [`StartError`]: the module is refused, or there is no room for its processes. The host is not affected.
+    pub fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError> {
+        let loaded = self.engine.load(module, config)?;
+        self.modules.add(module.clone(), loaded.id);
+        Ok(loaded)
+    }
+
+    /// Waits until the process with this pid exits, and frees the pid.
+    ///
+    /// # Errors
+    /// [`HostError::UnknownPid`]: the process has been waited for, or never existed; or the engine has failed.
+    pub fn wait(&self, pid: Pid) -> Result<Exit, HostError> {
+        self.engine.wait(pid, None)
+    }
+
+    /// The same for up to `timeout`.
+    ///
+    /// # Errors
+    /// As [`Host::wait`], and [`HostError::Timeout`]: the process keeps running.
+    pub fn wait_timeout(&self, pid: Pid, timeout: Duration) -> Result<Exit, HostError> {
+        self.engine.wait(pid, Some(timeout))
+    }
+
+    /// Asks the process with this pid to end, also if another process spawned it. Returns `false` if no process has
+    /// this pid. A process that has exited keeps its status.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn kill(&self, pid: Pid) -> Result<bool, HostError> {
+        self.engine.kill(pid)
+    }
+
+    /// Asks all processes to end.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn kill_all(&self) -> Result<(), HostError> {
+        self.engine.kill_all()
+    }
+
+    /// Counts the processes that have not been waited for, and describes up to `limit` of them.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn list(&self, limit: usize) -> Result<Listing, HostError> {
+        self.engine.list(limit)
+    }
+
+    /// Stops all processes for a moment and returns how long they stood still, for measurements. Not a stable API.
+    #[doc(hidden)]
+    pub fn pause(&self) -> Result<std::time::Duration, HostError> {
+        self.engine.pause()
+    }
+
+    /// Makes a channel for `capacity` messages of up to `bytes` bytes each. [`Command::end`](super::Command::end) passes
+    /// its ends to processes, which use them through `everwarp:gpu`. A side is open as long as any end of it exists.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: the channel is too large, there are too many channels, or no module of this host imports
+    /// `everwarp:gpu`.
+    pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
+        self.engine.channel(capacity, bytes)
+    }
+
+    /// The errors of writes to this program's own standard output and standard error, which processes may share
+    /// ([`Output::Inherit`](super::Output::Inherit), [`Output::Lines`](super::Output::Lines)). A process often ignores
+    /// such an error, so check it when the processes have exited.
+    pub fn output_errors(&self) -> &OutputErrors {
+        self.engine.output_errors()
+    }
+}
