@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use crate::check;
+use crate::{check, writing};
 
 fn help(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
@@ -44,6 +44,7 @@ command line is wrong. A single process of a WebAssembly module passes its own e
 
 #[test]
 fn the_guide_to_the_commands_is_the_help_of_the_commands() {
+    let _writing = writing();
     let all = help(&[]);
     let mut page = format!("{BEGINNING}```text\n{}```\n", trimmed(&all));
     for name in subcommands(&all) {
