@@ -221,7 +221,7 @@ mod tests {
     use super::{HEAP_CLASSES, HEAP_LARGEST_CLASS, block_bytes, class_bytes};
 
     #[test]
-    fn a_class_holds_what_is_rounded_to_it() {
+    fn sizes_of_classes_are_not_rounded_up() {
         for class in 0..HEAP_CLASSES {
             let bytes = class_bytes(class);
             assert_eq!(block_bytes(bytes), bytes);

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_beyond_the_offset_range_is_named() {
+    fn line_beyond_the_offset_range_is_named_in_the_error() {
         let text = "# four stored edges\n0 1\n\n1 1\n0 0\n2 3\n";
         let error = with_limit(text, Direction::Undirected, 4).unwrap_err();
         assert!(

@@ -29,7 +29,7 @@ macro_rules! fails {
 }
 
 #[test]
-fn empty_inputs() {
+fn empty_inputs_are_refused() {
     for (text, count) in [
         ("", 0),
         ("\n", 1),
@@ -45,7 +45,7 @@ fn empty_inputs() {
 }
 
 #[test]
-fn malformed_edge_lines() {
+fn malformed_edge_lines_are_named_in_the_error() {
     use GraphError::{IdTooLarge, MissingColumn, NegativeId, NotANumber, NotAnId};
     fails!(auto("# c\n0 1\n\n7\n"), line 4, MissingColumn { line: 4 });
     fails!(auto("0 1\n7 \t\r\n"), line 2, MissingColumn { line: 2 });
@@ -91,7 +91,7 @@ fn endless_lines_are_refused() {
 }
 
 #[test]
-fn matrix_banners() {
+fn wrong_matrix_banners_are_refused() {
     use GraphError::{BadBanner, UnexpectedBanner, UnsupportedMatrix};
     let matrix = |text: &str| read(text.as_bytes(), &MATRIX);
     fails!(matrix("3 3 1\n1 2\n"), line 1, BadBanner { line: 1 });
@@ -114,7 +114,7 @@ fn matrix_banners() {
 }
 
 #[test]
-fn matrix_sizes() {
+fn wrong_matrix_sizes_are_refused() {
     use GraphError::{BadSize, FileTooLarge, NotSquare};
     let body = |body: &str| auto(&format!("{GENERAL}% comment\n{body}"));
     fails!(body(""), line 3, BadSize { line: 3 });
@@ -130,7 +130,7 @@ fn matrix_sizes() {
 }
 
 #[test]
-fn matrix_entries() {
+fn wrong_matrix_entries_are_refused() {
     use GraphError::{
         ExtraEntry, MissingColumn, MissingEntries, MissingValue, NegativeId, OutsideMatrix,
     };
@@ -146,7 +146,7 @@ fn matrix_entries() {
 }
 
 #[test]
-fn edges_of_a_slice() {
+fn edges_of_a_slice_are_checked() {
     let edges = [(0, 1), (1, 3)];
     let error = Csr::from_edges(3, &edges, Direction::Directed).unwrap_err();
     assert!(
@@ -163,7 +163,7 @@ fn edges_of_a_slice() {
 }
 
 #[test]
-fn a_failing_reader_is_reported_with_its_line() {
+fn failing_reader_is_reported_with_its_line() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -29,7 +29,7 @@ fn expected() -> Csr {
 }
 
 #[test]
-fn gzip_is_told_by_its_first_bytes() {
+fn gzip_is_recognized_by_its_first_bytes() {
     assert_eq!(read_bytes(TEXT.as_bytes()).unwrap(), expected());
     assert_eq!(read_bytes(&gzip(TEXT)).unwrap(), expected());
 }
@@ -41,7 +41,7 @@ fn gzip_members_are_joined_even_within_a_line() {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn every_truncation_is_an_error() {
     let members = [gzip(&TEXT[..8]), gzip(&TEXT[8..])].concat();
     let boundary = gzip(&TEXT[..8]).len();
     for length in (2..members.len()).filter(|&length| length != boundary) {
@@ -56,7 +56,7 @@ fn every_truncation_is_noticed() {
 }
 
 #[test]
-fn damage_is_noticed() {
+fn damaged_gzip_is_an_error() {
     let whole = gzip(TEXT);
     let mut checksum = whole.clone();
     checksum[whole.len() - 6] ^= 1;

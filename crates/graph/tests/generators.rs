@@ -17,7 +17,7 @@ fn degrees(graph: &Csr) -> Vec<usize> {
 }
 
 #[test]
-fn chains() {
+fn chains_have_one_edge_between_neighbours() {
     let chain = graph("chain:5");
     assert_eq!(
         (chain.vertices(), chain.edges(), chain.input_edges()),
@@ -36,7 +36,7 @@ fn chains() {
 }
 
 #[test]
-fn grids() {
+fn grids_connect_each_vertex_to_its_neighbours() {
     let grid = graph("grid:3x2");
     assert_eq!(
         (grid.vertices(), grid.input_edges(), grid.edges()),

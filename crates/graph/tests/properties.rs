@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn edge_lists_come_back(
+    fn written_edge_lists_are_read_back(
         edges in vec(((0..5000u32, 0..5000u32), decoration()), 1..200),
         direction in direction(),
         open_end: bool,
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn matrices_come_back(
+    fn written_matrices_are_read_back(
         edges in edges(),
         isolated in 0..3u32,
         symmetric: bool,
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn gzip_files_come_back(edges in edges(), level in 0..10u32, cut: prop::sample::Index) {
+    fn written_gzip_files_are_read_back(edges in edges(), level in 0..10u32, cut: prop::sample::Index) {
         let text: String = edges.iter().map(|(u, v)| format!("{u}\t{v}\n")).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let (first, second) = text.split_at(cut.index(text.len()));
@@ -177,14 +177,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer(bytes in vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..300)) {
         for format in [Format::Auto, Format::EdgeList, Format::MatrixMarket] {
             let _ = read(&bytes[..], &ReadOptions { format, direction: None });
         }
     }
 
     #[test]
-    fn specs_come_back_and_keep_their_word(spec in spec()) {
+    fn specs_are_parsed_back_and_generate_what_they_say(spec in spec()) {
         prop_assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
         let graph = everwarp_graph::generate(&spec).unwrap();
         check_invariants(&graph);

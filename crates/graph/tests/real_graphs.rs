@@ -39,7 +39,7 @@ fn components(graph: &Csr) -> Vec<usize> {
 }
 
 #[test]
-fn karate_club() {
+fn karate_club_has_its_published_degrees() {
     let karate = read(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../data/karate.txt"
@@ -56,7 +56,7 @@ fn karate_club() {
 }
 
 #[test]
-fn moscow_roads() {
+fn moscow_roads_have_their_published_numbers() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../shared/data/moscow-roads.txt.gz"

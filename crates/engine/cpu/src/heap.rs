@@ -4,6 +4,8 @@
 //! touched. The GPU's rules hold: sizes are rounded as its classes are, a heap is full when its blocks take its size, and a
 //! checked heap has guards, too.
 
+mod control;
+mod guard;
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +16,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp_contract::HeapOwner;
-use everwarp_contract::heap::{
-    HEAP_ERRORS, HEAP_FENCE, HEAP_FENCE_BYTES, HEAP_GUARD_BYTES, HEAP_LARGEST_CLASS, block_bytes,
-};
+use everwarp_contract::heap::{HEAP_GUARD_BYTES, HEAP_LARGEST_CLASS, block_bytes};
 use everwarp_engine::sync::{ignore_poison, lock};
-use everwarp_engine::{
-    EngineError, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
-    HeapStats,
-};
+use everwarp_engine::{EngineError, HeapConfig, HeapError, HeapMode};
 
 /// Blocks are aligned to this.
 const ALIGN: usize = 16;
@@ -30,6 +27,7 @@ const SHARDS: usize = 64;
 /// Addresses of freed blocks that a shard of a checked heap remembers, to recognize a second free.
 const REMEMBERED: usize = 4096;
 
+/// A block in use, or freed.
 #[derive(Clone, Copy)]
 struct Block {
     owner: HeapOwner,
@@ -289,137 +287,9 @@ impl HostHeap {
         came_back
     }
 
-    /// Reports the blocks of this part of the tables with an overwritten end.
-    pub(crate) fn sweep(&self, part: u32, parts: u32) -> u64 {
-        let mut broken = 0;
-        for shard in self.part(part, parts) {
-            for (&at, &block) in &lock(shard).live {
-                broken += u64::from(!self.check_fence(block.owner, at as *mut u8, block));
-            }
-        }
-        broken
-    }
-
     fn part(&self, part: u32, parts: u32) -> impl Iterator<Item = &Mutex<Shard>> {
         let (part, parts) = (part as usize, parts.max(1) as usize);
         self.shards.iter().skip(part).step_by(parts)
-    }
-
-    /// The bytes of a block after the requested size.
-    fn fence(&self, block: Block) -> std::ops::Range<usize> {
-        let room = block.bytes - block.asked;
-        let length = room.min(u64::from(HEAP_FENCE_BYTES + HEAP_GUARD_BYTES));
-        block.asked as usize..(block.asked + length) as usize
-    }
-    fn set_fence(&self, at: *mut u8, block: Block) {
-        if self.checked() {
-            for i in self.fence(block) {
-                // SAFETY: inside the block.
-                unsafe { at.add(i).write(HEAP_FENCE as u8) };
-            }
-        }
-    }
-    /// Whether the bytes after the block's end are intact; reports the block if not.
-    fn check_fence(&self, by: HeapOwner, at: *mut u8, block: Block) -> bool {
-        let intact = !self.checked()
-            || self
-                .fence(block)
-                // SAFETY: inside the block, and `set_fence` has written it.
-                .all(|i| unsafe { at.add(i).read() } == HEAP_FENCE as u8);
-        if !intact {
-            self.report(HeapErrorKind::Overflow, at, block, by);
-        }
-        intact
-    }
-
-    fn report(&self, kind: HeapErrorKind, at: *mut u8, block: Block, by: HeapOwner) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
-        let mut kept = lock(&self.kept);
-        if kept.len() < HEAP_ERRORS as usize {
-            kept.push(HeapError {
-                kind,
-                address: at as u64,
-                bytes: block.bytes,
-                owner: block.owner,
-                by,
-            });
-        }
-    }
-
-    /// Counts and reports a free of an address without a block.
-    fn wrong(&self, by: HeapOwner, at: *mut u8) {
-        self.wrong_frees.fetch_add(1, Ordering::Relaxed);
-        if !self.checked() {
-            return;
-        }
-        let address = at as usize;
-        if let Some(&block) = lock(self.shard(address)).freed.get(&address) {
-            return self.report(HeapErrorKind::FreedTwice, at, block, by);
-        }
-        let around = self.shards.iter().find_map(|shard| {
-            let inside = |(&start, block): (&usize, &Block)| {
-                (start < address && address < start + block.bytes as usize).then_some(*block)
-            };
-            lock(shard).live.iter().find_map(inside)
-        });
-        let none = Block {
-            owner: HeapOwner(0),
-            asked: 0,
-            bytes: 0,
-        };
-        match around {
-            Some(block) => self.report(HeapErrorKind::MiddleOfBlock, at, block, by),
-            None => self.report(HeapErrorKind::Foreign, at, none, by),
-        }
-    }
-}
-
-impl HeapControl for HostHeap {
-    fn config(&self) -> HeapConfig {
-        self.config
-    }
-    fn stats(&self) -> Result<HeapStats, EngineError> {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Ok(HeapStats {
-            bytes: of(&self.bytes),
-            limit: self.config.limit,
-            in_use: of(&self.in_use),
-            refused: of(&self.refused),
-            wrong_frees: of(&self.wrong_frees),
-            errors: of(&self.errors),
-        })
-    }
-    fn owner(&self, owner: HeapOwner) -> Result<HeapOwnerStats, EngineError> {
-        let account = &self.owners[owner.0 as usize];
-        let quota = account.quota.load(Ordering::Relaxed);
-        Ok(HeapOwnerStats {
-            in_use: account.in_use.load(Ordering::Relaxed),
-            quota: (quota != 0).then_some(quota),
-            refused: account.refused.load(Ordering::Relaxed),
-        })
-    }
-    fn set_quota(&self, owner: HeapOwner, quota: Option<u64>) -> Result<(), EngineError> {
-        let account = &self.owners[owner.0 as usize];
-        account.quota.store(quota.unwrap_or(0), Ordering::Relaxed);
-        Ok(())
-    }
-    fn errors(&self) -> Result<Vec<HeapError>, EngineError> {
-        Ok(lock(&self.kept).clone())
-    }
-    fn grow(&self, bytes: u64) -> Result<u64, EngineError> {
-        let limit = self.config.limit;
-        let more = |size: u64| {
-            let step = everwarp_engine::HEAP_STEP;
-            let size = size.checked_add(bytes.checked_next_multiple_of(step)?)?;
-            (size <= limit).then_some(size)
-        };
-        match self
-            .bytes
-            .fetch_update(Ordering::Release, Ordering::Relaxed, more)
-        {
-            Ok(_) => Ok(self.bytes.load(Ordering::Relaxed)),
-            Err(size) => Err(EngineError::HeapLimit { size, limit, bytes }),
-        }
     }
 }
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use everwarp_contract::heap::HEAP_ERRORS;
+use everwarp_engine::{HeapControl, HeapErrorKind};
+
 use super::*;
 
 const SIZE: u64 = 16 << 20;
