@@ -119,7 +119,7 @@ mod tests {
 
     /// Run under a checker of data races (Miri, ThreadSanitizer), this fails if a copy is not atomic.
     #[test]
-    fn a_reader_of_a_buffer_that_is_written_sees_whole_elements() {
+    fn read_during_writes_sees_whole_elements() {
         let memory = AtomicU64::new(0);
         let at = memory.as_ptr();
         std::thread::scope(|scope| {

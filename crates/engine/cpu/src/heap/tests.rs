@@ -184,7 +184,7 @@ fn apply(heap: &HostHeap, model: &mut Model, guard: u64, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn it_does_what_the_model_says(
+    fn heap_agrees_with_a_model_after_any_steps(
         steps in proptest::collection::vec(step(), 1..150),
         checked in any::<bool>(),
     ) {
@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn several_threads_account_exactly() {
+fn bytes_are_counted_exactly_when_several_threads_allocate() {
     let heap = heap(HeapMode::Checked);
     let quota = 1000 * 64;
     heap.set_quota(HeapOwner(1), Some(quota))
