@@ -123,7 +123,7 @@ mod tests {
           (start $first) (export "s" (func $second)) (elem declare func $second))"#;
         let bytes = wat::parse_str(text).expect("the text is right");
         let rewritten = rewrite(&bytes, 1).expect("it can be rewritten");
-        everwarp_process::validate(&rewritten).expect("it is valid");
+        everwarp_process::validate_language(&rewritten).expect("it is valid");
         let expected = r#"(module
           (import "env" "memory" (memory 1 1 shared))
           (import "a" "b" (func $given))
