@@ -10,6 +10,7 @@
 use everwarp_contract::TrapKind;
 use wasmparser::MemArg;
 
+use super::address::Address;
 use crate::emit::body::Body;
 use crate::facts::abi;
 use crate::facts::types::ValueType;
@@ -47,9 +48,8 @@ impl Body<'_> {
     /// The address behind an atomic access, in memory: checked, and aligned.
     pub(super) fn atomic_end(&mut self, memarg: &MemArg, bytes: u64) -> Reg {
         self.touches_memory();
-        let address = self.pop();
-        let (end, beyond) = (self.fresh(true), self.fresh_pred());
-        line!(self.text, "  cvt.u64.u32 {end}, {address};");
+        let address = self.pop_address();
+        let (end, beyond) = (self.address_in_64_bits(address), self.fresh_pred());
         line!(
             self.text,
             "  add.s64 {end}, {end}, {};",
@@ -110,7 +110,7 @@ impl Body<'_> {
         let (at, limit, more) = (self.fresh(true), self.fresh(true), self.fresh(true));
         let (old, new, seen) = (self.fresh(true), self.fresh(true), self.fresh(true));
         let (pred, again, done) = (self.fresh_pred(), self.fresh_label(), self.fresh_label());
-        let reg = self.push(ValueType::I32);
+        let reg = self.push(Address::TYPE);
         let text = &mut self.text;
         line!(text, "  ld.global.b64 {at}, [%inst+{sharing}];");
         line!(

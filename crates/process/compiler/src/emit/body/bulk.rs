@@ -2,9 +2,9 @@
 
 use everwarp_contract::TrapKind;
 
+use super::address::Address;
 use crate::emit::body::Body;
 use crate::facts::abi;
-use crate::facts::types::ValueType;
 use crate::text::{Reg, line};
 
 impl Body<'_> {
@@ -12,7 +12,7 @@ impl Body<'_> {
         self.touches_memory();
         self.refresh_memory();
         let pages = self.fresh(true);
-        let reg = self.push(ValueType::I32);
+        let reg = self.push(Address::TYPE);
         line!(self.text, "  shr.u64 {pages}, %len, 16;");
         line!(self.text, "  cvt.u32.u64 {reg}, {pages};");
     }
@@ -26,7 +26,7 @@ impl Body<'_> {
         let delta = self.pop();
         let inst = self.instance_plus(0);
         let old = self.call_helper("memory_grow", &[inst, delta]);
-        let reg = self.push(ValueType::I32);
+        let reg = self.push(Address::TYPE);
         line!(self.text, "  mov.b32 {reg}, {old};");
         self.reload_memory();
     }
@@ -49,14 +49,14 @@ impl Body<'_> {
     }
 
     pub(super) fn memory_fill(&mut self) {
-        let (n, value, to) = (self.pop(), self.pop(), self.pop());
+        let (n, value, to) = (self.pop(), self.pop(), self.pop_address().reg());
         let (base, len) = self.memory_regs();
         let args = [base, len, to, value, n];
         self.call_checked("memory_fill", &args, TrapKind::MemoryOutOfBounds);
     }
 
     pub(super) fn memory_copy(&mut self) {
-        let (n, from, to) = (self.pop(), self.pop(), self.pop());
+        let (n, from, to) = (self.pop(), self.pop(), self.pop_address().reg());
         let (base, len) = self.memory_regs();
         if self.context.module.interleaved {
             let args = [base, len, to, from, n];
@@ -68,7 +68,7 @@ impl Body<'_> {
     }
 
     pub(super) fn memory_init(&mut self, segment: u32) {
-        let (n, from, to) = (self.pop(), self.pop(), self.pop());
+        let (n, from, to) = (self.pop(), self.pop(), self.pop_address().reg());
         let (base, len) = self.memory_regs();
         let (data, bytes, source, size) = (
             self.fresh(true),

@@ -6,62 +6,46 @@ use crate::emit::body::{Body, Place};
 use crate::facts::types::ValueType;
 use crate::text::line;
 
-use super::nan::{Nan, float};
+use super::kinds::{FloatWidth, IntWidth, Signedness};
+use super::nan::Nan;
 
-/// The range of numbers that convert to an integer type: the bits of an exclusive or inclusive lower
-/// bound, and those of an exclusive upper bound.
+/// Which numbers convert to an integer type: those between two bounds, the upper one excluded.
 struct Range {
-    from: &'static str,
-    /// `ge` if the lower bound itself converts, else `gt`.
+    /// The comparison with the lower bound: `ge` if the bound itself converts, else `gt`.
     lower: (&'static str, f64),
     upper: f64,
 }
 
 impl Range {
-    const fn new(wide_float: bool, wide: bool, signed: bool) -> Self {
-        let from = if wide_float { "f64" } else { "f32" };
-        let (lower, upper) = match (wide, signed) {
+    const fn new(from: FloatWidth, to: IntWidth, signedness: Signedness) -> Self {
+        use IntWidth::{I32, I64};
+        use Signedness::{Signed, Unsigned};
+        let (lower, upper) = match (to, signedness, from) {
             // One below the smallest is a double, but no single-precision number.
-            (false, true) if wide_float => (("gt", -2_147_483_649.0), 2_147_483_648.0),
-            (false, true) => (("ge", -2_147_483_648.0), 2_147_483_648.0),
-            (false, false) => (("gt", -1.0), 4_294_967_296.0),
-            (true, true) => (
+            (I32, Signed, FloatWidth::F64) => (("gt", -2_147_483_649.0), 2_147_483_648.0),
+            (I32, Signed, FloatWidth::F32) => (("ge", -2_147_483_648.0), 2_147_483_648.0),
+            (I32, Unsigned, _) => (("gt", -1.0), 4_294_967_296.0),
+            (I64, Signed, _) => (
                 ("ge", -9_223_372_036_854_775_808.0),
                 9_223_372_036_854_775_808.0,
             ),
-            (true, false) => (("gt", -1.0), 18_446_744_073_709_551_616.0),
+            (I64, Unsigned, _) => (("gt", -1.0), 18_446_744_073_709_551_616.0),
         };
-        Self { from, lower, upper }
-    }
-
-    /// A bound as a PTX literal of the operand's size.
-    fn literal(&self, bound: f64) -> String {
-        if self.from == "f64" {
-            format!("0d{:016X}", bound.to_bits())
-        } else {
-            format!("0f{:08X}", (bound as f32).to_bits())
-        }
+        Self { lower, upper }
     }
 }
 
-fn int_type(wide: bool, signed: bool) -> String {
-    format!(
-        "{}{}",
-        if signed { 's' } else { 'u' },
-        if wide { 64 } else { 32 }
-    )
-}
-
-const fn int(wide: bool) -> ValueType {
-    if wide { ValueType::I64 } else { ValueType::I32 }
+/// The PTX type of an integer.
+fn int_type(width: IntWidth, signedness: Signedness) -> String {
+    format!("{}{}", signedness.letter(), width.bits())
 }
 
 impl Body<'_> {
     /// Truncation that traps outside of the range.
-    pub(super) fn truncate(&mut self, wide_float: bool, wide: bool, signed: bool) {
-        let range = Range::new(wide_float, wide, signed);
+    pub(super) fn truncate(&mut self, from: FloatWidth, to: IntWidth, signedness: Signedness) {
+        let range = Range::new(from, to, signedness);
         let a = self.pop_number();
-        let f = range.from;
+        let f = from.ptx();
         let (nan, low, high) = (self.fresh_pred(), self.fresh_pred(), self.fresh_pred());
         line!(self.text, "  setp.nan.{f} {nan}, {a}, {a};");
         self.trap_if(nan, true, TrapKind::InvalidConversion);
@@ -69,42 +53,47 @@ impl Body<'_> {
         line!(
             self.text,
             "  setp.{compare}.{f} {low}, {a}, {};",
-            range.literal(bound)
+            from.literal(bound)
         );
         line!(
             self.text,
             "  setp.lt.and.{f} {high}, {a}, {}, {low};",
-            range.literal(range.upper)
+            from.literal(range.upper)
         );
         self.trap_if(high, false, TrapKind::IntegerOverflow);
-        let reg = self.push(int(wide));
+        let reg = self.push(to.ty());
         line!(
             self.text,
             "  cvt.rzi.{}.{f} {reg}, {a};",
-            int_type(wide, signed)
+            int_type(to, signedness)
         );
     }
 
     /// Truncation to the nearest number of the range. PTX clamps too, but gives NaN a meaning that
     /// depends on the sizes.
-    pub(super) fn saturate(&mut self, wide_float: bool, wide: bool, signed: bool) {
+    pub(super) fn saturate(&mut self, from: FloatWidth, to: IntWidth, signedness: Signedness) {
         let a = self.pop_number();
-        let f = if wide_float { "f64" } else { "f32" };
-        let (nan, raw) = (self.fresh_pred(), self.fresh(wide));
-        let reg = self.push(int(wide));
+        let f = from.ptx();
+        let (nan, raw) = (self.fresh_pred(), self.fresh(to.is_wide()));
+        let reg = self.push(to.ty());
         line!(self.text, "  setp.nan.{f} {nan}, {a}, {a};");
         line!(
             self.text,
             "  cvt.rzi.{}.{f} {raw}, {a};",
-            int_type(wide, signed)
+            int_type(to, signedness)
         );
         line!(self.text, "  selp.{} {reg}, 0, {raw}, {nan};", reg.bits());
     }
 
     /// An integer as the nearest floating-point number.
-    pub(super) fn convert_to_float(&mut self, wide: bool, signed: bool, wide_float: bool) {
-        let (a, reg, f) = (self.pop(), self.fresh(wide_float), float(wide_float).1);
-        let from = int_type(wide, signed);
+    pub(super) fn convert_to_float(
+        &mut self,
+        from: IntWidth,
+        signedness: Signedness,
+        to: FloatWidth,
+    ) {
+        let (a, reg, f) = (self.pop(), self.fresh(to.is_wide()), to.ptx());
+        let from = int_type(from, signedness);
         line!(self.text, "  cvt.rn.{f}.{from} {reg}, {a};");
         self.push_float(reg, Nan::Canonical);
     }

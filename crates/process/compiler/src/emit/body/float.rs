@@ -7,47 +7,48 @@
 use crate::emit::body::Body;
 use crate::text::line;
 
-use super::nan::{Nan, float};
+use super::kinds::FloatWidth;
+use super::nan::Nan;
 
 impl Body<'_> {
     /// Arithmetic on one operand, `sqrt.rn` for example.
-    pub(super) fn float_unary(&mut self, instruction: &str, wide: bool) {
+    pub(super) fn float_unary(&mut self, instruction: &str, width: FloatWidth) {
         let a = self.pop_number();
-        let reg = self.fresh(wide);
-        let f = float(wide).1;
+        let reg = self.fresh(width.is_wide());
+        let f = width.ptx();
         line!(self.text, "  {instruction}.{f} {reg}, {a};");
         self.push_float(reg, Nan::Raw);
     }
 
     /// Rounding to an integer: `cvt` with a direction.
-    pub(super) fn round(&mut self, direction: &str, wide: bool) {
-        let f = float(wide).1;
-        self.float_unary(&format!("cvt.{direction}.{f}"), wide);
+    pub(super) fn round(&mut self, direction: &str, width: FloatWidth) {
+        let f = width.ptx();
+        self.float_unary(&format!("cvt.{direction}.{f}"), width);
     }
 
     /// Arithmetic on two operands, `div.rn` for example.
-    pub(super) fn float_binary(&mut self, instruction: &str, wide: bool) {
+    pub(super) fn float_binary(&mut self, instruction: &str, width: FloatWidth) {
         let (b, a) = (self.pop_number(), self.pop_number());
-        let reg = self.fresh(wide);
-        let f = float(wide).1;
+        let reg = self.fresh(width.is_wide());
+        let f = width.ptx();
         line!(self.text, "  {instruction}.{f} {reg}, {a}, {b};");
         self.push_float(reg, Nan::Raw);
     }
 
     /// A sum, a difference or a product: `add`, `sub` or `mul`.
-    pub(super) fn float_ring(&mut self, instruction: &str, wide: bool) {
+    pub(super) fn float_ring(&mut self, instruction: &str, width: FloatWidth) {
         match self.context.module.contract {
-            true => self.float_binary(instruction, wide),
-            false => self.float_binary(&format!("{instruction}.rn"), wide),
+            true => self.float_binary(instruction, width),
+            false => self.float_binary(&format!("{instruction}.rn"), width),
         }
     }
 
     /// PTX gives the operand that is a number, WebAssembly the NaN. Both hold -0 to be less than +0.
-    pub(super) fn min_max(&mut self, instruction: &str, wide: bool) {
+    pub(super) fn min_max(&mut self, instruction: &str, width: FloatWidth) {
         let (b, a) = (self.pop_number(), self.pop_number());
-        let (_, f, nan) = float(wide);
-        let (raw, pred) = (self.fresh(wide), self.fresh_pred());
-        let reg = self.fresh(wide);
+        let (f, nan) = (width.ptx(), width.nan());
+        let (raw, pred) = (self.fresh(width.is_wide()), self.fresh_pred());
+        let reg = self.fresh(width.is_wide());
         line!(self.text, "  {instruction}.{f} {raw}, {a}, {b};");
         line!(self.text, "  setp.nan.{f} {pred}, {a}, {b};");
         line!(
@@ -58,10 +59,18 @@ impl Body<'_> {
         self.push_float(reg, Nan::Canonical);
     }
 
-    /// The sign bit alone: no arithmetic, so a NaN keeps its bits.
-    pub(super) fn sign(&mut self, instruction: &str, wide: bool, mask: u64) {
+    pub(super) fn float_abs(&mut self, width: FloatWidth) {
+        self.change_sign("and", width, width.sign_bit() - 1);
+    }
+
+    pub(super) fn float_neg(&mut self, width: FloatWidth) {
+        self.change_sign("xor", width, width.sign_bit());
+    }
+
+    /// Changes the sign bit alone: that is no arithmetic, so a NaN keeps its other bits.
+    fn change_sign(&mut self, instruction: &str, width: FloatWidth, mask: u64) {
         let a = self.pop();
-        let reg = self.push(float(wide).0);
+        let reg = self.push(width.ty());
         line!(
             self.text,
             "  {instruction}.{} {reg}, {a}, {mask:#x};",
@@ -69,15 +78,11 @@ impl Body<'_> {
         );
     }
 
-    pub(super) fn copysign(&mut self, wide: bool) {
+    pub(super) fn copysign(&mut self, width: FloatWidth) {
         let (b, a) = (self.pop(), self.pop());
-        let (size, sign) = if wide {
-            (a.bits(), 1u64 << 63)
-        } else {
-            (a.bits(), 1 << 31)
-        };
-        let (x, y) = (self.fresh(wide), self.fresh(wide));
-        let reg = self.push(float(wide).0);
+        let (size, sign) = (a.bits(), width.sign_bit());
+        let (x, y) = (self.fresh(width.is_wide()), self.fresh(width.is_wide()));
+        let reg = self.push(width.ty());
         line!(self.text, "  and.{size} {x}, {a}, {:#x};", sign - 1);
         line!(self.text, "  and.{size} {y}, {b}, {sign:#x};");
         line!(self.text, "  or.{size} {reg}, {x}, {y};");

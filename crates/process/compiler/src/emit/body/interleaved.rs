@@ -14,13 +14,14 @@ use crate::emit::body::Body;
 use crate::facts::abi::{UNIT, UNIT_STRIDE};
 use crate::text::{Label, Operand, Pred, Reg, line};
 
+use super::address::{Address, MAX_OFFSET};
 use super::memory::Access;
 
 /// An address that is looked at as one of words.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Words {
     /// The address.
-    number: Reg,
+    number: Address,
     /// Where the word at or below it is.
     place: Reg,
     /// By how many bits it is behind that word, in the lowest five.
@@ -32,12 +33,10 @@ pub(super) struct Words {
 /// An address of bytes: itself, and where its byte is.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Bytes {
-    number: Reg,
+    number: Address,
     place: Reg,
 }
 
-/// What an address in PTX may be behind a register.
-const MAX_OFFSET: u64 = 0x7fff_0000;
 /// An offset as what is added to the address before it is looked at, and how far the place is behind what is found.
 const fn split(offset: u64) -> (u64, u64) {
     let behind = offset / UNIT * UNIT_STRIDE;
@@ -50,12 +49,12 @@ const fn split(offset: u64) -> (u64, u64) {
 
 impl Body<'_> {
     /// Looks at an access of 4 or 8 bytes: gives its words, and how far behind their place it is.
-    fn reach_words(&mut self, address: Reg, offset: u64, bytes: u64) -> (Words, u64) {
+    fn reach_words(&mut self, address: Address, offset: u64, bytes: u64) -> (Words, u64) {
         let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.words.get((address, add)) {
             return (known, behind);
         }
-        let number = self.sum(address, add);
+        let number = self.address_plus(address, add);
         let place = self.unit_place(number);
         let (rest, shift, unaligned) = (self.fresh(false), self.fresh(false), self.fresh_pred());
         let text = &mut self.text;
@@ -73,7 +72,7 @@ impl Body<'_> {
     }
 
     /// Traps unless so many bytes are in bounds, which may be known; gives the offset as [`split`] does.
-    fn begin_access(&mut self, address: Reg, offset: u64, bytes: u64) -> (u64, u64) {
+    fn begin_access(&mut self, address: Address, offset: u64, bytes: u64) -> (u64, u64) {
         self.touches_memory();
         let end = offset + bytes;
         if !self.known.is_checked(address, end) {
@@ -83,31 +82,20 @@ impl Body<'_> {
         split(offset)
     }
 
-    /// An address that is in bounds with what is added to it, so the sum has 32 bits.
-    fn sum(&mut self, address: Reg, add: u64) -> Reg {
-        if add == 0 {
-            return address;
-        }
-        let sum = self.fresh(false);
-        let add = add as u32 as i32;
-        line!(self.text, "  add.s32 {sum}, {address}, {add};");
-        sum
-    }
-
     /// Where the unit is that an address is in.
-    fn unit_place(&mut self, number: Reg) -> Reg {
+    fn unit_place(&mut self, number: Address) -> Reg {
         let (index, place) = (self.fresh(false), self.fresh(true));
         write_unit_place(&mut self.text, number, index, place);
         place
     }
 
     /// Looks at an access of 1 or 2 bytes: the address, where its byte is, and how far behind.
-    fn reach_bytes(&mut self, address: Reg, offset: u64, bytes: u64) -> (Bytes, u64) {
+    fn reach_bytes(&mut self, address: Address, offset: u64, bytes: u64) -> (Bytes, u64) {
         let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.bytes.get((address, add)) {
             return (known, behind);
         }
-        let number = self.sum(address, add);
+        let number = self.address_plus(address, add);
         let unit = self.unit_place(number);
         let (within, wide, place) = (self.fresh(false), self.fresh(true), self.fresh(true));
         let text = &mut self.text;
@@ -128,7 +116,7 @@ impl Body<'_> {
     }
 
     /// What is at an address, in a register of that size, or of 32 bits if it is smaller.
-    pub(super) fn woven_value(&mut self, address: Reg, memarg: &MemArg, bytes: u64) -> Reg {
+    pub(super) fn woven_value(&mut self, address: Address, memarg: &MemArg, bytes: u64) -> Reg {
         if bytes < UNIT {
             return self.woven_bytes(address, memarg.offset, bytes);
         }
@@ -168,7 +156,7 @@ impl Body<'_> {
     }
 
     /// One or two bytes.
-    fn woven_bytes(&mut self, address: Reg, offset: u64, bytes: u64) -> Reg {
+    fn woven_bytes(&mut self, address: Address, offset: u64, bytes: u64) -> Reg {
         let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
         let value = self.fresh(false);
         if bytes == 1 {
@@ -190,7 +178,7 @@ impl Body<'_> {
         value
     }
 
-    fn odd(&mut self, number: Reg) -> Pred {
+    fn odd(&mut self, number: Address) -> Pred {
         let (bit, odd) = (self.fresh(false), self.fresh_pred());
         line!(self.text, "  and.b32 {bit}, {number}, 1;");
         line!(self.text, "  setp.ne.s32 {odd}, {bit}, 0;");
@@ -198,8 +186,8 @@ impl Body<'_> {
     }
 
     /// In cold text: where the byte behind an address is.
-    fn second_byte(&mut self, number: Reg) -> Reg {
-        let (next, index) = (self.fresh(false), self.fresh(false));
+    fn second_byte(&mut self, number: Address) -> Reg {
+        let (next, index) = (self.fresh_address(), self.fresh(false));
         let (place, within) = (self.fresh(true), self.fresh(true));
         let cold = &mut self.cold;
         line!(cold, "  add.s32 {next}, {number}, 1;");
@@ -211,7 +199,7 @@ impl Body<'_> {
         &mut self,
         from: Access,
         value: Operand,
-        address: Reg,
+        address: Address,
         memarg: &MemArg,
     ) {
         if from.bytes < UNIT {
@@ -227,7 +215,7 @@ impl Body<'_> {
         }
         line!(self.text, "{back}:");
         let again = self.fresh_label();
-        let (at, left, index) = (self.fresh(false), self.fresh(false), self.fresh(false));
+        let (at, left, index) = (self.fresh_address(), self.fresh(false), self.fresh(false));
         let (to, within) = (self.fresh(true), self.fresh(true));
         let (rest, more) = (self.fresh(from.ty.is_wide()), self.fresh_pred());
         let cold = &mut self.cold;
@@ -266,7 +254,7 @@ impl Body<'_> {
         }
     }
 
-    fn store_woven_bytes(&mut self, bytes: u64, value: Operand, address: Reg, offset: u64) {
+    fn store_woven_bytes(&mut self, bytes: u64, value: Operand, address: Address, offset: u64) {
         let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
         if bytes == 1 {
             line!(self.text, "  st.global.b8 [{place}+{behind}], {value};");
@@ -296,14 +284,14 @@ impl Body<'_> {
 }
 
 /// Where the unit is that an address is in: the last register, with the help of the one before.
-fn write_unit_place(text: &mut String, number: Reg, index: Reg, place: Reg) {
+fn write_unit_place(text: &mut String, number: Address, index: Reg, place: Reg) {
     line!(text, "  shr.u32 {index}, {number}, {};", UNIT.ilog2());
     line!(text, "  mul.wide.u32 {place}, {index}, {UNIT_STRIDE};");
     line!(text, "  add.s64 {place}, %mem, {place};");
 }
 
 /// Where a byte is: the last register, with the help of the two before.
-fn write_byte_place(text: &mut String, number: Reg, index: Reg, within: Reg, place: Reg) {
+fn write_byte_place(text: &mut String, number: Address, index: Reg, within: Reg, place: Reg) {
     write_unit_place(text, number, index, place);
     line!(text, "  and.b32 {index}, {number}, {};", UNIT - 1);
     line!(text, "  cvt.u64.u32 {within}, {index};");

@@ -13,6 +13,7 @@ use crate::emit::body::Body;
 use crate::facts::assigned::assigned;
 use crate::text::Reg;
 
+use super::address::Address;
 use super::interleaved::{Bytes, Words};
 use super::memory::Base;
 
@@ -62,16 +63,16 @@ impl<K: Copy + PartialEq, V: Copy> Facts<K, V> {
     }
 }
 
-/// A register, and what is added to it.
-pub(super) type Key = (Reg, u64);
+/// An address, and what is added to it.
+pub(super) type Key = (Address, u64);
 
 /// All that is known of addresses at some place in the code.
 #[derive(Clone, Default)]
 pub(super) struct Known {
     /// How many bytes from a register on are in bounds.
-    checked: Facts<Reg, u64>,
+    checked: Facts<Address, u64>,
     /// Where memories lie apart.
-    pub(super) bases: Facts<Reg, Base>,
+    pub(super) bases: Facts<Address, Base>,
     /// Where they are interleaved, accesses of words.
     pub(super) words: Facts<Key, Words>,
     /// And of bytes.
@@ -80,20 +81,20 @@ pub(super) struct Known {
 
 impl Known {
     /// Whether so many bytes from a register on are in bounds.
-    pub(super) fn is_checked(&self, register: Reg, end: u64) -> bool {
-        self.checked.get(register).is_some_and(|c| c >= end)
+    pub(super) fn is_checked(&self, address: Address, end: u64) -> bool {
+        self.checked.get(address).is_some_and(|c| c >= end)
     }
 
-    pub(super) fn set_checked(&mut self, register: Reg, end: u64) {
-        self.checked.set(register, end);
+    pub(super) fn set_checked(&mut self, address: Address, end: u64) {
+        self.checked.set(address, end);
     }
 
     /// Forgets a register that is assigned.
     fn assigned(&mut self, register: Reg) {
-        self.checked.retain(|reg| reg != register);
-        self.bases.retain(|reg| reg != register);
-        self.words.retain(|(reg, _)| reg != register);
-        self.bytes.retain(|(reg, _)| reg != register);
+        self.checked.retain(|address| address.reg() != register);
+        self.bases.retain(|address| address.reg() != register);
+        self.words.retain(|(address, _)| address.reg() != register);
+        self.bytes.retain(|(address, _)| address.reg() != register);
     }
 
     /// Forgets what is in registers that nobody saves.
@@ -134,16 +135,17 @@ impl Body<'_> {
 
     /// Forgets what may not hold when control comes back to here.
     pub(super) fn forget_for_loop(&mut self) {
-        let mut kept = Facts::default();
-        for (part, value) in self.locals.values.iter().enumerate() {
-            if self.locals.constant[part]
-                && let Some(checked) = self.known.checked.get(value.reg)
-            {
-                kept.set(value.reg, checked);
+        let mut checked = Facts::default();
+        for (value, constant) in self.locals.values.iter().zip(&self.locals.constant) {
+            let address = Address::in_register(value.reg);
+            if *constant && let Some(end) = self.known.checked.get(address) {
+                checked.set(address, end);
             }
         }
-        self.known = Known::default();
-        self.known.checked = kept;
+        self.known = Known {
+            checked,
+            ..Known::default()
+        };
     }
 
     /// Leaves what is known here with whom control goes to from here.
@@ -152,5 +154,46 @@ impl Body<'_> {
             Some(incoming) => incoming.meet(known),
             None => *incoming = Some(known.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(all: &[(u32, u64)]) -> Facts<u32, u64> {
+        let mut facts = Facts::default();
+        for &(key, value) in all {
+            facts.set(key, value);
+        }
+        facts
+    }
+
+    #[test]
+    fn the_oldest_fact_is_forgotten_when_there_are_too_many() {
+        let mut facts = Facts::default();
+        for key in 0..=MOST as u32 {
+            facts.set(key, u64::from(key));
+        }
+        assert_eq!(facts.get(0), None);
+        assert_eq!(facts.get(1), Some(1));
+        assert_eq!(facts.get(MOST as u32), Some(MOST as u64));
+    }
+
+    #[test]
+    fn a_fact_that_is_set_again_is_replaced() {
+        let facts = facts(&[(1, 4), (2, 5), (1, 8)]);
+        assert_eq!((facts.get(1), facts.0.len()), (Some(8), 2));
+    }
+
+    #[test]
+    fn where_two_ways_meet_only_what_both_know_is_kept() {
+        let mut one = facts(&[(1, 4), (2, 8), (3, 16)]);
+        let other = facts(&[(2, 4), (3, 32), (4, 1)]);
+        one.meet(&other, |a, b| Some(a.min(b)));
+        assert_eq!(
+            [1, 2, 3, 4].map(|key| one.get(key)),
+            [None, Some(4), Some(16), None]
+        );
     }
 }

@@ -10,6 +10,8 @@
 use everwarp_contract::TrapKind;
 use wasmparser::MemArg;
 
+use super::address::{Address, MAX_OFFSET};
+use super::kinds::Signedness;
 use crate::emit::body::Body;
 use crate::facts::abi::PAGE;
 use crate::facts::types::ValueType;
@@ -20,11 +22,15 @@ use crate::text::{Operand, Pred, Reg, line};
 pub(super) struct Access {
     pub(super) ty: ValueType,
     pub(super) bytes: u64,
-    pub(super) signed: bool,
+    pub(super) signedness: Signedness,
 }
 
-pub(super) const fn access(ty: ValueType, bytes: u64, signed: bool) -> Access {
-    Access { ty, bytes, signed }
+pub(super) const fn access(ty: ValueType, bytes: u64, signedness: Signedness) -> Access {
+    Access {
+        ty,
+        bytes,
+        signedness,
+    }
 }
 
 /// What is known of an address in a register.
@@ -65,12 +71,9 @@ struct Checked {
     alignment: Option<Alignment>,
 }
 
-/// An address in PTX takes an offset of 32 signed bits, of which a load may add some.
-const MAX_OFFSET: u64 = 0x7fff_0000;
-
 impl Body<'_> {
     /// Checks an access, and sees how it is aligned; for loads also where its words are.
-    fn check(&mut self, address: Reg, offset: u64, bytes: u64, load: bool) -> Checked {
+    fn check(&mut self, address: Address, offset: u64, bytes: u64, load: bool) -> Checked {
         self.touches_memory();
         let mut known = self.known_address(address);
         let end = offset + bytes;
@@ -88,7 +91,10 @@ impl Body<'_> {
             let slot = &mut known.alignments[bytes.ilog2() as usize - 1];
             let mut alignment = match *slot {
                 Some(alignment) => alignment,
-                None => self.alignment(address, bytes),
+                None => {
+                    let low = self.low_bits(address);
+                    self.alignment(low, bytes)
+                }
             };
             if load && alignment.words.is_none() {
                 alignment.words = Some(self.words(known.base, alignment.rest, bytes));
@@ -118,10 +124,11 @@ impl Body<'_> {
     }
 
     /// Traps unless so many bytes from an address on are in bounds.
-    pub(super) fn check_bounds(&mut self, address: Reg, end: u64) {
+    pub(super) fn check_bounds(&mut self, address: Address, end: u64) {
         let beyond = self.fresh_pred();
         let memory = self.context.module.memory.as_ref();
-        if memory.is_some_and(|m| m.min * PAGE >= end) && self.context.layout.sharing.is_none() {
+        let is_never_shorter = memory.is_some_and(|m| m.min * PAGE >= end);
+        if is_never_shorter && self.context.layout.sharing.is_none() && !address.is_wide() {
             // The memory is never shorter than that, and never longer than 2^32: so the last address that is in
             // bounds has 32 bits, and the lower half of the length is enough to find it.
             let last = self.fresh(false);
@@ -130,19 +137,18 @@ impl Body<'_> {
             self.trap_if(beyond, true, TrapKind::MemoryOutOfBounds);
             return;
         }
-        let sum = self.fresh(true);
-        line!(self.text, "  cvt.u64.u32 {sum}, {address};");
+        let sum = self.address_in_64_bits(address);
         line!(self.text, "  add.s64 {sum}, {sum}, {end};");
         line!(self.text, "  setp.gt.u64 {beyond}, {sum}, %len;");
         self.trap_beyond(beyond, sum);
     }
 
-    fn known_address(&mut self, address: Reg) -> Base {
+    fn known_address(&mut self, address: Address) -> Base {
         if let Some(known) = self.known.bases.get(address) {
             return known;
         }
-        let (wide, base) = (self.fresh(true), self.fresh(true));
-        line!(self.text, "  cvt.u64.u32 {wide}, {address};");
+        let wide = self.address_in_64_bits(address);
+        let base = self.fresh(true);
         line!(self.text, "  add.s64 {base}, %mem, {wide};");
         Base {
             base,
@@ -169,7 +175,7 @@ impl Body<'_> {
     }
 
     pub(super) fn load(&mut self, to: Access, memarg: &MemArg) {
-        let address = self.pop();
+        let address = self.pop_address();
         if self.context.module.interleaved {
             let value = self.woven_value(address, memarg, to.bytes);
             let reg = self.push(to.ty);
@@ -178,7 +184,7 @@ impl Body<'_> {
         }
         let at = self.check(address, memarg.offset, to.bytes, true);
         let reg = self.push(to.ty);
-        let letter = if to.signed { 's' } else { 'u' };
+        let letter = to.signedness.letter();
         let Some(Alignment {
             unaligned,
             words: Some((below, shift)),
@@ -232,7 +238,7 @@ impl Body<'_> {
 
     /// What is loaded, of a register with its bits.
     fn put_value(&mut self, to: Access, reg: Reg, value: Reg) {
-        let (bits, letter) = (to.bytes * 8, if to.signed { 's' } else { 'u' });
+        let (bits, letter) = (to.bytes * 8, to.signedness.letter());
         let size = if to.ty.is_wide() { 64 } else { 32 };
         if bits == size {
             line!(self.text, "  mov.b{size} {reg}, {value};");
@@ -245,7 +251,7 @@ impl Body<'_> {
     }
 
     pub(super) fn store(&mut self, from: Access, memarg: &MemArg) {
-        let (value, address) = (self.pop_operand(), self.pop());
+        let (value, address) = (self.pop_operand(), self.pop_address());
         if self.context.module.interleaved {
             self.woven_store(from, value, address, memarg);
             return;

@@ -6,6 +6,7 @@
 //!
 //! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
 
+mod address;
 mod atomic;
 mod bulk;
 mod call;
@@ -17,6 +18,7 @@ mod float;
 mod fuel;
 mod integer;
 mod interleaved;
+mod kinds;
 mod known;
 mod leave;
 mod locals;

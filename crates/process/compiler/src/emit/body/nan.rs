@@ -13,6 +13,7 @@
 //! where that was wrong the function is translated once more, three times at most. Why not find out beforehand? It would take a second
 //! reading of every function, and most have no local that is wrong about itself.
 
+use super::kinds::FloatWidth;
 use crate::emit::body::{Body, Entry, Place, Value};
 use crate::facts::types::ValueType;
 use crate::text::{Operand, Reg, line};
@@ -47,15 +48,6 @@ impl Nan {
     }
 }
 
-/// The PTX type of a floating-point number, and the canonical NaN.
-pub(super) const fn float(wide: bool) -> (ValueType, &'static str, &'static str) {
-    if wide {
-        (ValueType::F64, "f64", "0x7ff8000000000000")
-    } else {
-        (ValueType::F32, "f32", "0x7fc00000")
-    }
-}
-
 impl Body<'_> {
     /// Takes these locals for such as keep the bits of a NaN.
     pub(crate) fn tighten(&mut self, locals: &[u32]) {
@@ -76,7 +68,7 @@ impl Body<'_> {
 
     /// Pushes a floating-point number of which this is known.
     pub(super) fn push_float(&mut self, reg: Reg, nan: Nan) {
-        let (ty, place) = (float(reg.wide).0, Place::Reg(reg));
+        let (ty, place) = (FloatWidth::of(reg.wide).ty(), Place::Reg(reg));
         self.stack.push(Entry { ty, place, nan });
     }
 
@@ -84,7 +76,8 @@ impl Body<'_> {
     pub(super) fn canonical(&mut self, entry: Entry) -> Reg {
         let number = self.number(entry);
         let from = self.in_register(number, entry.ty);
-        let (_, f, nan) = float(from.wide);
+        let width = FloatWidth::of(from.wide);
+        let (f, nan) = (width.ptx(), width.nan());
         let (pred, reg) = (self.fresh_pred(), self.fresh(from.wide));
         line!(self.text, "  setp.nan.{f} {pred}, {from}, {from};");
         let bits = reg.bits();

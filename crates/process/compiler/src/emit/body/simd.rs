@@ -4,6 +4,10 @@ use wasmparser::Operator;
 
 use crate::emit::body::Body;
 
+use super::kinds::Equality::{Equal, Unequal};
+use super::kinds::Half::{High, Low};
+use super::kinds::Signedness::{Signed, Unsigned};
+use super::kinds::{AddKind, FloatWidth, IntWidth};
 use super::vector::Shape;
 
 impl Body<'_> {
@@ -13,22 +17,22 @@ impl Body<'_> {
             Operator::V128Load { memarg } => self.vector_load(memarg),
             Operator::V128Store { memarg } => self.vector_store(memarg),
             Operator::V128Load8x8S { memarg } => {
-                self.load_extended(Shape::S8, Shape::U16, true, memarg)
+                self.load_extended(Shape::S8, Shape::U16, Signed, memarg)
             }
             Operator::V128Load8x8U { memarg } => {
-                self.load_extended(Shape::U8, Shape::U16, false, memarg)
+                self.load_extended(Shape::U8, Shape::U16, Unsigned, memarg)
             }
             Operator::V128Load16x4S { memarg } => {
-                self.load_extended(Shape::S16, Shape::I32, true, memarg)
+                self.load_extended(Shape::S16, Shape::I32, Signed, memarg)
             }
             Operator::V128Load16x4U { memarg } => {
-                self.load_extended(Shape::U16, Shape::I32, false, memarg)
+                self.load_extended(Shape::U16, Shape::I32, Unsigned, memarg)
             }
             Operator::V128Load32x2S { memarg } => {
-                self.load_extended(Shape::I32, Shape::I64, true, memarg)
+                self.load_extended(Shape::I32, Shape::I64, Signed, memarg)
             }
             Operator::V128Load32x2U { memarg } => {
-                self.load_extended(Shape::I32, Shape::I64, false, memarg)
+                self.load_extended(Shape::I32, Shape::I64, Unsigned, memarg)
             }
             Operator::V128Load8Splat { memarg } => self.load_splat(Shape::U8, memarg),
             Operator::V128Load16Splat { memarg } => self.load_splat(Shape::U16, memarg),
@@ -73,8 +77,8 @@ impl Body<'_> {
             Operator::I64x2Splat => self.splat(Shape::I64),
             Operator::F32x4Splat => self.splat(Shape::F32),
             Operator::F64x2Splat => self.splat(Shape::F64),
-            Operator::I8x16Eq => self.equal_lanes(Shape::U8, true),
-            Operator::I8x16Ne => self.equal_lanes(Shape::U8, false),
+            Operator::I8x16Eq => self.equal_lanes(Shape::U8, Equal),
+            Operator::I8x16Ne => self.equal_lanes(Shape::U8, Unequal),
             Operator::I8x16LtS => self.compare_lanes(Shape::S8, "lt.s32"),
             Operator::I8x16LtU => self.compare_lanes(Shape::U8, "lt.s32"),
             Operator::I8x16GtS => self.compare_lanes(Shape::S8, "gt.s32"),
@@ -83,8 +87,8 @@ impl Body<'_> {
             Operator::I8x16LeU => self.compare_lanes(Shape::U8, "le.s32"),
             Operator::I8x16GeS => self.compare_lanes(Shape::S8, "ge.s32"),
             Operator::I8x16GeU => self.compare_lanes(Shape::U8, "ge.s32"),
-            Operator::I16x8Eq => self.equal_lanes(Shape::U16, true),
-            Operator::I16x8Ne => self.equal_lanes(Shape::U16, false),
+            Operator::I16x8Eq => self.equal_lanes(Shape::U16, Equal),
+            Operator::I16x8Ne => self.equal_lanes(Shape::U16, Unequal),
             Operator::I16x8LtS => self.compare_lanes(Shape::S16, "lt.s32"),
             Operator::I16x8LtU => self.compare_lanes(Shape::U16, "lt.s32"),
             Operator::I16x8GtS => self.compare_lanes(Shape::S16, "gt.s32"),
@@ -135,8 +139,8 @@ impl Body<'_> {
             Operator::I8x16Shl => self.shift_lanes(Shape::U8, "shl.b32"),
             Operator::I8x16ShrS => self.shift_lanes(Shape::S8, "shr.s32"),
             Operator::I8x16ShrU => self.shift_lanes(Shape::U8, "shr.u32"),
-            Operator::I8x16Add => self.add_lanes(Shape::U8, false),
-            Operator::I8x16Sub => self.add_lanes(Shape::U8, true),
+            Operator::I8x16Add => self.add_lanes(Shape::U8, AddKind::Add),
+            Operator::I8x16Sub => self.add_lanes(Shape::U8, AddKind::Subtract),
             Operator::I8x16AddSatS => self.saturating(Shape::S8, "add.s32"),
             Operator::I8x16SubSatS => self.saturating(Shape::S8, "sub.s32"),
             Operator::I8x16AddSatU => self.saturating(Shape::U8, "add.s32"),
@@ -153,8 +157,8 @@ impl Body<'_> {
             Operator::I16x8Shl => self.shift_lanes(Shape::U16, "shl.b32"),
             Operator::I16x8ShrS => self.shift_lanes(Shape::S16, "shr.s32"),
             Operator::I16x8ShrU => self.shift_lanes(Shape::U16, "shr.u32"),
-            Operator::I16x8Add => self.add_lanes(Shape::U16, false),
-            Operator::I16x8Sub => self.add_lanes(Shape::U16, true),
+            Operator::I16x8Add => self.add_lanes(Shape::U16, AddKind::Add),
+            Operator::I16x8Sub => self.add_lanes(Shape::U16, AddKind::Subtract),
             Operator::I16x8AddSatS => self.saturating(Shape::S16, "add.s32"),
             Operator::I16x8SubSatS => self.saturating(Shape::S16, "sub.s32"),
             Operator::I16x8AddSatU => self.saturating(Shape::U16, "add.s32"),
@@ -189,9 +193,9 @@ impl Body<'_> {
             Operator::I64x2Add => self.lanes2(Shape::I64, "add.s64"),
             Operator::I64x2Sub => self.lanes2(Shape::I64, "sub.s64"),
             Operator::I64x2Mul => self.lanes2(Shape::I64, "mul.lo.s64"),
-            Operator::I8x16Popcnt => {
-                self.lanewise(Shape::U8, 1, Shape::U8, |body| body.count("popc", false))
-            }
+            Operator::I8x16Popcnt => self.lanewise(Shape::U8, 1, Shape::U8, |body| {
+                body.count("popc", IntWidth::I32)
+            }),
             Operator::I8x16NarrowI16x8S => self.narrow(Shape::S16, Shape::S8),
             Operator::I16x8NarrowI32x4S => self.narrow(Shape::I32, Shape::S16),
             Operator::I8x16NarrowI16x8U => self.narrow(Shape::S16, Shape::U8),
@@ -199,162 +203,162 @@ impl Body<'_> {
             Operator::I16x8Q15MulrSatS => self.multiply_fractions(),
             Operator::I32x4DotI16x8S => self.dot(),
             Operator::I16x8ExtAddPairwiseI8x16S => self.pairwise_sum(Shape::S8, Shape::U16),
-            Operator::I16x8ExtendLowI8x16S => self.extend(Shape::S8, Shape::U16, true, false),
+            Operator::I16x8ExtendLowI8x16S => self.extend(Shape::S8, Shape::U16, Signed, Low),
             Operator::I16x8ExtMulLowI8x16S => {
-                self.extended_product(Shape::S8, Shape::U16, true, false)
+                self.extended_product(Shape::S8, Shape::U16, Signed, Low)
             }
-            Operator::I16x8ExtendHighI8x16S => self.extend(Shape::S8, Shape::U16, true, true),
+            Operator::I16x8ExtendHighI8x16S => self.extend(Shape::S8, Shape::U16, Signed, High),
             Operator::I16x8ExtMulHighI8x16S => {
-                self.extended_product(Shape::S8, Shape::U16, true, true)
+                self.extended_product(Shape::S8, Shape::U16, Signed, High)
             }
             Operator::I16x8ExtAddPairwiseI8x16U => self.pairwise_sum(Shape::U8, Shape::U16),
-            Operator::I16x8ExtendLowI8x16U => self.extend(Shape::U8, Shape::U16, false, false),
+            Operator::I16x8ExtendLowI8x16U => self.extend(Shape::U8, Shape::U16, Unsigned, Low),
             Operator::I16x8ExtMulLowI8x16U => {
-                self.extended_product(Shape::U8, Shape::U16, false, false)
+                self.extended_product(Shape::U8, Shape::U16, Unsigned, Low)
             }
-            Operator::I16x8ExtendHighI8x16U => self.extend(Shape::U8, Shape::U16, false, true),
+            Operator::I16x8ExtendHighI8x16U => self.extend(Shape::U8, Shape::U16, Unsigned, High),
             Operator::I16x8ExtMulHighI8x16U => {
-                self.extended_product(Shape::U8, Shape::U16, false, true)
+                self.extended_product(Shape::U8, Shape::U16, Unsigned, High)
             }
             Operator::I32x4ExtAddPairwiseI16x8S => self.pairwise_sum(Shape::S16, Shape::I32),
-            Operator::I32x4ExtendLowI16x8S => self.extend(Shape::S16, Shape::I32, true, false),
+            Operator::I32x4ExtendLowI16x8S => self.extend(Shape::S16, Shape::I32, Signed, Low),
             Operator::I32x4ExtMulLowI16x8S => {
-                self.extended_product(Shape::S16, Shape::I32, true, false)
+                self.extended_product(Shape::S16, Shape::I32, Signed, Low)
             }
-            Operator::I32x4ExtendHighI16x8S => self.extend(Shape::S16, Shape::I32, true, true),
+            Operator::I32x4ExtendHighI16x8S => self.extend(Shape::S16, Shape::I32, Signed, High),
             Operator::I32x4ExtMulHighI16x8S => {
-                self.extended_product(Shape::S16, Shape::I32, true, true)
+                self.extended_product(Shape::S16, Shape::I32, Signed, High)
             }
             Operator::I32x4ExtAddPairwiseI16x8U => self.pairwise_sum(Shape::U16, Shape::I32),
-            Operator::I32x4ExtendLowI16x8U => self.extend(Shape::U16, Shape::I32, false, false),
+            Operator::I32x4ExtendLowI16x8U => self.extend(Shape::U16, Shape::I32, Unsigned, Low),
             Operator::I32x4ExtMulLowI16x8U => {
-                self.extended_product(Shape::U16, Shape::I32, false, false)
+                self.extended_product(Shape::U16, Shape::I32, Unsigned, Low)
             }
-            Operator::I32x4ExtendHighI16x8U => self.extend(Shape::U16, Shape::I32, false, true),
+            Operator::I32x4ExtendHighI16x8U => self.extend(Shape::U16, Shape::I32, Unsigned, High),
             Operator::I32x4ExtMulHighI16x8U => {
-                self.extended_product(Shape::U16, Shape::I32, false, true)
+                self.extended_product(Shape::U16, Shape::I32, Unsigned, High)
             }
-            Operator::I64x2ExtendLowI32x4S => self.extend(Shape::I32, Shape::I64, true, false),
+            Operator::I64x2ExtendLowI32x4S => self.extend(Shape::I32, Shape::I64, Signed, Low),
             Operator::I64x2ExtMulLowI32x4S => {
-                self.extended_product(Shape::I32, Shape::I64, true, false)
+                self.extended_product(Shape::I32, Shape::I64, Signed, Low)
             }
-            Operator::I64x2ExtendHighI32x4S => self.extend(Shape::I32, Shape::I64, true, true),
+            Operator::I64x2ExtendHighI32x4S => self.extend(Shape::I32, Shape::I64, Signed, High),
             Operator::I64x2ExtMulHighI32x4S => {
-                self.extended_product(Shape::I32, Shape::I64, true, true)
+                self.extended_product(Shape::I32, Shape::I64, Signed, High)
             }
-            Operator::I64x2ExtendLowI32x4U => self.extend(Shape::I32, Shape::I64, false, false),
+            Operator::I64x2ExtendLowI32x4U => self.extend(Shape::I32, Shape::I64, Unsigned, Low),
             Operator::I64x2ExtMulLowI32x4U => {
-                self.extended_product(Shape::I32, Shape::I64, false, false)
+                self.extended_product(Shape::I32, Shape::I64, Unsigned, Low)
             }
-            Operator::I64x2ExtendHighI32x4U => self.extend(Shape::I32, Shape::I64, false, true),
+            Operator::I64x2ExtendHighI32x4U => self.extend(Shape::I32, Shape::I64, Unsigned, High),
             Operator::I64x2ExtMulHighI32x4U => {
-                self.extended_product(Shape::I32, Shape::I64, false, true)
+                self.extended_product(Shape::I32, Shape::I64, Unsigned, High)
             }
-            Operator::F32x4Ceil => {
-                self.lanewise(Shape::F32, 1, Shape::F32, |body| body.round("rpi", false))
-            }
-            Operator::F32x4Floor => {
-                self.lanewise(Shape::F32, 1, Shape::F32, |body| body.round("rmi", false))
-            }
-            Operator::F32x4Trunc => {
-                self.lanewise(Shape::F32, 1, Shape::F32, |body| body.round("rzi", false))
-            }
-            Operator::F32x4Nearest => {
-                self.lanewise(Shape::F32, 1, Shape::F32, |body| body.round("rni", false))
-            }
+            Operator::F32x4Ceil => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
+                body.round("rpi", FloatWidth::F32)
+            }),
+            Operator::F32x4Floor => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
+                body.round("rmi", FloatWidth::F32)
+            }),
+            Operator::F32x4Trunc => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
+                body.round("rzi", FloatWidth::F32)
+            }),
+            Operator::F32x4Nearest => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
+                body.round("rni", FloatWidth::F32)
+            }),
             Operator::F32x4Abs => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
-                body.sign("and", false, (1 << 31) - 1)
+                body.float_abs(FloatWidth::F32)
             }),
             Operator::F32x4Neg => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
-                body.sign("xor", false, 1 << 31)
+                body.float_neg(FloatWidth::F32)
             }),
             Operator::F32x4Sqrt => self.lanewise(Shape::F32, 1, Shape::F32, |body| {
-                body.float_unary("sqrt.rn", false)
+                body.float_unary("sqrt.rn", FloatWidth::F32)
             }),
             Operator::F32x4Add => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_ring("add", false)
+                body.float_ring("add", FloatWidth::F32)
             }),
             Operator::F32x4Sub => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_ring("sub", false)
+                body.float_ring("sub", FloatWidth::F32)
             }),
             Operator::F32x4Mul => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_ring("mul", false)
+                body.float_ring("mul", FloatWidth::F32)
             }),
             Operator::F32x4Div => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
-                body.float_binary("div.rn", false)
+                body.float_binary("div.rn", FloatWidth::F32)
             }),
-            Operator::F32x4Min => {
-                self.lanewise(Shape::F32, 2, Shape::F32, |body| body.min_max("min", false))
-            }
-            Operator::F32x4Max => {
-                self.lanewise(Shape::F32, 2, Shape::F32, |body| body.min_max("max", false))
-            }
+            Operator::F32x4Min => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
+                body.min_max("min", FloatWidth::F32)
+            }),
+            Operator::F32x4Max => self.lanewise(Shape::F32, 2, Shape::F32, |body| {
+                body.min_max("max", FloatWidth::F32)
+            }),
             Operator::F32x4PMin => self.pseudo_extreme(Shape::F32, "lt"),
             Operator::F32x4PMax => self.pseudo_extreme(Shape::F32, "gt"),
-            Operator::F64x2Ceil => {
-                self.lanewise(Shape::F64, 1, Shape::F64, |body| body.round("rpi", true))
-            }
-            Operator::F64x2Floor => {
-                self.lanewise(Shape::F64, 1, Shape::F64, |body| body.round("rmi", true))
-            }
-            Operator::F64x2Trunc => {
-                self.lanewise(Shape::F64, 1, Shape::F64, |body| body.round("rzi", true))
-            }
-            Operator::F64x2Nearest => {
-                self.lanewise(Shape::F64, 1, Shape::F64, |body| body.round("rni", true))
-            }
+            Operator::F64x2Ceil => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
+                body.round("rpi", FloatWidth::F64)
+            }),
+            Operator::F64x2Floor => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
+                body.round("rmi", FloatWidth::F64)
+            }),
+            Operator::F64x2Trunc => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
+                body.round("rzi", FloatWidth::F64)
+            }),
+            Operator::F64x2Nearest => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
+                body.round("rni", FloatWidth::F64)
+            }),
             Operator::F64x2Abs => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
-                body.sign("and", true, (1 << 63) - 1)
+                body.float_abs(FloatWidth::F64)
             }),
             Operator::F64x2Neg => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
-                body.sign("xor", true, 1 << 63)
+                body.float_neg(FloatWidth::F64)
             }),
             Operator::F64x2Sqrt => self.lanewise(Shape::F64, 1, Shape::F64, |body| {
-                body.float_unary("sqrt.rn", true)
+                body.float_unary("sqrt.rn", FloatWidth::F64)
             }),
             Operator::F64x2Add => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_ring("add", true)
+                body.float_ring("add", FloatWidth::F64)
             }),
             Operator::F64x2Sub => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_ring("sub", true)
+                body.float_ring("sub", FloatWidth::F64)
             }),
             Operator::F64x2Mul => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_ring("mul", true)
+                body.float_ring("mul", FloatWidth::F64)
             }),
             Operator::F64x2Div => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
-                body.float_binary("div.rn", true)
+                body.float_binary("div.rn", FloatWidth::F64)
             }),
-            Operator::F64x2Min => {
-                self.lanewise(Shape::F64, 2, Shape::F64, |body| body.min_max("min", true))
-            }
-            Operator::F64x2Max => {
-                self.lanewise(Shape::F64, 2, Shape::F64, |body| body.min_max("max", true))
-            }
+            Operator::F64x2Min => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
+                body.min_max("min", FloatWidth::F64)
+            }),
+            Operator::F64x2Max => self.lanewise(Shape::F64, 2, Shape::F64, |body| {
+                body.min_max("max", FloatWidth::F64)
+            }),
             Operator::F64x2PMin => self.pseudo_extreme(Shape::F64, "lt"),
             Operator::F64x2PMax => self.pseudo_extreme(Shape::F64, "gt"),
             Operator::I32x4TruncSatF32x4S => self.lanewise(Shape::F32, 1, Shape::I32, |body| {
-                body.saturate(false, false, true)
+                body.saturate(FloatWidth::F32, IntWidth::I32, Signed)
             }),
             Operator::F32x4ConvertI32x4S => self.lanewise(Shape::I32, 1, Shape::F32, |body| {
-                body.convert_to_float(false, true, false)
+                body.convert_to_float(IntWidth::I32, Signed, FloatWidth::F32)
             }),
             Operator::I32x4TruncSatF64x2SZero => self.convert_low(Shape::F64, Shape::I32, |body| {
-                body.saturate(true, false, true)
+                body.saturate(FloatWidth::F64, IntWidth::I32, Signed)
             }),
             Operator::F64x2ConvertLowI32x4S => self.convert_low(Shape::I32, Shape::F64, |body| {
-                body.convert_to_float(false, true, true)
+                body.convert_to_float(IntWidth::I32, Signed, FloatWidth::F64)
             }),
             Operator::I32x4TruncSatF32x4U => self.lanewise(Shape::F32, 1, Shape::I32, |body| {
-                body.saturate(false, false, false)
+                body.saturate(FloatWidth::F32, IntWidth::I32, Unsigned)
             }),
             Operator::F32x4ConvertI32x4U => self.lanewise(Shape::I32, 1, Shape::F32, |body| {
-                body.convert_to_float(false, false, false)
+                body.convert_to_float(IntWidth::I32, Unsigned, FloatWidth::F32)
             }),
             Operator::I32x4TruncSatF64x2UZero => self.convert_low(Shape::F64, Shape::I32, |body| {
-                body.saturate(true, false, false)
+                body.saturate(FloatWidth::F64, IntWidth::I32, Unsigned)
             }),
             Operator::F64x2ConvertLowI32x4U => self.convert_low(Shape::I32, Shape::F64, |body| {
-                body.convert_to_float(false, false, true)
+                body.convert_to_float(IntWidth::I32, Unsigned, FloatWidth::F64)
             }),
             Operator::F32x4DemoteF64x2Zero => {
                 self.convert_low(Shape::F64, Shape::F32, |body| body.demote())

@@ -5,6 +5,7 @@
 //! lanes of a register at once. PTX has instructions for four bytes or two halves; on all GPUs of today they are
 //! emulated, so what is written out here costs no more.
 
+use super::kinds::{AddKind, Equality, Half, Signedness};
 use crate::emit::body::{Body, Place};
 use crate::facts::types::ValueType;
 use crate::facts::types::ValueType::{F32, F64, I32, I64, V128};
@@ -13,8 +14,8 @@ use crate::text::{Operand, Reg, line};
 /// How a vector is divided. Lanes of 8 and 16 bits are widened with their sign or without.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    I8 { signed: bool },
-    I16 { signed: bool },
+    I8(Signedness),
+    I16(Signedness),
     I32,
     I64,
     F32,
@@ -22,10 +23,10 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const U8: Self = Self::I8 { signed: false };
-    pub(super) const S8: Self = Self::I8 { signed: true };
-    pub(super) const U16: Self = Self::I16 { signed: false };
-    pub(super) const S16: Self = Self::I16 { signed: true };
+    pub(super) const U8: Self = Self::I8(Signedness::Unsigned);
+    pub(super) const S8: Self = Self::I8(Signedness::Signed);
+    pub(super) const U16: Self = Self::I16(Signedness::Unsigned);
+    pub(super) const S16: Self = Self::I16(Signedness::Signed);
 
     pub(super) const fn lanes(self) -> usize {
         16 / self.bytes()
@@ -33,8 +34,8 @@ impl Shape {
 
     pub(super) const fn bytes(self) -> usize {
         match self {
-            Self::I8 { .. } => 1,
-            Self::I16 { .. } => 2,
+            Self::I8(_) => 1,
+            Self::I16(_) => 2,
             Self::I32 | Self::F32 => 4,
             Self::I64 | Self::F64 => 8,
         }
@@ -43,10 +44,20 @@ impl Shape {
     /// The type of a lane on the operand stack.
     pub(super) const fn ty(self) -> ValueType {
         match self {
-            Self::I8 { .. } | Self::I16 { .. } | Self::I32 => I32,
+            Self::I8(_) | Self::I16(_) | Self::I32 => I32,
             Self::I64 => I64,
             Self::F32 => F32,
             Self::F64 => F64,
+        }
+    }
+}
+
+impl Half {
+    /// The first lane of this half, counted in lanes of twice the size.
+    const fn first_lane(self, wide: Shape) -> usize {
+        match self {
+            Self::Low => 0,
+            Self::High => wide.lanes(),
         }
     }
 }
@@ -124,15 +135,15 @@ impl Body<'_> {
         let at = lane * shape.bytes();
         let word = words[at / 4];
         match shape {
-            Shape::I8 { signed } | Shape::I16 { signed } => {
-                let name = if signed { "bfe.s32" } else { "bfe.u32" };
+            Shape::I8(signedness) | Shape::I16(signedness) => {
+                let name = format!("bfe.{}32", signedness.letter());
                 let (from, bits) = (8 * (at % 4) as i64, 8 * shape.bytes() as i64);
                 let args = [
                     Operand::Reg(word),
                     Operand::Number(from),
                     Operand::Number(bits),
                 ];
-                self.word(name, &args)
+                self.word(&name, &args)
             }
             Shape::I32 | Shape::F32 => word,
             Shape::I64 | Shape::F64 => self.join_words(word, words[at / 4 + 1]),
@@ -237,7 +248,7 @@ impl Body<'_> {
     }
 
     /// Bytes or halves that are equal: without widening them.
-    pub(super) fn equal_lanes(&mut self, shape: Shape, equal: bool) {
+    pub(super) fn equal_lanes(&mut self, shape: Shape, equality: Equality) {
         let (b, a) = (self.pop_vector(), self.pop_vector());
         let (rest, signs) = match shape.bytes() {
             1 => (0x7f7f_7f7f, 0xba98),
@@ -249,7 +260,7 @@ impl Body<'_> {
             let low = self.word_number("and.b32", differ, rest);
             let carried = self.word_number("add.s32", low, rest);
             let mut any = self.word2("or.b32", carried, differ);
-            if equal {
+            if equality == Equality::Equal {
                 any = self.word_number("xor.b32", any, u32::MAX);
             }
             self.permute(any, any, signs)
@@ -258,7 +269,7 @@ impl Body<'_> {
     }
 
     /// Sums or differences of bytes or halves, without a carry from one to the next.
-    pub(super) fn add_lanes(&mut self, shape: Shape, subtract: bool) {
+    pub(super) fn add_lanes(&mut self, shape: Shape, kind: AddKind) {
         let (b, a) = (self.pop_vector(), self.pop_vector());
         let (rest, signs) = match shape.bytes() {
             1 => (0x7f7f_7f7f, 0x8080_8080),
@@ -268,7 +279,7 @@ impl Body<'_> {
             let differ = self.word2("xor.b32", a[i], b[i]);
             let mut top = self.word_number("and.b32", differ, signs);
             let low = self.word_number("and.b32", b[i], rest);
-            let sum = if subtract {
+            let sum = if kind == AddKind::Subtract {
                 top = self.word_number("xor.b32", top, signs);
                 let high = self.word_number("or.b32", a[i], signs);
                 self.word2("sub.s32", high, low)
@@ -377,32 +388,39 @@ impl Body<'_> {
     }
 
     /// The lanes of one half, twice as wide.
-    fn widened(&mut self, from: Shape, signed: bool, words: &Words, lane: usize) {
+    fn widened(&mut self, from: Shape, signedness: Signedness, words: &Words, lane: usize) {
         self.push_lane(from, words, lane);
         if from.bytes() == 4 {
-            self.unary(if signed { "cvt.s64.s32" } else { "cvt.u64.u32" }, I64);
+            let letter = signedness.letter();
+            self.unary(&format!("cvt.{letter}64.{letter}32"), I64);
         }
     }
 
     /// Lanes of the lower or upper half, as lanes of twice the size.
-    pub(super) fn extend(&mut self, from: Shape, to: Shape, signed: bool, high: bool) {
+    pub(super) fn extend(&mut self, from: Shape, to: Shape, signedness: Signedness, half: Half) {
         let words = self.pop_vector();
-        let first = if high { to.lanes() } else { 0 };
+        let first = half.first_lane(to);
         let mut lanes = Vec::new();
         for lane in first..first + to.lanes() {
-            self.widened(from, signed, &words, lane);
+            self.widened(from, signedness, &words, lane);
             lanes.push(self.pop());
         }
         self.push_packed(to, &lanes);
     }
 
     /// Products of the lanes of both lower or upper halves, as lanes of twice the size.
-    pub(super) fn extended_product(&mut self, from: Shape, to: Shape, signed: bool, high: bool) {
+    pub(super) fn extended_product(
+        &mut self,
+        from: Shape,
+        to: Shape,
+        signedness: Signedness,
+        half: Half,
+    ) {
         let (b, a) = (self.pop_vector(), self.pop_vector());
-        let first = if high { to.lanes() } else { 0 };
-        let instruction = match (from.bytes(), signed) {
-            (4, true) => "mul.wide.s32",
-            (4, false) => "mul.wide.u32",
+        let first = half.first_lane(to);
+        let instruction = match (from.bytes(), signedness) {
+            (4, Signedness::Signed) => "mul.wide.s32",
+            (4, Signedness::Unsigned) => "mul.wide.u32",
             _ => "mul.lo.s32",
         };
         let mut lanes = Vec::new();
@@ -702,9 +720,9 @@ impl Body<'_> {
 /// The smallest and the largest number of a lane.
 fn range(shape: Shape) -> (i32, i32) {
     match shape {
-        Shape::I8 { signed: true } => (-0x80, 0x7f),
-        Shape::I8 { signed: false } => (0, 0xff),
-        Shape::I16 { signed: true } => (-0x8000, 0x7fff),
+        Shape::S8 => (-0x80, 0x7f),
+        Shape::U8 => (0, 0xff),
+        Shape::S16 => (-0x8000, 0x7fff),
         _ => (0, 0xffff),
     }
 }

@@ -6,6 +6,8 @@ use crate::emit::body::{Body, Entry, Place};
 use crate::facts::types::ValueType;
 use crate::facts::types::ValueType::{I32, I64, V128};
 
+use super::kinds::Half;
+use super::kinds::Signedness::{self, Unsigned};
 use super::memory::access;
 use super::vector::Shape;
 
@@ -25,11 +27,11 @@ const fn number(bytes: u64) -> ValueType {
 impl Body<'_> {
     /// From the last word to the first, so that one check of the bounds does for all.
     pub(super) fn vector_load(&mut self, memarg: &MemArg) {
-        let address = self.pop();
+        let address = self.pop_address();
         let mut words = Vec::new();
         for word in (0..4).rev() {
-            self.push_place(I32, Place::Reg(address));
-            self.load(access(I32, 4, false), &beyond(memarg, 4 * word));
+            self.push_address(address);
+            self.load(access(I32, 4, Unsigned), &beyond(memarg, 4 * word));
             words.push(self.pop_entry());
         }
         while let Some(Entry { place, .. }) = words.pop() {
@@ -40,33 +42,39 @@ impl Body<'_> {
     /// As above: and so nothing is stored if not all of it fits.
     pub(super) fn vector_store(&mut self, memarg: &MemArg) {
         let words = self.pop_vector();
-        let address = self.pop();
+        let address = self.pop_address();
         for (word, &reg) in words.iter().enumerate().rev() {
-            self.push_place(I32, Place::Reg(address));
+            self.push_address(address);
             self.push_place(I32, Place::Reg(reg));
-            self.store(access(I32, 4, false), &beyond(memarg, 4 * word as u64));
+            self.store(access(I32, 4, Unsigned), &beyond(memarg, 4 * word as u64));
         }
     }
 
     /// Loads eight bytes of lanes, and widens each to twice its size.
-    pub(super) fn load_extended(&mut self, from: Shape, to: Shape, signed: bool, memarg: &MemArg) {
-        self.load(access(I64, 8, false), memarg);
+    pub(super) fn load_extended(
+        &mut self,
+        from: Shape,
+        to: Shape,
+        signedness: Signedness,
+        memarg: &MemArg,
+    ) {
+        self.load(access(I64, 8, Unsigned), memarg);
         let wide = self.pop();
         let [low, high] = self.split_words(wide);
         self.push_vector([low, high, low, high]);
-        self.extend(from, to, signed, false);
+        self.extend(from, to, signedness, Half::Low);
     }
 
     pub(super) fn load_splat(&mut self, shape: Shape, memarg: &MemArg) {
         let bytes = shape.bytes() as u64;
-        self.load(access(number(bytes), bytes, false), memarg);
+        self.load(access(number(bytes), bytes, Unsigned), memarg);
         self.splat(shape);
     }
 
     /// Loads the lowest lane, the others are zero.
     pub(super) fn load_zero(&mut self, shape: Shape, memarg: &MemArg) {
         let bytes = shape.bytes() as u64;
-        self.load(access(number(bytes), bytes, false), memarg);
+        self.load(access(number(bytes), bytes, Unsigned), memarg);
         let value = self.pop();
         self.push_packed(shape, &[value]);
         for _ in bytes / 4..4 {
@@ -77,7 +85,7 @@ impl Body<'_> {
     pub(super) fn load_lane(&mut self, shape: Shape, memarg: &MemArg, lane: u8) {
         let words = self.pop_vector();
         let bytes = shape.bytes() as u64;
-        self.load(access(number(bytes), bytes, false), memarg);
+        self.load(access(number(bytes), bytes, Unsigned), memarg);
         let value = self.pop();
         self.push_replaced(shape, words, value, lane);
     }
@@ -86,6 +94,6 @@ impl Body<'_> {
         let words = self.pop_vector();
         self.push_lane(shape, &words, lane.into());
         let bytes = shape.bytes() as u64;
-        self.store(access(number(bytes), bytes, false), memarg);
+        self.store(access(number(bytes), bytes, Unsigned), memarg);
     }
 }
