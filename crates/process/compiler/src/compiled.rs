@@ -14,7 +14,7 @@ use crate::facts::types::{Convention, FunctionType, ValueType};
 pub struct Compiled {
     /// The code, from the `.version` line to the kernel.
     pub ptx: String,
-    /// Where the parts of an instance lie.
+    /// The offsets of an instance's parts.
     pub layout: InstanceLayout,
     pub(crate) module: Module,
     pub(crate) entries: Vec<u32>,
@@ -29,17 +29,17 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// What the module exports, in its order.
+    /// The module's exports, in its order.
     pub fn exports(&self) -> impl Iterator<Item = (&str, Export)> {
         self.module.exports.iter().map(|(n, e)| (n.as_str(), *e))
     }
 
-    /// What an export names.
+    /// The item that an export names.
     pub fn export(&self, name: &str) -> Option<Export> {
         self.exports().find(|(n, _)| *n == name).map(|(_, e)| e)
     }
 
-    /// What the module imports, in its order.
+    /// The module's imports, in its order.
     pub fn imports(&self) -> &[Import] {
         &self.module.imports
     }
@@ -51,7 +51,7 @@ impl Compiled {
         Some(at as u32)
     }
 
-    /// Whether a call of a function may end before it returns, to be resumed.
+    /// Whether a call of a function may be suspended, to be resumed later.
     pub fn may_suspend(&self, function: u32) -> bool {
         let found = self.suspending.get(function as usize);
         found.is_some_and(|suspends| *suspends)
@@ -116,7 +116,7 @@ impl Compiled {
         self.referenced.reference(&self.module, function)
     }
 
-    /// The function that a reference names. Zero, the null reference, names none.
+    /// The function that a reference names. Zero, the null reference, names no function.
     pub fn referenced_function(&self, reference: u64) -> Option<u32> {
         self.referenced.function(reference)
     }
@@ -129,12 +129,12 @@ impl Compiled {
         carried::outer_name(&self.prefix, function)
     }
 
-    /// What a function is called, if the module says so.
+    /// The name of a function, if the module has one for it.
     pub fn function_name(&self, function: u32) -> Option<&str> {
         self.names.get(function as usize)?.as_deref()
     }
 
-    /// A trap for people: what, in which function, and how far behind the beginning of its body.
+    /// A trap as a sentence: what happened, in which function, and at which distance from the beginning of its body.
     pub fn describe_trap(&self, trap: TrapKind, function: u32, offset: u32) -> String {
         let body = self.bodies.get(function as usize).copied().unwrap_or(0);
         let distance = (offset as usize).saturating_sub(body);

@@ -6,15 +6,15 @@ use everwarp_contract::TrapKind;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// The bytes are no valid module of WebAssembly 2.0.
+    /// The bytes are not a valid module.
     #[error("the module is not valid at offset {offset:#x}: {message}")]
     Invalid {
         /// Where, in the module's bytes.
         offset: usize,
-        /// The validator's word.
+        /// What the validator says.
         message: String,
     },
-    /// The module is valid, but uses what this compiler cannot translate.
+    /// The module is valid, but uses a feature that this compiler does not support.
     #[error("at offset {offset:#x} the module uses {what}, which is not supported")]
     Unsupported {
         /// Where, in the module's bytes.
@@ -57,7 +57,7 @@ impl From<wasmparser::Error> for CompileError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstantiateError {
-    /// Nobody provides an import.
+    /// The host provides nothing under an import's name.
     #[error("unknown import {module}.{name}: provide it, or do not run this module")]
     UnknownImport {
         /// The module that it is imported from.
@@ -65,7 +65,7 @@ pub enum InstantiateError {
         /// The imported name.
         name: String,
     },
-    /// What is provided has another type.
+    /// The host provides an item of another type.
     #[error("incompatible import type of {module}.{name}: {reason}")]
     IncompatibleImport {
         /// The module that it is imported from.
@@ -75,7 +75,7 @@ pub enum InstantiateError {
         /// What differs.
         reason: String,
     },
-    /// The module needs more than the host gives an instance.
+    /// The module needs more than the host allows an instance.
     #[error("the module needs {needed} {what} at once, the host allows {allowed}")]
     BeyondLimit {
         /// Of what.

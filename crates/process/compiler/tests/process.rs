@@ -150,7 +150,7 @@ fn nans_are_canonical_wherever_they_are_seen() {
         (local.set 4 (local.get 3))
         (i32.reinterpret_f32 (local.get 4))))"#;
     let mut process = process(text, LIMITS);
-    let (canonical, payload) = (0x7fc0_0000, 0x7fa0_1234);
+    let (canonical, payload): (u64, u64) = (0x7fc0_0000, 0x7fa0_1234);
     let mut seen = |name: &str| call(&mut process, name, &[payload]).expect("it returns")[0];
     assert_eq!(seen("give"), canonical);
     for name in [
@@ -162,7 +162,8 @@ fn nans_are_canonical_wherever_they_are_seen() {
     assert_eq!(seen("copysign"), 0x3f80_0000);
     assert_eq!(seen("select_other"), payload);
     assert_eq!(seen("loop"), payload);
-    assert_eq!(seen("kept"), (payload - canonical) & 0xffff_ffff);
+    let difference = payload.wrapping_sub(canonical) & 0xffff_ffff;
+    assert_eq!(seen("kept"), difference);
     assert_eq!(seen("chain"), payload);
     let made = call(&mut process, "result", &[]).expect("it returns");
     assert_eq!(made, [canonical]);

@@ -1,9 +1,8 @@
-//! Indirect calls: one function for each table and type, which looks an element up, checks it and
-//! branches to a direct call.
+//! Indirect calls: one function for each table and type. It looks an element up, checks it and branches to a direct call.
 //!
-//! Why not call through a pointer? ptxas takes every function whose address is taken for a target of
-//! every indirect call: 50 small modules of the official suite in one image took it 57 seconds, and with
-//! direct calls it knows the registers and the stack that a call needs.
+//! Why not call through a pointer? ptxas takes every function whose address is taken for a possible target of every
+//! indirect call: for 50 small modules of the official suite in one image it needed 57 seconds. With direct calls it knows
+//! the registers and the stack that a call needs.
 
 use everwarp_contract::TrapKind;
 

@@ -1,16 +1,16 @@
 //! Tail calls, in constant stack.
 //!
-//! PTX can call, but not jump into another function. So a function that calls another one at its end leaves the
-//! arguments and the callee's number in the instance's block and returns, to a *trampoline*, which calls what it
-//! finds there until something returns for good. Such a function's code is `t{n}`, and only trampolines call it;
-//! `f{n}`, which all others call, leaves its own arguments there and calls the trampoline. There is one for each
-//! list of results, since a tail call gives what its caller gives.
+//! PTX can call, but not jump into another function. So a function that makes a tail call stores the arguments and the
+//! callee's number in the instance's block and returns to a *trampoline*. The trampoline calls the function that it finds
+//! there, until one returns for good. The code of such a function is `t{n}`, and only trampolines call it. All other code
+//! calls `f{n}`, which stores its own arguments there and calls the trampoline. There is one trampoline for each list of
+//! results, because a tail call has the results of its caller.
 //!
-//! Why not one PTX function with a loop over all functions that tail call each other? ptxas would give it the
-//! registers of all of them together, and would take minutes for an interpreter of a few hundred such functions.
+//! Why not one PTX function with a loop over all functions that tail call each other? ptxas would give it the registers of
+//! all of them together, and would take minutes for an interpreter of a few hundred such functions.
 //!
-//! A trampoline that is suspended saves which function it has called; the area with the arguments holds nothing
-//! between two calls.
+//! A trampoline that is suspended saves which function it has called; the area with the arguments is empty between two
+//! calls.
 
 use everwarp_contract::TrapKind;
 

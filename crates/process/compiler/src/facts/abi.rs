@@ -1,4 +1,4 @@
-//! What compiled code and its host agree on: the header of an instance, tables, traps.
+//! The structs that compiled code and its host share: the header of an instance, its suspension, tables.
 
 use core::mem::offset_of;
 
@@ -14,8 +14,8 @@ dev_struct! {
         pub trap_function: u32,
         /// Where it trapped: an offset in the module's bytes.
         pub trap_offset: u32,
-        /// Nonzero asks the instance to end at its next look at this word; in modules that can be
-        /// preempted [`YIELD`] asks it to suspend instead.
+        /// A nonzero value asks the instance to end when it next reads this word; in modules that can be
+        /// preempted, [`YIELD`] asks it to suspend instead.
         pub kill: u32,
         /// Safepoints left. Must be positive when a call begins.
         pub fuel: i64,
@@ -29,15 +29,15 @@ dev_struct! {
         pub module_data: DevPtr<u8>,
         /// How deep calls may nest.
         pub depth: u32,
-        /// Whether the last call ended or waits to be resumed: a [`CallState`]. Only modules that can be
+        /// Whether the last call has ended or can be resumed: a [`CallState`]. Only modules that can be
         /// suspended read or write it.
         pub state: u32,
     }
 }
 
 dev_struct! {
-    /// What an instance that can be suspended has behind its head ([`InstanceLayout::suspension`](crate::InstanceLayout::suspension)):
-    /// where its frames are saved, and what its caller must not forget meanwhile.
+    /// What an instance that can be suspended has after its head ([`InstanceLayout::suspension`](crate::InstanceLayout::suspension)):
+    /// where its frames are saved, and when it yields.
     pub struct DevSuspension: align 16, size 48 {
         /// The beginning of the save area, aligned to 8 bytes.
         pub base: DevPtr<u8>,
@@ -47,15 +47,15 @@ dev_struct! {
         pub top: DevPtr<u8>,
         /// The entry that is suspended; compiled code's own.
         pub entry: u32,
-        /// How many more looks at the kill word until the instance yields by itself. From 0 it counts
-        /// through all of 32 bits, so 0 is as good as never.
+        /// How many more reads of the kill word until the instance yields by itself. From 0 it counts
+        /// through all 32 bits, so 0 means practically never.
         pub slice: u32,
-        /// How many lanes of the warp began the call together. With fewer beside it an instance that can be
-        /// preempted yields at its next look, so that they can begin together again. 0 if that does not matter.
+        /// How many lanes of the warp started the call together. If fewer are active, an instance that can be
+        /// preempted yields at its next look, so that the lanes can start together again. 0 switches this off.
         pub mates: u32,
-        /// From which value of the word at `stop` on it yields at its next look.
+        /// The instance yields at its next look once the word at `stop` has this value or a larger one.
         pub stop_from: u32,
-        /// The address of a word that asks all who share it to yield, or null.
+        /// The address of a word that asks all instances that share it to yield, or null.
         pub stop: DevPtr<u32>,
     }
 }
@@ -75,13 +75,13 @@ dev_struct! {
 dev_struct! {
     /// What an instance has of a memory that may be shared, at [`InstanceLayout::sharing`](crate::InstanceLayout::sharing).
     ///
-    /// The memory's length is one word for all instances that share it. `memory_bytes` of a header is what its
-    /// instance has last seen of it: never more, since a memory does not shrink.
+    /// The memory's length is one word for all instances that share it. `memory_bytes` of a header is the length that
+    /// its instance has last read: never more than the length, because a memory does not shrink.
     pub struct DevSharing: align 16, size 16 {
         /// The address of the length: of this record's `memory_bytes`, or of that of the instance which
         /// provides the memory.
         pub length: DevPtr<u64>,
-        /// The length in bytes, where this is the instance whose memory it is.
+        /// The length in bytes, if the memory is this instance's own.
         pub memory_bytes: u64,
     }
 }
@@ -97,7 +97,7 @@ pub(crate) const MEMORY_LIMIT: usize = offset_of!(DevInstance, memory_limit);
 pub(crate) const MODULE_DATA: usize = offset_of!(DevInstance, module_data);
 pub(crate) const DEPTH: usize = offset_of!(DevInstance, depth);
 pub(crate) const STATE: usize = offset_of!(DevInstance, state);
-/// Where the record of an instance that can be suspended lies in its block.
+/// Offset of the suspension record in the block of an instance that can be suspended.
 pub(crate) const SUSPENSION: usize = size_of::<DevInstance>();
 pub(crate) const SAVE_BASE: usize = SUSPENSION + offset_of!(DevSuspension, base);
 pub(crate) const SAVE_END: usize = SUSPENSION + offset_of!(DevSuspension, end);
@@ -114,28 +114,28 @@ pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
 pub const PAGE: u64 = 65_536;
 
 /// Where memories are interleaved ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)), the bytes of
-/// one that lie together.
+/// one memory that are stored together.
 pub const UNIT: u64 = 4;
 /// How many memories are interleaved.
 pub const INTERLEAVED: u64 = 32;
-/// From one unit of a memory to its next.
+/// Bytes from one unit of a memory to its next.
 pub const UNIT_STRIDE: u64 = UNIT * INTERLEAVED;
 
 /// Compiled code looks at the kill word whenever fuel reaches a multiple of this, a power of two.
 pub const KILL_INTERVAL: u64 = 1024;
 
-/// What a provided function returns as its fuel to suspend its caller, and what a function that is
-/// suspended returns to its own. Given to a function, it says that it is to go on where it was.
+/// The fuel that a provided function returns to suspend its caller, and that a suspended function returns to its own
+/// caller. A function that is called with this fuel resumes where it was suspended.
 pub const SUSPENDED: i64 = -2;
 
-/// What the code of a function that ends with a call returns to its trampoline instead of a fuel.
+/// The fuel that a function with a tail call returns to its trampoline: the trampoline makes the call.
 pub(crate) const TAIL_CALL: i64 = -3;
 
-/// The value of the kill word that asks an instance to suspend rather than to end. It stays until whoever
-/// resumes the instance clears it, by an exchange that compares, lest a kill be lost.
+/// The value of the kill word that asks an instance to suspend rather than to end. The code that
+/// resumes the instance clears it with a compare-and-exchange, so that no kill is lost.
 pub const YIELD: u32 = 0x8000_0000;
 
-/// What became of the last call, in a header's `state`. A call of an instance whose state is not
+/// How the last call ended, in a header's `state`. A call of an instance whose state is not
 /// [`CallState::Ended`] resumes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -162,7 +162,7 @@ impl CallState {
 
 /// A reference to a function: its type's canonical number in the upper half, and in the lower its place,
 /// plus one, among the functions of that type that references may name. Zero is the null reference, of
-/// every type; an external reference is any other number, which only the host gives a meaning.
+/// every type; an external reference is any other number, and only the host knows its meaning.
 pub(crate) const fn reference(type_id: u32, place: u32) -> u64 {
     ((type_id as u64) << 32) | (place as u64 + 1)
 }

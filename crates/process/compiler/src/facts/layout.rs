@@ -1,10 +1,11 @@
-//! Where the parts of an instance lie in its block.
+//! The offsets of an instance's parts in its block.
 
 use crate::facts::abi::{DevInstance, DevSharing, DevSuspension, DevTable, SUSPENSION};
 use crate::facts::module::{Module, Placement};
 
-/// Where the parts of an instance lie in its block: the header ([`DevInstance`]), what suspends it, what it
-/// has of a shared memory, what tail calls pass on, then globals, table records, lengths of segments, passive element segments, and the tables' elements.
+/// The offsets of an instance's parts in its block: the header ([`DevInstance`]), the record of its suspension, that of
+/// a shared memory, the arguments of tail calls, then globals, table records, lengths of segments, passive element
+/// segments, and the tables' elements.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceLayout {
     /// Offset of the record ([`DevSuspension`]) of a module that can be suspended.
@@ -37,7 +38,7 @@ pub struct InstanceLayout {
 }
 
 impl InstanceLayout {
-    /// Where the global lies that functions carry, if there is one.
+    /// The offset of the global that functions carry, if there is one.
     pub(crate) fn carried(&self, module: &Module) -> Option<usize> {
         let global = module.convention.global?;
         Some(self.global_offsets[global as usize])

@@ -1,9 +1,10 @@
 //! Which locals are live where a loop begins.
 //!
-//! Compilers keep what they use twice in a local, and assign it just before. Such a local is dead where a loop begins,
-//! and at the function's beginning: to save it there all the same has ptxas carry it through every round, and hashing
-//! took a twentieth longer. To find out about all locals takes a second pass, so this is about those that are read only
-//! where the same stretch of code, one without a label, has assigned them before.
+//! Compilers keep a value that they use twice in a local, and assign it just before. Such a local is dead where a loop
+//! begins and at the function's beginning. If it were saved there all the same, ptxas would carry it through every round,
+//! and hashing took a twentieth longer. Full liveness of all locals needs a second pass over the function. This analysis
+//! needs none: it finds the locals that are read only after the same stretch of code, one without a label, has assigned
+//! them.
 
 /// What becomes of a local, or of a quarter of one that is a vector.
 #[derive(Clone, Copy, Default)]

@@ -6,14 +6,13 @@ use crate::facts::module::{Import, ImportKind};
 /// How to compile.
 #[derive(Clone, Debug, Default)]
 pub struct CompileOptions {
-    /// Begins every global name of the PTX, so that several modules can be one image.
+    /// Every global name of the PTX begins with this text, so that several modules can be one image.
     pub prefix: String,
     /// Imported functions, by module and name, whose calls do nothing.
     pub ignored_imports: Vec<(String, String)>,
-    /// Imported functions that something else in the image provides. All that are in neither list trap
-    /// when they are called.
+    /// Imported functions that other code in the image provides. A call of a function in neither list traps.
     pub provided_imports: Vec<ProvidedImport>,
-    /// Imports that say so ([`ProvidedImport::suspends`]) may suspend the instance that calls them.
+    /// Imports whose [`ProvidedImport::suspends`] is set may suspend the instance that calls them.
     pub suspendable: bool,
     /// The instance may also be suspended at every safepoint, by [`YIELD`](crate::YIELD) or by the
     /// `slice` of its [`DevSuspension`](crate::DevSuspension). Implies `suspendable`.
@@ -30,23 +29,23 @@ pub struct CompileOptions {
     pub contract: bool,
 }
 
-/// An imported function that something else in the image provides.
+/// An imported function that other code in the image provides.
 #[derive(Clone, Debug)]
 pub struct ProvidedImport {
     /// The module that it is imported from.
     pub module: String,
     /// The imported name.
     pub name: String,
-    /// The function in the image, which takes and gives what a compiled function of the import's type does.
+    /// The function in the image. Its signature is that of a compiled function of the import's type.
     pub symbol: String,
-    /// Who provides it.
+    /// The kind of code that provides it.
     pub provider: Provider,
-    /// Whether it may suspend its caller, by returning [`SUSPENDED`](crate::SUSPENDED). Of a function of
-    /// another module it must be what [`Compiled::may_suspend`] says there.
+    /// Whether it may suspend its caller, by returning [`SUSPENDED`](crate::SUSPENDED). For a function of
+    /// another module it must be the result of [`Compiled::may_suspend`](crate::Compiled::may_suspend) there.
     pub suspends: bool,
 }
 
-/// Who provides an imported function.
+/// What kind of code provides an imported function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// Device code, linked from elsewhere. It is called with the block of the instance that imports.
@@ -56,7 +55,7 @@ pub enum Provider {
     Module,
 }
 
-/// What becomes of a call of an imported function.
+/// What a call of an imported function does.
 #[derive(Clone, Copy)]
 pub(crate) enum ImportAction<'o> {
     Trap,
@@ -64,7 +63,7 @@ pub(crate) enum ImportAction<'o> {
     Call(&'o ProvidedImport),
 }
 
-/// What the options provide under a name.
+/// The function that the options provide under a name, if they do.
 pub(crate) fn provided<'o>(
     options: &'o CompileOptions,
     module: &str,

@@ -1,7 +1,7 @@
 //! Which functions may be suspended, and how much their frames take.
 //!
-//! Found out before any code is emitted, from the operators alone: a call costs more where its callee may
-//! suspend, and only there.
+//! This is found before any code is emitted, from the operators alone: a call costs more where its callee may suspend, and
+//! only there.
 
 use std::collections::BTreeSet;
 

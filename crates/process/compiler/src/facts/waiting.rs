@@ -1,4 +1,4 @@
-//! The functions of an image that waiting and notifying call.
+//! The two functions of an image that wait and notify.
 
 use crate::error::CompileError;
 use crate::facts::module::Module;
@@ -9,29 +9,29 @@ use crate::facts::types::{FunctionType, ValueType};
 /// The module of [`WAIT`] and [`NOTIFY`] among [`CompileOptions::provided_imports`].
 ///
 /// A module with a shared memory calls them as if it imported them, because only a host knows how an instance
-/// that waits gives up its thread, and how it gets one again. Both are device code
+/// that waits gives up its thread, and how it gets a thread again. Both are device code
 /// ([`Provider::Device`](crate::Provider::Device)).
 ///
 /// * `wait(address: i64, expected: i64, timeout: i64, bytes: i32) -> i32` is called by `memory.atomic.wait32` and
 ///   `wait64`. The address is the device's, of a value of 4 or 8 bytes that was checked and is aligned; it is the
-///   same for all who share the memory. The value must be compared with `expected` (of 4 bytes the lower half
-///   counts) in one step with beginning to wait, as far as `notify` can tell. The timeout is in nanoseconds,
-///   negative for none. It answers 0 for a notification, 1 if the value was another one, 2 if the time is over.
-///   To wait it suspends, and is called again with the same arguments: see "Suspension" in the crate's
-///   documentation.
-/// * `notify(address: i64, count: i32) -> i32` wakes at most so many (unsigned) of those who wait at the address,
-///   the longest waiting first, and answers how many.
+///   same for all instances that share the memory. The value must be compared with `expected` (of 4 bytes the lower half
+///   counts) and the wait must begin in one step, as far as `notify` can tell. The timeout is in nanoseconds,
+///   negative for none. It returns 0 for a notification, 1 if the value was another one, 2 if the time is over.
+///   To wait it suspends, and is called again with the same arguments, as [the crate](crate#suspension)
+///   describes.
+/// * `notify(address: i64, count: i32) -> i32` wakes up to `count` (unsigned) instances that wait at the address,
+///   the longest waiting first, and returns how many it has woken.
 ///
 /// Without them a wait for a value that is as expected, unless its timeout is 0, is a
-/// [`TrapKind::UnlinkedImport`](crate::TrapKind::UnlinkedImport), because nobody could end it; and a notification finds
-/// nobody.
+/// [`TrapKind::UnlinkedImport`](crate::TrapKind::UnlinkedImport), because nothing could end it; and a notification
+/// returns 0.
 pub const WAITING: &str = "memory.atomic";
-/// The function that a thread waits in; see [`WAITING`].
+/// The name of the function that waits, in the module [`WAITING`].
 pub const WAIT: &str = "wait";
-/// The function that wakes others; see [`WAITING`].
+/// The name of the function that wakes waiting instances, in the module [`WAITING`].
 pub const NOTIFY: &str = "notify";
 
-/// Adds the functions that are provided behind the module's own, if it may call them.
+/// Adds the provided functions after the module's own, if the module may call them.
 pub(crate) fn add<'o>(
     module: &mut Module,
     options: &'o CompileOptions,

@@ -7,7 +7,7 @@ use everwarp_contract::layout::{DevPtr, Layout};
 use crate::facts::abi::{DevInstance, DevSharing, DevSuspension, DevTable};
 use crate::instance::link::SharedMemory;
 
-/// What a host gives an instance at most.
+/// The most that a host allows an instance.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceLimits {
     /// Pages of linear memory, reserved from the start.
@@ -20,14 +20,14 @@ pub struct InstanceLimits {
     pub depth: u32,
 }
 
-/// Where a host has put the parts of an instance.
+/// The addresses of an instance's parts, which the host has chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// The instance's block, aligned to 16 bytes.
     pub block: u64,
     /// Its linear memory, aligned to 16 bytes; of [`Initial::memory_limit`] bytes.
     pub memory: u64,
-    /// The module's data ([`Compiled::module_data`]), aligned to 16 bytes; instances share it.
+    /// The module's data ([`Compiled::module_data`](crate::Compiled::module_data)), aligned to 16 bytes; instances share it.
     pub module_data: u64,
 }
 
@@ -39,10 +39,10 @@ pub struct Initial {
     pub memory: Vec<u8>,
     /// How many bytes to reserve for linear memory; 0 if it is another instance's.
     pub memory_limit: u64,
-    /// Bytes to copy to a memory that is another instance's, by the address in it: active segments.
+    /// The active segments for a memory that is another instance's: an address in it, and the bytes to copy there.
     pub segments: Vec<(u64, Vec<u8>)>,
-    /// Bytes at the end of the block where frames are saved while the instance is suspended. It begins as
-    /// [`Compiled::save_bytes`] for the limits' depth, which always suffices; 0 if the module cannot be
+    /// Bytes at the end of the block where frames are saved while the instance is suspended. Its initial value is
+    /// [`Compiled::save_bytes`](crate::Compiled::save_bytes) for the limits' depth, which always suffices; 0 if the module cannot be
     /// suspended.
     pub save_bytes: u64,
     pub(super) header: DevInstance,
@@ -64,8 +64,8 @@ impl Initial {
         self.block.len() + self.save_bytes as usize
     }
 
-    /// The block's bytes, once it is known where everything lies. What follows, the save area, need not
-    /// be initialised.
+    /// The block's bytes, once the addresses of all parts are known. The save area, which follows, need not be
+    /// initialised.
     pub fn block(&self, at: Addresses) -> Vec<u8> {
         let mut block = self.block.clone();
         let memory = self.shared.map_or(at.memory, |shared| shared.memory);

@@ -5,7 +5,7 @@ use crate::error::InstantiateError;
 use crate::facts::module::{Import, ImportKind, Limits};
 use crate::facts::types::{FunctionType, ValueType};
 
-/// Where a memory is that instances share.
+/// The place of a memory that instances share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMemory {
     /// The address of its first byte.
@@ -15,8 +15,8 @@ pub struct SharedMemory {
     pub length: u64,
 }
 
-/// What is provided for imports. Everything that is found belongs to the new instance alone: tables, mutable
-/// globals and memories that are not declared as shared are not shared. Nothing is provided unless it is said.
+/// What a host provides for imports; each method provides nothing by default. Tables, mutable globals and memories
+/// that are not declared as shared are copies: they belong to the new instance alone.
 pub trait Link {
     /// The type of a function.
     fn function(&self, module: &str, name: &str) -> Option<FunctionType> {
@@ -39,7 +39,7 @@ pub trait Link {
         let _ = (module, name);
         None
     }
-    /// Where a memory is that is shared. Needed only for memories that [`Link::memory`] says are.
+    /// The place of a shared memory. Needed only for memories that [`Link::memory`] declares as shared.
     fn shared_memory(&self, module: &str, name: &str) -> Option<SharedMemory> {
         let _ = (module, name);
         None

@@ -1,7 +1,12 @@
 //! What the tests share.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses a part of it"
+)]
 
 pub(crate) mod cubins;
+mod encode;
 pub(crate) mod gpu;
 pub(crate) mod instance;
 pub(crate) mod machine;
@@ -11,9 +16,4 @@ pub(crate) mod spec;
 pub(crate) mod tools;
 pub(crate) mod waiting;
 
-/// The bytes of a module that is given as text.
-pub(crate) fn encode(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
-    let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
-    wat.encode().expect("it can be encoded")
-}
+pub(crate) use encode::encode;

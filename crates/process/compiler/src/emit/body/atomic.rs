@@ -1,11 +1,11 @@
 //! Atomic accesses of the threads proposal, and memories that instances share.
 //!
-//! All are sequentially consistent at the scope of the device, by the mapping of C++'s atomics to PTX: a fence
-//! `sc` in front of each, then an acquiring load, a relaxed store, or an acquiring read-modify-write. (Lustig,
+//! All accesses are sequentially consistent at the scope of the device, by the mapping of C++'s atomics to PTX: a fence
+//! `sc` before each access, then an acquiring load, a relaxed store, or an acquiring read-modify-write. (Lustig,
 //! Sahasrabuddhe and Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model", ASPLOS 2019.)
 //!
-//! Whatever takes 8 or 16 bits works on the aligned word around it: PTX promises an order only among accesses
-//! of the same bytes.
+//! An access of 8 or 16 bits works on the aligned word around it, because PTX promises an order only among accesses of the
+//! same bytes.
 
 use everwarp_contract::TrapKind;
 use wasmparser::MemArg;

@@ -1,26 +1,25 @@
 //! Safepoints: fuel, the kill word and preemption.
 //!
-//! While a function runs, `%fuel` is one less than what is left, so that a safepoint looks before it takes: it
-//! stops where the fuel is a multiple of the interval, and at zero there is none left. That is one comparison with
-//! `%lim`, the next multiple below. A callee spends fuel of its own, so the limit is found again behind every call
-//! within a loop. Only the lower half is counted down; where it has come to zero, which is a multiple, the upper
-//! half is lowered beforehand.
+//! While a function runs, `%fuel` is one less than the fuel that is left, so that a safepoint looks before it takes: it
+//! stops where the fuel is a multiple of the interval, and at zero no fuel is left. That is one comparison with `%lim`, the
+//! next lower multiple. A callee spends fuel of its own, so the limit is computed again after every call within a loop.
+//! Only the lower half is counted down; where it is zero, which is a multiple, the upper half is lowered beforehand.
 //!
-//! **A loop's way out and in again.** What a loop does where it stops is no part of it: the way back is through a
-//! preheader, where the limit is found anew. ptxas then sees two loops, and the inner one has but a comparison, a
-//! branch that is not taken and a subtraction. With a way back into the middle, as one would write it first, ptxas
-//! takes the look for a part of the loop that lanes may part in, and puts a barrier around it in every round. On an
-//! H200 integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield
-//! to other warps in each round. The price is that lanes of a warp which stop at different times wait for each
-//! other, once in each interval. How they come together behind such a loop is in `leave.rs`.
+//! **A loop's way out and in again.** The code that runs when a loop stops is no part of the loop: the way back is through a
+//! preheader, where the limit is computed again. ptxas then sees two loops, and the inner one has only a comparison, a
+//! branch that is not taken and a subtraction. With a way back into the middle, as one would write it first, ptxas takes
+//! the look for a part of the loop where lanes may diverge, and puts a barrier around it in every round. On an H200
+//! integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield to other
+//! warps in each round. The price is that lanes of a warp that stop at different times wait for each other, once in each
+//! interval. `leave.rs` says how they come together after such a loop.
 //!
-//! **A loop in which something is called** goes on behind its look. Its limit is found anew behind each call, so there
-//! is little to gain, and the second loop has a barrier of its own, which is one more register that every call saves:
-//! for a recursive parser that was 18 % of its time.
+//! **A loop that contains a call** continues after its look. Its limit is computed again after each call, so there is
+//! little to gain, and the second loop has a barrier of its own, which is one more register that every call saves: for a
+//! recursive parser that was 18 % of its time.
 //!
-//! **With preemption** a loop goes on behind its look as well, if it has more than arithmetic in it. Whoever is suspended
-//! in it comes back by way of its safepoint (`ways.rs`), so with a preheader it would have two entries. And ptxas finds
-//! no place then where lanes come together that part in a round: a loop of loops took 12 times as long.
+//! **With preemption** a loop that has more than arithmetic in it continues after its look as well. An instance that was
+//! suspended in it returns through its safepoint (`ways.rs`), so with a preheader the loop would have two entries. ptxas
+//! then finds no place where lanes that diverge in a round come together: a loop of loops took 12 times as long.
 
 use everwarp_contract::TrapKind;
 

@@ -1,12 +1,12 @@
-//! Loads and stores where the memories of 32 instances are interleaved in units of 4 bytes: unit `n` of an instance
-//! lies `128 * n` bytes behind its first one, and the first ones of the 32 beside each other. Lanes that access the
-//! same word then access one line of the cache.
+//! Loads and stores where the memories of 32 instances are interleaved in units of 4 bytes: unit `n` of an instance is
+//! `128 * n` bytes after its first unit, and the first units of the 32 instances are neighbours. Lanes that access the same
+//! word then access one line of the cache.
 //!
-//! Accesses of 4 and 8 bytes are made of words. A load takes the words at and below its address, and the one behind
-//! them only if it is not aligned to a word, whatever its size; a store that is not goes byte by byte.
+//! Accesses of 4 and 8 bytes are made of words. A load reads the words at and below its address, and the next word only if
+//! the address is not aligned to a word, whatever the size of the access; a store to such an address goes byte by byte.
 //!
-//! Why not units of 8 bytes, for which an access of 8 would be one? Addresses and most of what is computed with have 4
-//! in this WebAssembly, and of units of 8 bytes a warp that accesses a word each asks for two lines and uses half.
+//! Why not units of 8 bytes, where an access of 8 bytes would be one? Addresses and most numbers in today's WebAssembly
+//! have 4 bytes, and with units of 8 bytes a warp that accesses one word for each lane asks for two lines and uses half.
 
 use wasmparser::MemArg;
 

@@ -1,11 +1,12 @@
-//! What is known of addresses where code is: which are in bounds, and registers in which something about them is.
+//! What is known about addresses at the current place in the code: which are in bounds, and which registers hold something
+//! computed from them.
 //!
-//! It flows forward: at the end of a block all is known that is known wherever control comes there from, so each
-//! branch leaves with the block what is known at it, and what differs is forgotten. A loop begins with nothing, since
-//! nobody has seen yet what comes back to its beginning. Where code goes on that was suspended, registers are not what
-//! they were; but memory never shrinks and locals come back, so what has been in bounds still is.
+//! Facts flow forward. At the end of a block only those facts hold that hold on every way to that end, so each branch
+//! leaves its facts with the block, and facts that differ are forgotten. A loop begins with no facts, because the ways back
+//! to its beginning have not been seen yet. Where suspended code continues, registers have lost their values; but memory
+//! never shrinks and locals are restored, so an address that was in bounds still is.
 //!
-//! A local that nothing assigns is known to be in bounds in loops as well: that is how a method has its object.
+//! A local that no operator assigns keeps its bounds in loops as well: a method accesses its object through such a local.
 
 use wasmparser::FunctionBody;
 

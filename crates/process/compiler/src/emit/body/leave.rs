@@ -1,20 +1,20 @@
 //! How the lanes of a warp leave a loop.
 //!
-//! Each lane is another instance, which leaves a loop after another number of rounds, and all should go on together
-//! behind it. ptxas makes lanes wait for each other where all ways out of a loop come together. A look at the fuel is a
-//! way out and in again (`fuel.rs`), and one that may end in suspension, so that they never do: ptxas then has lanes wait
-//! at the look and lets those go, one by one, who are done. So all that leave a loop come to one place, whether to look or
-//! to go on, and part behind it by what they bring: `%out` is zero for a look. In the loop itself nothing is left of the
-//! look but a comparison and a branch, where lanes that part within a round need a barrier in each.
+//! Each lane is another instance and leaves a loop after another number of rounds. After the loop all lanes should
+//! continue together. ptxas makes lanes wait for each other where all ways out of a loop meet. A look at the fuel is a way
+//! out and in again (`fuel.rs`); if it may end in suspension, the ways out never all meet. ptxas then makes lanes wait at
+//! the look, and lets finished lanes go one by one. So all lanes that leave a loop come to one place, whether to look or to
+//! continue, and separate after it by the number in `%out`: zero means a look. Of the look only a comparison and a branch
+//! remain in the loop, and lanes that diverge within a round would need a barrier in each round.
 //!
-//! What they bring must be no constant, or ptxas finds out who comes from where and leads each of them on directly. The
-//! difference of the fuel and its limit is zero where both are equal; an instance's address is not, nor are the few
-//! numbers above it.
+//! `%out` must not be a constant, or ptxas finds out where each lane comes from and leads each of them on directly. The
+//! difference of the fuel and its limit is zero where both are equal; the address of an instance is never zero, nor are the
+//! few numbers above it.
 //!
-//! That is for **loops of mere arithmetic**, with one way back. On an H200 integer hashing took 1.23 of the time of CUDA
-//! C++ so, where it had taken 1.27, and 1.31 in processes, which had been 1.50; Collatz's rule, a loop of loops, 1.26
-//! and had been 2.03. Where lanes part within a round, for an access or a branch, they have to meet in that round: an
-//! interpreter took twice as long, and heapsort with interleaved memories eight times.
+//! This is used for **loops of mere arithmetic** with one way back. On an H200 integer hashing took 1.23 times as long as
+//! CUDA C++, where it had taken 1.27, and 1.31 in processes, where it had taken 1.50; Collatz's rule, a loop of loops, took
+//! 1.26 and had taken 2.03. Where lanes diverge within a round, at an access or a branch, they have to meet in that round:
+//! an interpreter took twice as long, and heapsort with interleaved memories eight times.
 
 use crate::emit::body::Body;
 use crate::text::{Label, line};

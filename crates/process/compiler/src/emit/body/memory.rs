@@ -1,11 +1,11 @@
-//! Loads and stores. Every access is checked against the length in 64 bits, so that address plus offset
-//! cannot wrap. PTX wants aligned addresses: a load takes the two aligned words that its bytes may lie in,
-//! the second only if they do; a store that is not aligned stores bytes.
+//! Loads and stores. Every access is checked against the length in 64 bits, so that address plus offset cannot wrap. PTX
+//! wants aligned addresses: a load reads the two aligned words that may hold its bytes, the second only if it does hold
+//! some; a store that is not aligned stores single bytes.
 //!
-//! What has been found out about an address is kept (`known.rs`): memory never shrinks, so a check
-//! that has passed stays passed. That is for ptxas too, which takes 600 bytes of memory for each byte of PTX.
+//! Facts about an address are kept (`known.rs`): memory never shrinks, so a check that has passed stays passed. That also
+//! keeps the text short for ptxas, which takes 600 bytes of memory for each byte of PTX.
 //!
-//! Why no helper for what is not aligned? A call, however rare, costs its function a stack frame.
+//! Why no helper for accesses that are not aligned? A call, however rare, costs its function a stack frame.
 
 use everwarp_contract::TrapKind;
 use wasmparser::MemArg;

@@ -1,10 +1,14 @@
-//! One function: its operators become PTX text, in one pass over validated code.
+//! One function: its operators become PTX text.
 //!
-//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is
-//! never assigned again while the entry lives: results go to fresh registers, and an entry that still
-//! names a local is copied before that local changes or control branches ([`Body::settle`]).
+//! Translation reads the operators once and writes text as it goes. A function whose locals hold other NaNs than was
+//! assumed at first is translated again, three times at most (`nan.rs`). Other facts are found before translation begins
+//! (`crate::facts`).
 //!
-//! Nothing is optimized, because ptxas does that; what is kept short is the text, for which ptxas pays.
+//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is never assigned
+//! again while the entry lives: results go to fresh registers, and an entry that still names a local is copied before
+//! that local changes or control branches ([`Body::settle`]).
+//!
+//! Nothing is optimized, because ptxas does that. The text is kept short, because the time of ptxas grows with it.
 
 mod address;
 mod atomic;

@@ -1,17 +1,17 @@
 //! Which NaN a value is, and when that matters.
 //!
-//! What a NaN looks like that an instruction makes is the device's affair: of 32 bits it is 0x7fffffff, which
-//! WebAssembly does not allow where all NaN operands are canonical, and one of 64 bits may be an operand's. So
-//! results of arithmetic stay as they come ([`Nan::Raw`]) as long as only arithmetic and comparisons look at them,
-//! which treat all NaNs alike, and become the canonical NaN where their bits can be seen: in memory, in a call's
-//! arguments and results, in globals, as an integer, and with another sign. Results are then the same as those of
-//! every engine that canonicalizes each operation.
+//! The device decides what a NaN looks like that an instruction makes: a NaN of 32 bits is 0x7fffffff, which WebAssembly
+//! does not allow where all NaN operands are canonical, and a NaN of 64 bits may be an operand's. Arithmetic and
+//! comparisons treat all NaNs alike, so results stay as they come ([`Nan::Raw`]) as long as only such operators read them.
+//! They become the canonical NaN where their bits can be seen: in memory, in a call's arguments and results, in globals, as
+//! an integer, and with another sign. Results are then the same as those of every engine that canonicalizes after each
+//! operation.
 //!
-//! A local that is only ever assigned such results, or what is no NaN or the canonical one, is *loose*: it holds
-//! them as they come, too. What else is assigned to a local (a parameter, what was loaded or called) keeps its
-//! bits. Whether a local is loose is known only at the function's end, so each is taken for loose at first, and
-//! where that was wrong the function is translated once more, three times at most. Why not find out beforehand? It would take a second
-//! reading of every function, and most have no local that is wrong about itself.
+//! A local is *loose* if every value that is assigned to it is such a result, or is no NaN, or is the canonical one: it
+//! holds raw results as well. Any other local (one that is assigned a parameter, or a value that was loaded or returned by
+//! a call) keeps the bits of its NaNs. Whether a local is loose is known only at the function's end. So each is taken for
+//! loose at first, and where that was wrong the function is translated once more, three times at most. Why not find out
+//! beforehand? That would take a second reading of every function, and in most functions no assumption is wrong.
 
 use super::kinds::FloatWidth;
 use crate::emit::body::{Body, Entry, Place, Value};

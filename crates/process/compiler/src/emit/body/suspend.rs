@@ -1,17 +1,16 @@
-//! Where a function may be suspended, and how it goes on from there.
+//! Where a function may be suspended, and how it continues from there.
 //!
-//! A site is a call that may suspend, or with preemption a safepoint. What is live there are the locals and
-//! the operand stack below the call: those registers are saved, in a frame on the save area's stack, and
-//! the function returns [`abi::SUSPENDED`] for its fuel, as it returns -1 for a trap. When it is entered with
-//! such a fuel, it takes its frame off again and goes to the site, through the loops that the site is in; a
-//! call is then made once more, and its callee does the same. Frames come off in the reverse order, so no frame
-//! says whose it is.
+//! A site is a call that may suspend, or with preemption a safepoint. The live values there are the locals and the operand
+//! stack below the call. Their registers are saved, in a frame on the stack of the save area, and the function returns
+//! [`abi::SUSPENDED`] as its fuel, as it returns -1 for a trap. When it is entered with such a fuel, it takes its frame off
+//! again and goes to the site, through the loops around the site; a call is then made once more, and its callee does the
+//! same. Frames come off in the reverse order, so no frame has to say which function it belongs to.
 //!
-//! All of that is out of line. The running code pays a comparison and a branch at the entry, and what
-//! ptxas makes of a call that can be reached from there.
+//! All of that is out of line. The running code pays a comparison and a branch at the entry, and whatever ptxas makes of a
+//! call that can be reached from there.
 //!
-//! Why does no one save the arguments? A callee that goes on does not look at its parameters: what it
-//! needs of them are locals, which it has saved itself.
+//! Why does no function save the arguments of its call? A callee that is resumed does not read its parameters: those that
+//! it needs are locals, which it has saved itself.
 
 use std::collections::HashSet;
 use std::fmt::Write;

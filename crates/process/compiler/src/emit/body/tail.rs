@@ -1,4 +1,4 @@
-//! Calls at a function's end: see the module `tail` of the crate.
+//! Tail calls, from the caller's side: see `emit/trampoline.rs`.
 
 use everwarp_contract::TrapKind;
 

@@ -1,7 +1,8 @@
 //! Waiting for a notification, and notifying.
 //!
-//! Both are functions of the image's, called as imports are ([`crate::WAITING`]), because only the host knows how
-//! an instance that waits gives up its thread. Without them nobody can wait for long, so nobody is ever notified.
+//! Both call functions of the image, in the same way as imports ([`WAITING`](crate::WAITING)), because only the host knows
+//! how an instance that waits gives up its thread. Without these functions no instance can wait for long, so no instance
+//! is ever notified.
 
 use everwarp_contract::TrapKind;
 use wasmparser::MemArg;

@@ -1,14 +1,14 @@
-//! How a function that is resumed gets to the place where it was: through the beginning of every loop that the
-//! place is in.
+//! How a function that is resumed gets back to the place where it was suspended: through the beginning of every loop
+//! around that place.
 //!
-//! Why not by one branch? A loop that can be entered in its middle is none to ptxas. It keeps the lanes of
-//! a warp together at a loop's end, but not there: lanes that part once, and each is another instance, then run
-//! one after another for good. Measured on an H200, a loop of loops whose lanes part at different times took
-//! 7 to 17 times as long.
+//! Why not by one branch? ptxas does not recognise a loop that can be entered in its middle. It brings the lanes of a warp
+//! together at a loop's end, but not at the end of such code: lanes that diverge once, and each lane is another instance,
+//! then run one after another for good. Measured on an H200, a loop of loops whose lanes diverge at different times took 7
+//! to 17 times as long.
 //!
-//! It costs a running loop nothing, since the way in is through the safepoint that every loop has. The fuel
-//! says that the function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so what is rarely reached
-//! is reached, and finds there what fuel never is.
+//! It costs a running loop nothing, because the way in is the safepoint that every loop has. The fuel says that the
+//! function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so the rarely reached code is reached, and finds
+//! there a number that fuel never is.
 
 use crate::emit::body::Body;
 use crate::facts::abi;

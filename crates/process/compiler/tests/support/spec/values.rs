@@ -36,11 +36,11 @@ fn float64(value: u64, expected: &NanPattern<F64>) -> bool {
     }
 }
 
-/// The lanes of a vector, of so many bytes each, against what each is to be.
+/// Whether each lane of a vector is as expected; the number of lanes says how wide they are.
 fn lanes<T>(value: u128, expected: &[T], holds: impl Fn(u64, &T) -> bool) -> bool {
     let bits = 128 / expected.len();
     let mask = u64::MAX >> (64 - bits);
-    let lanes = (0..).map(|i| (value >> (bits * i)) as u64 & mask);
+    let lanes = (0..expected.len()).map(|i| (value >> (bits * i)) as u64 & mask);
     lanes.zip(expected).all(|(lane, e)| holds(lane, e))
 }
 
