@@ -20,3 +20,15 @@ fn the_committed_reference_of_host_calls_is_up_to_date() {
          EVERWARP_WRITE=1 cargo test -p everwarp-contract --test reference"
     );
 }
+
+/// A field may have the name of the parameter of `words`: `FdRenumber` has one called `to`, and device code once sent the
+/// address of the array in its place.
+#[test]
+fn device_structs_read_their_own_fields() {
+    let mut header = String::new();
+    everwarp_contract::hostcall::write_calls(&mut header).expect("writing to a string cannot fail");
+    assert!(
+        header.contains("words[0] = (u64)this->from; words[1] = (u64)this->to;"),
+        "{header}"
+    );
+}

@@ -25,10 +25,11 @@ fn write_struct(out: &mut dyn Write, call: &CallDescription) -> fmt::Result {
     }
     write!(
         out,
-        "  __device__ __forceinline__ void words([[maybe_unused]] u64 (&to)[6]) const {{"
+        "  __device__ __forceinline__ void words([[maybe_unused]] u64 (&words)[6]) const {{"
     )?;
     for (at, argument) in call.arguments.iter().enumerate() {
-        write!(out, " to[{at}] = (u64){};", argument.name)?;
+        // `this` keeps a field apart from the parameter, whatever the field is called.
+        write!(out, " words[{at}] = (u64)this->{};", argument.name)?;
     }
     writeln!(out, " }}\n}};")
 }
