@@ -1,8 +1,8 @@
-//! Where the time of many processes on a GPU goes: how long each phase takes, and how long each thread of the
-//! host worked meanwhile.
+//! Measures how long each phase of many processes on a GPU takes, and how long each thread of the host works meanwhile.
 //!
 //! usage: `instances MODULE COUNT MEMORY PLACES [--dir HOST::GUEST] [--workers N] [--rounds N] -- ARGS`, with
-//! `{instance}` for the number of each process. What they print goes to standard output, the figures to standard error.
+//! `{instance}` for the number of each process. The output of the processes goes to standard output, the figures to
+//! standard error.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,7 +17,7 @@ use everwarp_process::{
 use everwarp_process_cuda::{CudaProcesses, Streams};
 use everwarp_runtime::{Device, Select};
 
-/// Seconds that threads of this process have worked, by their names.
+/// The time that threads of this program have worked, by their names.
 fn worked() -> std::io::Result<BTreeMap<String, Duration>> {
     let mut all = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task")? {

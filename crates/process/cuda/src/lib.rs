@@ -1,7 +1,7 @@
 //! Processes on the CUDA engine: WebAssembly modules, compiled to the GPU's own code, in a process table on
 //! the GPU, with WASI preview 1.
 //!
-//! [`CudaProcesses`] links modules into an image, starts an engine with it, and starts processes as the trait
+//! [`CudaProcesses`] (`engine`) links modules into an image, starts an engine with it, and starts processes as the trait
 //! [`everwarp_process::ProcessEngine`] says. A process takes a *place*: a record, the instance's block and its linear
 //! memory, all in device memory. A task makes places ready and starts what runs in them; processes without a place wait
 //! on the host. Each process is one lane of the engine. A trap, a kill or spent fuel ends one process and touches no
@@ -16,9 +16,14 @@
 //! its warp has to do.
 //!
 //! **Channels and children.** Where a module imports `everwarp:gpu`, processes have channels and spawn others without
-//! the CPU: `world` lays out the memory for it, and a process that wakes another one submits the task that continues it,
-//! on the GPU. The host has ends of channels too, and gives them to processes; it lists children and ends them
-//! (`children`).
+//! the CPU: `family` lays out the memory for it, and a process that wakes another one submits the task that continues it,
+//! on the GPU. The host has ends of channels too, and gives them to processes (`channel`); it lists children and kills
+//! them (`children`).
+//!
+//! **Threads.** `host_core` holds what the host's threads share: the processes by slot (`table`), the queues of free places
+//! and waiting processes (`queue`), and the callers that wait for exits (`waiters`). Callers of `spawn` start processes
+//! themselves while many places are free; the dispatcher (`dispatch`) starts the others when places become free. The
+//! service of host calls reports exits and answered calls (`listener`).
 //!
 //! **Loading.** Modules can be loaded while processes run (`load`), including modules with channels, children and
 //! threads.
