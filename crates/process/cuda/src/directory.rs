@@ -1,8 +1,9 @@
 //! The directories that processes are given, as the host-call service opens paths in them.
 
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use everwarp_engine::sync::lock;
 use everwarp_hostcalls::ServedDirectory;
 use everwarp_process::{Directory, SpawnError};
 
@@ -27,7 +28,7 @@ impl DirectoryCache {
         if directories.is_empty() {
             return Ok(Vec::new());
         }
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = lock(&self.0);
         cached.retain(|directory| directory.handle.strong_count() > 0);
         directories
             .iter()
@@ -75,7 +76,7 @@ mod tests {
             let served = cache.served(&[directory]).expect("it can be served");
             assert_eq!(served[0].guest(), "/data");
         }
-        let count = || cache.0.lock().expect("no holder panics").len();
+        let count = || lock(&cache.0).len();
         assert_eq!(count(), 2);
         drop(given);
         cache.served(&[open()]).expect("it can be served");
