@@ -17,10 +17,13 @@ pub(crate) enum CliError {
     ))]
     UnknownProgram { name: String, known: String },
     #[error("`{option}` does not apply to the program `{program}`")]
-    #[diagnostic(help("see `everwarp programs` and `everwarp run --help` for what it takes"))]
+    #[diagnostic(help(
+        "it applies to {applies}; `everwarp run {program} --help` shows the options of {program}"
+    ))]
     NotApplicable {
-        option: &'static str,
+        option: String,
         program: String,
+        applies: String,
     },
     #[error("`{option}` does not apply to processes on the {engine} engine")]
     #[diagnostic(help("leave it out, or choose the other engine with --engine {other}"))]
@@ -43,6 +46,8 @@ pub(crate) enum CliError {
         rule: &'static str,
         value: u64,
     },
+    #[error(transparent)]
+    ProgramInput(everwarp_programs::InputError),
     #[error("the result differs from the plain reference: {what}")]
     #[diagnostic(help("this is a bug in everwarp: please report it with the command line"))]
     Wrong { what: String },
@@ -155,6 +160,7 @@ impl CliError {
             | Self::NeedsGraph { .. }
             | Self::SourceOutOfRange { .. }
             | Self::Value { .. }
+            | Self::ProgramInput(_)
             | Self::UnknownBench { .. }
             | Self::NeedsRoads { .. }
             | Self::NoCheck { .. }

@@ -1,7 +1,7 @@
 //! The `everwarp` command.
 //!
-//! Exit codes: 0 success; 1 the work failed or its result is wrong; 2 the command line is wrong. One process of
-//! a WebAssembly module that ends by itself passes its own code on.
+//! Exit codes: 0 is success; 1 means that the work failed or its result is wrong; 2 means that the command line is wrong.
+//! A single process of a WebAssembly module that exits by itself passes its own code on.
 
 mod bench;
 mod compile;
@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a program, or a WebAssembly module as processes.
+    /// Run a native program, or a WebAssembly module as processes.
     Run(run::Args),
     /// List the engines that run, and their processes.
     Ps(ps::PsArgs),
@@ -52,7 +52,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(args) => run::main(&args),
+        Command::Run(args) => run::main(args),
         Command::Ps(args) => ps::ps(&args).map(|()| 0),
         Command::Kill(args) => ps::kill(&args).map(|()| 0),
         Command::Doctor(args) => doctor::main(&args).map(|()| 0),

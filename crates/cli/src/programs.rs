@@ -1,5 +1,6 @@
 //! `everwarp programs`.
 
+use everwarp_programs::{OptionKind, ProgramOption, REGISTRY, Registered};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -12,53 +13,47 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What the command line knows of a program.
+/// A row of the list.
 #[derive(Debug, Serialize)]
-pub(crate) struct Entry {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) takes: &'static str,
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    takes: String,
 }
 
-pub(crate) const ENTRIES: [Entry; 6] = [
-    Entry {
-        name: "bfs",
-        about: "breadth-first search: levels and parents; every frontier vertex is a task",
-        takes: "--graph FILE | --generate SPEC, --source N (0), --output FILE (vertex, level, parent)",
-    },
-    Entry {
-        name: "pagerank",
-        about: "the power iteration; every iteration forks and joins",
-        takes: "--graph FILE | --generate SPEC, --iterations N (20), --output FILE (vertex, rank)",
-    },
-    Entry {
-        name: "fib",
-        about: "Fibonacci numbers; every call is a task",
-        takes: "--n N (25, at most 47)",
-    },
-    Entry {
-        name: "tree",
-        about: "a full binary tree of block-shaped tasks",
-        takes: "--n LEVELS (12, at most 28)",
-    },
-    Entry {
-        name: "pingpong",
-        about: "two tasks that spawn each other in turn",
-        takes: "--n STEPS (10000)",
-    },
-    Entry {
-        name: "noop",
-        about: "tasks that do nothing, from the host",
-        takes: "--n TASKS (10000)",
-    },
-];
+/// An option, as the list shows it: its flag, its value, and the default in brackets.
+fn shown(option: &ProgramOption) -> String {
+    let flag = match option.metavariable() {
+        Some(value) => format!("{} {value}", option.flag),
+        None => option.flag.to_owned(),
+    };
+    match option.kind {
+        OptionKind::Number { default, most } if most < u32::MAX => {
+            format!("{flag} ({default}, at most {most})")
+        }
+        OptionKind::Number { default, .. } => format!("{flag} ({default})"),
+        _ => flag,
+    }
+}
+
+fn row(entry: &dyn Registered) -> Row {
+    let options: Vec<_> = entry.options().iter().map(shown).collect();
+    Row {
+        name: entry.name(),
+        about: entry.about(),
+        takes: options.join(", "),
+    }
+}
 
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {
+    let rows = REGISTRY.map(row);
     if args.json {
-        return print_json(&ENTRIES);
+        return print_json(&rows);
     }
-    for e in ENTRIES {
-        print(&format!("{:<10}{}\n{:<10}{}", e.name, e.about, "", e.takes))?;
+    for r in rows {
+        print(&format!("{:<11}{}\n{:<11}{}", r.name, r.about, "", r.takes))?;
     }
-    print("\nAll take --engine cpu|cuda|auto, --verify and --json; see `everwarp run --help`.")
+    print(
+        "\nAll take --engine cpu|cuda|auto, --size, --verify and --json; see `everwarp run PROGRAM --help`.",
+    )
 }

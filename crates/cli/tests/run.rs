@@ -1,6 +1,8 @@
-//! `everwarp run` with results that have no place.
+//! `everwarp run` of native programs.
 
 use std::process::Command;
+
+use serde_json::Value;
 
 #[test]
 fn a_result_without_a_place_is_refused_before_the_work() {
@@ -22,4 +24,79 @@ fn a_result_without_a_place_is_refused_before_the_work() {
         );
     }
     assert!(!folder.path().join("none").exists());
+}
+
+/// The command with these arguments: its exit code, standard output and standard error.
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .args(args)
+        .output()
+        .expect("the command starts");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// A program of the list used to run `noop` when the command had no code for it.
+#[test]
+fn every_listed_program_runs_itself() {
+    let (code, listed, _) = run(&["programs", "--json"]);
+    assert_eq!(code, Some(0));
+    let listed: Value = serde_json::from_str(&listed).expect("it is JSON");
+    let rows = listed.as_array().expect("it is a list");
+    assert!(rows.len() >= 9, "{listed}");
+    for row in rows {
+        let name = row["name"].as_str().expect("a name");
+        let (code, help, _) = run(&["run", name, "--help"]);
+        assert_eq!(code, Some(0), "{name}");
+        let example = help
+            .lines()
+            .find_map(|line| line.strip_prefix("Example: everwarp "));
+        let example = example.expect("the help has an example");
+        let mut args: Vec<_> = example.split(' ').collect();
+        args.extend(["--engine", "cpu", "--json"]);
+        let (code, report, errors) = run(&args);
+        assert_eq!(code, Some(0), "{example}: {errors}");
+        let report: Value = serde_json::from_str(&report).expect("it is JSON");
+        assert_eq!(report["program"], name);
+        assert_eq!(report["verified"], true, "{example}");
+    }
+}
+
+#[test]
+fn help_shows_only_the_options_that_apply() {
+    for (name, shown, hidden) in [
+        ("bfs", "--source", ["--n ", "--instances", "--iterations"]),
+        ("fib", "--n ", ["--source", "--instances", "--graph"]),
+        ("x.wasm", "--instances", ["--source", "--n ", "--verify"]),
+    ] {
+        let (code, help, _) = run(&["run", name, "--help"]);
+        assert_eq!(code, Some(0));
+        assert!(help.contains(shown) && help.contains("--engine"), "{help}");
+        assert!(hidden.iter().all(|option| !help.contains(option)), "{help}");
+    }
+}
+
+#[test]
+fn an_option_that_does_not_apply_is_named_with_the_programs_that_take_it() {
+    let (code, _, errors) = run(&["run", "fib", "--source", "3"]);
+    assert_eq!(code, Some(2), "{errors}");
+    let words: Vec<_> = errors.split_whitespace().collect();
+    let errors = words.join(" ");
+    assert!(
+        errors.contains("`--source` does not apply to the program `fib`"),
+        "{errors}"
+    );
+    assert!(errors.contains("it applies to bfs"), "{errors}");
+}
+
+#[test]
+fn options_may_come_before_the_program() {
+    let (code, report, errors) = run(&["run", "--engine", "cpu", "--n=10", "fib", "--json"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let report: Value = serde_json::from_str(&report).expect("it is JSON");
+    assert_eq!(report["result"], 55);
 }

@@ -1,5 +1,8 @@
-//! The standard native programs, each one folder: device source, CPU twin under the same names, plain
-//! reference, tests.
+//! The native programs, each in one folder: the device source `NAME.cu`, the CPU twin `NAME.rs` with the same function
+//! names, and in `mod.rs` the table that joins them, the host's side and the plain reference.
+//!
+//! To add a program, add its folder and one line in the [`REGISTRY`]: the command, the conformance suite and the
+//! documents' tables follow from it.
 //!
 //! This crate is **internal** to everwarp; read it to learn how a program is written.
 
@@ -15,21 +18,17 @@ pub mod probe;
 pub mod range;
 pub mod tree;
 
-use everwarp::{DevPtr, Program};
+mod input;
+mod native;
+mod option;
+mod registry;
 
-/// All programs, in the order in which `everwarp programs` lists them. `probe` and `heap_probe` serve the
-/// tests.
-pub const ALL: [&Program; 6] = [
-    &bfs::PROGRAM,
-    &pagerank::PROGRAM,
-    &fib::PROGRAM,
-    &tree::PROGRAM,
-    &pingpong::PROGRAM,
-    &noop::PROGRAM,
-];
+use everwarp::DevPtr;
 
-/// Programs that only `everwarp bench` runs: apart, so that other images need not carry them.
-pub const BENCH: [&Program; 3] = [&pairs::PROGRAM, &range::PROGRAM, &operators::PROGRAM];
+pub use input::{InputError, Progress};
+pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered};
+pub use option::{OptionKind, OptionValue, OptionValues, ProgramOption};
+pub use registry::{REGISTRY, benchmarks, find, standard};
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///
@@ -40,7 +39,7 @@ unsafe fn element<'a, T>(at: DevPtr<T>, index: u64) -> &'a T {
     unsafe { &*(at.address() as *const T).add(index as usize) }
 }
 
-/// Brings what a later task reads closer to the core, where the processor can be told to.
+/// Brings the data of a later task closer to the core, on processors with an instruction for that.
 fn prefetch<T>(at: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint about a live reference; every x86-64 processor has it.

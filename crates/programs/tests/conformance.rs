@@ -1,16 +1,26 @@
-//! The conformance suite: the same tests for every engine, each in a process of its own with a watchdog.
+//! The conformance suite: the same cases for every engine, each in a child process with a time limit.
 //!
-//! `cargo test -p everwarp-programs --test conformance -- cuda` runs one engine's; where there is no GPU,
-//! the GPU's tests are listed as ignored.
+//! `cargo test -p everwarp-programs --test conformance -- cuda` runs the cases on one engine. Without a GPU, its cases
+//! are reported as ignored.
 
-#[path = "conformance/bench_programs.rs"]
-mod bench_programs;
-#[path = "conformance/cases.rs"]
-mod cases;
+#[path = "conformance/epochs.rs"]
+mod epochs;
+#[path = "conformance/errors.rs"]
+mod errors;
+#[path = "conformance/handles.rs"]
+mod handles;
 #[path = "conformance/heap.rs"]
 mod heap;
 #[path = "conformance/heap_tasks.rs"]
 mod heap_tasks;
+#[path = "conformance/programs.rs"]
+mod programs;
+#[path = "conformance/submissions.rs"]
+mod submissions;
+#[path = "conformance/support.rs"]
+mod support;
+#[path = "conformance/tasks.rs"]
+mod tasks;
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,10 +28,12 @@ use std::time::Duration;
 use everwarp::Select;
 use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Failed, Trial};
+use support::Case;
 
-/// What makes a child of this process run one case.
+/// The variable that makes a child run one case.
 const CHILD: &str = "EVERWARP_CONFORMANCE_CASE";
-/// A case that takes longer has hung; `EVERWARP_CASE_LIMIT_S` sets another limit.
+
+/// The time after which a case has hung; `EVERWARP_CASE_LIMIT_S` sets another.
 fn limit() -> Duration {
     let Ok(text) = std::env::var("EVERWARP_CASE_LIMIT_S") else {
         return Duration::from_secs(120);
@@ -33,15 +45,21 @@ fn limit() -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn all() -> impl Iterator<Item = &'static cases::Case> {
-    cases::ALL
-        .iter()
-        .chain(bench_programs::ALL)
-        .chain(heap::ALL)
-        .chain(heap_tasks::ALL)
+fn all() -> impl Iterator<Item = &'static Case> {
+    let files = [
+        programs::ALL,
+        tasks::ALL,
+        submissions::ALL,
+        epochs::ALL,
+        errors::ALL,
+        handles::ALL,
+        heap::ALL,
+        heap_tasks::ALL,
+    ];
+    files.into_iter().flatten()
 }
 
-/// Whether a case is one of this engine's: what tests the heap's kernels is a GPU's.
+/// Whether a case concerns this engine: the cases of the heap's kernels are for a GPU.
 fn concerns(engine: &str, case: &str) -> bool {
     engine == "cuda" || heap::ALL.iter().all(|c| c.0 != case)
 }
@@ -54,7 +72,7 @@ fn main() {
         case.1(select);
         return;
     }
-    // Once before all cases, so that a wrong limit is said at once.
+    // A wrong limit is reported before all cases.
     limit();
     let gpu = needs_gpu(&everwarp::Device::open(Select::Cuda));
     let mut trials = Vec::new();
@@ -70,7 +88,7 @@ fn main() {
         }
     }
     let mut args = Arguments::from_args();
-    // One at a time: a GPU holds one resident engine, and the CPU's use all cores.
+    // One at a time: a GPU holds one resident engine, and an engine on the CPU uses all cores.
     args.test_threads = Some(1);
     libtest_mimic::run(&args, trials).exit();
 }

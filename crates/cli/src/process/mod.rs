@@ -16,12 +16,11 @@ use std::sync::Arc;
 use everwarp::process::{LoadError, Module};
 
 use job::Job;
-pub(crate) use options::Options;
+pub(crate) use options::{Args, Options};
 use plan::Plan;
 
 use crate::control::{Folder, Request, Server};
 use crate::error::CliError;
-use crate::run::Args;
 
 /// Whether the name of a program is that of a module.
 pub(crate) fn is_module(program: &str) -> bool {

@@ -7,9 +7,24 @@ use everwarp::process::threads::{THREADS, THREADS_MOST};
 
 use crate::error::CliError;
 
+/// How a module is to run.
+#[derive(Debug)]
+pub(crate) struct Args {
+    /// The module's path.
+    pub(crate) program: String,
+    /// The name of the engine.
+    pub(crate) engine: String,
+    /// The engine's size.
+    pub(crate) size: Option<u32>,
+    /// Whether to print one JSON object.
+    pub(crate) json: bool,
+    /// The other options.
+    pub(crate) process: Options,
+}
+
 /// The options that only modules take.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of MODULE.wasm")]
+#[command(next_help_heading = "Options of a module")]
 pub(crate) struct Options {
     /// The number of processes to run. In ARGS and in the values of --env, `{instance}` is then replaced by the number
     /// of each process, from 0.
@@ -122,28 +137,6 @@ impl Options {
             (None, Some(name)) => twice("--dir", name),
             (None, None) => Ok(()),
         }
-    }
-
-    /// The first option that was given, if any was.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--instances", self.instances.is_some()),
-            ("--fuel", self.fuel.is_some()),
-            ("--memory", self.memory.is_some()),
-            ("--threads", self.threads != THREADS),
-            ("--stack", self.stack.is_some()),
-            ("--interleave", self.interleave),
-            ("--contract", self.contract),
-            ("--dir", !self.dir.is_empty()),
-            ("--stdin-lines", self.stdin_lines.is_some()),
-            ("--env", !self.env.is_empty()),
-            ("--tag", self.tag),
-            ("-- ARGS", !self.args.is_empty()),
-        ];
-        given
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(name, _)| *name)
     }
 }
 

@@ -10,8 +10,8 @@ use everwarp::{Device, EngineKind, Select, cuda_device_count};
 
 use super::job::Job;
 use super::lines::StdinLines;
+use super::options::Args;
 use crate::error::CliError;
-use crate::run::Args;
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
 /// before a lane is free, and the host need not learn of an exit before it can start the next process.

@@ -8,6 +8,7 @@
 //! edges for each vertex have few levels; they are searched level by level, from both sides ([`Way::Levels`]).
 
 mod consts;
+mod entry;
 mod levels;
 mod memory;
 mod reference;
@@ -21,6 +22,7 @@ use consts::{BFS_FAN, BFS_LANE_EDGES, BFS_PART_EDGES};
 use levels::{down, level, up, wide};
 use twin::{hub, reset, visit};
 
+pub use entry::{BreadthFirstSearch, Start};
 pub use reference::{Found, reference};
 pub use search::{Bfs, Way};
 

@@ -1,11 +1,14 @@
 //! `fib`: Fibonacci numbers by their definition; every call is a task, there is no cut-off.
 
+mod entry;
 #[path = "fib.rs"]
 mod twin;
 
 use everwarp::{Engine, Error, Instance, program};
 
 use twin::{call, sum};
+
+pub use entry::Fibonacci;
 
 program! {
     /// The program.

@@ -1,6 +1,10 @@
 //! `noop`: a task that does nothing; what remains is the engine's own cost.
 
+mod entry;
+
 use everwarp::{Engine, Error, Instance, TaskCx, program};
+
+pub use entry::Nothing;
 
 program! {
     /// The program.

@@ -1,12 +1,15 @@
 //! `operators`: bias and ReLU, then the softmax of each row, as block tasks: the second operator of a few
 //! rows follows the first of the same rows, not the first of all.
 
+mod entry;
 #[path = "operators.rs"]
 mod twin;
 
 use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
 use twin::{bias_relu, softmax, spread};
+
+pub use entry::{Matrix, OperatorPipeline};
 
 /// Rows of one task: one for each warp of a block.
 pub const ROWS: u32 = 8;

@@ -3,12 +3,15 @@
 //! rank'(v) = (1 - d) / n + d * (sum of rank(u) / out(u) over edges u -> v, plus the rank of vertices
 //! without out-edges / n), with d = 0.85 (Page, Brin, Motwani, Winograd 1999).
 
+mod entry;
 #[path = "pagerank.rs"]
 mod twin;
 
 use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
 use twin::{gather, split, step};
+
+pub use entry::{PageRanks, RankedGraph};
 
 /// Vertices that one warp computes at once.
 const RANGE: u32 = 128;

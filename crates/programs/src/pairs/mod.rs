@@ -1,12 +1,15 @@
 //! `pairs`: pairs of tasks of which the second needs what the first wrote, in every form in which a
 //! dependence can be said: two submissions, a spawn, a fork with its continuation, a chain of pairs.
 
+mod entry;
 #[path = "pairs.rs"]
 mod twin;
 
 use everwarp::{Buffer, DevPtr, DevTask, Engine, Error, Instance, dev_struct, program};
 
 use twin::{chain, first, joined, link, pair, second, spread};
+
+pub use entry::DependentPairs;
 
 dev_struct! {
     /// Parameters of `pairs`.
@@ -136,6 +139,13 @@ impl Pairs {
         };
         let root = self.instance.task(CHAIN).args(0, more);
         engine.run(root).map(drop)
+    }
+    /// The sum of all second words.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn sum(&self) -> Result<u64, Error> {
+        Ok(self.seconds.read()?.into_iter().fold(0, u64::wrapping_add))
     }
     /// Whether every pair ran exactly `rounds` times since [`clear`](Self::clear), in the right order.
     ///

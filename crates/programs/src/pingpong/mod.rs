@@ -1,12 +1,15 @@
 //! `pingpong`: two functions that spawn each other, and levels that fork and join: the latency of one
 //! dependent step and of one join.
 
+mod entry;
 #[path = "pingpong.rs"]
 mod twin;
 
 use everwarp::{Engine, Error, Instance, program};
 
 use twin::{leaf, level, ping, pong};
+
+pub use entry::PingPong;
 
 /// Leaves of a level.
 pub const WIDTH: u32 = 32;

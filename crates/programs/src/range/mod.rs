@@ -1,12 +1,15 @@
 //! `range`: adds 1 to every cell of a range, with a task for each cell or with tasks that divide the range
 //! down to grains, each worked off by a whole warp: the two ends of how fine work can be cut.
 
+mod entry;
 #[path = "range.rs"]
 mod twin;
 
 use everwarp::{Buffer, DevPtr, DevTask, Engine, Error, Instance, Pending, dev_struct, program};
 
 use twin::{add, fan, grain, split, spread};
+
+pub use entry::CountedRange;
 
 /// Grains are multiples of this many cells, so that a warp moves 16 bytes a lane.
 pub const GRAIN_UNIT: u32 = 128;
@@ -101,6 +104,13 @@ impl Range {
     /// The copy fails.
     pub fn clear(&self) -> Result<(), Error> {
         self.cells.fill_bytes(0)
+    }
+    /// The sum of all cells.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn sum(&self) -> Result<u64, Error> {
+        Ok(self.cells.read()?.into_iter().map(u64::from).sum())
     }
     /// Whether every cell holds `rounds`.
     ///

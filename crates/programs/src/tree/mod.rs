@@ -1,11 +1,14 @@
 //! `tree`: a full binary tree of block-shaped tasks, each 256 loads and 256 multiply-adds.
 
+mod entry;
 #[path = "tree.rs"]
 mod twin;
 
 use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
 use twin::node;
+
+pub use entry::BinaryTree;
 
 /// Elements of the table that nodes load from (power of two).
 pub const TABLE: usize = 1 << 20;
@@ -78,8 +81,22 @@ impl Tree {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, engine: &Engine, depth: u32) -> Result<u64, Error> {
-        self.sums.fill_bytes(0)?;
+        self.clear()?;
         self.run_timed(engine, depth)?;
+        self.sum()
+    }
+    /// Forgets the results so far.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn clear(&self) -> Result<(), Error> {
+        self.sums.fill_bytes(0)
+    }
+    /// The sum of all results since [`clear`](Self::clear).
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn sum(&self) -> Result<u64, Error> {
         Ok(self.sums.read()?.into_iter().fold(0, u64::wrapping_add))
     }
     /// Runs a tree without clearing or reading the sums.

@@ -4,7 +4,7 @@ use everwarp::cuda::baseline::{Baseline, HeapTrial, HeapWay, Sizes};
 use everwarp::{Device, Select};
 use everwarp_testkit::cases;
 
-use crate::cases::Case;
+use crate::support::Case;
 
 pub(crate) const ALL: &[Case] = cases![
     heap_blocks_keep_apart,

@@ -8,7 +8,7 @@ use everwarp::{
 use everwarp_programs::heap_probe::{self, HeapProbe};
 use everwarp_testkit::cases;
 
-use crate::cases::Case;
+use crate::support::Case;
 
 pub(crate) const ALL: &[Case] = cases![
     heap_serves_tasks,
@@ -49,11 +49,8 @@ fn run(engine: &Engine, probe: &HeapProbe, function: u32, tag: u8, args: &[(u32,
     let tasks: Vec<DevTask> = args.iter().map(task).collect();
     let mut sum = 0;
     for part in tasks.chunks(1 << 18) {
-        sum += engine
-            .submit_batch(part)
-            .and_then(|mut p| p.wait())
-            .expect("it runs")
-            .value;
+        let mut pending = engine.submit_batch(part).expect("room");
+        sum += pending.wait().expect("it runs").value;
     }
     sum
 }

@@ -1,0 +1,99 @@
+//! The input of programs: graphs from files or generated, and what can be wrong with it.
+
+use everwarp_graph::{
+    Csr, Direction, GraphError, ReadOptions, Spec, SpecError, generate, read_path,
+};
+
+use crate::option::{OptionValues, ProgramOption};
+
+/// Why a program's input cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The program needs a graph, and none was given.
+    #[error("the program `{program}` needs a graph")]
+    NeedsGraph {
+        /// The program.
+        program: &'static str,
+    },
+    /// The graph does not have the vertex to start from.
+    #[error("vertex {source_vertex} is not in the graph, which has vertices 0 to {largest}")]
+    SourceOutOfRange {
+        /// The vertex to start from.
+        source_vertex: u32,
+        /// The graph's last vertex.
+        largest: u32,
+    },
+    /// A number that the program cannot work with.
+    #[error("`{option}` must be {rule}, not {value}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// What the number must be.
+        rule: String,
+        /// The number that was given.
+        value: u64,
+    },
+    /// The graph cannot be read or generated.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The specification of a generated graph is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+/// Called while input is prepared: with what happens, and where it is known, how much of it is done and how much there
+/// is in all.
+pub type Progress<'a> = dyn FnMut(&str, Option<(u64, u64)>) + 'a;
+
+/// The file of a graph.
+pub(crate) const GRAPH: ProgramOption = ProgramOption::file(
+    "--graph",
+    "A graph: an edge list or Matrix Market, plain or gzip",
+)
+.excludes("--generate");
+/// A generated graph.
+pub(crate) const GENERATE: ProgramOption = ProgramOption::text(
+    "--generate",
+    "A generated graph: chain:N, grid:WxH, random:N:M or rmat:SCALE, with further settings after a colon",
+    "SPEC",
+);
+/// How the edges of a file count.
+pub(crate) const DIRECTED: ProgramOption =
+    ProgramOption::switch("--directed", "Take the edges of the graph as directed")
+        .excludes("--undirected");
+/// The opposite.
+pub(crate) const UNDIRECTED: ProgramOption =
+    ProgramOption::switch("--undirected", "Take the edges of the graph as undirected");
+
+/// Reads or generates the graph that the options describe.
+pub(crate) fn graph(
+    program: &'static str,
+    options: &OptionValues,
+    progress: &mut Progress<'_>,
+) -> Result<Csr, InputError> {
+    if let Some(spec) = options.text(&GENERATE) {
+        let spec = match options.is_given(&DIRECTED) && !spec.ends_with(",directed") {
+            true => format!("{spec},directed"),
+            false => spec.to_owned(),
+        };
+        let spec: Spec = spec.parse()?;
+        progress(&format!("generating {spec}"), None);
+        return Ok(generate(&spec)?);
+    }
+    let path = options
+        .file(&GRAPH)
+        .ok_or(InputError::NeedsGraph { program })?;
+    let direction = match (options.is_given(&DIRECTED), options.is_given(&UNDIRECTED)) {
+        (true, _) => Some(Direction::Directed),
+        (_, true) => Some(Direction::Undirected),
+        _ => None,
+    };
+    let reading = format!("reading {}", path.display());
+    let how = ReadOptions {
+        direction,
+        ..ReadOptions::default()
+    };
+    Ok(read_path(path, &how, &mut |done, total| {
+        progress(&reading, Some((done, total)));
+    })?)
+}

@@ -1,0 +1,114 @@
+//! What cases share: an engine with all programs, and the marks of the program `probe`.
+
+use std::time::{Duration, Instant};
+
+use everwarp::{Device, Engine, EngineBuilder, EngineKind, Pools, Select};
+use everwarp_programs::probe::{self, Probe};
+use everwarp_programs::standard;
+
+/// A case: its name, and a function that panics when the engine misbehaves.
+pub(crate) type Case = (&'static str, fn(Select));
+
+/// A builder of an engine with the standard programs and the probe.
+pub(crate) fn with(device: &Device) -> EngineBuilder<'_> {
+    let with_probe = device.engine().program(&probe::PROGRAM);
+    standard().fold(with_probe, |builder, program| builder.program(program))
+}
+
+pub(crate) fn start(select: Select) -> Engine {
+    let device = Device::open(select).expect("the device opens");
+    with(&device).start().expect("the engine starts")
+}
+
+/// A range argument: first | count << 32.
+pub(crate) fn range(first: u32, count: u32) -> u64 {
+    u64::from(count) << 32 | u64::from(first)
+}
+
+pub(crate) fn assert_marked_once(probe: &Probe) {
+    let marks = probe.marks.read().expect("the marks can be read");
+    let wrong: Vec<_> = marks
+        .iter()
+        .enumerate()
+        .filter(|&(_, &m)| m != 1)
+        .take(5)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "places not marked exactly once (place, marks), the first of them: {wrong:?}"
+    );
+}
+
+/// A function of the probe marks each of `places` places once.
+pub(crate) fn mark_all(engine: &Engine, function: u32, places: u32) {
+    let probe = Probe::new(engine, places as usize).expect("there is memory");
+    let task = probe.instance.task(function).arg(range(0, places));
+    engine.run(task).expect("it runs");
+    assert_marked_once(&probe);
+}
+
+/// How many tasks have run. The engine parks for it, so that the count is final.
+pub(crate) fn parked_count(engine: &Engine) -> u64 {
+    engine.park().expect("it parks");
+    let executed = engine.stats().expect("there are counters").executed;
+    engine.resume().expect("it resumes");
+    executed
+}
+
+/// The smallest size of an engine.
+pub(crate) fn least_size(kind: EngineKind) -> u32 {
+    match kind {
+        EngineKind::Cpu => 1,
+        EngineKind::Cuda => 2,
+    }
+}
+
+/// Pools far smaller than the work, on the smallest engine that the device has.
+pub(crate) fn small(select: Select, device: &Device) -> EngineBuilder<'_> {
+    match device.kind() {
+        EngineKind::Cpu => with(device).pools(Pools {
+            tasks: 256,
+            groups: 128,
+            ..Pools::default()
+        }),
+        EngineKind::Cuda => {
+            assert_eq!(select, Select::Cuda);
+            // The smallest pools of two blocks with eight warps each.
+            with(device).size(2).pools(Pools {
+                tasks: 16 * 512,
+                groups: 16 * 512,
+                ..Pools::default()
+            })
+        }
+    }
+}
+
+/// Waits until a condition holds.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{what}: not after 20 s"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until there are this many marks. A dropped `Pending` cannot be waited for otherwise.
+pub(crate) fn wait_until_marked(probe: &Probe, marks: u64) {
+    wait_until(&format!("{marks} marks"), || {
+        let read = probe.marks.read().expect("the marks can be read");
+        let sum: u64 = read.iter().map(|&mark| u64::from(mark)).sum();
+        assert!(sum <= marks, "{sum} marks instead of {marks}");
+        sum == marks
+    });
+}
+
+/// The next of a sequence of random numbers (Marsaglia's xorshift).
+pub(crate) fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
