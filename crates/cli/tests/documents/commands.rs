@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::{check, writing};
 
 fn help(arguments: &[&str]) -> String {
@@ -53,6 +55,9 @@ fn the_guide_to_the_commands_is_the_help_of_the_commands() {
             "\n## everwarp {name}\n\n```text\n{}```\n",
             trimmed(&help(&[name]))
         );
+        if name == "run" {
+            page += &runs();
+        }
     }
     let programs = Command::new(env!("CARGO_BIN_EXE_everwarp"))
         .arg("programs")
@@ -65,6 +70,26 @@ fn the_guide_to_the_commands_is_the_help_of_the_commands() {
         trimmed(&programs)
     );
     check("docs/commands.md", &page);
+}
+
+/// The help of what `everwarp run` can run: a module, and each program.
+fn runs() -> String {
+    let listed = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        .args(["programs", "--json"])
+        .output()
+        .expect("the command starts");
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("the list is JSON");
+    let programs = listed.as_array().expect("it is a list").iter();
+    let programs = programs.filter_map(|row| row["name"].as_str());
+    let mut page = String::new();
+    for name in ["MODULE.wasm"].into_iter().chain(programs) {
+        let _ = write!(
+            page,
+            "\n### everwarp run {name}\n\n```text\n{}```\n",
+            trimmed(&help(&["run", name]))
+        );
+    }
+    page
 }
 
 /// Without spaces at the ends of lines.
