@@ -33,7 +33,9 @@ impl Instance {
         let base = base.ok_or_else(|| Error::UnknownProgram {
             program: program.name.to_owned(),
         })?;
-        let slot = core.slots.iter().position(InstanceSlot::hold);
+        let hold = || core.slots.iter().position(InstanceSlot::hold);
+        // A dropped instance may only wait for the completion of a task that no thread waits for to be reaped.
+        let slot = hold().or_else(|| (core.reap() > 0).then(hold).flatten());
         let id = InstanceId(slot.ok_or(Error::TooManyInstances)? as u8);
         // From here on the slot is released when the instance is dropped.
         let instance = Self {
