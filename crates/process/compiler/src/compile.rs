@@ -126,7 +126,7 @@ fn read<'b>(
     Ok((module, functions))
 }
 
-/// What is known about a module, besides what it declares, before any text is written.
+/// What is known about a module, in addition to its declarations, before any text is written.
 struct Facts<'o> {
     /// The functions that wait and notify, which follow the module's own.
     waiting: Vec<&'o ProvidedImport>,

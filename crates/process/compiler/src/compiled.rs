@@ -94,7 +94,7 @@ impl Compiled {
         self.module.memory
     }
 
-    /// Whether it runs with interleaved memories ([`CompileOptions::interleaved`]).
+    /// Whether it runs with interleaved memories ([`CompileOptions::interleaved`](crate::CompileOptions::interleaved)).
     pub fn interleaved(&self) -> bool {
         self.module.interleaved
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::facts::types::ValueType;
 
-/// The decimal digits of a number behind two characters. Names are half of all text, and the formatter of numbers
+/// The decimal digits of a number after two characters. Names are half of all text, and the formatter of numbers
 /// takes as long for each as for the rest of its line.
 struct Digits {
     bytes: [u8; 12],

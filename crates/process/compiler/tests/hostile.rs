@@ -27,7 +27,7 @@ fn modules() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn damaged_modules_get_an_answer() {
+fn damaged_modules_compile_or_are_refused() {
     let (mut state, mut compiled, mut refused) = (0x9e37_79b9_7f4a_7c15_u64, 0, 0);
     let mut random = || {
         // Knuth's linear congruential generator; its upper half is good enough to damage things.
@@ -56,7 +56,7 @@ fn damaged_modules_get_an_answer() {
 }
 
 #[test]
-fn unused_locals_cost_nothing() {
+fn unused_locals_emit_no_text() {
     // 20 functions that declare 40,000 locals each in a few bytes.
     let locals = "(local i64)".repeat(40_000);
     let text = format!("(module {})", format!("(func {locals})").repeat(20));

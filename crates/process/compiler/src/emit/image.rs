@@ -13,7 +13,7 @@ use crate::facts::types::{ValueType, parts, placed};
 use crate::text::line;
 
 const SUPPORT: &str = include_str!("support.ptx");
-/// Bulk operations, by how memories lie.
+/// Bulk operations, for plain memories and for interleaved ones.
 const LINEAR: &str = include_str!("linear.ptx");
 const INTERLEAVED: &str = include_str!("interleaved.ptx");
 
@@ -143,7 +143,7 @@ fn write_entry(out: &mut String, context: Context<'_>, function: u32, suspends: 
         let (size, reg) = (param.ptx(), if param.is_wide() { "%d" } else { "%r" });
         line!(out, "  .param .{size} c{i};");
         if suspends {
-            // Whoever resumes it need not keep the arguments.
+            // The code that resumes the instance need not keep the arguments.
             line!(out, "  mov.{size} {reg}, 0;");
             line!(out, "  @!%resumed ld.global.{size} {reg}, [%args+{at}];");
         } else {

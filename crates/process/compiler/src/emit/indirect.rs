@@ -165,7 +165,7 @@ fn write_switch(out: &mut String, functions: &[u32]) {
     line!(out, "  brx.idx %r2, $places;");
 }
 
-/// Calls a function with the parameters as they came, and gives what it gives.
+/// Calls a function with the parameters as they came, and returns its results.
 fn write_call(
     out: &mut String,
     module: &Module,

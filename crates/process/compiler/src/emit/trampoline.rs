@@ -24,7 +24,7 @@ use crate::facts::types::{Convention, ValueType, parts, placed, slot_bytes};
 use crate::text::line;
 
 impl Tails {
-    /// Declares the functions that stand for others, and the trampolines.
+    /// Declares the code of the functions that tail call, and the trampolines.
     pub(crate) fn declarations(&self, module: &Module, prefix: &str) -> String {
         let mut out = String::new();
         for &f in &self.callers {

@@ -33,7 +33,7 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// There are so many parts.
+    /// Declares parts up to this number.
     pub(crate) fn declare(&mut self, parts: usize) {
         self.parts.resize(parts, Use::default());
     }

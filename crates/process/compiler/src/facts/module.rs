@@ -152,12 +152,12 @@ pub(crate) struct Module {
     pub(crate) contract: bool,
     /// What its functions pass on.
     pub(crate) convention: Convention,
-    /// The memory's length in bytes, if it can neither grow nor be anybody else's.
+    /// The memory's length in bytes, if the memory can neither grow nor belong to another instance.
     pub(crate) fixed_memory: Option<u64>,
 }
 
-/// Functions that the compiler has added behind the module's own: what `memory.atomic.wait32`, `wait64` and
-/// `notify` call.
+/// Functions that the compiler has added after the module's own: `memory.atomic.wait32`, `wait64` and `notify` call
+/// them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) wait: Option<u32>,

@@ -132,7 +132,7 @@ impl Module {
         Ok(())
     }
 
-    /// Adds a type, and gives its number.
+    /// Adds a type, and returns its number.
     pub(crate) fn push_type(&mut self, ty: FunctionType) -> u32 {
         let first = self.types.iter().position(|t| *t == ty);
         let own = self.types.len();

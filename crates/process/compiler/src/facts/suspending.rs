@@ -61,7 +61,7 @@ impl Calls {
 /// The functions of a module that may be suspended.
 pub(crate) struct Suspending {
     functions: Vec<bool>,
-    /// Canonical types of which an indirect call may reach one of them.
+    /// Canonical types: an indirect call of such a type may reach one of these functions.
     types: BTreeSet<u32>,
     /// Every safepoint may suspend.
     pub(crate) preempt: bool,

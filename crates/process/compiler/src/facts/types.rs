@@ -28,7 +28,7 @@ impl ValueType {
         !matches!(self, Self::I32 | Self::F32 | Self::V128)
     }
 
-    /// How many registers and parameters hold such a value.
+    /// How many registers and parameters hold a value of this type.
     pub const fn parts(self) -> usize {
         if matches!(self, Self::V128) { 4 } else { 1 }
     }
@@ -59,13 +59,13 @@ impl ValueType {
 /// The type of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionType {
-    /// What it takes.
+    /// The types of the parameters.
     pub params: Vec<ValueType>,
-    /// What it gives.
+    /// The types of the results.
     pub results: Vec<ValueType>,
 }
 
-/// What functions pass on beside what they take and give: see `carried.rs`.
+/// What functions pass on in addition to arguments and results: see `carried.rs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Convention {
     /// A global, by its number, which they give back.
@@ -75,7 +75,7 @@ pub(crate) struct Convention {
 }
 
 impl Convention {
-    /// That of functions which somebody else provides or calls.
+    /// The convention of functions that other modules or device code provide or call.
     pub(crate) const PLAIN: Self = Self {
         global: None,
         memory: false,
@@ -101,7 +101,7 @@ pub(crate) fn parts(types: &[ValueType]) -> Vec<ValueType> {
         .collect()
 }
 
-/// Where each of such parts lies among arguments or results: 8 bytes for each value, 4 for each quarter of a
+/// The offset of each part among arguments or results: 8 bytes for each value, 4 for each quarter of a
 /// vector.
 pub(crate) fn placed(parts: &[ValueType]) -> impl Iterator<Item = (ValueType, usize)> {
     let mut next = 0;
@@ -112,7 +112,7 @@ pub(crate) fn placed(parts: &[ValueType]) -> impl Iterator<Item = (ValueType, us
     })
 }
 
-/// How many bytes all of them take.
+/// How many bytes arguments or results of these types take.
 pub(crate) fn slot_bytes(types: &[ValueType]) -> usize {
     types.iter().map(|ty| 8 * ty.slots()).sum()
 }

@@ -11,7 +11,7 @@ pub struct SharedMemory {
     /// The address of its first byte.
     pub memory: u64,
     /// The address of its length, in the block of the instance whose memory it is: `memory_bytes` of its
-    /// [`DevSharing`].
+    /// [`DevSharing`](crate::DevSharing).
     pub length: u64,
 }
 

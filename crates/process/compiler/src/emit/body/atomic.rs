@@ -45,7 +45,7 @@ struct Part {
 }
 
 impl Body<'_> {
-    /// The address behind an atomic access, in memory: checked, and aligned.
+    /// The device address of the end of an atomic access: checked, and aligned.
     pub(super) fn atomic_end(&mut self, memarg: &MemArg, bytes: u64) -> Reg {
         self.touches_memory();
         let address = self.pop_address();
@@ -68,7 +68,7 @@ impl Body<'_> {
         at
     }
 
-    /// Traps if an access ends behind the memory's length. Another instance may have made a shared memory
+    /// Traps if an access ends after the memory's end. Another instance may have made a shared memory
     /// longer, so of such the length is read again first.
     pub(super) fn trap_beyond(&mut self, beyond: Pred, end: Reg) {
         if self.context.layout.sharing.is_none() {
@@ -87,7 +87,7 @@ impl Body<'_> {
         self.cold.push_str(&again);
     }
 
-    /// Reads the length of a shared memory anew, for this function and for whoever looks at the header.
+    /// Reads the length of a shared memory again, for this function and for all code that reads the header.
     pub(super) fn refresh_memory(&mut self) {
         let mut text = String::new();
         self.write_refresh(&mut text);
@@ -99,7 +99,7 @@ impl Body<'_> {
             return;
         };
         line!(text, "  ld.global.b64 %st, [%inst+{at}];");
-        // Whoever knows of a length by an atomic access reads that length or a later one.
+        // A thread that knows of a length through an atomic access reads that length or a later one.
         line!(text, "  ld.relaxed.gpu.global.b64 %len, [%st];");
         line!(text, "  st.global.b64 [%inst+{}], %len;", abi::MEMORY_BYTES);
     }
@@ -258,7 +258,7 @@ impl Body<'_> {
         self.push_widened(width, found);
     }
 
-    /// Changes a part of a word by exchanging the word until nobody was faster. Gives what was there.
+    /// Changes a part of a word by exchanging the word until no other thread was faster. Returns what was there.
     fn change_part(&mut self, part: &Part, value: Operand, rmw: Rmw) -> Reg {
         let (old, seen, new) = (self.fresh(false), self.fresh(false), self.fresh(false));
         let (kept, pred, again) = (self.fresh(false), self.fresh_pred(), self.fresh_label());

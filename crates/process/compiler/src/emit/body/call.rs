@@ -59,8 +59,8 @@ impl Body<'_> {
         line!(cold, "  bra $T;");
     }
 
-    /// Calls a function of this module, with the index of a table's element behind the arguments if it is
-    /// given. Then `%sp` holds if it did not return. If it may suspend, gives the site of the call.
+    /// Calls a function of this module, with the index of a table's element after the arguments if it is
+    /// given. Then `%sp` holds if it did not return. Returns the site of the call if it may suspend.
     pub(super) fn emit_call(
         &mut self,
         ty: &FunctionType,
@@ -72,7 +72,7 @@ impl Body<'_> {
         self.emit_call_as("%inst", ty, (target, convention), index, suspends)
     }
 
-    /// The same of a function of this module or of somebody else's, for an instance, with what is passed on to it.
+    /// The same for a function of this module or of another one, with the instance that it works on and its convention.
     pub(super) fn emit_call_as(
         &mut self,
         instance: &str,
@@ -117,7 +117,7 @@ impl Body<'_> {
         site
     }
 
-    /// Calls a helper of the image that gives one 32-bit value.
+    /// Calls a helper of the image that returns one 32-bit value.
     pub(super) fn call_helper(&mut self, name: &str, args: &[Reg]) -> Reg {
         self.lanes_part();
         let result = self.fresh(false);
@@ -137,7 +137,7 @@ impl Body<'_> {
         result
     }
 
-    /// Calls a helper that gives 0, or another number if it could not do its work.
+    /// Calls a helper that returns 0, or another number if it failed.
     pub(super) fn call_checked(&mut self, name: &str, args: &[Reg], trap: TrapKind) {
         let failed = self.call_helper(name, args);
         let pred = self.fresh_pred();

@@ -49,7 +49,7 @@ pub(super) struct ControlStack {
     pub(super) frames: Vec<Frame>,
     /// No operator is reached until the innermost frame ends.
     pub(super) dead: bool,
-    /// Blocks that have begun in dead code and not ended.
+    /// Blocks that were opened in dead code and have not ended.
     skipped: u32,
 }
 
@@ -116,7 +116,7 @@ impl Body<'_> {
         });
     }
 
-    /// The types that a block takes and gives, part by part.
+    /// The types of a block's parameters and results, part by part.
     fn block_type(&self, ty: BlockType) -> Result<(Vec<ValueType>, Vec<ValueType>), CompileError> {
         Ok(match ty {
             BlockType::Empty => (Vec::new(), Vec::new()),
@@ -144,7 +144,7 @@ impl Body<'_> {
         self.move_top(&regs);
         for (value, &reg) in self.stack[height..].iter_mut().zip(&regs) {
             value.place = Place::Reg(reg);
-            // Whoever goes back to the beginning brings another one.
+            // A branch back to the beginning brings another value.
             value.nan = Nan::Exact;
         }
         let frame = self.control.frames.last_mut().expect("the loop was opened");
@@ -199,7 +199,7 @@ impl Body<'_> {
             }
         }
         if let Some((params, other)) = frame.other.take() {
-            // An `if` without `else`: what it takes is what it gives.
+            // An `if` without `else`: its parameters are its results.
             reached = true;
             let known = frame.other_known.take();
             if let Some(known) = &known {

@@ -69,7 +69,7 @@ impl Body<'_> {
         );
     }
 
-    /// Truncation to the nearest number of the range. PTX clamps too, but gives NaN a meaning that
+    /// Truncation to the nearest number of the range. PTX clamps too, but converts NaN to a number that
     /// depends on the sizes.
     pub(super) fn saturate(&mut self, from: FloatWidth, to: IntWidth, signedness: Signedness) {
         let a = self.pop_number();

@@ -1,4 +1,4 @@
-//! The end of a function: what stands before and after its text.
+//! The end of a function's translation: the text before and after its code.
 
 use everwarp_contract::TrapKind;
 
@@ -14,7 +14,7 @@ use crate::text::{Reg, line};
 use super::suspend::note;
 
 impl Body<'_> {
-    /// Stores what the function gives, and returns.
+    /// Stores the function's results, and returns.
     pub(super) fn return_values(&mut self, results: &[Value]) {
         line!(self.text, "  st.param.b64 [ret], %fuel;");
         if self.context.module.convention.global.is_some() {
@@ -42,7 +42,7 @@ impl Body<'_> {
         self.needs.indirect.iter().copied()
     }
 
-    /// A function that is imported: it traps, returns or calls who provides it.
+    /// A function that is imported: it traps, returns or calls the provided code.
     pub(crate) fn import(mut self, action: ImportAction<'_>) -> (String, usize) {
         match action {
             ImportAction::Ignore => self.return_values(&[]),
@@ -63,7 +63,7 @@ impl Body<'_> {
             self.local_get(i as u32);
         }
         let ty = module.function_type(self.function);
-        // Others find the global where it lies.
+        // Code outside the module reads the global from the block.
         let (kept, found) = (carried::keep(self.context), carried::find(self.context));
         self.text.push_str(&kept);
         if provided.provider == Provider::Device {
@@ -91,7 +91,7 @@ impl Body<'_> {
         let at = self.context.layout.providers + 8 * self.function as usize;
         line!(self.text, "  ld.global.b64 {other}, [%inst+{at}];");
         if provided.suspends {
-            // Nothing is suspended while code runs; but what an earlier call left behind when it was given up
+            // Nothing is suspended while code runs; but what an earlier call left when it was given up
             // is still there.
             line!(
                 self.text,
@@ -161,7 +161,7 @@ impl Body<'_> {
         (before, after)
     }
 
-    /// Appends the whole function as PTX; gives the most that it saves when it is suspended. Its body begins at
+    /// Appends the whole function as PTX; returns the most that it saves when it is suspended. Its body begins at
     /// `start`, an offset in the module's bytes.
     pub(crate) fn finish(mut self, start: usize, out: &mut String) -> (usize, Scratch) {
         self.offset = start;

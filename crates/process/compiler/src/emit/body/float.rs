@@ -43,7 +43,7 @@ impl Body<'_> {
         }
     }
 
-    /// PTX gives the operand that is a number, WebAssembly the NaN. Both hold -0 to be less than +0.
+    /// If one operand is a NaN, PTX returns the other one and WebAssembly the NaN. Both hold -0 to be less than +0.
     pub(super) fn min_max(&mut self, instruction: &str, width: FloatWidth) {
         let (b, a) = (self.pop_number(), self.pop_number());
         let (f, nan) = (width.ptx(), width.nan());

@@ -119,7 +119,7 @@ impl Body<'_> {
         }
     }
 
-    /// What a loop's safepoint looks at, in the cold text behind the look's label.
+    /// The look of a loop's safepoint, in the cold text after its label.
     pub(super) fn end_look(&mut self, labels: &LoopLabels) {
         let mut restored = String::new();
         line!(restored, "  add.s32 %ft, %fl, -1;");
@@ -142,7 +142,7 @@ impl Body<'_> {
     }
 
     /// Looks whether there is fuel left and whether to go on, `next` then. What is preempted here goes on at
-    /// `resume`, behind that text, which finds the halves of its fuel in `%fl` and `%fh`.
+    /// `resume`, after the text `restored`, which finds the halves of its fuel in `%fl` and `%fh`.
     fn write_look(&mut self, next: Label, resume: Label, restored: &str) {
         self.needs.traps = true;
         self.fuel.stops = true;
@@ -182,7 +182,7 @@ impl Body<'_> {
         line!(cold, "  ld.global.b32 %tc, [%inst+{}];", abi::MATES);
         line!(cold, "  setp.lt.u32 %sp, %ft, %tc;");
         line!(cold, "  @%sp bra {yields};");
-        // So do those whom somebody has asked all together.
+        // An instance also yields if the host has asked all instances at once.
         line!(cold, "  ld.global.b64 %sv, [%inst+{}];", abi::STOP);
         line!(cold, "  setp.eq.s64 %sp, %sv, 0;");
         line!(cold, "  @%sp bra {slices};");

@@ -55,7 +55,7 @@ impl Body<'_> {
         self.push_test(pred);
     }
 
-    /// Counts: PTX gives 32 bits also for a 64-bit operand.
+    /// Counts: the result in PTX has 32 bits even for a 64-bit operand.
     pub(super) fn count(&mut self, instruction: &str, width: IntWidth) {
         let a = self.pop();
         if width == IntWidth::I32 {

@@ -24,7 +24,7 @@ pub(super) struct Words {
     number: Address,
     /// Where the word at or below it is.
     place: Reg,
-    /// By how many bits it is behind that word, in the lowest five.
+    /// By how many bits the address is after that word, in the lowest five bits.
     shift: Reg,
     /// Holds if that is not zero.
     unaligned: Pred,
@@ -37,7 +37,7 @@ pub(super) struct Bytes {
     place: Reg,
 }
 
-/// An offset as what is added to the address before it is looked at, and how far the place is behind what is found.
+/// Splits an offset: the first part is added to the address before its place is computed, the second to the place.
 const fn split(offset: u64) -> (u64, u64) {
     let behind = offset / UNIT * UNIT_STRIDE;
     if behind <= MAX_OFFSET {
@@ -48,7 +48,7 @@ const fn split(offset: u64) -> (u64, u64) {
 }
 
 impl Body<'_> {
-    /// Looks at an access of 4 or 8 bytes: gives its words, and how far behind their place it is.
+    /// Computes the words of an access of 4 or 8 bytes, and how far after their place it is.
     fn reach_words(&mut self, address: Address, offset: u64, bytes: u64) -> (Words, u64) {
         let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.words.get((address, add)) {
@@ -71,7 +71,7 @@ impl Body<'_> {
         (words, behind)
     }
 
-    /// Traps unless so many bytes are in bounds, which may be known; gives the offset as [`split`] does.
+    /// Traps unless the access is in bounds, which may be known; returns the offset as [`split`] does.
     fn begin_access(&mut self, address: Address, offset: u64, bytes: u64) -> (u64, u64) {
         self.touches_memory();
         let end = offset + bytes;
@@ -89,7 +89,7 @@ impl Body<'_> {
         place
     }
 
-    /// Looks at an access of 1 or 2 bytes: the address, where its byte is, and how far behind.
+    /// Computes the place of an access of 1 or 2 bytes, and how far after it the access is.
     fn reach_bytes(&mut self, address: Address, offset: u64, bytes: u64) -> (Bytes, u64) {
         let (add, behind) = self.begin_access(address, offset, bytes);
         if let Some(known) = self.known.bytes.get((address, add)) {
@@ -107,7 +107,7 @@ impl Body<'_> {
         (known, behind)
     }
 
-    /// Goes to cold text if a predicate holds, which begins here: gives the label to come back to.
+    /// Branches to cold text if a predicate holds, and begins that text. Returns the label to come back to.
     fn begin_slow(&mut self, slow: Pred) -> Label {
         let (label, back) = (self.fresh_label(), self.fresh_label());
         line!(self.text, "  @{slow} bra {label};");
@@ -185,7 +185,7 @@ impl Body<'_> {
         odd
     }
 
-    /// In cold text: where the byte behind an address is.
+    /// In cold text: where the byte after an address is.
     fn second_byte(&mut self, number: Address) -> Reg {
         let (next, index) = (self.fresh_address(), self.fresh(false));
         let (place, within) = (self.fresh(true), self.fresh(true));

@@ -72,7 +72,7 @@ pub(super) type Key = (Address, u64);
 pub(super) struct Known {
     /// How many bytes from a register on are in bounds.
     checked: Facts<Address, u64>,
-    /// Where memories lie apart.
+    /// Where memories are not interleaved, addresses in memory.
     pub(super) bases: Facts<Address, Base>,
     /// Where they are interleaved, accesses of words.
     pub(super) words: Facts<Key, Words>,
@@ -81,7 +81,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether so many bytes from a register on are in bounds.
+    /// Whether all bytes from an address up to `end` after it are in bounds.
     pub(super) fn is_checked(&self, address: Address, end: u64) -> bool {
         self.checked.get(address).is_some_and(|c| c >= end)
     }
@@ -98,7 +98,7 @@ impl Known {
         self.bytes.retain(|(address, _)| address.reg() != register);
     }
 
-    /// Forgets what is in registers that nobody saves.
+    /// Forgets what is in registers that no frame saves.
     fn suspended(&mut self) {
         self.bases = Facts::default();
         self.words = Facts::default();
@@ -149,7 +149,7 @@ impl Body<'_> {
         };
     }
 
-    /// Leaves what is known here with whom control goes to from here.
+    /// Adds what is known here to what is known at the target of a branch.
     pub(super) fn leave_known(known: &Known, incoming: &mut Option<Known>) {
         match incoming {
             Some(incoming) => incoming.meet(known),

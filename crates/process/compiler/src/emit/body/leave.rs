@@ -22,7 +22,7 @@ use crate::text::{Label, line};
 use super::fuel::LoopLabels;
 use super::ways::LoopId;
 
-/// A loop with more exits has none of this: lanes part one after the other behind the place.
+/// A loop with more exits is left in the plain way, because lanes separate one exit after the other.
 const MOST_EXITS: usize = 8;
 
 /// A way out of a loop.

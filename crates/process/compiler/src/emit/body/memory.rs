@@ -123,7 +123,7 @@ impl Body<'_> {
         checked
     }
 
-    /// Traps unless so many bytes from an address on are in bounds.
+    /// Traps unless all bytes from an address up to `end` after it are in bounds.
     pub(super) fn check_bounds(&mut self, address: Address, end: u64) {
         let beyond = self.fresh_pred();
         let memory = self.context.module.memory.as_ref();
@@ -211,7 +211,7 @@ impl Body<'_> {
         self.put_loaded(to, reg, (first, second, shift));
     }
 
-    /// What is loaded, of the aligned word at or below the address and the one behind it, shifted by this many bits.
+    /// The loaded value: of the aligned word at or below the address and the next one, shifted by this many bits.
     fn put_loaded(&mut self, to: Access, reg: Reg, (first, second, shift): (Reg, Reg, Reg)) {
         let bits = to.bytes * 8;
         if bits == 64 {

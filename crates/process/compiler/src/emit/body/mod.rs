@@ -131,7 +131,7 @@ impl<'m> Body<'m> {
         Self::within(context, function, Scratch::default())
     }
 
-    /// The same, in memory that other functions have left behind.
+    /// The same, in the memory of an earlier function.
     pub(crate) fn within(context: Context<'m>, function: u32, mut scratch: Scratch) -> Self {
         scratch.text.clear();
         scratch.cold.clear();
@@ -160,7 +160,7 @@ impl<'m> Body<'m> {
         for &param in &ty.params {
             body.declare_locals(1, param);
         }
-        // What a caller gives keeps its bits.
+        // Arguments keep their bits.
         body.locals.tighten_all();
         body.open_function(&parts(&ty.results));
         body

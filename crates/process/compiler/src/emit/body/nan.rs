@@ -66,7 +66,7 @@ impl Body<'_> {
         &self.locals.tightened
     }
 
-    /// Pushes a floating-point number of which this is known.
+    /// Pushes a floating-point number, with what is known about its NaNs.
     pub(super) fn push_float(&mut self, reg: Reg, nan: Nan) {
         let (ty, place) = (FloatWidth::of(reg.wide).ty(), Place::Reg(reg));
         self.stack.push(Entry { ty, place, nan });
@@ -107,7 +107,7 @@ impl Body<'_> {
         self.number(entry)
     }
 
-    /// Makes two values alike, of which either may be taken: as they come if no bits get lost by it.
+    /// Makes two values alike, because either may be selected: both as they come if that loses no bits.
     pub(super) fn either(&mut self, a: Entry, b: Entry) -> (Operand, Operand, Nan) {
         match (a.nan, b.nan) {
             (Nan::Exact, _) | (_, Nan::Exact) => (self.operand(a), self.operand(b), Nan::Exact),

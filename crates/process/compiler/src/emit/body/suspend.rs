@@ -31,7 +31,7 @@ const KEPT_FOR_EACH_BYTE: usize = 4;
 
 /// A place where the function may be suspended.
 pub(super) struct Site {
-    /// Where the function goes on: at the call, or behind the safepoint.
+    /// Where the function continues: at the call, or after the safepoint.
     pub(super) resume: Label,
     /// The loop that it is in, itself not in another one within that.
     pub(super) within: Option<LoopId>,
@@ -45,9 +45,9 @@ pub(super) struct Site {
     args: Vec<Reg>,
     /// It is a safepoint, where fewer locals are live.
     look: bool,
-    /// Text in front of what saves the frame.
+    /// Text before the code that saves the frame.
     before_save: String,
-    /// Text behind what restores it.
+    /// Text after the code that restores it.
     after_restore: String,
 }
 
@@ -95,7 +95,7 @@ impl SuspendMap {
     }
 }
 
-/// Where values lie in a part of a frame: wide ones first, then narrow ones, then predicates.
+/// The offsets of values in a part of a frame: wide ones first, then narrow ones, then predicates.
 struct Slots {
     wide: Vec<Reg>,
     narrow: Vec<Reg>,
@@ -116,7 +116,7 @@ impl Slots {
         }
     }
 
-    /// With so many more bytes at the end.
+    /// The size, with `more` bytes at the end.
     fn bytes(&self, more: usize) -> usize {
         let narrow = self.narrow.len() + self.preds.len();
         (8 * self.wide.len() + 4 * narrow + more).next_multiple_of(8)
@@ -160,7 +160,7 @@ impl Body<'_> {
         }
         preds.sort_unstable_by_key(|p| p.0);
         preds.dedup();
-        // What is known of addresses is in registers that nobody saves.
+        // What is known about addresses is in registers that no frame saves.
         self.forget_places();
         self.suspends.add(
             Site {
@@ -216,7 +216,7 @@ impl Body<'_> {
         site.after_restore = after_restore;
     }
 
-    /// The site added last is the safepoint at the function's entry: behind it the function takes its level
+    /// The site added last is the safepoint at the function's entry: after it the function takes its level
     /// of the depth, which a function that goes on has taken already.
     pub(super) fn at_entry(&mut self) {
         let site = self

@@ -188,7 +188,7 @@ impl Body<'_> {
         }
     }
 
-    /// Does the same for each lane of so many vectors: `operation` takes a lane of each from the stack, and leaves
+    /// Does the same for each lane of the top vectors: `operation` takes a lane of each from the stack, and leaves
     /// one of the second shape there.
     pub(super) fn lanewise(
         &mut self,
@@ -316,7 +316,7 @@ impl Body<'_> {
     }
 
     /// By the sign, spread over all bits. As the larger of a number and its negative it would be as short, but in a
-    /// maximum of three of which one is another's negative ptxas (of driver 580, for sm_90) forgets the negative.
+    /// maximum of three numbers, one of them the negative of another, ptxas (of driver 580, for sm_90) drops the negative.
     pub(super) fn absolute_lanes(&mut self, shape: Shape) {
         let ty = shape.ty();
         let (bits, last) = if ty == I64 { (64, 63) } else { (32, 31) };
@@ -495,7 +495,7 @@ impl Body<'_> {
         match shape.bytes() {
             1 => {
                 for word in words {
-                    // Four bits that are eight apart, multiplied so that they come to lie side by side.
+                    // Four bits that are eight apart, multiplied so that they become neighbours.
                     let bits = self.word_number("shr.u32", word, 7);
                     let bits = self.word_number("and.b32", bits, 0x0101_0101);
                     let bits = self.word_number("mul.lo.s32", bits, 0x0102_0408);
@@ -545,7 +545,7 @@ impl Body<'_> {
         });
     }
 
-    /// Converts the lower two lanes, and puts zeros behind what has become half as long.
+    /// Converts the lower two lanes, and fills up with zeros where the lanes have become half as long.
     pub(super) fn convert_low(&mut self, from: Shape, to: Shape, operation: impl Fn(&mut Self)) {
         let words = self.pop_vector();
         let mut lanes = Vec::new();

@@ -11,7 +11,7 @@ use super::kinds::Signedness::{self, Unsigned};
 use super::memory::access;
 use super::vector::Shape;
 
-/// The same access so many bytes further on.
+/// The same access, `bytes` further on.
 fn beyond(memarg: &MemArg, bytes: u64) -> MemArg {
     MemArg {
         offset: memarg.offset + bytes,

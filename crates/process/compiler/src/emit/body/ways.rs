@@ -119,7 +119,7 @@ impl Body<'_> {
         let has_way_in = this.first < this.end;
         let goes_on_behind = has_way_in || this.calls;
         if !has_way_in {
-            // Nobody is on the way into it. Loops that are still open have their looks before this one's.
+            // No resumption goes through it. Loops that are still open have their looks before this one's.
             let look = format!("{}:\n", together.unwrap_or(labels.look));
             let written = std::mem::take(&mut this.written);
             self.cold.replace_range(written, &look);
