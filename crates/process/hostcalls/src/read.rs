@@ -28,7 +28,7 @@ pub(crate) struct FileRead {
 impl FileRead {
     /// Reads from the page cache, without waiting for anything. Where that gives fewer bytes than asked for, or
     /// anything else is unusual, it does nothing and returns `None`.
-    pub(crate) fn from_cache(
+    pub(crate) fn try_cache(
         &self,
         process: &Process,
         request: &Request<'_>,

@@ -311,7 +311,7 @@ impl Service {
     ) -> bool {
         reply.clear();
         let process = self.process(request.process).ok();
-        let done = process.and_then(|process| read.from_cache(&process, request, reply));
+        let done = process.and_then(|process| read.try_cache(&process, request, reply));
         if done.is_some() {
             self.count_read(request, reply);
         }

@@ -35,14 +35,13 @@ __device__ __forceinline__ void leave_given(DevProcess* p, u32 fd) {
   if (fd < 3 || Given(p).holds(fd)) p->flags &= ~PROCESS_GIVEN;
 }
 
-// Answers `fd_prestat_get` without the host: only directories that were given have a name.
+// Answers `fd_prestat_get` without the host: only directories that were given have a name. The address was checked.
 __device__ __noinline__ u32 prestat(DevInstance* i, u32 fd, u32 at) {
   const Given given(process::of(i));
   if (!given.holds(fd)) return ERRNO_BADF;
   const Memory m(i);
-  const u32 e = m.check(at, 8, 4);
-  if (e == OK) m.word(at) = 0, m.word(at + 4) = __ldcg(given.name(fd));
-  return e;
+  m.word(at) = 0, m.word(at + 4) = __ldcg(given.name(fd));
+  return OK;
 }
 
 // The same with a name, for which there is room.
@@ -70,9 +69,21 @@ WASI(fd_filestat_set_times, u32 fd, u64 atim, u64 mtim, u32 flags) {
   PLAIN(hostcall::FdFilestatSetTimes{.fd = fd, .accessed = atim, .modified = mtim, .flags = flags});
 }
 WASI(sock_shutdown, u32 fd, u32) { PLAIN(hostcall::SockShutdown{.fd = fd}); }
-WASI(sock_accept, u32 fd, u32, u32) { PLAIN(hostcall::SockAccept{.fd = fd}); }
-WASI(sock_recv, u32 fd, u32, u32, u32, u32, u32) { PLAIN(hostcall::SockRecv{.fd = fd}); }
-WASI(sock_send, u32 fd, u32, u32, u32, u32) { PLAIN(hostcall::SockSend{.fd = fd}); }
+WASI(sock_accept, u32 fd, u32, u32 to) {
+  CHECK(to, 4, 4);
+  PLAIN(hostcall::SockAccept{.fd = fd});
+}
+WASI(sock_recv, u32 fd, u32 list, u32 count, u32, u32 received, u32 flags) {
+  if (const u32 e = wasi::Buffers(i, list, count).error; e != wasi::OK) return {fuel, e, 0};
+  CHECK(received, 4, 4);
+  CHECK(flags, 2, 2);
+  PLAIN(hostcall::SockRecv{.fd = fd});
+}
+WASI(sock_send, u32 fd, u32 list, u32 count, u32, u32 sent) {
+  if (const u32 e = wasi::Buffers(i, list, count).error; e != wasi::OK) return {fuel, e, 0};
+  CHECK(sent, 4, 4);
+  PLAIN(hostcall::SockSend{.fd = fd});
+}
 
 WASI(fd_close, u32 fd) {
   if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
@@ -88,34 +99,34 @@ WASI(fd_renumber, u32 from, u32 to) {
 }
 
 WASI(fd_fdstat_get, u32 fd, u32 at) {
+  CHECK(at, 24, 8);
   const wasi::Call c(i);
   if (c.fresh()) c.post(hostcall::FdFdstatGet{.fd = fd});
   if (!c.answered()) PARK;
   const wasi::Memory m(i);
   u32 e = c.error();
-  if (e == wasi::OK) e = m.check(at, 24, 8);
   for (u32 k = 0; k < 3 && e == wasi::OK; k++) e = m.put(at + 8 * k, c.value(k));
   DONE(e);
 }
 
 WASI(fd_filestat_get, u32 fd, u32 at) {
+  CHECK(at, 64, 8);
   const wasi::Call c(i);
   if (c.fresh()) c.post(hostcall::FdFilestatGet{.fd = fd});
   if (!c.answered()) PARK;
-  u32 e = c.error();
-  if (e == wasi::OK) e = wasi::Memory(i).check(at, 64, 8);
+  const u32 e = c.error();
   if (e == wasi::OK) c.reply(at, 64);
   DONE(e);
 }
 
 WASI(fd_prestat_get, u32 fd, u32 at) {
+  CHECK(at, 8, 4);
   const wasi::Call c(i);
   if (c.p->flags & PROCESS_GIVEN) return {fuel, wasi::prestat(i, fd, at), 0};
   if (c.fresh()) c.post(hostcall::FdPrestatGet{.fd = fd});
   if (!c.answered()) PARK;
   const wasi::Memory m(i);
-  u32 e = c.error();
-  if (e == wasi::OK) e = m.check(at, 8, 4);
+  const u32 e = c.error();
   if (e == wasi::OK) m.word(at) = (u32)c.value(0), m.word(at + 4) = (u32)(c.value(0) >> 32);
   DONE(e);
 }
@@ -133,6 +144,7 @@ WASI(fd_prestat_dir_name, u32 fd, u32 at, u32 length) {
 }
 
 WASI(fd_seek, u32 fd, u64 delta, u32 whence, u32 at) {
+  CHECK(at, 8, 8);
   const wasi::Call c(i);
   if (c.fresh()) c.post(hostcall::FdSeek{.fd = fd, .delta = (i64)delta, .whence = whence});
   if (!c.answered()) PARK;
@@ -141,6 +153,7 @@ WASI(fd_seek, u32 fd, u64 delta, u32 whence, u32 at) {
 }
 
 WASI(fd_tell, u32 fd, u32 at) {
+  CHECK(at, 8, 8);
   const wasi::Call c(i);
   if (c.fresh()) c.post(hostcall::FdTell{.fd = fd});
   if (!c.answered()) PARK;

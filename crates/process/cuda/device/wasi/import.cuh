@@ -47,6 +47,9 @@ __device__ __noinline__ i64 after(DevInstance* i, i64 fuel) {
 #define WASI(name, ...)                                                                                    \
   extern "C" __device__ __noinline__ wasi::Errno everwarp_wasi_##name(DevInstance* i, i64 fuel, u32 depth, \
                                                                       ##__VA_ARGS__)
+// Leaves an import, before it has done anything, if `bytes` bytes of its result do not fit memory at an address.
+#define CHECK(at, bytes, align) \
+  if (const u32 e = wasi::Memory(i).check(at, bytes, align); e != wasi::OK) return wasi::Errno{fuel, e, 0}
 // Leaves an import whose call is on its way.
 #define PARK return wasi::Errno{wasi::SUSPENDED, 0, 0}
 // Leaves an import that has called the host.

@@ -59,9 +59,9 @@ WASI(path_unlink_file, u32 fd, u32 at, u32 length) {
   DONE(c.error());
 }
 WASI(path_filestat_get, u32 fd, u32 lookup, u32 at, u32 length, u32 to) {
+  CHECK(to, 64, 8);
   PATHS(ONE(at, length), NONE_MORE, hostcall::PathFilestatGet{.fd = fd, .lookup = lookup});
-  u32 e = c.error();
-  if (e == wasi::OK) e = wasi::Memory(i).check(to, 64, 8);
+  const u32 e = c.error();
   if (e == wasi::OK) c.reply(to, 64);
   DONE(e);
 }
@@ -85,12 +85,14 @@ WASI(path_symlink, u32 at, u32 length, u32 fd, u32 new_at, u32 new_length) {
   DONE(c.error());
 }
 WASI(path_readlink, u32 fd, u32 at, u32 length, u32 to, u32 to_length, u32 used) {
-  if (const u32 e = wasi::Memory(i).check(to, to_length, 1); e != wasi::OK) return {fuel, e, 0};
+  CHECK(to, to_length, 1);
+  CHECK(used, 4, 4);
   PATHS_FOR(to_length, ONE(at, length), NONE_MORE, hostcall::PathReadlink{.fd = fd, .length = to_length});
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : wasi::Memory(i).put(used, c.reply(to, to_length)));
 }
 WASI(path_open, u32 fd, u32 lookup, u32 at, u32 length, u32 oflags, u64 base, u64 inheriting, u32 fdflags, u32 to) {
+  CHECK(to, 4, 4);
   const wasi::Call c(i);
   if (const u32 e = wasi::check_paths(i, ONE(at, length), NONE_MORE); e != wasi::OK) return {fuel, e, 0};
   while (true) {

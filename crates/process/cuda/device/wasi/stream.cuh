@@ -115,6 +115,7 @@ __device__ __forceinline__ bool print(const Call& c, const Buffers& b, u32& erro
 }  // namespace wasi
 
 WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
+  CHECK(written, 4, 4);
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
@@ -135,6 +136,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
 }
 
 WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
+  CHECK(written, 4, 4);
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
@@ -145,6 +147,7 @@ WASI(fd_pwrite, u32 fd, u32 list, u32 count, u64 offset, u32 written) {
 }
 
 WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
+  CHECK(read, 4, 4);
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
@@ -171,6 +174,7 @@ WASI(fd_read, u32 fd, u32 list, u32 count, u32 read) {
 }
 
 WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
+  CHECK(read, 4, 4);
   const wasi::Call c(i);
   const wasi::Buffers b(i, list, count);
   if (b.error != wasi::OK) return {fuel, b.error, 0};
@@ -186,6 +190,7 @@ WASI(fd_pread, u32 fd, u32 list, u32 count, u64 offset, u32 read) {
 
 // Fills the buffer with the listing after the cookie, in as many replies as it takes.
 WASI(fd_readdir, u32 fd, u32 buffer, u32 length, u64 cookie, u32 used) {
+  CHECK(used, 4, 4);
   const wasi::Call c(i);
   const wasi::Memory m(i);
   if (const u32 e = m.check(buffer, length, 1); e != wasi::OK) return {fuel, e, 0};
@@ -222,6 +227,7 @@ WASI(poll_oneoff, u32 in, u32 out, u32 count, u32 events) {
   if (count == 0) return {fuel, ERRNO_INVAL, 0};
   u32 e = m.check(in, 48ull * count, 8);
   if (e == wasi::OK) e = m.check(out, 32ull * count, 8);
+  if (e == wasi::OK) e = m.check(events, 4, 4);
   // More than fit an area, which the memory holds.
   if (e == wasi::OK && count > HOSTCALL_POLL_MAX) e = ERRNO_INVAL;
   if (e != wasi::OK) return {fuel, e, 0};

@@ -6,6 +6,7 @@ mod ends;
 mod late;
 mod load;
 mod many;
+mod pointers;
 mod streams;
 mod threads;
 
@@ -118,6 +119,7 @@ pub(crate) const ALL: &[(&str, Case)] = cases![
     processes_run_on_while_modules_are_loaded in load,
     families_of_late_and_earlier_modules_find_each_other in late,
     a_late_module_has_threads in late,
+    bad_pointers_are_errors_and_do_nothing in pointers,
 ];
 
 /// The modules that a host starts with for the cases of [`BARE`].
