@@ -27,7 +27,7 @@ fn documents() -> Vec<(PathBuf, String)> {
 fn table(text: &str) -> Vec<(String, String)> {
     let from_head = text
         .lines()
-        .skip_while(|line| !line.starts_with("| program |"));
+        .skip_while(|line| *line != "| program | what it does |");
     let rows = from_head.skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let mut cells = row.trim_matches('|').splitn(2, '|').map(str::trim);
