@@ -20,7 +20,7 @@ impl NativeProgram for DependentPairs {
     type Output = u64;
     const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
-        "pairs of tasks, the second of which needs the result of the first (for `bench A`)";
+        "pairs of tasks; the second needs the result of the first (for `bench A`)";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "1000")];
     const BENCHMARK: bool = true;
