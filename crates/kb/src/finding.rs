@@ -93,7 +93,7 @@ impl Serialize for Figure {
     }
 }
 
-/// A row of our benchmarks that measures what a finding claims, or what belongs beside it.
+/// A row of our benchmarks that measures what a finding claims, or something to compare it with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {

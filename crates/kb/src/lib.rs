@@ -1,5 +1,5 @@
 //! What is known about GPU-centric computing: findings with their sources, a search over them, and the figures of this
-//! machine beside them.
+//! machine next to them.
 //!
 //! The findings are TOML files, one for each topic, in `data`; they are part of the binary. A user may add findings in a
 //! file of their own ([`UserFile`]). [`Knowledge`] holds all of them, [`Index`] searches them, and [`advise`] says from

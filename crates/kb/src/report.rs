@@ -25,7 +25,7 @@ pub struct ReportRow {
     pub unit: String,
     /// Whether every result was right.
     pub verified: bool,
-    /// Raw limits measured beside it.
+    /// Raw limits measured in the same run.
     #[serde(default)]
     pub raw: Vec<(String, f64)>,
 }

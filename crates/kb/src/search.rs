@@ -6,8 +6,8 @@
 //! neighbours in a finding count more. A phrase in quotes must be in the finding word by word.
 //!
 //! Why not SQLite's FTS5? There are less than a hundred findings: the index takes less than a millisecond to build,
-//! and FTS5 has no typing errors, so that half of the work would be here in any case, beside a C library that every
-//! first build would compile.
+//! and FTS5 has no typing errors, so that half of the work would be here in any case, in addition to a C library that
+//! every first build would compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 

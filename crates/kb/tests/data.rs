@@ -80,7 +80,7 @@ fn unknown_names_and_numbers_get_the_nearest() {
     }
 }
 
-/// For each search, the findings of which one must come first; all of the first `at_least` must be among them.
+/// For each search, the findings that may come first; the first two must be among them, if there are two.
 const PINNED: &[(&str, &[u32])] = &[
     ("persistent kernel", &[291, 438, 439, 440, 473]),
     ("megakernel", &[447, 448, 449, 450]),

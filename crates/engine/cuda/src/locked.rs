@@ -25,7 +25,7 @@ pub struct LockedBytes {
 }
 
 impl LockedBytes {
-    /// So many, with whatever was in them. A context is current.
+    /// `len` bytes with arbitrary contents. A context is current.
     pub(crate) fn new(len: usize) -> Result<Self, EngineError> {
         let mut unused = free();
         let fitting = unused.iter().enumerate().filter(|(_, m)| m.bytes >= len);

@@ -5,8 +5,8 @@ use everwarp_engine::EngineError;
 use crate::driver::{Pinned, Stream, call};
 use crate::locked::Locked;
 
-/// Pieces in page-locked memory are copied directly, neighbours together; all others pass through a staging area, one
-/// half of which is filled while the other is copied.
+/// Pieces in page-locked memory are copied directly, neighbours together; all others pass through a staging area, where one
+/// half is filled while the other is copied.
 pub(crate) struct Pieces<'l> {
     stream: &'l Stream,
     staging: &'l Pinned,

@@ -66,7 +66,7 @@ EW_CALL void give(bool blocks, u32 priority, u32 ref) {
 
 // The warp: claims a warp of its own block that waits for work; NONE if none does. The claimer must soon call `hand`,
 // even with no tasks: the claimed warp may be waiting for that to stop waiting.
-EW_FN u32 claim_beside(Worker& w) {
+EW_FN u32 claim_neighbour(Worker& w) {
   u32 ready = w.lane < BLOCK_WARPS ? load(&w.s.ready[w.lane], relaxed, cta) : READY_BUSY;
   u32 candidates = __ballot_sync(ALL, ready == READY_WAITING);
   while (candidates != 0) {
@@ -151,7 +151,7 @@ EW_FN void share(Worker& w, bool far) {
       const u32 kind = __shfl_sync(ALL, task.head, 0) & TASK_KIND, most = min(n / 2, WARP);
       if (priority_of(kind) == worst_priority(q) && meta(fn_of(kind)).shape() == SHAPE_LANE &&
           __all_sync(ALL, w.lane >= most || (task.head & TASK_KIND) == kind)) {
-        const u32 who = claim_beside(w);
+        const u32 who = claim_neighbour(w);
         if (who != NONE) {
           __syncwarp();
           if (w.lane == 0) q.tail = tail - most;
@@ -171,7 +171,7 @@ EW_FN void share(Worker& w, bool far) {
     u32 shape = meta(fn).shape(), limit;
     if (shape == SHAPE_LANE) limit = min(max(n - keep, w.fifo() ? n / 2 : 0), WARP);
     else limit = fn == FN_FETCH ? 1 : min(max(n / 2, 1), WARP);
-    u32 who = shape == SHAPE_BLOCK ? NONE : claim_beside(w), id = NONE, got;
+    u32 who = shape == SHAPE_BLOCK ? NONE : claim_neighbour(w), id = NONE, got;
     if (who == NONE) {
       if (!far) return;
       id = chunk_alloc();

@@ -74,7 +74,7 @@ EW_FN u64 heap_resize(const DevHeap& h, bool wants, u8* old, u64 bytes, u32 by, 
   return (u64)old;
 }
 
-// Any set of lanes, some of which only help: copies the contents of a block to another one, up to the `bytes`
+// Any set of lanes; some may only help. Copies the contents of a block to another one, up to the `bytes`
 // that were requested there. All lanes copy, 16 bytes each.
 template <bool ALONE = false>
 EW_FN void heap_copy(const DevHeap& h, bool wants, const u8* from, u8* to, u64 bytes) {

@@ -4,7 +4,7 @@
 
 namespace ew {
 
-// A warp, one of `parts`, of which it does part number `part`: frees every block of an owner, and returns how
+// A warp, which does part number `part` of `parts`: frees every block of an owner, and returns how
 // many bytes came back. No other task frees blocks of this owner meanwhile, and nothing is allocated for it; blocks of
 // other owners come and go.
 EW_FN u64 heap_release(const DevHeap& h, u32 owner, u32 part, u32 parts) {

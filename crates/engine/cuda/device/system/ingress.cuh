@@ -11,7 +11,7 @@ EW_FN bool deliver(Worker& w, const DevTask& task, bool mine, bool blocks) {
   u32 n = __popc(mask), rank = __popc(mask & w.lt());
   if (n == 0) return true;
   if (!blocks) {
-    u32 who = claim_beside(w);
+    u32 who = claim_neighbour(w);
     if (who != NONE) {
       if (mine) w.s.staging[who][rank] = task;
       __syncwarp();

@@ -15,7 +15,7 @@ use loom::thread;
 use super::explore;
 use super::turn::{self, Turn};
 
-const NOBODY: u32 = 0;
+const NO_PROCESS: u32 = 0;
 const SEND: usize = 0;
 const RECEIVE: usize = 1;
 
@@ -87,16 +87,16 @@ impl Channel {
             saved: word(0),
             waits_on: word(0),
             side: word(0),
-            before: word(NOBODY),
-            behind: word(NOBODY),
+            before: word(NO_PROCESS),
+            behind: word(NO_PROCESS),
         };
         Arc::new(Self {
             lock: word(0),
             count: word(0),
             message: word(0),
             ends: [word(senders), word(receivers)],
-            first: [word(NOBODY), word(NOBODY)],
-            last: [word(NOBODY), word(NOBODY)],
+            first: [word(NO_PROCESS), word(NO_PROCESS)],
+            last: [word(NO_PROCESS), word(NO_PROCESS)],
             places: (0..places).map(place).collect(),
             rules,
         })
@@ -118,9 +118,9 @@ impl Channel {
         k.side.store(side as u32, Relaxed);
         let last = self.last[side].load(Relaxed);
         k.before.store(last, Relaxed);
-        k.behind.store(NOBODY, Relaxed);
+        k.behind.store(NO_PROCESS, Relaxed);
         let link = match last {
-            NOBODY => &self.first[side],
+            NO_PROCESS => &self.first[side],
             other => &self.places[other as usize - 1].behind,
         };
         link.store(place as u32 + 1, Relaxed);
@@ -135,12 +135,12 @@ impl Channel {
         let side = k.side.load(Relaxed) as usize;
         let (before, behind) = (k.before.load(Relaxed), k.behind.load(Relaxed));
         let forward = match before {
-            NOBODY => &self.first[side],
+            NO_PROCESS => &self.first[side],
             other => &self.places[other as usize - 1].behind,
         };
         forward.store(behind, Relaxed);
         let backward = match behind {
-            NOBODY => &self.last[side],
+            NO_PROCESS => &self.last[side],
             other => &self.places[other as usize - 1].before,
         };
         backward.store(before, Relaxed);
@@ -149,14 +149,14 @@ impl Channel {
 
     fn first(&self, side: usize) -> u32 {
         let who = self.first[side].load(Relaxed);
-        if who != NOBODY {
+        if who != NO_PROCESS {
             self.leave(who as usize - 1);
         }
         who
     }
 
     fn wake(&self, who: u32) {
-        if who == NOBODY {
+        if who == NO_PROCESS {
             return;
         }
         let place = &self.places[who as usize - 1];
@@ -179,13 +179,13 @@ impl Channel {
             };
             let alone = self.ends[opposite].load(Relaxed) == 0;
             if alone && (side == SEND || !ready) {
-                return (Answer::Closed, NOBODY);
+                return (Answer::Closed, NO_PROCESS);
             }
             if !ready {
                 if self.rules.joins_at_once {
                     self.join(side, me);
                 }
-                return (Answer::Again, NOBODY);
+                return (Answer::Again, NO_PROCESS);
             }
             if side == SEND {
                 self.message.store(value, Relaxed);
@@ -235,15 +235,15 @@ impl Channel {
             };
             let other = match ends {
                 0 if self.rules.closes => self.first(opposite),
-                0 => NOBODY,
+                0 => NO_PROCESS,
                 _ if something && self.rules.passes_on => self.first(side),
-                _ => NOBODY,
+                _ => NO_PROCESS,
             };
             (other, ends == 0)
         });
-        while other != NOBODY {
+        while other != NO_PROCESS {
             self.wake(other);
-            other = NOBODY;
+            other = NO_PROCESS;
             if last {
                 other = self.locked(|| self.first(opposite));
             }

@@ -189,7 +189,7 @@ fn neighbours_continue_once_each_among_other_processes() {
 }
 
 #[test]
-fn who_is_woken_by_others_keeps_nobody_waiting() {
+fn process_woken_by_another_leaves_no_neighbour_waiting() {
     another_wakes_the_first(AS_WRITTEN);
 }
 
@@ -219,7 +219,7 @@ fn mutant_who_parks_before_it_says_so_is_waited_for_in_vain() {
 
 #[test]
 #[should_panic(expected = "lost")]
-fn mutant_who_could_not_park_and_looks_after_nobody_forgets_them() {
+fn mutant_process_that_could_not_park_forgets_its_waiters() {
     both_are_answered(
         true,
         Rules {
@@ -231,7 +231,7 @@ fn mutant_who_could_not_park_and_looks_after_nobody_forgets_them() {
 
 #[test]
 #[should_panic(expected = "lost")]
-fn mutant_who_wakes_one_and_looks_after_nobody_forgets_them() {
+fn mutant_waker_forgets_the_waiters_of_the_woken_process() {
     another_wakes_the_first(Rules {
         others_look_after: false,
         ..AS_WRITTEN

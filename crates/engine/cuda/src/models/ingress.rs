@@ -1,4 +1,4 @@
-//! Twin of the hand-over in shared memory, `Shared::ready` with `Shared::staging`: `claim_beside` and `hand` of
+//! Twin of the hand-over in shared memory, `Shared::ready` with `Shared::staging`: `claim_neighbour` and `hand` of
 //! `device/grid/idle.cuh`, `deliver` and `hand_over` of `device/system/ingress.cuh`, and the part of `wait` in
 //! `device/grid/refill.cuh` that takes.
 //!

@@ -161,7 +161,7 @@ fn ends_while_another_begins(rules: Rules) {
 }
 
 #[test]
-fn nobody_is_left_when_the_first_has_ended() {
+fn no_thread_is_left_when_the_first_has_ended() {
     ends_while_another_begins(AS_WRITTEN);
 }
 

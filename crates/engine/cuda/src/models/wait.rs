@@ -276,7 +276,7 @@ fn in_time(rules: Rules) {
 }
 
 #[test]
-fn a_change_is_heard_of() {
+fn waiter_learns_of_a_change() {
     change(AS_WRITTEN);
 }
 
