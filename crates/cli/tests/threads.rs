@@ -1,12 +1,12 @@
-//! A thread that waits for standard input does not keep another one of its process from writing.
+//! A thread that waits for standard input does not keep the other threads of its process from writing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The first thread reads a byte, after a poll for it with a clock beside it if there is an argument, and ends with it
-/// as its code; another one writes twenty lines, and sleeps between them.
+/// The first thread reads a byte and exits with it as the code; if there is an argument, it first polls for the byte and a
+/// clock. A second thread writes twenty lines and sleeps between them.
 const MODULE: &str = r#"(module
   (import "env" "memory" (memory 1 1 shared))
   (import "wasi" "thread-spawn" (func $spawn (param i32) (result i32)))
@@ -72,7 +72,7 @@ fn who_waits_for_input_keeps_nobody_from_writing() {
                 for _ in 0..20 {
                     let mut line = String::new();
                     output.read_line(&mut line).expect("it can be read");
-                    send.send(line).expect("somebody listens");
+                    send.send(line).expect("the test receives");
                 }
                 let mut rest = String::new();
                 output.read_to_string(&mut rest).expect("it can be read");

@@ -128,8 +128,8 @@ fn about_deep_nesting() {
                 }
                 agree(&document[..at]);
             }
-            for behind in *b"[]{},0 " {
-                document.push(behind);
+            for next in *b"[]{},0 " {
+                document.push(next);
                 agree(&document);
                 document.pop();
             }

@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Their names, which are those of the modules too.
+/// The names of the guests, which are also the names of their modules.
 const GUESTS: [&str; 8] = [
     "forth", "hashes", "hello", "json", "kv", "pi", "pipeline", "words",
 ];
 
-/// Those that bring the standard library, which takes more than a page.
+/// The guests with the standard library, which takes more than a page.
 const WITH_STD: [&str; 1] = ["threads"];
 
 /// The folder with their sources.
@@ -33,7 +33,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests")
 }
 
-/// The built module of a guest; `c/` stands before the names of those in C.
+/// The built module of a guest; the names of guests in C begin with `c/`.
 fn module(guest: &str) -> PathBuf {
     let (folder, guest) = match guest.strip_prefix("c/") {
         Some(guest) => (folder().join("c"), guest),
@@ -42,10 +42,10 @@ fn module(guest: &str) -> PathBuf {
     folder.join("built").join(format!("{guest}.wasm"))
 }
 
-/// A page and a small table: what most guests need at most.
+/// A page and a small table: enough for most guests.
 const ONE_PAGE: &str = "68K";
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Ended {
     code: i32,
@@ -60,8 +60,8 @@ impl Ended {
     }
 }
 
-/// Runs a guest with options of the command, arguments of its own, and standard input; on the CPU engine, and
-/// where there is a GPU there too, with the same result.
+/// Runs a guest with options of the command, arguments and standard input: on the CPU engine, and on a GPU if there is
+/// one, with the same result.
 fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
     let ended = run_on("cpu", guest, options, args, input);
     if gpu() {
@@ -71,7 +71,7 @@ fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
             if options.contains(&"--instances") {
                 lines.sort();
             }
-            // What the command says of a trap, or of all processes together, is the engine's own.
+            // The engines describe a trap, and all processes together, in different words.
             let own = ended.err.contains("ended: trap") || ended.err.contains("processes on");
             let err = if own {
                 String::new()
@@ -90,13 +90,13 @@ fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
     ended
 }
 
-/// Whether there is a GPU to compare with. Says once if not.
+/// Whether there is a GPU to compare with. If not, this is printed once.
 fn gpu() -> bool {
     static GPU: OnceLock<bool> = OnceLock::new();
     *GPU.get_or_init(|| {
         let there = everwarp::cuda_device_count().is_ok_and(|n| n > 0);
         if !there {
-            // Not eprintln!, of which the harness shows nothing when a test passes.
+            // The harness hides the output of eprintln! if the test passes.
             writeln!(std::io::stderr(), "skipped: no GPU to run guests on")
                 .expect("stderr takes a line");
         }
@@ -119,7 +119,7 @@ fn run_on(engine: &str, guest: &str, options: &[&str], args: &[&str], input: &[u
         .expect("the command starts");
     let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
-    // Beside the reading of its output, or a full pipe would stop both. A guest need not read its input.
+    // Written while the output is read, because a full pipe would stop both. A guest need not read its input.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().expect("it ends");
     writer.join().expect("writing does not panic");

@@ -2,7 +2,7 @@
 
 use crate::{Ended, run};
 
-/// The standard library gives each thread a stack of 2 MiB, if nobody says otherwise.
+/// The standard library gives each thread a stack of 2 MiB by default.
 const SMALL: [&str; 4] = ["--memory", "8M", "--env", "RUST_MIN_STACK=65536"];
 
 fn numbers(count: usize) -> Vec<u32> {

@@ -14,8 +14,8 @@ fn count(bytes: &[u8]) -> [usize; 3] {
     [lines.count(), words.count(), bytes.len()]
 }
 
-/// A folder with files of many lengths, some of which end within a word or at the end of a piece that the
-/// guest reads, and with so many that their names do not fit in one answer of the host.
+/// A folder with files of many lengths. Some end within a word or at the end of a piece that the guest reads, and their
+/// names do not fit in one reply of the host.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let word = |n: usize| &b"a bb\tccc\ndddd \n eeeee"[..n % 22];
@@ -53,7 +53,7 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
 fn words_of_a_directory_are_those_of_a_plain_count() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut files = files(folder.path());
-    // A folder's name sorts among those of the files beside it.
+    // A folder's name sorts among the names of the files in the same folder.
     files.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
     let given = data(folder.path());
     let options = ["--dir", &given, "--memory", ONE_PAGE];

@@ -1,12 +1,12 @@
 //! The official test suite of WASI, preview 1, on one of the engines.
 //!
-//! The suite is not part of this repository: `WASI_TESTSUITE` names a folder in which its programs lie as modules, such
-//! as `tests` in a checkout of it whose programs have been built. Without it nothing is run, and that is said.
+//! The suite is not part of this repository: `WASI_TESTSUITE` names a folder with its programs as modules, such as `tests`
+//! in a checkout whose programs have been built. Without it no program is run, and the test prints that.
 //! `WASI_TESTSUITE_ENGINE` is `cpu` (the default) or `cuda`, `WASI_TESTSUITE_TABLE` a file for the table of results, and
 //! `WASI_TESTSUITE_GROUPS` into how many groups the programs are divided, by default as many as the machine runs at once.
 //!
-//! Each program gets copies of the folders that it uses. Programs run in processes of the system beside this one, which
-//! end when they take too long: on the CPU engine in one each; on a GPU in one for each group, because an engine takes
+//! Each program gets copies of the folders that it uses. Programs run in child processes, which are killed when they take
+//! too long: on the CPU engine in one each; on a GPU in one for each group, because an engine takes
 //! longer to start than programs to run. Before that another process compiles the group's image, which takes longest,
 //! and leaves it in the cache; so all groups are compiled at once, and one engine runs at a time.
 
@@ -26,15 +26,15 @@ use std::time::Duration;
 use everwarp_testkit::Outcome;
 use program::{Ended, Program, find};
 
-/// Names a file with what such a process is to do, which it is told by nothing else.
+/// The variable with the path of a child's work, by which the child also knows that it is one.
 const CHILD: &str = "EVERWARP_WASI_TESTSUITE_CHILD";
-/// Assembling a module for a GPU takes up to four seconds; ending takes none.
+/// Assembling a module for a GPU takes up to four seconds.
 const PER_PROGRAM: Duration = Duration::from_secs(30);
 
-/// How programs ended, by their numbers.
+/// How programs ended, with their numbers.
 type Ends = Vec<(usize, Option<Ended>)>;
 
-/// What a child is to do.
+/// The work of a child.
 #[derive(serde::Deserialize, serde::Serialize)]
 struct Work {
     engine: String,
@@ -51,7 +51,7 @@ fn child(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// Runs programs in a child and answers the end of each, as far as it came.
+/// Runs programs in a child and returns the end of each program that the child reached.
 fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec<Ended>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("work.json");
@@ -82,7 +82,7 @@ fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec
         .collect()
 }
 
-/// The ends of some of the programs, each behind its number; none for what a child did not come to. The engine of one
+/// The ends of some of the programs, each with its number; `None` if the child did not reach the program. The engine of one
 /// group runs at a time.
 fn run_group(engine: &str, group: &[(usize, &Program)], turn: &Mutex<()>) -> std::io::Result<Ends> {
     if engine == "cpu" {

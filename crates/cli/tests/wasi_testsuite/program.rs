@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What stands beside a program in a file of its name, in the words of the suite.
+/// The specification of a program, in a file of its name, with the suite's field names.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Specification {
     pub(crate) args: Vec<String>,
-    /// Folders beside the program, which it knows by the same names.
+    /// Folders next to the program, which it sees under the same names.
     pub(crate) dirs: Vec<String>,
-    /// A folder beside the program that it knows as `/`.
+    /// A folder next to the program that it sees as `/`.
     pub(crate) root: Option<String>,
     pub(crate) env: BTreeMap<String, String>,
     exit_code: u32,
@@ -65,21 +65,21 @@ impl Program {
     /// The language that it is written in, which the folders above it are called by.
     pub(crate) fn language(&self) -> &str {
         let folders = self.path.components().rev().map(|c| c.as_os_str());
-        let mut behind = folders.skip_while(|folder| *folder != "testsuite").skip(1);
-        behind.next().and_then(OsStr::to_str).unwrap_or("-")
+        let mut rest = folders.skip_while(|folder| *folder != "testsuite").skip(1);
+        rest.next().and_then(OsStr::to_str).unwrap_or("-")
     }
 
     /// Copies the folders that it uses, so that no program finds what another one has left. Answers them with the
     /// names that it has for them.
     pub(crate) fn folders(&self, under: &Path) -> io::Result<Vec<(PathBuf, String)>> {
-        let beside = self.path.parent().unwrap_or(Path::new("."));
+        let folder = self.path.parent().unwrap_or(Path::new("."));
         let named = self.specification.dirs.iter().map(|dir| (dir, dir.clone()));
         let root = self.specification.root.iter();
         let all = named.chain(root.map(|root| (root, "/".to_owned())));
         all.enumerate()
             .map(|(number, (dir, guest))| {
                 let fresh = under.join(format!("{}-{}-{number}", self.language(), self.name()));
-                copy_folder(&beside.join(dir), &fresh)?;
+                copy_folder(&folder.join(dir), &fresh)?;
                 Ok((fresh, guest))
             })
             .collect()

@@ -213,13 +213,13 @@ impl Command {
         write: impl Fn(u32, &mut dyn StartWriter) + Sync,
     ) -> Result<Children, SpawnError> {
         let parts = Mutex::new(Vec::<(u32, Vec<Pid>)>::new());
-        let all = || std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
         let spawned = self.spawn_pids(count, &write, &|first, pids: &[Pid]| {
+            // A part is added in one step, so a panic elsewhere cannot leave the list inconsistent.
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.push((first, pids.to_vec()));
             ControlFlow::Continue(())
         });
-        let mut parts = all();
+        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         parts.sort_unstable_by_key(|(first, _)| *first);
         let pids = parts.into_iter().flat_map(|(_, pids)| pids).collect();
         let children = Children::new(self.host.engine(), pids);

@@ -1,4 +1,4 @@
-//! What can go wrong with modules, hosts and processes, on every engine.
+//! The errors of modules, hosts and processes, on every engine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,18 +17,18 @@ pub enum LoadError {
         /// The system's message.
         message: String,
     },
-    /// The bytes are no WebAssembly module.
+    /// The bytes are not a WebAssembly module.
     #[error("this is no WebAssembly module: {found}")]
     NotAModule {
-        /// What the bytes look like, and what to do.
+        /// What the bytes are, and what to do.
         found: String,
     },
-    /// The module uses a part of WebAssembly that everwarp does not run.
+    /// The module needs a part of WebAssembly that everwarp does not have.
     #[error(
         "at offset {offset:#x} the module uses {feature}, which everwarp does not run: {advice}"
     )]
     Unsupported {
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// The proposal, by its usual name.
         feature: String,
@@ -38,7 +38,7 @@ pub enum LoadError {
     /// The bytes are not valid.
     #[error("the module is not valid at offset {offset:#x}: {message}")]
     Invalid {
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// What is wrong there.
         message: String,
@@ -46,21 +46,21 @@ pub enum LoadError {
     /// The module imports something that no engine provides.
     #[error("at offset {offset:#x} the module imports `{}.{}`, which everwarp does not provide{advice}", module.escape_debug(), name.escape_debug())]
     UnknownImport {
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
-        /// The module that it is imported from.
+        /// The module that the import names.
         module: String,
         /// The imported name.
         name: String,
-        /// What to do, from its separator on; empty if nothing is known.
+        /// What to do, with the separator before it; empty if no advice is known.
         advice: &'static str,
     },
-    /// The module imports something that is provided, with another type.
+    /// The module imports a provided function with another type.
     #[error("at offset {offset:#x} the module imports `{}.{}` with another type than it has", module.escape_debug(), name.escape_debug())]
     ImportType {
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
-        /// The module that it is imported from.
+        /// The module that the import names.
         module: String,
         /// The imported name.
         name: String,
@@ -68,7 +68,7 @@ pub enum LoadError {
     /// The module exports no function `_start` without parameters and results.
     #[error("the module is no command: it exports no function `_start` () -> ()")]
     NoEntry,
-    /// The module is valid, and the engine's compiler refuses it.
+    /// The module is valid, but the engine's compiler refuses it.
     #[error("the module cannot be compiled: {0}")]
     Compile(String),
     /// The module compiles, and what it starts with does not fit its own memory or tables, or the limits of a process.
@@ -85,7 +85,7 @@ pub enum StartError {
     Load {
         /// The module's name.
         module: String,
-        /// Why.
+        /// The reason.
         source: LoadError,
     },
     /// An option was given that the engine does not have.
@@ -101,21 +101,21 @@ pub enum StartError {
     Memory {
         /// The module's name.
         module: String,
-        /// Bytes of linear memory and tables at the start.
+        /// The bytes of linear memory and tables at the start.
         needs: u64,
         /// The limit given.
         limit: u64,
     },
-    /// Not even one process fits.
+    /// The device has no room for a single process.
     #[error(
         "a process of {module} needs {needs} bytes of device memory, and {budget} are left: set a lower memory limit"
     )]
     Budget {
         /// The module's name.
         module: String,
-        /// Bytes that one process needs.
+        /// The bytes that one process needs.
         needs: u64,
-        /// Bytes that there are.
+        /// The bytes that are left.
         budget: u64,
     },
     /// The stack is too small for the functions of the modules.
@@ -128,37 +128,37 @@ pub enum StartError {
         stack: u32,
         /// The largest frame, in bytes.
         frame: u32,
-        /// The depth that follows.
+        /// The depth of calls that fits.
         depth: u32,
         /// The least depth.
         least: u32,
     },
-    /// A module that is loaded later finds no places.
+    /// There are no places left for a module that is loaded later.
     #[error(
         "{places} places were asked for, including those for children and threads, and {spare} are left for modules \
          that are loaded later: start the host with more `spare_places`"
     )]
     Spare {
-        /// How many were asked for.
+        /// How many places the module needs.
         places: u64,
-        /// How many are left.
+        /// How many places are left.
         spare: u32,
     },
-    /// The host has as many modules as it can have.
+    /// The host cannot have another module.
     #[error("a host has at most {most} modules, and has them already")]
     Modules {
-        /// How many there can be.
+        /// How many it can have.
         most: usize,
     },
-    /// The device's engine did not start, or ended.
+    /// The device's engine did not start, or failed.
     #[error(transparent)]
     Engine(Box<dyn std::error::Error + Send + Sync>),
-    /// The system refused something.
+    /// The operating system refused a request.
     #[error("{what}: {source}")]
     System {
         /// What was attempted.
         what: String,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -189,7 +189,7 @@ pub enum SpawnError {
         "arguments and environment, or standard input, take {bytes} bytes, and less than 2^31 are allowed"
     )]
     TooLong {
-        /// How long they are.
+        /// Their length.
         bytes: usize,
     },
     /// A directory cannot be opened.
@@ -197,13 +197,13 @@ pub enum SpawnError {
     Directory {
         /// Its path on the host.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The fuel is 0, or more than an engine can count.
     #[error("the fuel must be from 1 to 2^63 - 1, not {fuel}")]
     Fuel {
-        /// What was given.
+        /// The limit that was given.
         fuel: u64,
     },
     /// The process would get more channel ends than it may have.
@@ -212,9 +212,9 @@ pub enum SpawnError {
          before any module that imports `everwarp:gpu` can have none"
     )]
     Ends {
-        /// How many were given.
+        /// How many ends were given.
         ends: usize,
-        /// How many there may be.
+        /// How many a process may have.
         most: usize,
     },
     /// A channel end of another host was given.
@@ -225,34 +225,34 @@ pub enum SpawnError {
     /// Every pid of the host is in use.
     #[error("the host has no free pids: wait for some of its processes")]
     Full,
-    /// The engine refused, or has ended.
+    /// The engine refused, or has failed.
     #[error(transparent)]
     Host(#[from] HostError),
 }
 
-/// Why a host did not do what it was asked for.
+/// Why a host did not carry out a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The process did not end in time; it goes on.
+    /// The process did not exit in time; it keeps running.
     #[error("the process has not ended after {after:?}")]
     Timeout {
         /// How long the caller waited.
         after: Duration,
     },
-    /// The pid names no process: the process has been waited for, or there never was one.
+    /// The pid names no process: it has been waited for, or it never existed.
     #[error("{0} names no process of this host: it may have been waited for already")]
     UnknownPid(crate::Pid),
-    /// The engine refused, such as for lack of memory, and goes on.
+    /// The engine refused the call, such as for lack of memory. It keeps running.
     #[error("the engine refused: {reason}")]
     Engine {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// The engine has ended.
+    /// The engine has failed.
     #[error("the engine has ended: {reason}")]
     Lost {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! P: what processes cost: calls of the host, reads of files, beginning and ending.
+//! P: the cost of processes: host calls, file reads, starts and exits.
 
 mod kin;
 mod pause;
@@ -37,19 +37,19 @@ const CALLS: &[u8] = include_bytes!("calls.wasm");
 const READS: &[u8] = include_bytes!("reads.wasm");
 const NOTHING: &[u8] = include_bytes!("nothing.wasm");
 const BEGIN: &[u8] = include_bytes!("begin.wasm");
-/// Calls in a round of `calls`, and reads in one of `reads`.
+/// The calls in a round of `calls`, and the reads in a round of `reads`.
 const CALLS_ROUND: usize = 100;
 const READS_ROUND: usize = 10;
-/// Repetitions where many processes are measured.
+/// The repetitions with many processes.
 const REPEATS: usize = 7;
 
-/// The numbers that a process wrote.
+/// The 8-byte numbers that a process wrote.
 fn numbers_in(written: &[u8]) -> Vec<u64> {
     let (words, _) = written.as_chunks::<8>();
     words.iter().map(|w| u64::from_le_bytes(*w)).collect()
 }
 
-/// Measures one process by its own clock: each of `count` rounds is a repetition, and the first are not counted.
+/// Measures one process by its own clock. Each of `count` rounds is a repetition; the rounds before them are not counted.
 fn alone(
     bench: &Bench,
     input: ProcessInput<'_>,
@@ -68,8 +68,8 @@ fn alone(
     Ok((times, right))
 }
 
-/// Measures many processes by the host's clock, from the beginning of the first to the end of the last; each is to
-/// write so many bytes.
+/// Measures many processes by the host's clock, from the start of the first to the exit of the last. Each must write
+/// `bytes` bytes.
 fn repeated(
     bench: &Bench,
     input: ProcessInput<'_>,
@@ -80,7 +80,7 @@ fn repeated(
     for repetition in 0..=REPEATS {
         let begin = Instant::now();
         let written = bench.run(input, processes)?;
-        // The first warms everything up.
+        // The first repetition warms everything up.
         if repetition > 0 {
             times.push(begin.elapsed().as_secs_f64());
         }
@@ -89,7 +89,7 @@ fn repeated(
     Ok((times, right))
 }
 
-/// The same for processes that are told how many rounds to do and write a number for each.
+/// The same for processes that get a number of rounds and write a number for each.
 fn together(
     bench: &Bench,
     input: ProcessInput<'_>,
@@ -144,7 +144,7 @@ fn calls(cx: &Context<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A file of 8-byte numbers that are their own positions times an odd constant.
+/// A file of 8-byte numbers: their positions times an odd constant.
 fn numbers(pages: u64) -> Vec<u8> {
     let positions = (0..pages * 4096).step_by(8);
     let number = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
@@ -204,8 +204,8 @@ fn life(cx: &Context<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What remains of a beginning when the host has done its part: from the first of many to the last, by the clock of
-/// the device that runs them.
+/// The device's part of a start: from the start of the first of many processes to that of the last, by the clock of the
+/// device that runs them.
 fn begin(cx: &Context<'_>) -> Result<(), CliError> {
     let bench = Bench::start(cx.device, "begin", BEGIN, 1 << 15)?;
     let count = if cx.is_cuda() { 30_000 } else { 1000 };
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_modules_are_those_of_their_texts() {
+    fn each_module_is_assembled_from_its_text() {
         for (bytes, text) in [
             (CALLS, include_str!("calls.wat")),
             (READS, include_str!("reads.wat")),
