@@ -44,7 +44,7 @@ enum Command {
     Programs(programs::Args),
     /// Compile a WebAssembly module to PTX, or say what it asks for.
     Compile(compile::Args),
-    /// Measure, beside the raw limits of the same machine.
+    /// Measure everwarp, and compare it with the raw limits of the same machine.
     Bench(bench::Args),
     /// Look up what is known about GPU-centric computing, and compare it with this machine.
     Kb(kb::KbArgs),

@@ -51,7 +51,7 @@ fn a_run_checks_its_results_and_leaves_a_report() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn an_unknown_benchmark_or_row_is_an_error_that_lists_the_known_ones() {
     for (args, known) in [
         (&["bench", "F"][..], "core, A, B, C, D, E, P or all"),
         (
@@ -67,7 +67,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn a_part_without_its_input_is_said_to_be_left_out() {
+fn a_part_without_its_input_is_reported_as_left_out() {
     // The roads are the only part of C that asks for a file; a part by itself must say so too.
     let output = everwarp(&["bench", "C", "--engine", "cpu", "--row", "roads"]);
     assert_eq!(output.status.code(), Some(2));
@@ -75,7 +75,7 @@ fn a_part_without_its_input_is_said_to_be_left_out() {
     assert!(errors.contains("--roads"), "{errors}");
 }
 
-/// Processes are measured with wasmtime where there is no GPU; what they do is checked by themselves.
+/// Without a GPU, processes are measured on the CPU engine, which is wasmtime. They check their own results.
 #[test]
 fn processes_are_measured_on_every_engine() {
     let output = everwarp(&["bench", "P", "--engine", "cpu", "--json"]);

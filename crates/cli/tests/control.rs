@@ -140,7 +140,7 @@ fn talk(socket: &Path, bytes: &[u8]) -> Value {
     serde_json::from_slice(&answer).expect("one object")
 }
 
-/// Lists and kills five processes, of which `running` run at the same time.
+/// Lists and kills five processes. `running` of them run at the same time.
 fn list_and_kill(kind: &str, options: &[&str], running: usize) {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.ps(&[])["engines"], Value::Array(Vec::new()));

@@ -15,7 +15,7 @@ fn doctor(args: &[&str]) -> Output {
 }
 
 #[test]
-fn json_says_what_to_do_about_everything_that_is_missing() {
+fn json_has_a_fix_for_every_missing_part() {
     let output = doctor(&["--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let list: Vec<serde_json::Value> =

@@ -35,7 +35,7 @@ fn error(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn search_skill_detail_and_stats_answer() {
+fn search_skill_detail_and_stats_print_findings() {
     let folder = tempfile::tempdir().expect("a folder");
     let found = json(&kb(
         folder.path(),
@@ -125,7 +125,7 @@ fn wrong_use_gets_one_clear_error() {
 }
 
 #[test]
-fn checks_stand_beside_the_figures_of_a_report() {
+fn checks_are_shown_with_the_figures_of_a_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../bench/results/h200-2026-11-21/bench.json");
@@ -155,7 +155,7 @@ fn checks_are_measured_and_remembered() {
     ));
     let value = &first[0]["measured"][0]["value"];
     assert!(value.as_f64().is_some_and(|v| v > 0.0), "{first}");
-    // The second time it is read.
+    // The second call reads the figures that the first one kept.
     let again = json(&kb(folder.path(), &["detail", "443", "--json"]));
     assert_eq!(&again["measured"][0]["value"], value);
 }
@@ -189,7 +189,7 @@ fn advice_follows_from_the_five_answers() {
 }
 
 #[test]
-fn chapter_of_the_book_is_what_the_findings_say() {
+fn chapter_of_the_book_is_generated_from_the_findings() {
     let folder = tempfile::tempdir().expect("a folder");
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let report = top.join("bench/results/h200-2026-11-21/bench.json");

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Writes its first bytes of standard input, its arguments and its variables, ends in the way that the last
-/// byte of the last argument says: `t` traps, `l` loops, `m` grows its memory by 100 pages or ends with 7, `x`
-/// ends with 200, anything else ends well.
+/// Writes its first bytes of standard input, its arguments and its variables. Then the last byte of the last argument
+/// decides: `t` traps, `l` loops for ever, `m` grows the memory by 100 pages or exits with 7, `x` exits with 200, and
+/// anything else exits with 0.
 const MODULE: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
@@ -79,7 +79,7 @@ fn words(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn one_process_gets_what_it_is_given_and_passes_its_code_on() {
+fn one_process_gets_its_input_and_passes_its_code_on() {
     let bench = bench();
     std::fs::write(bench.folder.path().join("in.txt"), "file").expect("the folder is writable");
     let name = bench.module.to_str().expect("a plain path");
@@ -130,7 +130,7 @@ fn a_trap_and_spent_fuel_are_one_error() {
         );
         assert!(
             text(&output.stdout).ends_with('\n'),
-            "what it wrote before is there"
+            "its output before the trap is there"
         );
     }
 }
@@ -232,7 +232,7 @@ fn each_line_of_a_file_is_the_input_of_a_process() {
 }
 
 #[test]
-fn what_does_not_apply_is_an_error() {
+fn an_option_that_does_not_apply_or_is_wrong_is_an_error() {
     let bench = bench();
     for (args, says) in [
         (vec!["--n", "3"], "`--n` does not apply to the program"),
@@ -452,7 +452,7 @@ fn a_signal_ends_the_processes_and_they_are_reported() {
         let digits = told[..end].rsplit(' ').next().unwrap_or_default();
         digits.parse().expect("a number")
     };
-    assert_eq!(number(" killed") + number(" not begun"), 5000);
+    assert_eq!(number(" killed") + number(" not started"), 5000);
 }
 
 /// Writes the line `on` for ever, or as many times as its only argument has bytes, and ignores all errors.

@@ -47,7 +47,7 @@ const MODULE: &str = r#"(module
       (br_if $more (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
 
 #[test]
-fn who_waits_for_input_keeps_nobody_from_writing() {
+fn blocked_stdin_read_does_not_block_writes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let module = folder.path().join("module.wasm");
     let bytes = wat::parse_str(MODULE).expect("the text is right");

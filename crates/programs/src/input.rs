@@ -41,8 +41,8 @@ pub enum InputError {
     Spec(#[from] SpecError),
 }
 
-/// Called while input is prepared: with what happens, and where it is known, how much of it is done and how much there
-/// is in all.
+/// Called while input is prepared, with the name of the current step and, where they are known, how much of the step is
+/// done and how much there is in all.
 pub type Progress<'a> = dyn FnMut(&str, Option<(u64, u64)>) + 'a;
 
 /// The file of a graph.
@@ -57,11 +57,11 @@ pub(crate) const GENERATE: ProgramOption = ProgramOption::text(
     "A generated graph: chain:N, grid:WxH, random:N:M or rmat:SCALE, with further settings after a colon",
     "SPEC",
 );
-/// How the edges of a file count.
+/// Takes each edge of a file in one direction.
 pub(crate) const DIRECTED: ProgramOption =
     ProgramOption::switch("--directed", "Take the edges of the graph as directed")
         .excludes("--undirected");
-/// The opposite.
+/// Takes each edge of a file in both directions.
 pub(crate) const UNDIRECTED: ProgramOption =
     ProgramOption::switch("--undirected", "Take the edges of the graph as undirected");
 

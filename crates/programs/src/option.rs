@@ -93,7 +93,7 @@ impl ProgramOption {
             ..self
         }
     }
-    /// What stands for the value in help texts; none for a switch.
+    /// The word for the value in help texts; none for a switch.
     pub const fn metavariable(&self) -> Option<&'static str> {
         match self.kind {
             OptionKind::Switch => None,

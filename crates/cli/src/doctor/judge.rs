@@ -176,15 +176,27 @@ fn memory(gpu: &Gpu, engine: &Result<Started, NotStarted>) -> Finding {
     }
 }
 
+/// The workers of an engine: threads of the CPU, or the warps of blocks of a GPU.
+fn workers(kind: EngineKind, started: &Started) -> String {
+    let many = |n: u32, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+    match kind {
+        EngineKind::Cpu => many(started.workers, "worker thread"),
+        EngineKind::Cuda => format!(
+            "{} in {}",
+            many(started.workers, "worker"),
+            many(started.size, "block")
+        ),
+    }
+}
+
 /// An engine of default size, and the memory that it takes.
 fn engine(kind: EngineKind, engine: &Result<Started, NotStarted>) -> Finding {
     match engine {
         Ok(s) => good(
             ENGINE,
             format!(
-                "{kind}: {} workers in {} blocks or threads, {} MiB of device memory, {} MiB of pinned host memory, started in {:.1} ms",
-                s.workers,
-                s.size,
+                "{kind}: {}, {} MiB of device memory, {} MiB of pinned host memory, started in {:.1} ms",
+                workers(kind, s),
                 mib(s.device_bytes),
                 mib(s.host_bytes),
                 s.milliseconds
@@ -243,6 +255,29 @@ mod tests {
             assert!(finding.ok && finding.fix.is_none(), "{finding:?}");
             assert!(finding.to_string().starts_with("ok "), "{finding}");
         }
+    }
+
+    #[test]
+    fn workers_are_counted_in_the_singular_and_the_plural() {
+        let text = |kind, workers, size| {
+            let Ok(started) = all().engine else {
+                panic!("the engine of a complete machine starts");
+            };
+            super::workers(
+                kind,
+                &Started {
+                    workers,
+                    size,
+                    ..started
+                },
+            )
+        };
+        assert_eq!(text(EngineKind::Cpu, 1, 1), "1 worker thread");
+        assert_eq!(text(EngineKind::Cpu, 2, 2), "2 worker threads");
+        assert_eq!(
+            text(EngineKind::Cuda, 4224, 264),
+            "4224 workers in 264 blocks"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Findings beside this machine's figures.
+//! Findings with this machine's figures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-/// One of our rows beside a finding.
+/// One of our rows for a finding.
 #[derive(Debug, Serialize)]
 struct CheckedRow<'k> {
     #[serde(flatten)]
@@ -108,13 +108,13 @@ pub(super) fn main(args: &CheckArgs) -> Result<(), CliError> {
     }
     let parts: Vec<_> = findings
         .iter()
-        .map(|finding| beside(finding, &report))
+        .map(|finding| with_figures(finding, &report))
         .collect();
     print(parts.join("\n").trim_end())
 }
 
 /// A finding and this machine's figures, a line each.
-fn beside(finding: &Finding, report: &Report) -> String {
+fn with_figures(finding: &Finding, report: &Report) -> String {
     let claimed = match (finding.number.as_str(), finding.hardware.as_str()) {
         ("", _) => "no figure".to_owned(),
         (number, "") => number.to_owned(),

@@ -71,7 +71,7 @@ enum KbCommand {
     /// Print the book's chapter.
     #[command(hide = true)]
     Chapter {
-        /// The report whose figures stand beside the claims.
+        /// The report whose figures are shown with the claims.
         #[arg(long)]
         report: Option<PathBuf>,
     },

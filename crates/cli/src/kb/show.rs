@@ -16,7 +16,7 @@ fn link(text: &str, address: &str, links: bool) -> String {
     }
 }
 
-/// What a user or a file wrote, without control characters.
+/// Text from a user or a file, without control characters.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

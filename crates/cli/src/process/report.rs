@@ -1,4 +1,4 @@
-//! What is printed when the processes have exited, and the command's exit code.
+//! The report that is printed when the processes have exited, and the command's exit code.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::exit_code;
 use crate::output::print_json;
 
-/// What is printed of several processes, and with `--json` of one.
+/// The report on several processes, and with `--json` on one.
 #[derive(Debug, Serialize)]
 struct ProcessReport {
     program: String,
@@ -24,8 +24,8 @@ struct ProcessReport {
     succeeded: u32,
     failed: u32,
     /// The processes that a signal kept from starting. Those that it ended are among the failed ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_begun: Option<u32>,
+    #[serde(rename = "not_begun", skip_serializing_if = "Option::is_none")]
+    not_started: Option<u32>,
     /// How many ended for each reason.
     reasons: BTreeMap<String, u32>,
     /// The code of a single process that exited by itself.
@@ -59,7 +59,7 @@ impl ProcessReport {
             instances: plan.instances,
             succeeded: tally.succeeded,
             failed: tally.failed,
-            not_begun: plan.job.signal().map(|_| plan.instances - counted),
+            not_started: plan.job.signal().map(|_| plan.instances - counted),
             reasons: tally.reasons(),
             exit_code: code.filter(|_| plan.single()),
             first_failure: first_failure(ran).map(|error| error.to_string()),
@@ -73,7 +73,7 @@ impl ProcessReport {
     fn describe(&self, place: &str) -> String {
         let reasons = self.reasons.iter();
         let mut reasons: Vec<_> = reasons.map(|(key, n)| format!("{n} {key}")).collect();
-        reasons.extend(self.not_begun.map(|n| format!("{n} not begun")));
+        reasons.extend(self.not_started.map(|n| format!("{n} not started")));
         let fuel = self.fuel_used.map(|fuel| format!(", {fuel} fuel"));
         format!(
             "{} processes on {place}: {}\n{:.6} s ({:.0} processes/s){}",

@@ -1,12 +1,12 @@
-//! The two parsers of `json`, compiled for this machine: the automaton has to agree with the descent.
+//! The two parsers of `json`, compiled for this machine: the automaton must agree with the recursive descent.
 
 use crate::document::{automaton, check, descent};
 
-/// Fails unless both say the same; answers whether it is valid.
+/// Fails unless both parsers agree; returns whether the document is valid.
 fn agree(document: &[u8]) -> bool {
     let mut copy = document.to_vec();
     let valid = automaton::valid(&mut copy);
-    assert_eq!(copy, document, "it is left as it was");
+    assert_eq!(copy, document, "the document is not changed");
     let says = descent::document(document);
     let text = String::from_utf8_lossy(document);
     assert_eq!(valid, says.is_ok(), "{text:?}: {says:?}");
@@ -23,7 +23,7 @@ const BASES: [&str; 5] = [
 ];
 
 #[test]
-fn about_all_short_documents() {
+fn parsers_agree_on_all_short_documents() {
     let alphabet = b"{}[],:\"\\ 01-.e+t\n\xc3\xa9";
     let mut valid = 0;
     for length in 0..5 {
@@ -43,7 +43,7 @@ fn about_all_short_documents() {
 }
 
 #[test]
-fn about_any_byte_anywhere() {
+fn parsers_agree_on_any_byte_anywhere() {
     for base in BASES {
         assert!(agree(base.as_bytes()), "{base}");
         for at in 0..base.len() {
@@ -61,7 +61,7 @@ fn about_any_byte_anywhere() {
 
 /// Each first and second byte of a character, and a third and a fourth at the edges.
 #[test]
-fn about_characters() {
+fn parsers_agree_on_characters() {
     let edges = [0x20, 0x7f, 0x80, 0xbf, 0xc0, 0xff];
     for first in 0x80..=255 {
         for second in 0..=255 {
@@ -78,7 +78,7 @@ fn about_characters() {
 }
 
 #[test]
-fn about_words_and_escapes() {
+fn parsers_agree_on_words_and_escapes() {
     for base in [
         "[true]",
         "[false]",
@@ -100,9 +100,9 @@ fn about_words_and_escapes() {
     }
 }
 
-/// What is open does not fit into a word, and its end is another one, or missing, or one too many.
+/// The open brackets do not fit into a word; the last closing one is of the wrong kind, is missing, or is one too many.
 #[test]
-fn about_deep_nesting() {
+fn parsers_agree_on_deep_nesting() {
     for depth in (1..=5).chain(28..36).chain(60..66).chain([93, 94, 1000]) {
         for objects in [1, 2, 3, usize::MAX] {
             let object = |level: usize| level.is_multiple_of(objects);

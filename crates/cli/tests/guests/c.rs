@@ -1,4 +1,4 @@
-//! The guests in C, which do what those in Rust of the same names do, and the header for `everwarp:gpu`.
+//! The guests in C, which do the same as the guests in Rust with these names, and the header for `everwarp:gpu`.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn the_modules_are_built_from_the_sources_that_are_there() {
 }
 
 #[test]
-fn hello_prints_what_it_is_given() {
+fn hello_prints_its_arguments_environment_and_input_length() {
     let input = vec![b'x'; 10_000];
     let options = ["--env", "A=1", "--env", "B=two words"];
     let args = ["one", "", "three words"];
@@ -42,7 +42,7 @@ fn hello_prints_what_it_is_given() {
 }
 
 #[test]
-fn three_processes_find_the_primes_as_those_in_rust_do() {
+fn three_processes_find_the_same_primes_as_in_rust() {
     for args in [["0"], ["2"], ["3"], ["64"], ["65"], ["20000"]] {
         let ended = run("c/pipeline", &[], &args, b"");
         assert_eq!(ended, run("pipeline", &[], &args, b""));
@@ -55,7 +55,7 @@ fn three_processes_find_the_primes_as_those_in_rust_do() {
 }
 
 #[test]
-fn every_import_of_the_header_answers_as_promised() {
+fn every_import_of_the_header_returns_the_promised_result() {
     let ended = run("c/imports", &[], &[], b"");
     let header = std::fs::read_to_string(folder().join("c/everwarp.h")).expect("it is there");
     let imports = header.matches("EVERWARP_IMPORT(\"").count();

@@ -1,11 +1,11 @@
-//! `pipeline` and `kv`, whose processes send each other messages, against the same worked out here.
+//! `pipeline` and `kv`, whose processes send each other messages, compared with results that are computed here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::{Ended, run};
 
-/// What `pipeline` finds, by a sieve.
+/// The output of `pipeline`, computed with a sieve.
 fn primes(limit: usize) -> String {
     let mut composite = vec![false; limit.max(2)];
     let (mut count, mut sum) = (0, 0);
@@ -31,7 +31,7 @@ fn three_processes_find_the_primes() {
 }
 
 #[test]
-fn a_limit_that_is_none_is_refused() {
+fn an_invalid_limit_is_refused() {
     for wrong in ["x", "-1", "100000001"] {
         let ended = run("pipeline", &[], &[wrong], b"");
         assert_eq!((ended.code, ended.out.as_str()), (2, ""));
@@ -44,7 +44,7 @@ fn mix(v: u64) -> u64 {
     v ^ (v >> 31)
 }
 
-/// What `kv` prints: its clients' keys do not meet, and what they add comes to the same in any order.
+/// The output of `kv`: its clients use different keys, and their additions have the same sum in any order.
 fn store(clients: u32, rounds: u32) -> String {
     let mut values = BTreeMap::new();
     let mut counter = 0;
@@ -75,7 +75,7 @@ fn store(clients: u32, rounds: u32) -> String {
 }
 
 #[test]
-fn clients_find_what_they_have_put() {
+fn clients_read_the_values_that_they_have_put() {
     for (clients, rounds) in [(1, 1), (3, 50), (8, 100), (28, 40)] {
         let args = [clients, rounds].map(|n: u32| n.to_string());
         let ended = run("kv", &[], &args.each_ref().map(String::as_str), b"");

@@ -7,7 +7,7 @@ fn forth(program: &str) -> Ended {
 }
 
 #[test]
-fn words_do_what_they_say() {
+fn words_have_their_defined_effect() {
     for (program, out) in [
         (
             "7 2 + . 7 2 - . 7 2 * . 7 2 / . 7 2 mod . -7 2 / . -7 2 mod .",
@@ -123,7 +123,7 @@ fn programs_of_some_length_run_from_files() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_their_line() {
     for (program, says) in [
         ("1 2\n+ + .", "2: the stack holds too few cells"),
         ("1 . \n\n1 0 /", "3: a division by zero"),
@@ -165,12 +165,12 @@ fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(ended.err, format!("forth: -:{says}\n"), "{program}");
         assert_eq!(ended.code, 1);
     }
-    // What was printed before is there.
+    // The output before the error is there.
     assert_eq!(forth("5 . 1 0 /").out, "5 ");
 }
 
 #[test]
-fn an_endless_program_ends_with_its_fuel() {
+fn an_endless_program_ends_when_its_fuel_is_spent() {
     let ended = run("forth", &["--fuel", "1000000"], &[], b": f begin again ; f");
     assert_eq!((ended.code, ended.out.as_str()), (1, ""));
     assert!(ended.err.contains("out of fuel"), "{}", ended.err);

@@ -125,7 +125,7 @@ fn instances_know_their_number() {
             );
         }
     }
-    // A single process gets what was typed.
+    // A single process gets its arguments as they were typed.
     let ended = run("hello", &["--env", "N={instance}"], &["{instance}"], b"");
     assert!(
         ended
@@ -135,7 +135,7 @@ fn instances_know_their_number() {
 }
 
 #[test]
-fn pi_refuses_what_is_no_number_of_samples() {
+fn pi_refuses_an_invalid_number_of_samples() {
     for (arg, says) in [
         (
             "many",

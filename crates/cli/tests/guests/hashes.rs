@@ -1,4 +1,4 @@
-//! `hashes` against known vectors and against other code for the same functions.
+//! `hashes`, compared with known vectors and with other implementations of the same functions.
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +9,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn sha256_of_the_known_vectors() {
+fn sha256_matches_the_known_vectors() {
     // The examples of FIPS 180-4 and the hash of nothing.
     let million = vec![b'a'; 1_000_000];
     let two_blocks = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
@@ -37,7 +37,7 @@ fn sha256_of_the_known_vectors() {
 }
 
 #[test]
-fn sha256_of_every_length_about_a_block() {
+fn sha256_is_right_for_every_length_near_a_block() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut args, mut out) = (vec!["sha256".to_owned()], String::new());
     for length in (0..140).chain([4095, 4096, 4097, 100_000]) {
@@ -67,7 +67,7 @@ fn fnv(n: u64) -> String {
     format!("{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Bit by bit, where the guest has a table.
+/// Bit by bit; the guest uses a table.
 fn crc(n: u64) -> String {
     let crc = (0..n).fold(!0_u32, |crc, byte| {
         let divide = |c: u32, _| {
@@ -114,7 +114,7 @@ fn mandel(n: u64) -> String {
 }
 
 #[test]
-fn kernels_compute_what_other_code_computes() {
+fn kernels_agree_with_other_implementations() {
     type Kernel = (&'static str, fn(u64) -> String);
     let kernels: [Kernel; 5] = [
         ("chain", chain),
@@ -138,7 +138,7 @@ fn kernels_compute_what_other_code_computes() {
 }
 
 #[test]
-fn what_is_no_kernel_is_said() {
+fn an_unknown_kernel_is_reported() {
     let says = "use hashes sha256 [PATH...], or hashes chain|fnv|crc|mix|mandel N\n";
     for args in [&[][..], &["md5", "3"], &["fnv"], &["fnv", "three"]] {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `json` on documents by hand, and against another parser on broken ones.
+//! `json` on documents that were written by hand, and compared with another parser on broken ones.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const VALID: &[&str] = &[
     "\t[\r\n1\n,\n2 ]\n\n",
 ];
 
-/// Documents with the line, the column and what is wrong there.
+/// Documents with the line, the column and the description of their first error.
 const WRONG: &[(&[u8], &str)] = &[
     (b"", "1:1: the document ends where a value is due"),
     (b" \n ", "2:2: the document ends where a value is due"),
@@ -69,7 +69,7 @@ const WRONG: &[(&[u8], &str)] = &[
     ),
 ];
 
-/// Puts documents into files and validates all of them in one process; answers a line for each.
+/// Puts documents into files and validates all of them in one process; returns a line for each.
 fn validate(folder: &Path, documents: &[Vec<u8>]) -> Vec<String> {
     let mut args = Vec::new();
     for (number, document) in documents.iter().enumerate() {
@@ -87,10 +87,10 @@ fn validate(folder: &Path, documents: &[Vec<u8>]) -> Vec<String> {
 }
 
 #[test]
-fn valid_documents_are_valid() {
+fn valid_documents_are_accepted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut documents: Vec<_> = VALID.iter().map(|d| d.as_bytes().to_vec()).collect();
-    // Deeper than any stack, and longer than what is read at once.
+    // Deeper than any stack, and longer than one read.
     documents.push([vec![b'['; 100_000], vec![b']'; 100_000]].concat());
     documents.push(format!("[{}1]", "\"some text\", ".repeat(20_000)).into_bytes());
     let lines = validate(folder.path(), &documents);
@@ -104,7 +104,7 @@ fn valid_documents_are_valid() {
 }
 
 #[test]
-fn the_first_error_is_found_where_it_is() {
+fn the_first_error_is_reported_with_its_position() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let documents: Vec<_> = WRONG.iter().map(|(d, _)| d.to_vec()).collect();
     let lines = validate(folder.path(), &documents);
@@ -114,7 +114,7 @@ fn the_first_error_is_found_where_it_is() {
 }
 
 #[test]
-fn a_document_that_cannot_be_read_is_said() {
+fn an_unreadable_document_is_reported() {
     let ended = run("json", &[], &["/data/none"], b"");
     let says = "json: /data/none: not beneath a directory that this process was given\n";
     assert_eq!(ended, Ended::new(1, "", says));
@@ -135,7 +135,7 @@ fn a_document_larger_than_the_memory_ends_the_process_with_a_message() {
     }
 }
 
-/// Whether another parser and UTF-8 agree to it.
+/// Whether the document is UTF-8 and another parser accepts it.
 fn is_valid(document: &[u8]) -> bool {
     std::str::from_utf8(document).is_ok()
         && serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok()

@@ -1,4 +1,4 @@
-//! `threads`, which is an ordinary program of Rust's standard library, against the same done here without threads.
+//! `threads`, which is an ordinary program of Rust's standard library, compared with the same work done here without threads.
 
 use crate::{Ended, run};
 
@@ -22,7 +22,7 @@ fn expected(threads: usize, count: usize) -> Ended {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
     let sum: u64 = numbers.iter().map(|n| u64::from(*n)).sum();
-    // Of every round one leads, however many there are.
+    // Each round has one leader, however many threads there are.
     assert!(threads > 0);
     let out = format!(
         "{count} numbers, sorted: true, digest {digest:016x}\n{count} passed through a queue, sum {sum}\n\
@@ -32,7 +32,7 @@ fn expected(threads: usize, count: usize) -> Ended {
 }
 
 #[test]
-fn threads_sort_and_count_what_one_alone_does() {
+fn threads_give_the_same_result_as_one_thread() {
     for (threads, count) in [(1, 0), (1, 100), (8, 3000), (30, 1000)] {
         let args = [threads.to_string(), count.to_string()];
         let args: Vec<_> = args.iter().map(String::as_str).collect();
@@ -42,7 +42,7 @@ fn threads_sort_and_count_what_one_alone_does() {
 }
 
 #[test]
-fn a_program_that_may_have_no_thread_says_so() {
+fn a_program_that_may_not_start_its_threads_reports_it() {
     let ended = run(
         "threads",
         &["--memory", "64M", "--threads", "3"],

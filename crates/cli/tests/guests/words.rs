@@ -1,4 +1,4 @@
-//! `words` against a plain count.
+//! `words`, compared with a plain count.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
 }
 
 #[test]
-fn words_of_a_directory_are_those_of_a_plain_count() {
+fn words_of_a_directory_equal_a_plain_count() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut files = files(folder.path());
     // A folder's name sorts among the names of the files in the same folder.
@@ -79,7 +79,7 @@ fn words_of_files_and_of_standard_input() {
 }
 
 #[test]
-fn words_says_what_it_cannot_read_and_counts_the_rest() {
+fn words_reports_unreadable_files_and_counts_the_rest() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("there"), "one two\n").expect("the folder is writable");
     let given = data(folder.path());

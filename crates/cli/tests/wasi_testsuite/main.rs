@@ -163,7 +163,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a suite as the environment says; answers whether all passed.
+/// Runs a suite as the environment says; returns whether all passed.
 fn suite(folder: &Path) -> Result<bool, String> {
     let engine = std::env::var("WASI_TESTSUITE_ENGINE").unwrap_or_else(|_| "cpu".to_owned());
     if !["cpu", "cuda"].contains(&engine.as_str()) {
@@ -190,7 +190,7 @@ fn suite(folder: &Path) -> Result<bool, String> {
     let mut counts = BTreeMap::<&str, (usize, usize)>::new();
     for (program, ended) in programs.iter().zip(&ends) {
         let complaint = match ended {
-            None => Some("its child did not come to it".to_owned()),
+            None => Some("its child did not reach it".to_owned()),
             Some(ended) => program.complaint(ended),
         };
         let count = counts.entry(program.language()).or_default();

@@ -1,4 +1,4 @@
-//! The suite's programs: where they lie, what each is given, and what it has to do.
+//! The suite's programs: their files, their inputs, and the results that the suite expects.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,14 +21,14 @@ pub(crate) struct Specification {
     exit_code: u32,
     stdout: Option<String>,
     stderr: Option<String>,
-    /// Which calls it is about; nothing follows from it.
+    /// The calls that it tests. Nothing depends on this field.
     wasi_functions: Vec<String>,
 }
 
 /// How a program ended.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Ended {
-    /// The exit code; without one it did not end by itself.
+    /// The exit code; `None` if the program did not exit by itself.
     pub(crate) code: Option<u32>,
     /// The same as a sentence.
     pub(crate) reason: String,
@@ -62,15 +62,15 @@ impl Program {
         stem.unwrap_or("a name that is no text")
     }
 
-    /// The language that it is written in, which the folders above it are called by.
+    /// The language that it is written in, as the folders above it name it.
     pub(crate) fn language(&self) -> &str {
         let folders = self.path.components().rev().map(|c| c.as_os_str());
         let mut rest = folders.skip_while(|folder| *folder != "testsuite").skip(1);
         rest.next().and_then(OsStr::to_str).unwrap_or("-")
     }
 
-    /// Copies the folders that it uses, so that no program finds what another one has left. Answers them with the
-    /// names that it has for them.
+    /// Copies the folders that it uses, so that no program finds files of another one. Returns the copies with the
+    /// names that the program has for them.
     pub(crate) fn folders(&self, under: &Path) -> io::Result<Vec<(PathBuf, String)>> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let named = self.specification.dirs.iter().map(|dir| (dir, dir.clone()));
@@ -85,7 +85,7 @@ impl Program {
             .collect()
     }
 
-    /// What of its end is not as the suite says, if anything is not.
+    /// How its end differs from the one that the suite expects; `None` if it does not.
     pub(crate) fn complaint(&self, ended: &Ended) -> Option<String> {
         let wanted = &self.specification;
         if ended.code != Some(wanted.exit_code) {

@@ -95,7 +95,7 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
       save->top += (u64)i;
     }
     if (t.teams != nullptr) team::share_memory(t, p, slot);
-    // The host asks for an end in the order of first this word, then the header's: one of them stays.
+    // The host asks for an end by first writing this word, then the header's: one of the two writes stays.
     ew::fence(ew::acq_rel, ew::sys);
     if (ew::load(&s->kill, ew::relaxed, ew::sys) != 0) ew::store(&i->kill, 1, ew::relaxed, ew::sys);
   }
@@ -108,8 +108,8 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
 
 // The warp: makes ready the places that the bits of `which` name, from `first` on.
 __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
-  // The last processes of these places may have written their memory on another multiprocessor, and the host was told.
-  // This multiprocessor must forget what it has cached.
+  // The last processes of these places may have written their memory on another multiprocessor, before
+  // the host learned of their end. This multiprocessor must forget what it has cached.
   ew::fence(ew::acq_rel, ew::gpu);
   if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_woven(t, first, which, lane);
   for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);

@@ -110,8 +110,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             ended.as_secs_f64() * 1e6 / f64::from(count)
         );
         let threads = after.into_iter().map(|(name, at)| {
-            let begun = before.get(&name).copied().unwrap_or_default();
-            (name, at.saturating_sub(begun))
+            let earlier = before.get(&name).copied().unwrap_or_default();
+            (name, at.saturating_sub(earlier))
         });
         let busy = threads.filter(|(_, time)| *time > Duration::from_millis(1));
         let busy: Vec<_> = busy

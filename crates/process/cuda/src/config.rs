@@ -61,7 +61,7 @@ impl PlaceConfig {
         modules.iter().map(|m| self.places_with(m, children)).sum()
     }
 
-    /// How many places a module has at most, of which `children` are for processes that other processes spawn.
+    /// How many places a module has at most. `children` of them are for processes that other processes spawn.
     pub(crate) fn places_with(&self, module: &CompiledModule, children: u32) -> u64 {
         let threads = self.threads_of(module);
         let processes = self.places.min((PLACES_MOST / threads.max(1)).max(1));

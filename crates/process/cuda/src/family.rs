@@ -29,7 +29,7 @@ const NONE: u32 = u32::MAX;
 /// By then, the first task of an engine has run.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The record that tells the places where everything else is. Its address is known before the rest is laid out.
+/// The record with the addresses of everything else, for the places. Its address is known before the rest is laid out.
 pub(crate) struct FamilyHead(Buffer<u8>);
 
 impl FamilyHead {
@@ -38,7 +38,7 @@ impl FamilyHead {
         engine.buffer(size_of::<DevWorld>()).map(Self)
     }
 
-    /// The address that the places are told.
+    /// The address that is passed to the places.
     pub(crate) fn address(&self) -> DevPtr<DevWorld> {
         DevPtr::new(self.0.ptr().address())
     }
@@ -147,7 +147,7 @@ impl FamilyMemory {
         Ok(memory)
     }
 
-    /// The address that places are told.
+    /// The address that is passed to places.
     pub(crate) fn address(&self) -> DevPtr<DevWorld> {
         self.head.address()
     }

@@ -7,7 +7,7 @@
 //! on the host. Each process is one lane of the engine. A trap, a kill or spent fuel ends one process and touches no
 //! other, because compiled code checks every access against its own memory.
 //!
-//! **Host calls.** The GPU answers what it knows itself: arguments, environment, clocks, random bytes. Standard output is
+//! **Host calls.** The GPU itself serves arguments, environment, clocks and random bytes. Standard output is
 //! collected and sent by the page. Everything else goes through the host-call ring to `everwarp-hostcalls`. A process
 //! that waits gives up its lane: compiled code saves its frames, and the host's answer submits a task that continues it.
 //! Only short calls, while few are on their way, are waited for on the spot.

@@ -137,7 +137,7 @@ impl ModuleLoader {
 enum FoundFamily {
     /// An earlier module has needed it; this is its address.
     Existing(DevPtr<DevWorld>),
-    /// No module has needed it. Places have to be told its address before it can be laid out.
+    /// No module has needed it. Places need its address before it can be laid out.
     New(FamilyHead),
 }
 

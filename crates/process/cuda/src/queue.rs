@@ -116,7 +116,7 @@ pub(crate) enum Work {
     Stop,
 }
 
-/// The queues of all modules, behind one lock. A thread that holds it takes no lock of the process table.
+/// The queues of all modules, under one lock. A thread that holds it takes no lock of the process table.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     state: Mutex<QueueState>,

@@ -25,10 +25,10 @@ struct BfsWalk {
   u32 to[2];
 };
 
-// One lane, alone, since nobody waits for what it finds: follows a path of vertices with two edges from v, of this
-// level. An offer is the length of a path that is there, so it may be made before the offer to the vertex before it
-// is answered; only the last vertex must be looked at, since those before lead nowhere else.
-// The level is still the same where no path begins.
+// One lane follows a path of vertices with two edges from v, which has this level. It does so only if it runs alone, so
+// that no other lane waits for it. An offer is the length of a path that exists, so the lane may make it before the
+// result of its offer to the previous vertex has arrived. Only the last vertex must be visited, because the vertices
+// before it lead nowhere else. If no path starts at v, the level of the result is the given one.
 EW_CALL BfsWalk bfs_walk(const DevBfs* params, u32 v, u32 level) {
   const DevBfs p = *params;  // in registers: after each exchange it would be read again
   const u32 first = p.rows[v], edges = p.rows[v + 1] - first;
@@ -53,17 +53,18 @@ EW_CALL BfsWalk bfs_walk(const DevBfs* params, u32 v, u32 level) {
     from = v;
     v = next;
     level++;
-    // Not too far along what others have reached.
+    // Stops where other lanes have reached the path before.
     if (step % 16 == 0 && ew::load(&p.best[v], ew::relaxed, ew::gpu) >> 32 < level) return {level, 0, {0, 0}};
   }
-  // Who has reached it at this level too, by a smaller parent, may have found it reached: it is visited from here.
+  // Another lane may have offered this level to the vertex, with a smaller parent, and have found it reached. So this
+  // walk visits the vertex.
   const bool due = ew::load(&p.best[v], ew::relaxed, ew::gpu) >> 32 == level;
   return {level, due, {v, 0}};
 }
 
 __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
-  // The level is the task's, not the vertex's: if it was lowered since, another visit is on its way, and
-  // what this one offers is refused. Waiting for a look at it would cost more than the refusals.
+  // The level is the task's and not the vertex's. If the vertex's level was lowered since, another visit is on its way,
+  // and the offers of this one are refused. To wait for the vertex's level would cost more than the refusals.
   u32 v = t.lo(), level = t.hi();
   if (__popc(__activemask()) == 1) {
     const BfsWalk w = bfs_walk(&p, v, level);
@@ -80,7 +81,7 @@ __device__ void bfs_visit(ew::Lane& t, const DevBfs& p) {
     t.spawn(FN_bfs_hub, level, t.pack(v, (parts > 1 ? 32 - __clz(parts - 1) : 0) << 26));
     return;
   }
-  // All loads are in flight before the first answer is needed, then all exchanges.
+  // All loads are in flight before the first result is needed; then all exchanges are.
   u64 offer = (u64)(level + 1) << 32 | v;
   u32 u[BFS_LANE_EDGES];
   u64 old[BFS_LANE_EDGES];
@@ -115,7 +116,7 @@ __device__ void bfs_hub(ew::Warp& t, const DevBfs& p) {
     u32 at = (u32)begin + i * 32 + t.lane;
     if (at >= end) continue;
     u32 u = p.columns[at];
-    // Hubs lead mostly to vertices that were reached before: a look is cheaper than an exchange.
+    // Hubs lead mostly to vertices that were reached before: a load is cheaper than an exchange.
     if (ew::load(&p.best[u], ew::relaxed, ew::gpu) <= offer) continue;
     u64 old = ew::fetch_min(&p.best[u], offer, ew::relaxed, ew::gpu);
     if (old >> 32 > level + 1) t.spawn(FN_bfs_visit, 0, t.pack(u, level + 1));

@@ -18,7 +18,7 @@ __device__ __forceinline__ void bfs_divide(ew::Warp& t, u32 v, u32 power, u32 pa
   for (u32 i = 0; i < BFS_FAN / 32; i++) spawn(t.pack(v, power + 6 << 26 | part << 6 | (i * 32 + t.lane)));
 }
 
-// The warp: the sum over the lanes up to and with this one.
+// The warp: the sum over the lanes up to and including this one.
 __device__ __forceinline__ u32 bfs_sums(const ew::Warp& t, u32 sum) {
 #pragma unroll
   for (u32 step = 1; step < 32; step *= 2) {
@@ -69,7 +69,7 @@ __device__ void bfs_level(ew::Warp& t, const DevBfs& p) {
   }
 }
 
-// The warp: offers level + 1 to the far ends of up to four edges a lane (EMPTY: none), and queues what was unreached.
+// The warp: offers level + 1 to the far ends of up to four edges a lane (EMPTY: none), and queues the unreached ones.
 constexpr u32 BFS_EMPTY = 0xffffffffu;
 __device__ __forceinline__ void bfs_offer(ew::Warp& t, const DevBfs& p, u32 level, u32 bitmap, const u32 (&u)[4], const u32 (&v)[4]) {
   u64 seen[4];
@@ -115,7 +115,8 @@ __device__ void bfs_down(ew::Warp& t, const DevBfs& p) {
     t.spawn(FN_bfs_wide, tag, v);
     degree = 0;
   }
-  // The edges of all these vertices lie side by side: edge i belongs to the last vertex that begins no later.
+  // The edges of all these vertices are numbered one after the other: edge i belongs to the last vertex whose first
+  // edge has a number up to i.
   const u32 end = bfs_sums(t, degree), total = __shfl_sync(0xffffffffu, end, 31), offset = begin - (end - degree);
   for (u32 base = 0; base < total; base += 128) {
     u32 u[4], from[4];
@@ -165,11 +166,11 @@ __device__ void bfs_up(ew::Warp& t, const DevBfs& p) {
   const u32 level = ew::load(&p.state->level, ew::relaxed, ew::gpu);
   const u32* old = p.bits + (tag & BFS_BITMAP) * p.words;
   u32* now = p.bits + (1 - (tag & BFS_BITMAP)) * p.words;
-  u32 words = 0;  // lane i: what was found in word i
+  u32 words = 0;  // lane i: the vertices of word i that were found
 #pragma unroll 1
   for (u32 at = first * (BFS_UP_VERTICES / 32); at < (first + 1) * (BFS_UP_VERTICES / 32); at += 4) {
     if (at * 32 >= p.vertices) break;
-    // Four vertices a lane, so that what they wait for is on its way together.
+    // Four vertices a lane, so that their loads are in flight together.
     const uint4 four = *(const uint4*)&old[at];
     const u32 reached[4] = {four.x, four.y, four.z, four.w};
     u32 edge[4], end[4], parent[4], u[4][4];
@@ -194,7 +195,7 @@ __device__ void bfs_up(ew::Warp& t, const DevBfs& p) {
     }
 #pragma unroll 1
     for (u32 k = 0; k < 4; k++) {
-      // Columns ascend, so what is found first is the smallest.
+      // Columns ascend, so the first reached one is the smallest.
       u32 e = k == 0 ? edge[0] : k == 1 ? edge[1] : k == 2 ? edge[2] : edge[3];
       const u32 last = k == 0 ? end[0] : k == 1 ? end[1] : k == 2 ? end[2] : end[3];
       u32 from = k == 0 ? parent[0] : k == 1 ? parent[1] : k == 2 ? parent[2] : parent[3];
@@ -206,7 +207,7 @@ __device__ void bfs_up(ew::Warp& t, const DevBfs& p) {
         for (u32 j = 4; j-- > 0;) from = bfs_has(old, w[j]) ? w[j] : from;
       }
       __syncwarp();
-      // What is longer the warp looks through together.
+      // All lanes of the warp search each longer list together.
       u32 longer = __ballot_sync(0xffffffffu, from == BFS_EMPTY && e < last);
       while (longer != 0) {
         const u32 who = __ffs(longer) - 1;
@@ -226,7 +227,7 @@ __device__ void bfs_up(ew::Warp& t, const DevBfs& p) {
       if (t.lane == 0) now[at + k] = (k == 0 ? four.x : k == 1 ? four.y : k == 2 ? four.z : four.w) | found;
     }
   }
-  // The first of them are queued too: if they are all, the search goes on from there.
+  // The first vertices are queued too: if the queue holds all of them, the search goes on from it.
   const u32 end = bfs_sums(t, __popc(words)), total = __shfl_sync(0xffffffffu, end, 31);
   if (total == 0) return;
   u32 to = 0;

@@ -78,7 +78,7 @@ impl SearchMemory {
         let mut edges = row(v.into())..row(u64::from(v) + 1);
         edges.find(|&e| self.has(bitmap, from(e))).map(from)
     }
-    /// Offers the level after `level` to the far ends of some edges of `v`, and queues what was unreached.
+    /// Offers the level after `level` to the far ends of some edges of `v`, and queues the unreached ones.
     pub(super) fn offer(&self, level: u32, bitmap: u8, v: u32, edges: std::ops::Range<u32>) {
         let offer = u64::from(level + 1) << 32 | u64::from(v);
         for u in edges.map(|e| self.column(e)) {

@@ -15,7 +15,7 @@ static __device__ __noinline__ void heap_probe_write(u8* block, u32 place, u32 f
   for (u32 i = from; i < min(begin * 4, to); i++) block[i] = heap_probe_byte(place, i);
   for (u32 i = max(end * 4, from); i < to; i++) block[i] = heap_probe_byte(place, i);
 }
-// How many words and bytes of the first `to` bytes differ from it.
+// How many words and bytes of the first `to` bytes differ from the pattern.
 static __device__ __noinline__ u32 heap_probe_wrong(const u8* block, u32 place, u32 to, u32 me, u32 width) {
   const u32 word = heap_probe_mix(place + 1), end = to / 4;
   u32 wrong = 0;
@@ -27,7 +27,7 @@ static __device__ __noinline__ u32 heap_probe_wrong(const u8* block, u32 place, 
 __device__ __forceinline__ u32 heap_probe_size(const DevHeapProbe& p, u32 v) { return p.low + heap_probe_mix(v) % (p.high - p.low + 1); }
 
 __device__ void heap_probe_fill(ew::Lane& t, const DevHeapProbe& p) {
-  // Nothing is kept across the call but what the task has anyway.
+  // No value is kept across the call except those that the task has anyway.
   p.sizes[t.lo()] = t.hi() != 0 ? t.hi() : heap_probe_size(p, t.lo());
   u8* block = t.alloc_for(t.tag() != 0 ? t.tag() : t.owner(), p.sizes[t.lo()]);
   p.blocks[t.lo()] = (u64)block;
@@ -48,7 +48,7 @@ __device__ void heap_probe_empty(ew::Lane& t, const DevHeapProbe& p) {
   p.blocks[t.lo()] = 0;
 }
 
-// What is wrong is added to what the task reports at once: so nothing is kept across calls.
+// Errors are added to the task's report at once, so that no value is kept across calls.
 __device__ __forceinline__ void heap_probe_change(ew::Lane& t, const DevHeapProbe& p, u32 place, u32 bytes) {
   u8* block = t.realloc((u8*)p.blocks[place], bytes);
   if (block == nullptr) return t.report_add(1ull << 32);

@@ -4,7 +4,7 @@ use everwarp::{DevPtr, HeapOwner, TaskCx};
 
 use super::{DevHeapProbe, UNTIL};
 
-/// What is reported for a request that was refused.
+/// The report for a request that was refused.
 const REFUSED: u64 = 1 << 32;
 
 fn params(t: &dyn TaskCx) -> DevHeapProbe {
@@ -33,9 +33,9 @@ fn cell<T>(at: DevPtr<T>, place: u32, p: &DevHeapProbe) -> *mut T {
     unsafe { (at.address() as *mut T).add(place as usize) }
 }
 
-/// The block of a place and what was asked for; no two tasks work on one place at a time.
+/// The block of a place and its requested size; no two tasks work on one place at a time.
 fn get(p: &DevHeapProbe, place: u32) -> (*mut u8, u32) {
-    // SAFETY: inside the arrays, which nobody else uses at this place.
+    // SAFETY: inside the arrays; no other task uses this place meanwhile.
     unsafe {
         let block = cell(p.blocks, place, p).read();
         (block as *mut u8, cell(p.sizes, place, p).read())
@@ -51,7 +51,7 @@ fn set(p: &DevHeapProbe, place: u32, block: *mut u8, bytes: u32) {
 
 fn write(block: *mut u8, place: u32, from: u32, to: u32) {
     for i in from..to {
-        // SAFETY: the block is at least `to` bytes long and this place's.
+        // SAFETY: the block is at least `to` bytes long and belongs to this place.
         unsafe { block.add(i as usize).write(byte(place, i)) };
     }
 }

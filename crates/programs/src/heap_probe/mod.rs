@@ -12,7 +12,7 @@ dev_struct! {
     pub struct DevHeapProbe: align 16, size 32 {
         /// Blocks by place.
         pub blocks: DevPtr<u64>,
-        /// What was asked for, by place.
+        /// The requested sizes, by place.
         pub sizes: DevPtr<u32>,
         /// The smallest size.
         pub low: u32,
@@ -63,7 +63,7 @@ pub struct HeapProbe {
     pub instance: Instance,
     /// Blocks by place.
     pub blocks: Buffer<u64>,
-    /// What was asked for, by place.
+    /// The requested sizes, by place.
     pub sizes: Buffer<u32>,
 }
 

@@ -21,9 +21,9 @@ dev_struct! {
         pub input: DevPtr<f32>,
         /// `columns` numbers.
         pub bias: DevPtr<f32>,
-        /// What the first operator makes, as large as the input.
+        /// The output of the first operator, as large as the input.
         pub middle: DevPtr<f32>,
-        /// What the second operator makes.
+        /// The output of the second operator.
         pub output: DevPtr<f32>,
         /// How many rows.
         pub rows: u32,
@@ -90,7 +90,7 @@ pub fn reference(input: &[f32], bias: &[f32]) -> Vec<f64> {
     output
 }
 
-/// Whether a result in single precision is what the reference says, to within a ten-thousandth of each value:
+/// Whether a result in single precision equals the reference to within a ten-thousandth of each value:
 /// fast exponentials of a GPU are good to about 2 in a million.
 pub fn agrees(output: &[f32], expected: &[f64]) -> bool {
     output.len() == expected.len()

@@ -10,7 +10,7 @@ fn params(t: &dyn TaskCx) -> DevOperators {
 }
 
 /// # Safety
-/// - Row `row` lies in the array, and nobody writes it meanwhile.
+/// - Row `row` is in the array, and no task writes it meanwhile.
 unsafe fn read<'a>(at: DevPtr<f32>, row: u64, columns: usize) -> &'a [f32] {
     let first = row as usize * columns;
     // SAFETY: the caller vouches.
@@ -18,7 +18,7 @@ unsafe fn read<'a>(at: DevPtr<f32>, row: u64, columns: usize) -> &'a [f32] {
 }
 
 /// # Safety
-/// - Row `row` lies in the array, and nobody else reads or writes it meanwhile.
+/// - Row `row` is in the array, and no other task reads or writes it meanwhile.
 unsafe fn write<'a>(at: DevPtr<f32>, row: u64, columns: usize) -> &'a mut [f32] {
     let first = row as usize * columns;
     // SAFETY: the caller vouches.

@@ -25,7 +25,7 @@ dev_struct! {
     pub struct DevPageRank: align 16, size 64 {
         /// Row offsets of the edges that lead to each vertex, one more than vertices.
         pub rows: DevPtr<u32>,
-        /// Where they come from.
+        /// The vertices that these edges come from.
         pub columns: DevPtr<u32>,
         /// Out-degrees.
         pub degrees: DevPtr<u32>,
@@ -65,7 +65,7 @@ pub struct PageRank {
     _graph: [Buffer<u32>; 3],
 }
 
-/// What device and reference start from.
+/// The total rank of the vertices without out-edges before the first iteration, for the device and the reference.
 fn first_dangling(degrees: &[u32]) -> f64 {
     degrees.iter().filter(|&&d| d == 0).count() as f64 / degrees.len() as f64
 }
@@ -129,7 +129,7 @@ impl PageRank {
             _graph: graph,
         })
     }
-    /// Runs all iterations; answers the ranks, which sum to 1.
+    /// Runs all iterations; returns the ranks, which sum to 1.
     ///
     /// # Errors
     /// Whatever ends the engine.
@@ -140,7 +140,7 @@ impl PageRank {
             .read_at(self.iterations as usize % 2 * self.vertices, &mut ranks)?;
         Ok(ranks)
     }
-    /// The rank that lay on vertices without out-edges before each iteration.
+    /// The total rank of the vertices without out-edges before each iteration.
     ///
     /// # Errors
     /// The copy fails.

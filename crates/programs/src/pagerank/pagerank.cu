@@ -18,7 +18,7 @@ __device__ void pagerank_split(ew::Lane& t, const DevPageRank&) {
 
 __device__ void pagerank_gather(ew::Warp& t, const DevPageRank& p) {
   u32 n = p.vertices, iteration = t.tag();
-  // What another iteration wrote is read past the first-level cache.
+  // Values that another iteration wrote are read past the first-level cache.
   const double* from = p.ranks + (u64)(iteration % 2) * n;
   double* to = p.ranks + (u64)(1 - iteration % 2) * n;
   double base = (1 - PAGERANK_DAMPING) / n + PAGERANK_DAMPING * __ldcg(&p.dangling[iteration]) / n;

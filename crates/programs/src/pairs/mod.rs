@@ -1,5 +1,5 @@
-//! `pairs`: pairs of tasks of which the second needs what the first wrote, in every form in which a
-//! dependence can be said: two submissions, a spawn, a fork with its continuation, a chain of pairs.
+//! `pairs`: pairs of tasks. The second task of a pair needs the word that the first one wrote. The dependence takes every
+//! form that there is: two submissions, a spawn, a fork with its continuation, a chain of pairs.
 
 mod entry;
 #[path = "pairs.rs"]
@@ -14,9 +14,9 @@ pub use entry::DependentPairs;
 dev_struct! {
     /// Parameters of `pairs`.
     pub struct DevPairs: align 16, size 32 {
-        /// What first stages write, a word a pair.
+        /// The words that first stages write, one for each pair.
         pub firsts: DevPtr<u64>,
-        /// What second stages add to, a word a pair.
+        /// The words that second stages add to, one for each pair.
         pub seconds: DevPtr<u64>,
         /// How many pairs there are.
         pub pairs: u32,
@@ -45,19 +45,19 @@ program! {
     }
 }
 
-/// What the first stage of pair `i` writes.
+/// The word that the first stage of pair `i` writes.
 pub const fn first_value(i: u32) -> u64 {
     (i as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(1)
 }
 
-/// What a second stage makes of what the first wrote.
+/// The number that a second stage computes from the first stage's word.
 pub const fn folded(first: u64) -> u64 {
     first ^ first >> 29
 }
 
-/// What the second word of pair `i` holds once the pair has run `rounds` times. A second stage that ran
+/// The second word of pair `i` once the pair has run `rounds` times. A second stage that ran
 /// before its first would have added 0 instead.
 pub const fn reference(i: u32, rounds: u64) -> u64 {
     folded(first_value(i)).wrapping_mul(rounds)
@@ -129,7 +129,7 @@ impl Pairs {
         let root = root.args(0, self.seconds.len() as u32);
         engine.run(root).map(drop)
     }
-    /// Runs all pairs one after the other, each begun by the one before.
+    /// Runs all pairs one after the other, each started by the one before.
     ///
     /// # Errors
     /// Whatever ends the engine.

@@ -45,7 +45,7 @@ pub fn instance(engine: &Engine) -> Result<Instance, Error> {
     engine.plain_instance(&PROGRAM)
 }
 
-/// Runs `steps` dependent steps; answers which function ran last, as [`reference()`] does.
+/// Runs `steps` dependent steps; returns which function ran last, as [`reference()`] does.
 ///
 /// # Errors
 /// Whatever ends the engine.

@@ -15,9 +15,9 @@ dev_struct! {
     pub struct DevProbe: align 16, size 32 {
         /// Visits by place.
         pub marks: DevPtr<u32>,
-        /// What `LOG` wrote.
+        /// The entries that `LOG` wrote.
         pub log: DevPtr<u32>,
-        /// How much `LOG` wrote.
+        /// The number of entries that `LOG` wrote.
         pub logged: DevPtr<u32>,
         /// Number of places.
         pub places: u64,
@@ -65,7 +65,7 @@ pub struct Probe {
     pub instance: Instance,
     /// Visits by place.
     pub marks: Buffer<u32>,
-    /// What was logged.
+    /// The log.
     pub log: Buffer<u32>,
     _logged: Buffer<u32>,
 }

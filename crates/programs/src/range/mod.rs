@@ -90,7 +90,7 @@ impl Range {
             _ => self.begin(engine, function)?.wait().map(drop),
         }
     }
-    /// Submits one root over all cells, of which there are some; as [`run`](Self::run) without waiting.
+    /// Submits one root over all cells as [`run`](Self::run) does, but does not wait. There must be at least one cell.
     ///
     /// # Errors
     /// Whatever ends the engine.

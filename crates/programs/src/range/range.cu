@@ -8,7 +8,7 @@ __device__ __forceinline__ void range_halve(ew::Lane& t, u32 size, u32 leaf, u32
   }
 }
 
-// What an earlier submission wrote is read past the first-level cache.
+// Values that an earlier submission wrote are read past the first-level cache.
 __device__ __forceinline__ void range_one(const DevRange& p, u32 i) { p.cells[i] = __ldcg(&p.cells[i]) + 1; }
 
 __device__ void range_add(ew::Lane& t, const DevRange& p) {

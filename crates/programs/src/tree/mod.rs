@@ -12,7 +12,7 @@ pub use entry::BinaryTree;
 
 /// Elements of the table that nodes load from (power of two).
 pub const TABLE: usize = 1 << 20;
-/// Places that results are summed in, so that no address is everybody's.
+/// Places that results are added to: several, so that tasks seldom contend for one address.
 pub const SUMS: usize = 1 << 12;
 
 dev_struct! {
@@ -46,7 +46,7 @@ fn table(i: u32) -> u32 {
     i.wrapping_mul(2_654_435_761) ^ 0x5bd1_e995
 }
 
-/// What one node adds up: the definition that device, twin and reference share.
+/// The sum of one node: the definition that device, twin and reference share.
 fn node_sum(node: u32, load: impl Fn(usize) -> u32) -> u64 {
     (0..256u32)
         .map(|thread| {
@@ -76,7 +76,7 @@ impl Tree {
             _table: table,
         })
     }
-    /// Runs a tree of `depth` levels below its root; answers the sum of all results.
+    /// Runs a tree of `depth` levels below its root; returns the sum of all results.
     ///
     /// # Errors
     /// Whatever ends the engine.

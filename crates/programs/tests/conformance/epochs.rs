@@ -101,7 +101,7 @@ fn exchanges_its_image_under_load(select: Select) {
     assert_eq!(again.expect("it runs").value, fib::reference(10));
 }
 
-/// A chain of four billion tasks is certainly not at its end when the engine stops; what is queued next to it may be.
+/// A chain of four billion tasks has certainly not ended when the engine stops; the task that is queued with it may have.
 fn stop_in_the_middle_ends_what_is_in_flight(select: Select) {
     let engine = start(select);
     let probe = Probe::new(&engine, 20_000_000).expect("there is memory");
@@ -111,7 +111,7 @@ fn stop_in_the_middle_ends_what_is_in_flight(select: Select) {
     let task = chain.instance.task(probe::CHAIN).args(0, u32::MAX);
     let mut pending = engine.submit(task).expect("room");
     wait_until_marked(&chain, 1);
-    assert!(!pending.is_done(), "the chain has begun and goes on");
+    assert!(!pending.is_done(), "the chain still runs");
     engine.stop().expect("it stops");
     let outcome = pending.wait();
     assert!(matches!(outcome, Err(Error::Stopped)), "{outcome:?}");

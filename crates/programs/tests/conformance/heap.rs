@@ -1,4 +1,4 @@
-//! The device heap, on GPUs: blocks keep apart, nothing is lost, and what is wrong is counted.
+//! The device heap, on GPUs: blocks do not overlap, nothing is lost, and errors are counted.
 
 use everwarp::cuda::baseline::{Baseline, HeapTrial, HeapWay, Sizes};
 use everwarp::{Device, Select};
@@ -31,7 +31,7 @@ fn is_as_it_was(heap: &HeapTrial<'_>) {
     );
 }
 
-/// Several generations of blocks of all sizes live side by side, and are freed in another order.
+/// Several generations of blocks of all sizes exist at the same time, and are freed in another order.
 fn heap_blocks_keep_apart(select: Select) {
     const THREADS: u32 = 100_000;
     with_heap(select, 4 << 30, 4 * THREADS, |heap| {
@@ -113,7 +113,7 @@ fn heap_counts_wrong_frees(select: Select) {
         let blocks = heap.read_slots().expect("it is read")[..32].to_vec();
         heap.empty(0, 32, 1).expect("it runs");
         assert_eq!(heap.state().expect("it is read").wrong_frees, 0);
-        // Once more, in the middle of a block, before the heap, behind it.
+        // Frees each block once more; then an address in the middle of a block, one before the heap and one after it.
         heap.empty(0, 32, 1).expect("it runs");
         assert_eq!(heap.state().expect("it is read").wrong_frees, 32);
         heap.fill(0, 32, 1, Sizes::of(100), 0).expect("it runs");

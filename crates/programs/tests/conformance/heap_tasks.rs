@@ -1,5 +1,5 @@
-//! The heap as tasks use it, on every engine: blocks keep apart, nothing is lost, owners get back what is theirs,
-//! and what is wrong is reported.
+//! The heap as tasks use it, on every engine: blocks do not overlap, nothing is lost, the blocks of an owner can be
+//! freed together, and errors are reported.
 
 use everwarp::{
     DevTask, Device, Engine, EngineError, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
@@ -26,7 +26,7 @@ pub(crate) const ALL: &[Case] = cases![
 ];
 
 const MIB: u64 = 1 << 20;
-/// In what tasks report: a request was refused.
+/// In a task's report: a request was refused.
 const REFUSED: u64 = 1 << 32;
 
 fn start(select: Select, heap: HeapConfig) -> Engine {
@@ -43,7 +43,7 @@ fn scaled(engine: &Engine, gpu: u32) -> u32 {
     }
 }
 
-/// Runs a function for each argument and answers the sum of what its tasks report.
+/// Runs a function for each argument and returns the sum of its tasks' reports.
 fn run(engine: &Engine, probe: &HeapProbe, function: u32, tag: u8, args: &[(u32, u32)]) -> u64 {
     let task = |&(lo, hi): &(u32, u32)| probe.instance.task(function).tag(tag).args(lo, hi).build();
     let tasks: Vec<DevTask> = args.iter().map(task).collect();
@@ -70,7 +70,7 @@ fn is_empty(engine: &Engine) {
         "{stats:?}"
     );
 }
-/// Bytes that the heap counts for what was asked for at places with blocks.
+/// Bytes that the heap counts for the sizes that were requested at places with blocks.
 fn rounded(probe: &HeapProbe, guard: u64) -> u64 {
     let blocks = probe.blocks.read().expect("it is read");
     let sizes = probe.sizes.read().expect("it is read");
@@ -80,7 +80,7 @@ fn rounded(probe: &HeapProbe, guard: u64) -> u64 {
         .sum()
 }
 
-/// Generations of blocks of all sizes side by side, freed in another order; each mode of heap.
+/// Generations of blocks of all sizes exist at the same time, and are freed in another order, in each mode of the heap.
 fn heap_serves_tasks(select: Select) {
     for mode in [HeapMode::Plain, HeapMode::Owned, HeapMode::Checked] {
         let engine = start(select, HeapConfig::of(1024 * MIB).mode(mode));
@@ -141,7 +141,7 @@ fn heap_serves_warps_and_blocks(select: Select) {
     is_empty(&engine);
 }
 
-/// Millions of steps by all workers, each of which reads back every byte that it wrote.
+/// All workers take millions of steps and read back every byte that they wrote.
 fn random_operations(select: Select, mode: HeapMode, high: u32, tasks: u32) {
     let engine = start(select, HeapConfig::of(4096 * MIB).mode(mode));
     let tasks = scaled(&engine, tasks);
@@ -247,7 +247,7 @@ fn heap_resizes_keep_contents(select: Select) {
         }
         each(&engine, &probe, heap_probe::EMPTY, 0..n);
         is_empty(&engine);
-        // Runs of pages, which grow into what is behind them or move.
+        // Runs of pages, which grow into the pages after them or move.
         assert_eq!(
             run(
                 &engine,
@@ -269,7 +269,7 @@ fn heap_resizes_keep_contents(select: Select) {
             let guard = if mode == HeapMode::Checked { 8 } else { 0 };
             assert_eq!(in_use(&engine), rounded(&probe, guard), "{sizes:?}");
         }
-        // What does not fit stays as it was.
+        // A block whose new size does not fit stays as it was.
         assert_eq!(
             run(&engine, &probe, heap_probe::RESIZE, 0, &[(0, 1 << 30)]),
             REFUSED
@@ -311,7 +311,7 @@ fn heap_owner_is_released(select: Select) {
     assert_eq!(in_use(&engine), before[0] + before[2]);
     let others: Vec<_> = (0..n).filter(|p| p % 3 != 1).map(|p| (p, 0)).collect();
     assert_eq!(run(&engine, &probe, heap_probe::CHECK, 0, &others), 0);
-    // What came back can be had again, by somebody else; the neighbours stay as they are.
+    // Another owner can get the freed memory; the neighbours stay as they are.
     let again: Vec<_> = (0..n).filter(|p| p % 3 == 1).map(|p| (p, 0)).collect();
     assert_eq!(
         run(&engine, &probe, heap_probe::FILL, 104, &again),
@@ -404,7 +404,7 @@ fn heap_mistakes_are_reported(select: Select) {
             each(&engine, &probe, heap_probe::EMPTY, 3..4);
         }
     }
-    // Nobody has freed this one: a sweep finds it.
+    // This block was not freed: a sweep finds its overwritten guard.
     run(&engine, &probe, heap_probe::MISTAKE, 0, &[(5, 1000)]);
     let parts: Vec<_> = (0..8).map(|i| (i, 8)).collect();
     assert_eq!(run(&engine, &probe, heap_probe::SWEEP, 0, &parts), 1);
@@ -414,7 +414,7 @@ fn heap_mistakes_are_reported(select: Select) {
         .last()
         .expect("there are some");
     assert_eq!((last.kind, last.owner), (HeapErrorKind::Overflow, owner));
-    // What is wrong a thousand times is counted, and the first are kept.
+    // All of a thousand errors are counted, and the first ones are kept.
     run(&engine, &probe, heap_probe::MISTAKE, 0, &[(2, 0); 1000]);
     let stats = engine.heap_stats().expect("there is a heap");
     assert_eq!((stats.errors, stats.wrong_frees), (1008, 1004));
@@ -430,7 +430,7 @@ fn heap_grows_while_tasks_run(select: Select) {
             .mode(HeapMode::Owned),
     );
     let probe = HeapProbe::new(&engine, 4000, 1, 1).expect("it is made");
-    // Four times as much as there is; those that are refused ask again and again.
+    // Four times as much as there is; tasks whose requests are refused ask again and again.
     let ask: Vec<_> = (0..1000)
         .map(|place| {
             probe

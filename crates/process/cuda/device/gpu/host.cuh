@@ -9,7 +9,7 @@ static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevPro
   const DevHostOp* o = (const DevHostOp*)t.arg();
   u8* message = (u8*)(o + 1);
   DevWorld* world = table.world;
-  // The host has copied to it since this multiprocessor may have read it.
+  // This multiprocessor may have cached the operation before the host copied to it.
   ew::fence(ew::acq_rel, ew::gpu);
   const u32 operation = __ldcg(&o->operation), number = __ldcg(&o->channel), side = __ldcg(&o->side), bytes = __ldcg(&o->bytes);
   u32 result = 0;
@@ -22,11 +22,11 @@ static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevPro
   t.report_add((u64)result + 1);
 }
 
-// arg: the place of a child | its generation << 32. Asks for its end, and reports `KILL_…`.
+// arg: the place of a child | its generation << 32. Asks the child to end, and reports `KILL_…`.
 static __device__ __forceinline__ void process_kill(ew::Lane& t, const DevProcessTable& table) {
   // As above.
   ew::fence(ew::acq_rel, ew::gpu);
-  t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NOBODY);
+  t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NO_PROCESS);
 }
 
 // Opens the group of the tasks that processes submit: the group of this task, whose count stays raised by one.

@@ -35,7 +35,7 @@ __device__ __forceinline__ void leave_given(DevProcess* p, u32 fd) {
   if (fd < 3 || Given(p).holds(fd)) p->flags &= ~PROCESS_GIVEN;
 }
 
-// Answers `fd_prestat_get` without the host: only directories that were given have a name. The address was checked.
+// Serves `fd_prestat_get` without the host: only directories that were given have a name. The address was checked.
 __device__ __noinline__ u32 prestat(DevInstance* i, u32 fd, u32 at) {
   const Given given(process::of(i));
   if (!given.holds(fd)) return ERRNO_BADF;

@@ -1,4 +1,4 @@
-// Imports that the device answers itself: arguments, environment, clocks, random bytes, `proc_exit`.
+// Imports that the device serves itself: arguments, environment, clocks, random bytes, `proc_exit`.
 #pragma once
 
 #include "process/wasi/import.cuh"

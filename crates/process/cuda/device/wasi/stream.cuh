@@ -124,7 +124,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     if (!wasi::print(c, b, e)) PARK;
     return {fuel, e != wasi::OK ? e : b.m.put(written, (u32)b.bytes), 0};
   }
-  // What was collected comes first.
+  // Collected output comes first.
   if (fd == 1 && c.p->output_len != 0) {
     u32 e;
     if (!process::flush(c, e)) PARK;

@@ -69,7 +69,7 @@ dev_consts! {
     /// The result of a task that kills a child: the child was asked to end.
     pub(crate) const KILL_TOLD = 1;
     /// The result of the same task: there is no such child.
-    pub(crate) const KILL_NOBODY = 2;
+    pub(crate) const KILL_NO_PROCESS = 2;
     /// The sending side of a channel; also the number of that side's list of waiters.
     pub(crate) const SIDE_SEND = 0;
     /// The receiving side of a channel.

@@ -36,16 +36,16 @@ pub(super) fn children_of_other_modules_exit_like_spawned_processes(
 ) -> Result<(), Failed> {
     let family = number("family");
     for module in ["hello", "neighbour"] {
-        let beside = spawn_many(host, number(module), &config(&["e"]), 64)?;
+        let spawned = spawn_many(host, number(module), &config(&["e"]), 64)?;
         let parents = spawn_many(host, family, &config(&["y", module]), 64)?;
         let mut codes = Vec::new();
-        for pid in beside.into_iter().chain(parents) {
+        for pid in spawned.into_iter().chain(parents) {
             codes.push(wait(host, pid)?.status);
         }
-        let (beside, of_children) = codes.split_at(64);
-        same(of_children, beside)?;
+        let (spawned, of_children) = codes.split_at(64);
+        same(of_children, spawned)?;
         same(
-            beside
+            spawned
                 .iter()
                 .all(|reason| matches!(reason, ExitStatus::Exited(_))),
             true,

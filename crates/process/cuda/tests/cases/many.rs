@@ -156,7 +156,7 @@ pub(super) fn each_of_many_processes_reads_its_own_input(
     same((number, wrong), (COUNT, Vec::new()))
 }
 
-/// Runs `count` processes, each of which writes how long its thousand calls took, and reports these times.
+/// Runs `count` processes, each with a thousand calls of the host, and reports how long each says that they took.
 fn timed(host: &CudaProcesses, module: &str, config: &Launch, count: usize) -> Result<(), Failed> {
     let begin = Instant::now();
     let mut times = Vec::new();

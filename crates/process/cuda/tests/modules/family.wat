@@ -126,7 +126,7 @@
   (func $grandparent
     (call $end (call $child (i32.const 92)) (i32.const 0))
     (call $exit (i32.load (i32.const 12))))
-  ;; Spawns children one after the other, some of which the host may kill.
+  ;; Spawns children one after the other. The host may kill some of them.
   (func $bereaved (local $n i32)
     (loop $more
       (call $must (i32.eqz (call $wait (call $child (i32.const 72)) (i32.const 8))))

@@ -16,7 +16,7 @@
   (import "everwarp:gpu" "active" (func $active (result i32)))
   (import "everwarp:gpu" "lane" (func $lane (result i32)))
   (memory (export "memory") 1)
-  (data (i32.const 512) "nobody")
+  (data (i32.const 512) "absent")
   (func $is (param $found i32) (param $expected i32)
     (if (i32.ne (local.get $found) (local.get $expected)) (then unreachable)))
   (func (export "_start") (local $h i32) (local $old i32) (local $n i32)
