@@ -1,5 +1,5 @@
-//! Everything that is emitted for the official test suite assembles, for the oldest architecture that is
-//! supported and for the one that everwarp is measured on. Needs ptxas, no GPU.
+//! Checks that all PTX emitted for the official test suite assembles, for the oldest supported architecture and for
+//! the one that everwarp is measured on. Needs ptxas, but no GPU.
 
 mod support;
 
@@ -17,8 +17,8 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let input = folder.join(format!("{name}.ptx"));
     std::fs::write(&input, ptx).expect("the text can be written");
-    // Relocatable for one and as a whole program for the other: images are loaded in either way. Both at once, because
-    // the longest function of the suite takes minutes.
+    // Relocatable for one architecture and as a whole program for the other, because images are loaded in either way.
+    // Both at the same time, because the longest function of the suite takes minutes.
     let started = [("sm_80", "-c"), ("sm_90", "-O3")].map(|(arch, mode)| {
         let child = Command::new(ptxas)
             .args([mode, "-arch", arch, "-o"])
@@ -30,7 +30,7 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
             .spawn();
         (arch, child.expect("ptxas runs"))
     });
-    // All are waited for, also behind one that fails.
+    // Waits for both, even if the first one fails.
     let ended = started.map(|(arch, child)| (arch, child.wait_with_output().expect("ptxas ends")));
     for (arch, output) in ended {
         if !output.status.success() {
@@ -42,12 +42,12 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How much PTX is assembled at once: a process for each of a thousand modules would be slow, and so is a
-/// whole program of hundreds of functions.
+/// How much PTX is assembled at once. A process for each of a thousand modules would be slow, and so would a whole
+/// program with hundreds of functions.
 const IMAGE_BYTES: usize = 60_000;
 
-/// All modules of a file that are instantiated, as images; how many there are, and how many are not
-/// supported.
+/// Compiles all modules of a file that are instantiated. Returns the images, the number of modules, and the number of
+/// unsupported modules.
 fn images(source: &str) -> (Vec<String>, usize, usize) {
     let mut lexer = wast::lexer::Lexer::new(source);
     lexer.allow_confusing_unicode(true);
@@ -76,14 +76,14 @@ fn images(source: &str) -> (Vec<String>, usize, usize) {
                 }
             }
             Err(CompileError::Unsupported { .. }) => unsupported += 1,
-            Err(e) => panic!("a valid module is refused: {e}"),
+            Err(e) => panic!("the compiler refuses a valid module: {e}"),
         }
     }
     (images, count, unsupported)
 }
 
 #[test]
-fn suite_assembles() {
+fn the_suite_assembles() {
     let Some(ptxas) = ptxas() else { return };
     let only = std::env::var("SPEC_FILE").ok();
     let (mut modules, mut failed) = (0, Vec::new());
@@ -95,7 +95,7 @@ fn suite_assembles() {
             continue;
         }
         let (images, count, unsupported) = images(file.source);
-        assert_eq!(unsupported, 0, "{} compiles as a whole", file.name);
+        assert_eq!(unsupported, 0, "every module of {} must compile", file.name);
         modules += count;
         for (i, ptx) in images.iter().enumerate() {
             failed.extend(
@@ -121,7 +121,7 @@ fn provided_imports_assemble() {
             provided_imports,
             ..CompileOptions::default()
         };
-        compile_part(&encode(text), &options).expect("it is supported")
+        compile_part(&encode(text), &options).expect("the module is supported")
     };
     let library = part(
         r#"(module (func (export "f") (param f32) (result i64 f32)
@@ -154,7 +154,7 @@ fn provided_imports_assemble() {
             .contains(".extern .func (.param .align 8 .b8 ret[16]) host_f")
     );
     let text = format!("{PTX_HEAD}{}{}", library.ptx, importer.ptx);
-    // What is not in the file can only be linked, so the code is relocatable.
+    // Functions that are not in the file can only be linked, so the code is relocatable.
     let input = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provided.ptx");
     std::fs::write(&input, text).expect("the text can be written");
     let output = Command::new(&ptxas)
@@ -185,15 +185,16 @@ fn waiting_assembles() {
         ..CompileOptions::default()
     };
     let compiled = compile_part(&encode(text), &options);
-    let compiled = compiled.expect("it is supported");
+    let compiled = compiled.expect("the module is supported");
     let own = compiled.ptx.lines().filter(|l| !l.starts_with(".extern"));
     let own = own.fold(String::new(), |text, line| text + line + "\n");
     let functions = waiting::functions(1 << 20);
-    assemble(&ptxas, "waiting", &format!("{PTX_HEAD}{functions}{own}")).expect("it assembles");
+    assemble(&ptxas, "waiting", &format!("{PTX_HEAD}{functions}{own}"))
+        .expect("the text assembles");
 }
 
-/// Suspended in every way: by a device's import and another module's, through tables and tail calls, in loops within
-/// loops, with values of every size on the operand stack.
+/// Modules with every kind of suspension: by an import from the device and one from another module, through tables and
+/// tail calls, in nested loops, with values of every size on the operand stack.
 const SUSPENDED: &str = r#"(module
   (import "host" "f" (func $host (param i64 f32) (result i32)))
   (import "lib" "f" (func $lib (param f32) (result i64 f32)))
@@ -224,7 +225,7 @@ const SUSPENDED: &str = r#"(module
     (local.get 1)))"#;
 
 #[test]
-fn what_can_be_suspended_assembles() {
+fn suspendable_modules_assemble() {
     let Some(ptxas) = ptxas() else { return };
     for preempt in [false, true] {
         let provided = |module: &str, symbol: &str, provider| ProvidedImport {
@@ -247,16 +248,16 @@ fn what_can_be_suspended_assembles() {
           (func $f (export "f") (param f32) (result i64 f32)
             (i64.extend_i32_u (call $host (i64.const 1) (local.get 0))) (local.get 0)))"#;
         let library = compile_part(&encode(library), &options("a_", vec![host.clone()]));
-        let library = library.expect("it is supported");
+        let library = library.expect("the module is supported");
         assert!(library.may_suspend(1));
         let lib = provided("lib", &library.symbol(1), Provider::Module);
         let part = compile_part(&encode(SUSPENDED), &options("b_", vec![host, lib]));
-        // The import, here so that the file is whole. A second declaration of it is one too many.
+        // The import's definition completes the file. Its second declaration must be removed.
         let import = ".visible .func (.param .align 8 .b8 ret[16]) host_f (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b64 a0, .param .b32 a1)\n{\n  .reg .b64 %d;\n  mov.b64 %d, -2;\n  st.param.b64 [ret], %d;\n  ret;\n}\n";
-        let parts = library.ptx + &part.expect("it is supported").ptx;
+        let parts = library.ptx + &part.expect("the module is supported").ptx;
         let parts = parts.lines().filter(|l| !l.starts_with(".extern"));
         let parts = parts.fold(String::new(), |text, line| text + line + "\n");
         let text = format!("{PTX_HEAD}{import}{parts}");
-        assemble(&ptxas, &format!("suspended.{preempt}"), &text).expect("it assembles");
+        assemble(&ptxas, &format!("suspended.{preempt}"), &text).expect("the text assembles");
     }
 }

@@ -1,5 +1,5 @@
-//! The PTX of small functions, line by line. The expected PTX is in the input file, after the module;
-//! `BLESS=1` writes it again.
+//! Compares the PTX of small functions line by line. The expected PTX follows the module in the input file; `BLESS=1`
+//! writes it again.
 
 #[path = "support/encode.rs"]
 mod encode;
@@ -12,7 +12,7 @@ use everwarp_compiler::{CompileOptions, compile};
 
 const MARK: &str = "\n;; --- what is emitted ---\n";
 
-/// The functions that come from the module: `f` and its number, or `i` for an indirect call.
+/// The PTX of the module's own functions: `f` and a number, or `i` for indirect calls.
 fn own_functions(ptx: &str) -> String {
     let mut out = String::new();
     let mut lines = ptx.lines().peekable();
@@ -35,31 +35,32 @@ fn own_functions(ptx: &str) -> String {
 }
 
 #[test]
-fn golden() {
+fn the_ptx_of_small_functions_is_unchanged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut files = 0;
-    for entry in std::fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("it can be listed").path();
-        let text = std::fs::read_to_string(&path).expect("it can be read");
+    for entry in std::fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("the entry can be read").path();
+        let text = std::fs::read_to_string(&path).expect("the file can be read");
         let (module, expected) = text.split_once(MARK).unwrap_or((&text, ""));
         let bytes = encode(module);
-        let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
+        let compiled =
+            compile(&bytes, &CompileOptions::default()).expect("the module is supported");
         let mut emitted = String::new();
         for line in own_functions(&compiled.ptx).lines() {
             writeln!(emitted, ";; {line}").expect("a String takes text");
         }
         if std::env::var_os("BLESS").is_some() {
             let text = format!("{}\n{MARK}{emitted}", module.trim_end());
-            std::fs::write(&path, text).expect("it can be written");
+            std::fs::write(&path, text).expect("the file can be written");
         } else {
             assert_eq!(
                 emitted,
                 expected,
-                "{} has changed; see BLESS",
+                "the PTX of {} has changed: check it, then run with BLESS=1",
                 path.display()
             );
         }
         files += 1;
     }
-    assert!(files >= 7, "the inputs are there");
+    assert!(files >= 7, "all inputs must be found");
 }

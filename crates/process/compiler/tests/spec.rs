@@ -1,8 +1,8 @@
-//! The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads, run
-//! on the PTX that is emitted.
+//! Runs the official test suites of WebAssembly 2.0 with vectors, of extended constants, of tail calls and of threads
+//! on the emitted PTX.
 //!
-//! `spec-2.0.txt` states for each file what holds and what is not supported, so that neither can change
-//! unnoticed. `BLESS=1` writes it anew; nothing may fail in any case.
+//! `spec-2.0.txt` states for each file how many directives hold and how many are not supported, so that neither number
+//! can change unnoticed. `BLESS=1` writes it again; a directive that fails is an error in any case.
 
 mod support;
 
@@ -33,11 +33,12 @@ fn core_2_0() {
     spec::compare(&path, &table);
 }
 
-/// The files of the suite itself and those on vectors, with interleaved memories: as many directives hold.
+/// Runs the files of the suite itself and the files about vectors with interleaved memories: the same number of
+/// directives must hold.
 #[test]
 fn core_2_0_with_interleaved_memories() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec-2.0.txt");
-    let stated = std::fs::read_to_string(&path).expect("the table is there");
+    let stated = std::fs::read_to_string(&path).expect("the table can be read");
     spec::interleave(true);
     let mut others = Vec::new();
     for file in spec::files() {

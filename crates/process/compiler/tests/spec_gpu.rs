@@ -1,10 +1,11 @@
-//! The official test suite of WebAssembly 2.0 with vectors, and those of extended constants, tail calls and threads on a
-//! CUDA device: each file in a process of its own with a watchdog, and with the same counts as on the interpreter (`spec-2.0.txt`).
+//! Runs the official test suites of WebAssembly 2.0 with vectors, of extended constants, of tail calls and of threads
+//! on a CUDA device. Each file runs in a separate process with a watchdog, and must give the same counts as on the
+//! interpreter (`spec-2.0.txt`).
 //!
-//! `cargo test -p everwarp-compiler --test spec_gpu`; without a device its tests are listed as ignored. With
-//! `SPEC_CUBINS=FOLDER` the folder's machine code is used, and what is not there the driver compiles.
-//! `SPEC_ASSEMBLE=FOLDER` fills that folder, on a machine that has ptxas and needs no GPU. With
-//! `SPEC_REPORT=FILE` the counts are written to a file.
+//! The command is `cargo test -p everwarp-compiler --test spec_gpu`; without a device it lists its tests as ignored.
+//! With `SPEC_CUBINS=FOLDER` it uses the machine code in the folder, and the driver compiles the remaining images.
+//! `SPEC_ASSEMBLE=FOLDER` fills that folder, on a machine with ptxas, which needs no GPU. `SPEC_REPORT=FILE` writes
+//! the counts to a file.
 
 mod support;
 
@@ -20,9 +21,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use support::spec::{self, Counts, File};
 use support::{cubins, gpu, report, tools};
 
-/// What makes a child of this process run one file.
+/// The environment variable with which this process tells a child to run one file.
 const CHILD: &str = "EVERWARP_SPEC_FILE";
-/// A file that takes longer has hung. The longest takes some seconds where its code is there already; to assemble the
+/// A file that takes longer has hung. The longest takes some seconds if its code is already assembled; assembling the
 /// longest function of the suite takes one core one to two minutes.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -70,7 +71,7 @@ fn main() {
             }
         });
     }
-    // More would not be faster: the device has its own queue, and each child takes memory on it.
+    // More children would not be faster: the device queues their work, and each child takes memory on it.
     args.test_threads = Some(args.test_threads.unwrap_or(4));
     let begin = Instant::now();
     let conclusion = libtest_mimic::run(&args, trials);
@@ -82,7 +83,7 @@ fn main() {
     conclusion.exit();
 }
 
-/// Runs a file on the device. Failures and the device's work follow the section of the table.
+/// Runs a file on the device. In the output, failures and the device's statistics follow the section of the table.
 fn on_device(file: &File) -> String {
     let machine = gpu::Gpu::open(folder("SPEC_CUBINS")).expect("a device");
     let machine = Rc::new(RefCell::new(machine));
@@ -91,7 +92,7 @@ fn on_device(file: &File) -> String {
     report::output(&file.name, &counts, &work)
 }
 
-/// Fills the folder with the code of a file's images, while the interpreter runs it.
+/// Fills the folder with the code of a file's images while the interpreter runs the file.
 fn assemble(name: &str, folder: &Path) -> Result<(), Failed> {
     let ptxas = tools::ptxas().ok_or("no ptxas; run .ci/install-ptxas")?;
     std::fs::create_dir_all(folder)?;
@@ -104,11 +105,11 @@ fn assemble(name: &str, folder: &Path) -> Result<(), Failed> {
     }
 }
 
-/// What a child prints about a file, unless it crashes or hangs.
+/// Runs a child and returns its output about a file, or an error if the child crashes or hangs.
 fn run_child(name: &str) -> Result<String, Failed> {
     let mut child = Command::new(std::env::current_exe()?)
         .env(CHILD, name)
-        // Of an image in its cache the driver does not say how large its frames are.
+        // The driver does not report the frame sizes of an image from its cache.
         .env("CUDA_CACHE_DISABLE", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,5 +1,5 @@
-//! Tail calls beyond the proposal's own files: any number of them in constant stack, their fuel, and where they trap.
-//! On the interpreter; or on the first CUDA device, with
+//! Tests tail calls in addition to the proposal's own files: a chain of any length in constant stack, the fuel of the
+//! calls, and the positions of their traps. They run on the interpreter, or on the first CUDA device with
 //! `EVERWARP_MACHINE=cuda CUDA_CACHE_DISABLE=1 cargo test -p everwarp-compiler --test tail_calls -- --test-threads 1`.
 
 mod support;
@@ -18,8 +18,8 @@ const LIMITS: InstanceLimits = InstanceLimits {
     depth: 3,
 };
 
-/// Two that call each other; one of other parameters, by a table, out of the middle of blocks; and one in front of
-/// them that is not at its own end.
+/// Two functions that tail-call each other, and a third through a table. They have different parameters, and call out
+/// of the middle of blocks. A further function calls the first one without a tail call.
 const TEXT: &str = r#"(module
   (type $t (func (param i64 v128 f32) (result i32 i64)))
   (table funcref (elem $odd $leaf $other))
@@ -29,7 +29,7 @@ const TEXT: &str = r#"(module
     (i32.const 1) (local.get 1))
   (func $odd (type $t) (local i32)
     (local.set 3 (i32x4.extract_lane 2 (local.get 1)))
-    ;; What is below the arguments is dropped.
+    ;; The tail call drops the values below its arguments.
     (i64.const 99)
     (block (loop
       (br_if 1 (f32.ne (local.get 2) (f32.convert_i32_u (local.get 3))))
@@ -57,7 +57,8 @@ const TEXT: &str = r#"(module
   (func (export "last") (param i32) (result i32) (return_call 7 (local.get 0))))"#;
 
 fn process(limits: InstanceLimits) -> Process {
-    let compiled = compile(&encode(TEXT), &CompileOptions::default()).expect("it is supported");
+    let compiled =
+        compile(&encode(TEXT), &CompileOptions::default()).expect("the module is supported");
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let machine = chosen();
     let loaded = machine
@@ -65,19 +66,19 @@ fn process(limits: InstanceLimits) -> Process {
         .load("", &compiled.ptx, &[], limits.depth);
     assert_eq!(loaded, Ok(limits.depth));
     let initial = compiled.instantiate(&NoImports, &limits);
-    let initial = initial.expect("it has no imports");
-    Process::new(compiled, &machine, "", &initial).expect("there is memory for it")
+    let initial = initial.expect("the module has no imports");
+    Process::new(compiled, &machine, "", &initial).expect("memory can be allocated")
 }
 
 fn call(process: &mut Process, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
     let Some(Export::Function(f)) = process.compiled.export(name) else {
         panic!("no function {name}");
     };
-    process.call(f, args).expect("the machine finds no fault")
+    process.call(f, args).expect("the machine reports no error")
 }
 
 #[test]
-fn any_number_of_them_takes_no_depth() {
+fn a_long_chain_of_tail_calls_takes_no_depth() {
     let mut process = process(LIMITS);
     for (rounds, even) in [(0, 1), (1, 0), (2, 1), (9, 0), (100_000, 1), (100_001, 0)] {
         let results = vec![even, 5 + rounds];
@@ -87,27 +88,27 @@ fn any_number_of_them_takes_no_depth() {
 }
 
 #[test]
-fn each_takes_a_unit_of_fuel() {
+fn each_tail_call_spends_one_unit_of_fuel() {
     let mut process = process(LIMITS);
     assert_eq!(call(&mut process, "even", &[10, 0]), Ok(vec![1, 10]));
-    // Six times `$even`, five times `$odd` with a round of its loop.
+    // Six calls of `$even`, and five of `$odd`, each with a round of its loop.
     assert_eq!(process.fuel(), LIMITS.fuel - 6 - 5 * 2);
 }
 
 #[test]
-fn an_endless_chain_ends_without_fuel_and_by_a_kill() {
+fn fuel_and_the_kill_word_end_an_endless_chain() {
     let mut endless = process(LIMITS);
-    let trapped = call(&mut endless, "spin", &[]).expect_err("it is endless");
+    let trapped = call(&mut endless, "spin", &[]).expect_err("the chain is endless");
     assert_eq!((trapped.trap, endless.fuel()), (TrapKind::OutOfFuel, 0));
     let mut killed = process(LIMITS);
     killed.kill();
-    let trapped = call(&mut killed, "spin", &[]).expect_err("it is killed");
+    let trapped = call(&mut killed, "spin", &[]).expect_err("the instance is killed");
     assert_eq!(trapped.trap, TrapKind::Killed);
     assert!(killed.fuel() > LIMITS.fuel - 20_000);
 }
 
 #[test]
-fn an_element_is_checked_before_its_caller_is_left() {
+fn an_invalid_element_traps_in_the_calling_function() {
     let mut process = process(LIMITS);
     assert_eq!(call(&mut process, "chosen", &[5, 0]), Ok(vec![0, 35]));
     assert_eq!(call(&mut process, "chosen", &[5, 1]), Ok(vec![0, 31]));
@@ -116,18 +117,19 @@ fn an_element_is_checked_before_its_caller_is_left() {
         (2, TrapKind::IndirectCallTypeMismatch),
         (3, TrapKind::UndefinedElement),
     ] {
-        let trapped = call(&mut process, "chosen", &[5, element]).expect_err("it is none");
+        let trapped =
+            call(&mut process, "chosen", &[5, element]).expect_err("the element is not callable");
         assert_eq!(trapped.trap, trap);
         assert_eq!(chosen, Some(Export::Function(trapped.function)));
     }
 }
 
 #[test]
-fn depth_counts_only_what_is_there_at_once() {
+fn depth_counts_only_frames_that_exist_at_the_same_time() {
     let mut process = process(LIMITS);
     assert_eq!(call(&mut process, "deep", &[0]), Ok(vec![0]));
-    // Every other one of them leaves.
+    // Every other call is to `last`, which gives up its frame for its callee.
     assert_eq!(call(&mut process, "last", &[2]), Ok(vec![2]));
-    let trapped = call(&mut process, "deep", &[3]).expect_err("it is too deep");
+    let trapped = call(&mut process, "deep", &[3]).expect_err("the calls nest too deep");
     assert_eq!(trapped.trap, TrapKind::StackExhausted);
 }

@@ -1,5 +1,5 @@
-//! Instances that share a memory: atomic accesses of many threads at once, growth, waiting and notifying. On the
-//! interpreter, whose threads take turns at random; or on the first CUDA device, with
+//! Tests instances that share a memory: concurrent atomic accesses by many threads, growth, waiting and notifying.
+//! They run on the interpreter, whose threads take turns at random, or on the first CUDA device with
 //! `EVERWARP_MACHINE=cuda CUDA_CACHE_DISABLE=1 cargo test -p everwarp-compiler --test threads -- --test-threads 1`.
 
 mod support;
@@ -22,7 +22,7 @@ const LIMITS: InstanceLimits = InstanceLimits {
     depth: 20,
 };
 
-/// Pages that the shared memory begins with, and may have.
+/// The initial and the largest number of pages of the shared memory.
 const PAGES: (u64, u64) = (1, 3);
 
 /// Provides the memory.
@@ -44,12 +44,12 @@ struct Team {
     machine: SharedMachine,
     memory: SharedMemory,
     members: Vec<Process>,
-    /// Who waits.
+    /// The address of the record of waiters.
     record: u64,
 }
 
 impl Team {
-    /// The module imports its memory. With `waiting` it is linked with functions to wait.
+    /// The module imports its memory. With `waiting` the functions for wait and notify are linked.
     fn new(text: &str, members: u32, waiting: bool) -> Self {
         let bytes = encode(text);
         let mut options = CompileOptions {
@@ -60,18 +60,18 @@ impl Team {
             options.suspendable = true;
             options.provided_imports = waiting::provided();
         }
-        let compiled = compile(&bytes, &options).expect("it is supported");
+        let compiled = compile(&bytes, &options).expect("the module is supported");
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         let machine = chosen();
         let (memory, record, ptx) = {
             let mut machine = machine.borrow_mut();
             let at = machine.allocate(&[], PAGES.1 * PAGE + 8);
-            let memory = at.expect("there is memory");
+            let memory = at.expect("memory can be allocated");
             let length = memory + PAGES.1 * PAGE;
             let stored = machine.write(length, &(PAGES.0 * PAGE).to_le_bytes());
-            stored.expect("it was allocated");
+            stored.expect("the memory is allocated");
             let record = machine.allocate(&[], waiting::RECORD_BYTES);
-            let record = record.expect("there is memory");
+            let record = record.expect("memory can be allocated");
             let functions = waiting::functions(record);
             let own = compiled.ptx.lines();
             let own = own.filter(|l| !l.starts_with(".extern") && !PTX_HEAD.contains(l));
@@ -83,12 +83,16 @@ impl Team {
         let depth = machine
             .borrow_mut()
             .load("", &ptx, &[], LIMITS.depth)
-            .expect("the machine takes what is emitted");
+            .expect("the machine accepts the emitted text");
         let limits = InstanceLimits { depth, ..LIMITS };
         let initial = compiled.instantiate(&Host(memory), &limits);
-        let initial = initial.expect("its memory is there");
-        assert_eq!(initial.memory_limit, 0, "it has no memory of its own");
-        let member = |_| Process::new(compiled, &machine, "", &initial).expect("there is memory");
+        let initial = initial.expect("its memory is provided");
+        assert_eq!(
+            initial.memory_limit, 0,
+            "the instance has no memory of its own"
+        );
+        let member =
+            |_| Process::new(compiled, &machine, "", &initial).expect("memory can be allocated");
         Self {
             compiled,
             members: (0..members).map(member).collect(),
@@ -105,16 +109,19 @@ impl Team {
         }
     }
 
-    /// One member calls a function.
+    /// Calls a function in one member.
     fn call(&mut self, member: usize, name: &str, args: &[u64]) -> Result<Vec<u64>, Trapped> {
         let function = self.function(name);
         let called = self.members[member].call(function, args);
-        called.expect("the machine finds no fault")
+        called.expect("the machine reports no error")
     }
 
-    /// All call the same function at once, each with its number behind these arguments.
+    /// Calls the same function in all members at the same time. Each member passes its number after these arguments.
     fn call_all(&mut self, name: &str, args: &[u64]) {
-        let entry = self.compiled.entry(self.function(name)).expect("an entry");
+        let entry = self
+            .compiled
+            .entry(self.function(name))
+            .expect("the function has an entry");
         let count = self.members.len() as u32;
         let blocks = self.members.iter().flat_map(|m| m.block.to_le_bytes());
         let blocks: Vec<_> = blocks.collect();
@@ -124,7 +131,7 @@ impl Team {
         let mut machine = self.machine.borrow_mut();
         let mut allocate = |bytes: &[u8]| {
             let at = machine.allocate(bytes, bytes.len() as u64);
-            at.expect("there is memory").to_le_bytes().to_vec()
+            at.expect("memory can be allocated").to_le_bytes().to_vec()
         };
         let (blocks, values) = (allocate(&blocks), allocate(&values));
         let results = allocate(&vec![0; 8 * count as usize]);
@@ -139,31 +146,31 @@ impl Team {
         ];
         machine
             .run_many("", &params, count)
-            .expect("the machine finds no fault");
+            .expect("the machine reports no error");
         for member in &self.members {
             let at = member.block + offset_of!(DevInstance, trap) as u64;
-            let trap = machine.number(at, 4).expect("the header is there");
+            let trap = machine.number(at, 4).expect("the header is allocated");
             assert_eq!(TrapKind::from_code(trap as u32), None);
         }
     }
 
-    /// A number in the memory.
+    /// Reads a number from the shared memory.
     fn number(&self, at: u64, bytes: usize) -> u64 {
         let mut machine = self.machine.borrow_mut();
         let number = machine.number(self.memory.memory + at, bytes);
-        number.expect("the memory is there")
+        number.expect("the memory is allocated")
     }
 
     fn state(&self, member: usize) -> Option<CallState> {
         let at = self.members[member].block + offset_of!(DevInstance, state) as u64;
         let mut machine = self.machine.borrow_mut();
-        let state = machine.number(at, 4).expect("the header is there");
+        let state = machine.number(at, 4).expect("the header is allocated");
         CallState::from_code(state as u32)
     }
 }
 
-/// Counters of every width beside each other; bits that each flips once in a round; and a number that a lock
-/// of 8 bits protects. A weak increment that was lost, or an exchange that touched its neighbours, shows.
+/// Adjacent counters of every width; bits that each member flips once in a round; and a number that an 8-bit lock
+/// protects. The totals reveal a lost increment, and an exchange that changed neighbouring bytes.
 const COUNT: &str = r#"(module
   (import "host" "m" (memory 1 3 shared))
   (func (export "count") (param $rounds i32) (param $me i32)
@@ -208,7 +215,7 @@ fn no_access_of_any_width_is_lost() {
     assert_eq!(team.number(24, 2), if all % 2 == 0 { 0 } else { 0x8001 });
     assert_eq!(team.number(26, 1), (1 << members.min(8)) - 1);
     assert_eq!(team.number(27, 1), 0);
-    assert_eq!(team.number(40, 8), all, "what the lock protects");
+    assert_eq!(team.number(40, 8), all, "the number that the lock protects");
 }
 
 const GROW: &str = r#"(module
@@ -222,17 +229,18 @@ const GROW: &str = r#"(module
     (i32.store8 offset=65535 (local.get 0) (local.get 0))))"#;
 
 #[test]
-fn what_one_grows_all_may_use() {
+fn growth_by_one_instance_is_visible_to_all() {
     let mut team = Team::new(GROW, 3, false);
     let beyond = PAGE + 10;
-    let trap = |outcome: Result<Vec<u64>, Trapped>| outcome.expect_err("it is beyond").trap;
+    let trap =
+        |outcome: Result<Vec<u64>, Trapped>| outcome.expect_err("the access is out of bounds").trap;
     assert_eq!(
         trap(team.call(0, "store", &[beyond, 1])),
         TrapKind::MemoryOutOfBounds
     );
     assert_eq!(team.call(1, "grow", &[1]), Ok(vec![1]));
     for member in 0..3 {
-        // The others find out when they would have trapped, or when they ask.
+        // The others read the new length before an access traps, and when they ask for the size.
         let at = beyond + member as u64;
         assert_eq!(team.call(member, "store", &[at, 40 + at]), Ok(vec![]));
         assert_eq!(team.call(2, "load", &[at]), Ok(vec![(40 + at) & 0xff]));
@@ -251,7 +259,7 @@ fn what_one_grows_all_may_use() {
 }
 
 #[test]
-fn all_may_grow_at_once() {
+fn all_instances_may_grow_the_memory_at_the_same_time() {
     let mut team = Team::new(GROW, 4, false);
     team.call_all("all", &[]);
     assert_eq!(team.call(0, "size", &[]), Ok(vec![3]));
@@ -275,7 +283,7 @@ const WAIT: &str = r#"(module
     (memory.atomic.notify (local.get 0) (local.get 1))))"#;
 
 #[test]
-fn who_waits_gives_up_its_thread_until_it_is_notified() {
+fn a_waiter_gives_up_its_thread_until_it_is_notified() {
     let mut team = Team::new(WAIT, 4, true);
     let forever = u64::MAX;
     assert_eq!(team.call(0, "wait32", &[64, 5, forever]), Ok(vec![1]));
@@ -285,11 +293,11 @@ fn who_waits_gives_up_its_thread_until_it_is_notified() {
         (1, "wait64", [56, 0, forever]),
         (2, "wait32", [128, 0, 1000]),
     ] {
-        // No result is written while it waits.
+        // A call that waits writes no result.
         let _ = team.call(member, name, &args);
         assert_eq!(team.state(member), Some(CallState::Waiting), "{name}");
     }
-    // Asked again too early it waits on.
+    // A waiter that is resumed too early keeps waiting.
     let _ = team.call(0, "deep", &[]);
     assert_eq!(team.state(0), Some(CallState::Waiting));
     assert_eq!(team.call(3, "notify", &[64, 0]), Ok(vec![0]));
@@ -301,26 +309,26 @@ fn who_waits_gives_up_its_thread_until_it_is_notified() {
     assert_eq!(team.call(1, "wait64", &[]), Ok(vec![77]));
     let _ = team.call(2, "wait32", &[]);
     assert_eq!(team.state(2), Some(CallState::Waiting));
-    // Its time is over.
+    // The timeout of the third waiter expires.
     let became = waiting::became(team.record, 2);
     let stored = team.machine.borrow_mut().write(became, &3u32.to_le_bytes());
-    stored.expect("the record is there");
+    stored.expect("the record is allocated");
     assert_eq!(team.call(2, "wait32", &[]), Ok(vec![2]));
     assert_eq!(team.state(2), Some(CallState::Ended));
     let unaligned = team.call(3, "wait64", &[4, 0, 0]);
     assert_eq!(
-        unaligned.expect_err("it is not aligned").trap,
+        unaligned.expect_err("the address is not aligned").trap,
         TrapKind::UnalignedAtomic
     );
     let beyond = team.call(3, "notify", &[3 * PAGE, 1]);
     assert_eq!(
-        beyond.expect_err("it is beyond").trap,
+        beyond.expect_err("the access is out of bounds").trap,
         TrapKind::MemoryOutOfBounds
     );
 }
 
 #[test]
-fn threads_have_to_be_allowed() {
+fn threads_are_refused_unless_the_options_allow_them() {
     for (text, what) in [
         ("(module (memory 1 1 shared))", "a shared memory"),
         (
@@ -343,14 +351,14 @@ fn threads_have_to_be_allowed() {
 }
 
 #[test]
-fn a_wait_that_nobody_could_end_is_a_trap() {
+fn a_wait_traps_if_the_host_provides_no_wait_function() {
     let mut team = Team::new(WAIT, 1, false);
     assert_eq!(team.call(0, "wait32", &[64, 5, 1]), Ok(vec![1]));
     assert_eq!(team.call(0, "wait32", &[64, 0, 0]), Ok(vec![2]));
     assert_eq!(team.call(0, "wait64", &[64, 0, 0]), Ok(vec![79]));
     let trapped = team.call(0, "wait32", &[64, 0, 1]);
     assert_eq!(
-        trapped.expect_err("nobody notifies").trap,
+        trapped.expect_err("no function provides the wait").trap,
         TrapKind::UnlinkedImport
     );
     assert_eq!(team.call(0, "notify", &[64, 1]), Ok(vec![0]));

@@ -1,13 +1,14 @@
-//! How many megabytes of WebAssembly the compiler turns into PTX a second, on all cores and before anything is
-//! assembled: as processes have it (`preempt`), and without a way to suspend. `run` beside this file makes a module
-//! of a megabyte to compile: this compiler, built for WebAssembly. `compile_speed MODULE...` measures any others.
+//! Measures how many megabytes of WebAssembly the compiler turns into PTX per second, on all cores and without
+//! assembling the PTX: once with the options of processes (`preempt`), and once without suspension. The script `run`
+//! in this folder makes a module of one megabyte to compile: this compiler, built for WebAssembly. `compile_speed
+//! MODULE...` measures other modules.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use everwarp_compiler::{CompileOptions, compile};
 
-/// How long each module is compiled over and over.
+/// How long each module is compiled repeatedly.
 const AT_LEAST: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 preempt,
                 ..CompileOptions::default()
             };
-            // The first time reads pages that the allocator keeps.
+            // The first compilation touches pages that the allocator then keeps.
             let ptx = compile(&bytes, &options)?.ptx.len();
             let (begin, mut times) = (Instant::now(), Vec::new());
             while begin.elapsed() < AT_LEAST {

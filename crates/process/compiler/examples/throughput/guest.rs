@@ -1,5 +1,5 @@
-//! What is measured, as guests: `native.cu` has the same functions, statement for statement. Each is a module of
-//! its own, which exports one of them: `--cfg 'program="sort"'`.
+//! The measured programs, as guests: `native.cu` has the same functions, statement for statement. Each program becomes
+//! a separate module that exports one function, selected for example by `--cfg 'program="sort"'`.
 #![no_std]
 #![no_main]
 
@@ -10,14 +10,14 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()
 }
 
-/// Words in linear memory. An instance is one thread, so nobody else has them.
+/// Words in linear memory. An instance runs in one thread, so no other thread accesses them.
 struct Words(UnsafeCell<[u32; 4096]>);
-// SAFETY: there is one thread.
+// SAFETY: the instance has only one thread.
 unsafe impl Sync for Words {}
 static WORDS: Words = Words(UnsafeCell::new([0; 4096]));
 
-/// Access without checks of the language's own, which the other side has not either: what is outside is
-/// outside of what the host asks for.
+/// Access without the language's own bounds checks, which CUDA C++ does not have either. The host requests no work
+/// that reaches beyond the words.
 impl Words {
     fn get(&self, at: u32) -> u32 {
         // SAFETY: no host asks for more than 4,096 words.
@@ -197,7 +197,7 @@ pub extern "C" fn sort(seed: u32, count: u32) -> u64 {
     sum(count)
 }
 
-/// Steps that numbers take to 1 by the rule of Collatz: loops of which each instance makes another count of rounds.
+/// The Collatz steps from random numbers down to 1: loops whose number of rounds differs between instances.
 #[cfg_attr(program = "collatz", unsafe(no_mangle))]
 pub extern "C" fn collatz(seed: u32, rounds: u32) -> u64 {
     let (mut state, mut steps) = (seed, 0u64);
@@ -214,8 +214,8 @@ pub extern "C" fn collatz(seed: u32, rounds: u32) -> u64 {
     steps
 }
 
-/// Five bodies that attract each other, by the inverse cube since the core library has no root: `steps` steps
-/// in double precision, and the bits of one place.
+/// Five bodies that attract each other, by the inverse cube because the core library has no square root: `steps` steps
+/// in double precision. Returns the bits of one coordinate.
 #[cfg_attr(program = "nbody", unsafe(no_mangle))]
 pub extern "C" fn nbody(seed: u32, steps: u32) -> u64 {
     let mut state = seed;
@@ -255,7 +255,7 @@ pub extern "C" fn nbody(seed: u32, steps: u32) -> u64 {
     at[0][0].to_bits()
 }
 
-/// Writes a random text of nested lists, numbers and names, of `length` bytes and a few more; returns where it ends.
+/// Writes a random text of nested lists, numbers and names, with a little more than `length` bytes. Returns its end.
 fn write_text(state: &mut u32, length: u32) -> u32 {
     let (mut at, mut depth) = (1, 1);
     WORDS.set_byte(0, u32::from(b'['));
@@ -280,7 +280,7 @@ fn write_text(state: &mut u32, length: u32) -> u32 {
     at
 }
 
-/// A list from behind its bracket on: where it ends, and a value of all that it holds.
+/// Parses a list from the byte after its bracket. Returns its end, and a hash of its contents.
 fn list(mut at: u32, depth: u32) -> (u32, u64) {
     let mut value = u64::from(depth);
     loop {
@@ -330,7 +330,7 @@ pub extern "C" fn parse(seed: u32, length: u32) -> u64 {
 const VERTICES: u32 = 512;
 const DEGREE: u32 = 4;
 
-/// Breadth-first searches in a random graph, from `sources` of its vertices: the sum of all distances.
+/// Breadth-first searches in a random graph, from `sources` of its vertices. Returns the sum of all distances.
 #[cfg_attr(program = "bfs", unsafe(no_mangle))]
 pub extern "C" fn bfs(seed: u32, sources: u32) -> u64 {
     const DISTANCES: u32 = VERTICES * DEGREE;
@@ -364,7 +364,7 @@ pub extern "C" fn bfs(seed: u32, sources: u32) -> u64 {
     sum
 }
 
-/// Instructions of a stack machine: what to do in the lowest byte, above it a number.
+/// Instructions of a stack machine: the opcode is in the lowest byte, and a number is above it.
 const PUSH: u32 = 0;
 const LOAD: u32 = 1;
 const STORE: u32 = 2;
@@ -381,8 +381,8 @@ const fn op(what: u32, number: u32) -> u32 {
     what | number << 8
 }
 
-/// Follows variable 0 down to 1 by the rule of Collatz, then the number that is 7 more, as many as variable 1 says;
-/// counts the steps in variable 2.
+/// Follows the Collatz sequence of variable 0 down to 1, then that of the number that is 7 larger, and so on; variable
+/// 1 says for how many numbers. Counts the steps in variable 2.
 #[rustfmt::skip]
 const CODE: [u32; 34] = [
     op(LOAD, 1), op(JUMP_ZERO, 33),

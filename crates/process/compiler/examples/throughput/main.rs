@@ -1,9 +1,10 @@
-//! How fast compiled WebAssembly is on a GPU beside the same algorithm in CUDA C++: many threads, and in each
-//! one instance. `run` beside this file builds both sides; `throughput FOLDER [PROGRAM...]` measures what it has built.
+//! Compares the speed of compiled WebAssembly on a GPU with the same algorithm in CUDA C++: many threads, each with
+//! one instance. The script `run` in this folder builds both sides; `throughput FOLDER [PROGRAM...]` measures the
+//! builds.
 //!
-//! Both have their words at the same distances in memory, so that what differs is the code: an instance's words
-//! lie together, and so do those of a thread on the other side, where a CUDA programmer would interleave them. What
-//! that would bring a guest is in a column of its own.
+//! Both sides have their words at the same distances in memory, so that only the code differs: the words of an
+//! instance are contiguous, and so are the words of a native thread, although a CUDA programmer would interleave them.
+//! A separate column shows the gain of interleaving for a guest.
 
 mod place;
 mod rewrite;
@@ -14,7 +15,7 @@ use cudarc::driver::{result, sys};
 use everwarp_compiler::{CompileOptions, PAGE, compile};
 use place::{Launch, Place, Result, THREADS_PER_BLOCK, device, little};
 
-/// Programs, and how much each of its threads does.
+/// Programs, and the amount of work of each thread.
 const PROGRAMS: [(&str, u64); 9] = [
     ("mix", 20_000),
     ("table", 2_000),
@@ -27,9 +28,9 @@ const PROGRAMS: [(&str, u64); 9] = [
     ("vm", 8),
 ];
 const RUNS: usize = 3;
-/// Builds of the other side. What follows them is the guest.
+/// The number of native builds. The guest's builds follow them.
 const NATIVES: usize = 3;
-/// The last of the guest's builds: interleaved, as a process is built and linked, both, and contracted.
+/// The number of the guest's last builds: interleaved; built and linked as a process; both; and contracted.
 const KINDS: usize = 4;
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -37,14 +38,14 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Whether two answers are the same but for what comes of rounding a product and a sum once.
+/// Whether two results are the same except for the effect of rounding a product and a sum only once.
 fn alike(a: u64, b: u64) -> bool {
     let (x, y) = (f64::from_bits(a), f64::from_bits(b));
     a == b || (x - y).abs() <= 1e-6 * x.abs().max(y.abs())
 }
 
-/// Milliseconds of each side, all of which must give the same answers. The sides that are named round a product and a
-/// sum once, so theirs may differ in the last bits.
+/// The time of each side in milliseconds. All sides must give the same results; only those in `contracted` may differ
+/// in the last bits, because they round a product and a sum only once.
 fn measure(place: &Place, sides: &mut [Launch], contracted: &[usize]) -> Result<Vec<f64>> {
     let mut answers = Vec::new();
     for side in sides.iter_mut() {
@@ -72,8 +73,8 @@ fn measure(place: &Place, sides: &mut [Launch], contracted: &[usize]) -> Result<
     Ok(times.into_iter().map(median).collect())
 }
 
-/// Measures files of PTX, `PROGRAM.WHAT.ptx` beside `PROGRAM.wasm`, which were made by hand or by another version
-/// of the compiler. A name with `preempt` says that the instances are such.
+/// Measures PTX files `PROGRAM.WHAT.ptx` in the folder of `PROGRAM.wasm`, which were written by hand or by another
+/// version of the compiler. If a name contains `preempt`, the PTX belongs to instances that can be preempted.
 fn variants(place: &Place, folder: &Path) -> Result<()> {
     let mut files: Vec<_> = std::fs::read_dir(folder)?
         .map(|f| Ok(f?.path()))
@@ -121,7 +122,7 @@ fn main() -> Result<()> {
     // SAFETY: the device is the driver's; the context is never released.
     let multiprocessors = unsafe {
         result::ctx::set_current(result::primary_ctx::retain(gpu)?)?;
-        // For what calls itself.
+        // The stack for functions that call themselves.
         result::ctx::set_limit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 8192)?;
         let what = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         result::device::get_attribute(gpu, what)? as u32
@@ -143,7 +144,7 @@ fn main() -> Result<()> {
         return variants(&place, folder);
     }
     println!(
-        "guest/native: to CUDA C++ as nvcc makes it, without contraction, with its arrays in memory\n"
+        "guest/native: compared with CUDA C++ as nvcc builds it, without contraction, with its arrays in memory\n"
     );
     let head = "program    work build         native   no fma in memory    guest  guest/native";
     let parts = "  | without: bounds alignment     fuel     NaNs      all | interleaved a process, to native      both contracted, to native | registers";
@@ -165,7 +166,7 @@ fn main() -> Result<()> {
             let natives = cubins.iter().map(|c| place.native(c, name, args));
             let mut sides = natives.collect::<Result<Vec<_>>>()?;
             sides.extend(place.guest(&wasm, name, args)?);
-            // nvcc contracts what it compiles first.
+            // nvcc contracts in the first native build.
             let contracted = [0, sides.len() - 1];
             let times = match measure(&place, &mut sides, &contracted) {
                 Ok(times) => times,

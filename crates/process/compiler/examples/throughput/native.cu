@@ -1,11 +1,11 @@
-// What is measured, as a CUDA programmer writes it: guest.rs has the same functions, statement for statement.
-// Each thread has the words that an instance has, at the same distance from those of the next.
+// The measured programs, as a CUDA programmer writes them: guest.rs has the same functions, statement for statement.
+// Each thread has as many words as an instance, at the same distance from the words of the next thread.
 using u32 = unsigned int;
 using u64 = unsigned long long;
 using Vector = double[3];
 
-// Where arrays are that a function has for itself: with IN_MEMORY in the thread's own memory, where a guest has
-// what its compiler could not keep in variables; else where the CUDA compiler likes.
+// A function's local array. With IN_MEMORY it is in the thread's words, where a guest has the arrays that its compiler
+// cannot keep in variables; otherwise the CUDA compiler chooses its place.
 #ifdef IN_MEMORY
 #define ARRAY(type, name, count, offset) \
   type* name = reinterpret_cast<type*>(reinterpret_cast<char*>(memory) + 16384 + offset)
@@ -287,7 +287,7 @@ static __device__ u64 vm(u32* words, u32 seed, u32 numbers) {
   }
 }
 
-// Thread i has its words at memory + i * stride, and its results and arguments as an instance has them.
+// Thread i has its words at memory + i * stride. It takes arguments and returns results like an instance.
 #define KERNEL(name)                                                                                \
   extern "C" __global__ void native_##name(char* memory, u64 stride, u32 count, const u64* args, \
                                            u64* results) {                                        \

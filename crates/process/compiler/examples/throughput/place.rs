@@ -1,4 +1,4 @@
-//! Both sides on the device: their memory, and kernels that are ready to be launched.
+//! The two sides on the device: their memory, and kernels that are ready for launch.
 
 use std::error::Error;
 use std::ffi::{CStr, CString, c_void};
@@ -16,8 +16,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 pub(crate) const THREADS_PER_BLOCK: u32 = 128;
 
-/// Registers that a thread may have: three blocks have room on a multiprocessor then. What needs more gains less by
-/// them than by the third block.
+/// The number of registers that a thread may use, so that three blocks fit on a multiprocessor. Code that needs more
+/// registers gains less from them than from the third block.
 const MOST_REGISTERS: usize = 168;
 
 /// A kernel with its parameters, each a number of 4 or 8 bytes.
@@ -30,11 +30,11 @@ pub(crate) struct Launch {
 impl Launch {
     fn new(image: &[u8], name: &str, params: Vec<u64>, grid: u32) -> Result<Self> {
         let mut options = [sys::CUjit_option::CU_JIT_MAX_REGISTERS];
-        // A number is passed in the place of a pointer.
+        // The driver takes this number in place of a pointer.
         let mut values: [*mut c_void; 1] = [std::ptr::without_provenance_mut(MOST_REGISTERS)];
         let mut module = std::ptr::null_mut();
-        // SAFETY: a complete image, or text that ends with a zero; one option with its number; the module is never
-        // unloaded.
+        // SAFETY: the image is complete, or text that ends with a zero; there is one option with its number; the
+        // module is never unloaded.
         let kernel = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut module,
@@ -53,16 +53,16 @@ impl Launch {
         })
     }
 
-    /// Machine code that is linked, of code that is assembled on its own: so a process's module becomes a part of the
-    /// engine's image, and ptxas sees calls otherwise than in a whole program.
+    /// Assembles code separately and links it, as a process's module becomes a part of the engine's image. ptxas then
+    /// treats calls differently than in a whole program.
     fn linked(text: &CStr) -> Result<Vec<u8>> {
         let kind = sys::CUjitInputType::CU_JIT_INPUT_PTX;
         let mut option = [sys::CUjit_option::CU_JIT_MAX_REGISTERS];
         let mut value: [*mut c_void; 1] = [std::ptr::without_provenance_mut(MOST_REGISTERS)];
         let mut state = std::ptr::null_mut();
         let (mut image, mut bytes) = (std::ptr::null_mut(), 0);
-        // SAFETY: one option with its number, which live as long as the state; the text ends with a zero, which counts;
-        // the image is the state's, and copied before that is destroyed.
+        // SAFETY: there is one option with its number, and both outlive the link state; the text's length includes its
+        // zero; the state owns the image, which is copied before the state is destroyed.
         unsafe {
             sys::cuLinkCreate_v2(1, option.as_mut_ptr(), value.as_mut_ptr(), &raw mut state)
                 .result()?;
@@ -85,14 +85,14 @@ impl Launch {
         }
     }
 
-    /// Seconds from the launch to the end.
+    /// The time in seconds from the launch until the kernel has finished.
     pub(crate) fn run(&mut self) -> Result<f64> {
-        // Little-endian, so that a number of 4 bytes is the beginning of one of 8.
+        // The numbers are little-endian, so the first 4 of 8 bytes are the number of 4 bytes.
         let params = self.params.iter_mut().map(|p| (p as *mut u64).cast());
         let mut params: Vec<*mut c_void> = params.collect();
         let (grid, block) = ((self.grid, 1, 1), (THREADS_PER_BLOCK, 1, 1));
         let begin = Instant::now();
-        // SAFETY: the kernel is loaded, and its parameters are these.
+        // SAFETY: the kernel is loaded, and has these parameters.
         unsafe {
             result::launch_kernel(
                 self.kernel,
@@ -114,9 +114,9 @@ impl Launch {
     }
 }
 
-/// Device memory that begins with these bytes and is zero beyond. Never freed.
+/// Allocates device memory that begins with these bytes and is zero after them. It is never freed.
 pub(crate) fn device(bytes: &[u8], length: usize) -> Result<u64> {
-    // SAFETY: what is new is used by nobody, and the bytes fit.
+    // SAFETY: no other code uses the new allocation, and the bytes fit.
     unsafe {
         let at = result::malloc_sync(length.max(bytes.len()))?;
         result::memset_d8_sync(at, 0, length)?;
@@ -131,23 +131,23 @@ pub(crate) fn little(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     numbers.flat_map(u64::to_le_bytes).collect()
 }
 
-/// How the memories of instances lie.
+/// The layout of the instances' memories.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Each together, one after the other.
+    /// Each memory is contiguous, and one follows the other.
     Apart,
-    /// Those of a warp unit by unit, so that lanes which access the same address access neighbours.
+    /// The memories of a warp alternate unit by unit, so that lanes with the same address access neighbouring units.
     Interleaved,
 }
 
-/// What both sides work on.
+/// The device memory that both sides use.
 pub(crate) struct Place {
     pub(crate) threads: u32,
-    /// A page for each thread, where instances' memories lie apart.
+    /// A page for each thread, for contiguous memories of instances.
     pub(crate) apart: u64,
-    /// Another, where they are interleaved.
+    /// A page for each thread, for interleaved memories of instances.
     pub(crate) interleaved: u64,
-    /// Another, for the other side.
+    /// A page for each thread, for the native side.
     pub(crate) native: u64,
     pub(crate) results: u64,
 }
@@ -155,7 +155,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn answers(&self) -> Result<Vec<u64>> {
         let mut answers = vec![0; self.threads as usize];
-        // SAFETY: nothing runs; there is one result for each thread.
+        // SAFETY: no kernel is running; there is one result for each thread.
         unsafe {
             result::memcpy_dtoh_sync(&mut answers, self.results)?;
             result::memset_d8_sync(self.results, 0, 8 * answers.len())?;
@@ -163,7 +163,7 @@ impl Place {
         Ok(answers)
     }
 
-    /// Where an instance's memory begins.
+    /// The address of an instance's memory.
     fn instance(&self, index: u64, layout: Layout) -> u64 {
         match layout {
             Layout::Apart => self.apart + index * PAGE,
@@ -174,7 +174,7 @@ impl Place {
         }
     }
 
-    /// Copies what an instance's memory begins with to the memories of all.
+    /// Copies the initial contents of an instance's memory to the memories of all instances.
     fn begin(&self, memory: &[u8], layout: Layout) -> Result<()> {
         if memory.is_empty() {
             return Ok(());
@@ -189,13 +189,13 @@ impl Place {
                 INTERLEAVED as usize
             }
         };
-        // Twice as many with each copy.
+        // Each copy doubles the number of filled memories.
         let stride = PAGE as usize * step;
         let (first, all) = (
             self.instance(0, layout),
             PAGE as usize * self.threads as usize,
         );
-        // SAFETY: nothing runs; an instance has a page, and a warp has 32.
+        // SAFETY: no kernel is running; an instance has a page, and a warp has 32 pages.
         unsafe {
             result::memcpy_htod_sync(first, &bytes)?;
             let mut done = stride;
@@ -208,8 +208,8 @@ impl Place {
         Ok(())
     }
 
-    /// The guest, with an instance in each thread: as it is, without each part of its semantics, without all of
-    /// them; then as it is with memories interleaved, as processes have it, and both; then contracted.
+    /// The launches of the guest, with an instance in each thread: unchanged; without each part of its semantics;
+    /// without all of them; then complete with interleaved memories, as a process, and both; then contracted.
     pub(crate) fn guest(&self, wasm: &[u8], name: &str, args: u64) -> Result<Vec<Launch>> {
         let compiled = compile(wasm, &CompileOptions::default())?;
         let each = Part::ALL.iter().map(std::slice::from_ref);
@@ -237,7 +237,8 @@ impl Place {
         Ok(launches)
     }
 
-    /// A launch of code that was made of a compiled module, for the instances of a list; linked, or as one program.
+    /// A launch of a compiled module's code, changed or not, for the instances of a list; linked, or as a whole
+    /// program.
     fn launch(
         &self,
         compiled: &Compiled,
@@ -260,7 +261,7 @@ impl Place {
         Launch::new(ptx.as_bytes_with_nul(), "run", params, grid)
     }
 
-    /// The guest with PTX from files, each of which was made from what the compiler gives with these options.
+    /// The launches of the guest with PTX from files. Each file was derived from the compiler's PTX for these options.
     pub(crate) fn given(
         &self,
         wasm: &[u8],
@@ -276,7 +277,7 @@ impl Place {
         launches.collect()
     }
 
-    /// Blocks and memories of a guest's instances; the address of the list of blocks.
+    /// Makes the blocks and memories of a guest's instances. Returns the address of the list of blocks.
     fn instances(&self, compiled: &Compiled, layout: Layout) -> Result<u64> {
         let limits = InstanceLimits {
             memory_pages: 1,
@@ -290,7 +291,7 @@ impl Place {
         let module_data = device(&data, data.len() + 16)?;
         let stride = initial.block_bytes().next_multiple_of(16);
         let threads = self.threads as usize;
-        // The driver's addresses are aligned to 256, so that the blocks are to 16.
+        // The driver aligns allocations to 256 bytes, so the blocks are aligned to 16.
         let blocks = device(&[], stride * threads)?;
         let mut bytes = vec![0; stride * threads];
         for (i, to) in bytes.chunks_exact_mut(stride).enumerate() {
@@ -301,7 +302,7 @@ impl Place {
             });
             to[..block.len()].copy_from_slice(&block);
         }
-        // SAFETY: nothing runs; there is as much room.
+        // SAFETY: no kernel is running, and the allocation has this size.
         unsafe { result::memcpy_htod_sync(blocks, &bytes)? };
         let list = little((0..threads).map(|i| blocks + (i * stride) as u64));
         device(&list, list.len())

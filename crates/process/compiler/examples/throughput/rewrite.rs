@@ -1,16 +1,16 @@
-//! Compiled code with a part of its semantics taken out, to see what that part costs: only right for programs that
-//! never need what is missing.
+//! Removes a part of the semantics from compiled code, to measure the cost of that part. The result is correct only
+//! for programs that never need the part.
 
-/// What can be taken out.
+/// The parts that can be removed.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Part {
-    /// That an access lies in linear memory.
+    /// Checks that accesses are inside linear memory.
     Bounds,
-    /// That an access may be unaligned.
+    /// Support for unaligned accesses.
     Alignment,
-    /// That loops use up fuel and look at the kill word.
+    /// Loops that spend fuel and check the kill word.
     Fuel,
-    /// That every NaN is the same one.
+    /// Canonical NaNs.
     Nans,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn without(ptx: &str, parts: &[Part]) -> String {
     out
 }
 
-/// How many of the next lines a part is, and what takes their place.
+/// If the next lines are this part: the number of lines, and the text that replaces them.
 fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
     let (first, second) = (lines[0], *lines.get(1)?);
     let words = |line: &str| -> Vec<String> {
@@ -53,7 +53,7 @@ fn take_out(part: Part, lines: &[&str]) -> Option<(usize, String)> {
             let mask = ["-2", "-4", "-8"].iter().any(|m| is(3, m));
             mask.then(|| (1, format!("  mov.b64 {}, {};", w[1], w[2])))
         }
-        // A loop's beginning: what is left is its label.
+        // Of a loop's beginning only the label remains.
         Part::Fuel if is(0, "mov.b64") && second.ends_with("%fl, %lim;") => {
             let label = (*lines.get(3)?).to_owned();
             lines.get(5)?.contains("%fuel").then_some((6, label))

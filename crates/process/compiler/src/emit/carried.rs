@@ -1,5 +1,5 @@
-//! Text that passes on the carried global and the address of memory, which `facts/carried.rs` describes; and the functions
-//! that other modules and device code call, which pass on nothing.
+//! Text that passes on the carried global and the address of memory, which `facts/carried.rs` describes; and the
+//! functions that other modules and device code call, which pass on nothing.
 
 use crate::context::Context;
 use crate::emit::signature::write_head_arguments;
@@ -41,7 +41,7 @@ pub(crate) fn outer_name(prefix: &str, function: u32) -> String {
     format!("{prefix}x{function}")
 }
 
-/// For each function that others may call, one that they can: nothing is passed on to it.
+/// For each function that other modules may call, a wrapper that they can call, to which no registers are passed on.
 pub(crate) fn outer_functions(context: Context<'_>) -> String {
     let Context { module, prefix, .. } = context;
     let convention = module.convention;

@@ -115,7 +115,7 @@ pub(crate) fn entry(context: Context<'_>) -> String {
     out
 }
 
-/// A call of an instance that is suspended goes on with the same entry, and has a fuel of its own.
+/// A call of a suspended instance continues with the same entry, and has its own fuel.
 fn write_resumption(out: &mut String) {
     line!(out, "  .reg .pred %resumed;");
     line!(out, "  ld.global.b32 %r, [%inst+{}];", abi::STATE);

@@ -1,8 +1,9 @@
-//! Indirect calls: one function for each table and type. It looks an element up, checks it and branches to a direct call.
+//! Indirect calls: one function for each table and type. It looks an element up, checks it and branches to a direct
+//! call.
 //!
 //! Why not call through a pointer? ptxas takes every function whose address is taken for a possible target of every
-//! indirect call: for 50 small modules of the official suite in one image it needed 57 seconds. With direct calls it knows
-//! the registers and the stack that a call needs.
+//! indirect call: for 50 small modules of the official suite in one image it needed 57 seconds. With direct calls it
+//! knows the registers and the stack that a call needs.
 
 use everwarp_contract::TrapKind;
 
@@ -30,9 +31,8 @@ pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> S
     head
 }
 
-/// The function that calls elements of this table that have the canonical type `ty`. What it cannot call
-/// it answers with a fuel of `-1 - trap`, and leaves the fuel in the header: its caller knows where that
-/// happened.
+/// The function that calls elements of this table that have the canonical type `ty`. If it cannot call an element, it
+/// returns a fuel of `-1 - trap` and leaves the actual fuel in the header; its caller knows the position of the trap.
 pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String {
     let Context {
         module,

@@ -1,13 +1,13 @@
 //! Tail calls, in constant stack.
 //!
 //! PTX can call, but not jump into another function. So a function that makes a tail call stores the arguments and the
-//! callee's number in the instance's block and returns to a *trampoline*. The trampoline calls the function that it finds
-//! there, until one returns for good. The code of such a function is `t{n}`, and only trampolines call it. All other code
-//! calls `f{n}`, which stores its own arguments there and calls the trampoline. There is one trampoline for each list of
-//! results, because a tail call has the results of its caller.
+//! callee's number in the instance's block and returns to a *trampoline*. The trampoline calls the function that it
+//! finds there, until one returns for good. The code of such a function is `t{n}`, and only trampolines call it. All
+//! other code calls `f{n}`, which stores its own arguments there and calls the trampoline. There is one trampoline for
+//! each list of results, because a tail call has the results of its caller.
 //!
-//! Why not one PTX function with a loop over all functions that tail call each other? ptxas would give it the registers of
-//! all of them together, and would take minutes for an interpreter of a few hundred such functions.
+//! Why not one PTX function with a loop over all functions that tail call each other? ptxas would give it the registers
+//! of all of them together, and would take minutes for an interpreter of a few hundred such functions.
 //!
 //! A trampoline that is suspended saves which function it has called; the area with the arguments is empty between two
 //! calls.
@@ -216,7 +216,7 @@ const fn register(part: ValueType) -> &'static str {
     if part.is_wide() { "%d" } else { "%r" }
 }
 
-/// Gives what a callee has given: results that are not there, if it did not return, do no harm.
+/// Returns the callee's results. If it did not return, the results are missing, which does no harm.
 fn write_results(out: &mut String, results: &[ValueType]) {
     line!(out, "  st.param.b64 [ret], %fuel;");
     for (part, at) in placed(&parts(results)) {

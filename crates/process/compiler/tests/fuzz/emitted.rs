@@ -1,4 +1,4 @@
-//! What the compiler's code does: as it is, or suspended and resumed again and again.
+//! Runs the compiler's code, without suspensions or suspended and resumed repeatedly.
 
 use core::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::seen::{Call, Seen};
 use crate::support::instance::{Process, Trapped};
 use crate::support::machine::{SharedMachine, chosen};
 
-/// More than any generated module can use.
+/// Limits that no generated module can reach.
 const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 4,
     table_elements: 64,
@@ -22,14 +22,14 @@ const LIMITS: InstanceLimits = InstanceLimits {
     depth: 400,
 };
 
-/// How often anything was suspended.
+/// The number of all suspensions.
 pub(crate) static SUSPENSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Why nothing can be compared.
+/// Why a module's results cannot be compared.
 pub(crate) enum Failure {
     /// The compiler does not support the module.
     Refused(String),
-    /// It should work and does not.
+    /// A step that should have succeeded failed.
     Broken(String),
 }
 
@@ -46,7 +46,7 @@ fn is_reference(ty: ValueType) -> bool {
     )
 }
 
-/// Arguments of these types, drawn as the reference draws them.
+/// Random arguments of these types, drawn in the same order as in the reference.
 fn arguments(types: &[ValueType], random: &mut rand_chacha::ChaCha8Rng) -> Vec<u64> {
     let mut all = Vec::new();
     for ty in types {
@@ -62,18 +62,18 @@ fn arguments(types: &[ValueType], random: &mut rand_chacha::ChaCha8Rng) -> Vec<u
     all
 }
 
-/// The fuel that calls begin with when they are preempted: a multiple of the interval, so that the slice is looked at
-/// when so much more has been spent.
+/// The fuel at the start of a call that is to be preempted, without the units up to the preemption. It is a multiple
+/// of the interval, so that the slice is read once those units have been spent.
 const PLENTY: i64 = 1 << 50;
 
 /// How a module is compiled and called.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As one that is never suspended.
+    /// The module is compiled as one that cannot be suspended.
     Plain,
-    /// As one that might be.
+    /// The module could be suspended, but never is.
     Suspendable,
-    /// As one that is suspended after each so many safepoints.
+    /// The module is suspended each time it has passed this number of safepoints.
     Preempted(i64),
 }
 
@@ -86,13 +86,13 @@ impl Way {
         }
     }
 
-    /// Has the instance suspend itself when it has spent so much.
+    /// Makes the instance suspend itself once it has spent the fuel for [`Way::Preempted`].
     fn prepare(self, process: &Process) -> Result<(), String> {
         let Self::Preempted(every) = self else {
             return Ok(());
         };
         let layout = &process.compiled.layout;
-        let record = layout.suspension.ok_or("it is not to be preempted")?;
+        let record = layout.suspension.ok_or("the module cannot be preempted")?;
         let slice = process.block + (record + offset_of!(DevSuspension, slice)) as u64;
         let fuel = process.block + offset_of!(DevInstance, fuel) as u64;
         let mut machine = process.machine.borrow_mut();
@@ -100,7 +100,7 @@ impl Way {
         machine.write(fuel, &(PLENTY + every).to_le_bytes())
     }
 
-    /// Calls a function, and resumes it until it has ended.
+    /// Calls a function, and resumes it until it returns or traps.
     fn call(
         self,
         process: &mut Process,
@@ -121,13 +121,13 @@ impl Way {
                 _ => return Err(format!("{state:?} after {ended:?}")),
             }
             self.prepare(process)?;
-            // The arguments do not count any more.
+            // A resumed call ignores its arguments.
             ended = process.call(function, &[!0; 8])?;
         }
     }
 }
 
-/// Results as the reference has them: of a reference, whether it is one.
+/// Results in the form of the reference implementation: for a reference type, whether the value is not null.
 fn results(types: &[ValueType], slots: &[u64]) -> Vec<u64> {
     let mut slots = slots.iter().copied();
     let mut all = Vec::new();
@@ -141,7 +141,7 @@ fn results(types: &[ValueType], slots: &[u64]) -> Vec<u64> {
     all
 }
 
-/// What an instance is like behind its last call.
+/// Records the state of an instance after its last call.
 fn look(process: &mut Process, seen: &mut Seen) -> Result<(), String> {
     let compiled = process.compiled;
     for (name, export) in compiled.exports() {
@@ -179,7 +179,7 @@ fn look(process: &mut Process, seen: &mut Seen) -> Result<(), String> {
     Ok(())
 }
 
-/// An instance behind its start function, or how it trapped.
+/// Makes an instance and runs its start function. The inner error is its trap.
 fn instantiate(
     compiled: &'static Compiled,
     machine: &SharedMachine,
@@ -201,12 +201,12 @@ fn instantiate(
     Ok(Ok(process))
 }
 
-/// The same as the reference does.
+/// Makes the same calls as the reference.
 pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     let way = Way::of(seed);
     let options = CompileOptions {
         preempt: !matches!(way, Way::Plain),
-        // Half of all, whatever way they go.
+        // Half of the seeds of every `Way`.
         interleaved: seed / 4 % 2 == 1,
         ..CompileOptions::default()
     };
@@ -214,7 +214,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         CompileError::Unsupported { what, .. } => Failure::Refused(what),
         e => Failure::Broken(e.to_string()),
     })?;
-    // Processes keep what they were made from; a fuzzer's end soon.
+    // A process borrows its module forever; the leak is harmless because a fuzzer is short-lived.
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let machine = chosen();
     let loaded = machine
@@ -256,7 +256,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         look(&mut process, &mut seen)?;
         lives.push(seen);
     }
-    // A GPU's stack may be too small for calls that the reference has room for.
+    // A GPU's stack may be too small for calls that succeed in the reference.
     match depth < LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
         true => Err(Failure::Refused(
             "calls that nest deeper than the machine's stack".to_owned(),

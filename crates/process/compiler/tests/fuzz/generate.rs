@@ -1,4 +1,4 @@
-//! Modules, and what they are called with.
+//! Generates modules, and the arguments of their calls.
 
 use arbitrary::Unstructured;
 use rand::{Rng, RngCore, SeedableRng};
@@ -7,22 +7,22 @@ use wasm_smith::{Config, Module};
 
 use crate::loops;
 
-/// Rounds of loops and calls that all calls of an instance have together; then each loop and each call traps. Less
-/// than the depth that calls may have, which the two count differently.
+/// The number of loop rounds and calls that an instance may spend in all its calls; after that each loop and each call
+/// traps. It is less than the depth of calls, which the two implementations count differently.
 const ROUNDS: u32 = 300;
-/// Bytes that a module is made from.
+/// The number of random bytes from which a module is made.
 const ENTROPY: usize = 32 << 10;
-/// How often each function is called.
+/// The number of calls of each function.
 const CALLS: usize = 2;
 
-/// What the compiler supports, small enough to be looked at whole.
+/// Modules of features that the compiler supports, small enough to be compared completely.
 fn config(random: &mut ChaCha8Rng) -> Config {
     Config {
         allow_start_export: true,
         allow_floats: random.random_ratio(7, 8),
         bulk_memory_enabled: true,
         custom_page_sizes_enabled: false,
-        // What traps at once shows little of what is behind it.
+        // An early trap would keep the code after it from running.
         disallow_traps: random.random_ratio(2, 3),
         exceptions_enabled: false,
         export_everything: true,
@@ -72,7 +72,7 @@ pub(crate) fn module(seed: u64) -> Vec<u8> {
     module.to_bytes()
 }
 
-/// A number that is often at some boundary, as one or two slots.
+/// A number that is often a boundary value, as one or two slots.
 pub(crate) fn number(random: &mut ChaCha8Rng) -> u64 {
     let any = random.next_u64();
     match random.random_range(0..6) {
@@ -85,7 +85,7 @@ pub(crate) fn number(random: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-/// The order in which functions are called: their numbers among those that are exported.
+/// The order of the calls: each entry is a function's number among the exported functions.
 pub(crate) fn order(seed: u64, functions: usize) -> (Vec<usize>, ChaCha8Rng) {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
     let order = (0..functions * CALLS).map(|_| random.random_range(0..functions));

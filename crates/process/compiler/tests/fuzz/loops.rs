@@ -1,6 +1,6 @@
-//! Modules of loops that end by themselves. The loops of other modules are made to end by a count in a global and a
-//! branch in each round, so none of them is mere arithmetic; here most are, within each other and with ways out to
-//! everywhere.
+//! Generates modules whose loops end without help. In other modules, each round of a loop checks a counter in a
+//! global, so no loop is pure arithmetic. Here most loops are; they are nested, and have exits to every enclosing
+//! block.
 
 use std::fmt::Write as _;
 
@@ -12,29 +12,29 @@ use crate::support::encode;
 /// The locals of each function: three of each type, then the counters of loops. The first of each is a parameter.
 const TYPES: [&str; 3] = ["i64", "i32", "f64"];
 const OF_EACH: usize = 3;
-/// How deep loops are nested, at most.
+/// The largest depth of nested loops.
 const NESTED: usize = 3;
 const FUNCTIONS: usize = 3;
 
-/// A block that is open.
+/// An open block.
 struct Block {
     name: String,
-    /// What branches to it carry, by its place among the types.
+    /// The type of the value that branches to it carry, as an index of [`TYPES`].
     carries: Option<usize>,
 }
 
 struct Writer<'r> {
     random: &'r mut ChaCha8Rng,
     blocks: Vec<Block>,
-    /// Names that were given.
+    /// The number of names in use.
     names: usize,
-    /// Loops that are open.
+    /// The number of open loops.
     loops: usize,
-    /// One of them has many rounds.
+    /// Whether one of the open loops has many rounds.
     long: bool,
     /// Whether there are calls, accesses and branches within a round.
     mixed: bool,
-    /// Which function is written; it calls those before it.
+    /// The number of the current function; it calls only functions with lower numbers.
     function: usize,
 }
 
@@ -89,7 +89,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Sometimes true.
+    /// A random condition.
     fn test(&mut self) -> String {
         let value = self.value(1, 1);
         match self.below(3) {
@@ -99,7 +99,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A branch out to some block that is open.
+    /// A branch out to a random open block.
     fn leave(&mut self, out: &mut String) {
         let block = self.below(self.blocks.len());
         let Block { name, carries } = &self.blocks[block];
@@ -136,10 +136,10 @@ impl Writer<'_> {
         };
     }
 
-    /// A loop, in blocks that are ways out of it.
+    /// A loop, inside blocks that serve as its exits.
     fn repeat(&mut self, out: &mut String) {
         let counter = TYPES.len() * OF_EACH + self.loops;
-        // Few rounds within many, and none of the many in what others call.
+        // A loop inside a long loop is short, and functions that others call have no long loop.
         let long = self.loops == 0 && !self.mixed && self.below(8) == 0;
         let rounds = self.below(match (long, self.long) {
             (true, _) => 3000,
@@ -214,7 +214,7 @@ impl Writer<'_> {
             self.statement(out);
             self.repeat(out);
         }
-        // Whatever the locals hold in the end counts.
+        // The final values of all locals contribute to the result.
         let all = (1..OF_EACH).map(|n| TYPES.len() + n - 1);
         let sum = all.fold(String::from("(local.get 0)"), |sum, local| {
             format!("(i64.add {sum} (local.get {local}))")
@@ -223,7 +223,7 @@ impl Writer<'_> {
     }
 }
 
-/// A module made at random.
+/// A random module.
 pub(crate) fn module(random: &mut ChaCha8Rng) -> Vec<u8> {
     let mixed = random.random_ratio(1, 3);
     let mut writer = Writer {

@@ -1,11 +1,12 @@
-//! Differential fuzzing: generated modules run through wasmtime and through what the compiler emits, and everything
-//! that can be seen of the two must be the same: results, traps, memory, globals, lengths of tables. Of four seeds one
-//! is compiled as plain code, one to be suspended, and two are suspended again and again.
+//! Differential fuzzing: generated modules run in wasmtime and as the compiler's PTX, and both must show the same
+//! results, traps, memory, globals and lengths of tables. For every four seeds, one module is compiled as plain code,
+//! one is compiled so that it could be suspended, and two are suspended repeatedly.
 //!
-//! `cargo test --release -p everwarp-compiler --test fuzz -- --seed S --count N` begins with seed S and tries N modules
-//! (`--seconds T`: until so long has passed); without arguments a fixed few hundred. What is emitted runs on the
-//! interpreter, or with `EVERWARP_MACHINE=cuda` on the first CUDA device. A seed that shows a difference is printed, and
-//! its module kept in the folder for temporary files; `--module FILE --seed S` runs it again.
+//! `cargo test --release -p everwarp-compiler --test fuzz -- --seed S --count N` begins with seed S and tries N
+//! modules (`--seconds T` instead of a count: for T seconds). Without arguments it tries a few hundred fixed seeds.
+//! The PTX runs on the interpreter, or with `EVERWARP_MACHINE=cuda` on the first CUDA device. If a seed shows a
+//! difference, it is printed, and its module is kept in the folder for temporary files; `--module FILE --seed S` runs
+//! that module again.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What a run without arguments tries.
+/// The number of modules in a run without arguments.
 const COUNT: u64 = 300;
 
 struct Options {
@@ -55,13 +56,13 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// What became of a module.
+/// The result of a comparison.
 enum Verdict {
-    /// It ran, with so many calls, of which so many trapped.
+    /// Both ran the module and agreed. Some of its calls trapped.
     Same { calls: usize, traps: usize },
-    /// One of the two does not take it, for this reason.
+    /// One of the two does not accept the module, for this reason.
     Refused(String),
-    /// They differ.
+    /// The two differ in this point.
     Differs(String),
 }
 
@@ -143,7 +144,7 @@ fn main() -> ExitCode {
     for (why, count) in &reasons {
         println!("  refused {count}: {why}");
     }
-    // A run that compares next to nothing proves nothing.
+    // A run that compares hardly anything proves nothing.
     let compared = same >= refused && same + differ > 0 && (same < 50 || suspended > 0);
     match differ == 0 && compared {
         true => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! What wasmtime says.
+//! Runs modules in wasmtime, the reference implementation.
 
 use std::sync::OnceLock;
 
@@ -9,13 +9,13 @@ use wasmtime::{Config, Engine, ExternType, Func, Instance, Module, Store, Val, V
 use crate::generate::{number, order};
 use crate::seen::{Call, Seen};
 
-/// Every NaN is the canonical one, as the compiler makes it.
+/// The engine makes every NaN canonical, as the compiler does.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
         let mut config = Config::new();
         config.cranelift_nan_canonicalization(true);
-        Engine::new(&config).expect("code can be generated for this machine")
+        Engine::new(&config).expect("wasmtime supports this machine")
     })
 }
 
@@ -35,7 +35,7 @@ fn trap(error: &wasmtime::Error) -> Result<TrapKind, String> {
     })
 }
 
-/// A value of this type, as it is passed and as slots.
+/// A random value of this type, as wasmtime takes it and as slots.
 fn argument(ty: &ValType, random: &mut ChaCha8Rng, slots: &mut Vec<u64>) -> Result<Val, String> {
     let mut slot = |n: u64| {
         slots.push(n);
@@ -59,7 +59,7 @@ fn argument(ty: &ValType, random: &mut ChaCha8Rng, slots: &mut Vec<u64>) -> Resu
     })
 }
 
-/// The bits of a value; of a reference, whether it is one.
+/// The bits of a value; for a reference, whether it is not null.
 pub(crate) fn bits(value: &Val) -> Result<u128, String> {
     Ok(match value {
         Val::I32(v) => u128::from(*v as u32),
@@ -106,7 +106,7 @@ fn call(
     })
 }
 
-/// What an instance is like behind its last call.
+/// Records the state of an instance after its last call.
 fn look(
     store: &mut Store<()>,
     module: &Module,
@@ -115,19 +115,19 @@ fn look(
 ) -> Result<(), String> {
     for export in module.exports() {
         let name = export.name();
-        let there = "the module exports it";
+        let exported = "the module has this export";
         match export.ty() {
             ExternType::Memory(_) => {
-                let memory = instance.get_memory(&mut *store, name).expect(there);
+                let memory = instance.get_memory(&mut *store, name).expect(exported);
                 seen.memory = memory.data(&*store).to_vec();
             }
             ExternType::Global(_) => {
-                let global = instance.get_global(&mut *store, name).expect(there);
+                let global = instance.get_global(&mut *store, name).expect(exported);
                 let bits = bits(&global.get(&mut *store))?;
                 seen.globals.push((name.to_owned(), bits));
             }
             ExternType::Table(_) => {
-                let table = instance.get_table(&mut *store, name).expect(there);
+                let table = instance.get_table(&mut *store, name).expect(exported);
                 seen.tables.push((name.to_owned(), table.size(&*store)));
             }
             _ => {}
@@ -136,12 +136,12 @@ fn look(
     Ok(())
 }
 
-/// Instantiates a module and calls its functions as the seed says, in a fresh instance behind each trap. An error is
-/// what is not compared.
+/// Instantiates a module and calls its functions in the order that the seed determines, in a fresh instance after each
+/// trap. An error says why the module cannot be compared.
 pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, String> {
     let module = Module::new(engine(), bytes).map_err(|e| {
         let text = e.root_cause().to_string();
-        // Where it is differs from module to module.
+        // The message contains the position, which differs between modules.
         match text.contains("requires gc") {
             true => "an external reference".to_owned(),
             false => text,
@@ -165,7 +165,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, String> {
         };
         for n in order.by_ref() {
             let f = instance.get_func(&mut store, &functions[n]);
-            let f = f.expect("the module exports it");
+            let f = f.expect("the module has this export");
             let call = call(&mut store, &functions[n], f, &mut random)?;
             let trapped = call.result.is_err();
             seen.calls.push(call);

@@ -1,30 +1,30 @@
-//! What can be seen of an instance.
+//! The observable behaviour of an instance.
 
 use everwarp_compiler::TrapKind;
 
-/// One call.
+/// The outcome of one call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: String,
     pub(crate) args: Vec<u64>,
-    /// Slots of results, or how it trapped.
+    /// The slots of its results, or its trap.
     pub(crate) result: Result<Vec<u64>, TrapKind>,
 }
 
-/// What calls gave, and what the instance was like behind the last one.
+/// The outcomes of an instance's calls, and its state after the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// How instantiation trapped, if it did; then there is nothing else.
+    /// The trap of the instantiation, if there was one; then all other fields are empty.
     pub(crate) instantiated: Option<TrapKind>,
     pub(crate) calls: Vec<Call>,
     pub(crate) memory: Vec<u8>,
-    /// Names and bits of globals; of references, whether they are null.
+    /// Names and bits of globals; for references, whether they are not null.
     pub(crate) globals: Vec<(String, u128)>,
     /// Names and lengths of tables.
     pub(crate) tables: Vec<(String, u64)>,
 }
 
-/// Traps that are told apart by one of the two only.
+/// Unifies two kinds of traps that only one of the two implementations distinguishes.
 fn kind(trap: TrapKind) -> TrapKind {
     match trap {
         TrapKind::UndefinedElement => TrapKind::TableOutOfBounds,
@@ -32,19 +32,21 @@ fn kind(trap: TrapKind) -> TrapKind {
     }
 }
 
-/// The first difference between the lives of instances, in words.
+/// Describes the first difference between two sequences of instances.
 pub(crate) fn differ(expected: &[Seen], found: &[Seen]) -> Option<String> {
     let pairs = expected.iter().zip(found).enumerate();
     let mut differing = pairs.filter_map(|(n, (one, two))| Some((n, one.differs(two)?)));
     match differing.next() {
         Some((n, what)) => Some(format!("instance {n}: {what}")),
-        None if expected.len() != found.len() => Some("one trapped more often".to_owned()),
+        None if expected.len() != found.len() => {
+            Some("one had more instances that trapped".to_owned())
+        }
         None => None,
     }
 }
 
 impl Seen {
-    /// Whether it ended for want of room for calls.
+    /// Whether a call or the instantiation exhausted the stack.
     pub(crate) fn has_exhausted_its_stack(&self) -> bool {
         let calls = self
             .calls
@@ -54,7 +56,7 @@ impl Seen {
         traps.any(|trap| matches!(trap, TrapKind::StackExhausted))
     }
 
-    /// The first difference, in words.
+    /// Describes the first difference.
     fn differs(&self, other: &Self) -> Option<String> {
         let (one, two) = (self.instantiated.map(kind), other.instantiated.map(kind));
         if one != two {
@@ -70,7 +72,7 @@ impl Seen {
             }
         }
         if self.calls.len() != other.calls.len() {
-            return Some("one was called more often".to_owned());
+            return Some("one has more calls".to_owned());
         }
         if self.memory.len() != other.memory.len() {
             let (one, two) = (self.memory.len(), other.memory.len());

@@ -1,4 +1,4 @@
-;; Arithmetic that cannot trap needs nothing but registers: no header, no fuel.
+;; Arithmetic that cannot trap uses only registers: it reads no header and spends no fuel.
 (module
   (func (export "add") (param i32 i32) (result i32)
     (i32.add (local.get 0) (local.get 1))))

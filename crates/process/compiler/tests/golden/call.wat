@@ -1,4 +1,5 @@
-;; A function that calls pays fuel and depth when it is entered; a fuel that comes back negative unwinds.
+;; A function that makes calls spends fuel and depth at its entry. If a call returns negative fuel, the function
+;; returns.
 (module
   (func $leaf (param f32 f64) (result f64)
     (f64.add (f64.promote_f32 (local.get 0)) (local.get 1)))

@@ -1,4 +1,5 @@
-;; The first mutable global travels in a register, as memory's beginning does; a memory that cannot grow has constant bounds.
+;; Functions pass the first mutable global and the memory's address in registers. A memory that cannot grow has
+;; constant bounds.
 (module
   (memory 1 1)
   (global $stack (mut i32) (i32.const 1024))

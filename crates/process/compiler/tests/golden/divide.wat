@@ -1,4 +1,5 @@
-;; A trap is a branch to code behind the function, which tells the header and returns a negative fuel.
+;; A trap is a branch to code after the function's body, which records the trap in the header and returns negative
+;; fuel.
 (module
   (func (export "divide") (param i32 i32) (result i32)
     (i32.div_s (local.get 0) (local.get 1))))

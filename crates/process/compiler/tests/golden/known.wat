@@ -1,6 +1,6 @@
-;; What is known of an address where a block ends is what is known wherever control comes from: here that eight bytes
-;; are in bounds, where they are and how they are aligned, so that the load behind it is not checked again. Of what
-;; has been assigned in one half nothing is known.
+;; At the end of a block, the compiler keeps the facts about an address that hold on every path to it: here that eight
+;; bytes are in bounds, their address and their alignment, so that the following load is not checked again. It knows
+;; nothing about a local that one half has assigned.
 (module
   (memory 1)
   (func (export "known") (param i32 i32) (result i32)

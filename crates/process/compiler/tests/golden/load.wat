@@ -1,4 +1,4 @@
-;; The check is made in 64 bits, and an address that is not aligned goes to a helper.
+;; The bounds check uses 64 bits, and a helper handles an address that is not aligned.
 (module
   (memory 1)
   (func (export "load") (param i32) (result i64)

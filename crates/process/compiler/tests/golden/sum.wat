@@ -1,4 +1,4 @@
-;; A loop is a safepoint; what it carries stays in registers.
+;; A loop is a safepoint; its parameters and locals stay in registers.
 (module
   (func (export "sum") (param $n i64) (result i64)
     (local $sum i64)

@@ -1,4 +1,4 @@
-;; Values that travel with a branch are copied on an edge of their own for each target.
+;; The values that a branch carries are copied on a separate edge for each target.
 (module
   (func (export "switch") (param i32) (result i32)
     (block $b (result i32)

@@ -1,4 +1,4 @@
-//! Machine code of images, made before there is a GPU: a folder of files, each named by its PTX.
+//! Machine code of images, assembled without a GPU: a folder with one file for each image, named by a hash of its PTX.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::machine::{Images, Machine};
 use super::ptx::Interpreter;
 
-/// Code for the GPU that everwarp is measured on; other GPUs let their driver compile.
+/// The architecture of the GPU that everwarp is measured on. The drivers of other GPUs compile the PTX themselves.
 pub(crate) const ARCH: &str = "sm_90";
 
 /// An image's code, and the largest frame of its functions in bytes.
@@ -17,14 +17,14 @@ pub(crate) struct Cubin {
     pub(crate) frame: u32,
 }
 
-/// Where an image's code is kept.
+/// The path of an image's code.
 fn path(folder: &Path, ptx: &str) -> PathBuf {
     let digest = Sha256::digest(ptx);
     let name: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
     folder.join(format!("{name}.cubin"))
 }
 
-/// What a folder has of an image. A file is the code, then 4 bytes of frame size.
+/// Reads an image's code from a folder. A file contains the code, then the frame size in 4 bytes.
 pub(crate) fn find(folder: &Path, ptx: &str) -> Option<Cubin> {
     let mut code = std::fs::read(path(folder, ptx)).ok()?;
     let frame = u32::from_le_bytes(*code.last_chunk()?);
@@ -32,7 +32,7 @@ pub(crate) fn find(folder: &Path, ptx: &str) -> Option<Cubin> {
     Some(Cubin { code, frame })
 }
 
-/// The largest frame that the assembler's verbose output tells of.
+/// The largest frame in the assembler's verbose output.
 pub(crate) fn largest_frame(log: &str) -> Option<u32> {
     let frames = log.split(" bytes stack frame").map(|before| {
         let digits = before.rfind(|c: char| !c.is_ascii_digit());
@@ -41,7 +41,7 @@ pub(crate) fn largest_frame(log: &str) -> Option<u32> {
     frames.flatten().max()
 }
 
-/// The interpreter, which also assembles what it is given, as a GPU will want it.
+/// The interpreter, which also assembles each image that it loads, for later use on a GPU.
 pub(crate) struct Assembler {
     interpreter: Interpreter,
     images: Images,
@@ -64,7 +64,7 @@ impl Assembler {
         if to.exists() {
             return Ok(());
         }
-        // Under a name of this image and thread's own until it is complete.
+        // The file has a name unique to this image and thread until it is complete.
         let thread = std::thread::current().id();
         let input = to.with_extension(format!("{thread:?}.ptx"));
         let output = to.with_extension(format!("{thread:?}.new"));

@@ -1,4 +1,4 @@
-//! A CUDA device as a machine: each module an image of its own, each call a launch.
+//! A CUDA device as a machine: each module is a separate image, and each call is a launch.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -25,24 +25,24 @@ pub(crate) fn device_name() -> Result<String, String> {
     said("cuDeviceGetName", result::device::get_name(device))
 }
 
-/// What has been done on a device.
+/// Statistics of a device's work.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Work {
     pub(crate) modules: u64,
-    /// Of the modules, those that the driver had to compile.
+    /// The number of modules that the driver had to compile.
     pub(crate) compiled: u64,
     pub(crate) launches: u64,
     /// The largest stack that a thread needed, in bytes.
     pub(crate) stack: usize,
-    /// How deep calls could nest in the module where they could least.
+    /// The smallest depth of nested calls that a module was granted.
     pub(crate) depth: u32,
 }
 
-/// The largest stack of a thread, in bytes. The driver reserves it for every thread that a device can hold:
-/// on an H200 132 x 2,048, so this comes to 33 GiB.
+/// The largest stack of a thread, in bytes. The driver reserves it for every thread that can be resident on the
+/// device: 132 x 2,048 threads on an H200, so this size takes 33 GiB.
 const STACK: usize = 128 << 10;
 
-/// The first CUDA device. It is meant for a process that ends soon: nothing is freed.
+/// The first CUDA device. It is meant for short-lived processes: it frees nothing.
 pub(crate) struct Gpu {
     images: Images,
     kernels: HashMap<String, sys::CUfunction>,
@@ -52,7 +52,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the device for this thread. Machine code is looked for in the folder.
+    /// Opens the device for this thread. Machine code is taken from the folder if it contains the image.
     pub(crate) fn open(cubins: Option<PathBuf>) -> Result<Self, String> {
         device_name()?;
         let device = said("cuDeviceGet", result::device::get(0))?;
@@ -73,16 +73,17 @@ impl Gpu {
         })
     }
 
-    /// Has each image linked, as a process's module is, which becomes a part of the engine's image: ptxas makes other
-    /// code of it, with larger frames. On a whole program it ends with a segmentation fault (driver 580) where a
-    /// square root is folded away in a function that calls itself, as generated modules have it now and then.
+    /// Links each image, as the engine links a process's module into its own image: ptxas then generates different
+    /// code, with larger frames. When it compiles a whole program, ptxas crashes with a segmentation fault (driver
+    /// 580) if it folds away a square root in a function that calls itself, which sometimes occurs in generated
+    /// modules.
     pub(crate) fn linking(mut self) -> Self {
         self.linked = true;
         self
     }
 
-    /// Grants each thread a stack for calls as deep as this, as the crate's documentation has it; or as deep
-    /// as the largest stack allows. Gives how deep that is.
+    /// Grants each thread a stack for calls of this depth, by the formula in the crate's documentation, or for the
+    /// depth that the largest stack allows. Returns the granted depth.
     fn grant_stack(&mut self, frame: u32, depth: u32) -> Result<u32, String> {
         let frame = frame as usize;
         let most = (STACK / frame.max(1)).saturating_sub(3) / 2;
@@ -106,7 +107,7 @@ impl Gpu {
     }
 }
 
-/// Lets the driver compile an image, as one program or to be linked, and asks it for the frames.
+/// Lets the driver compile an image, as a whole program or to be linked. Returns the module and its largest frame.
 fn compile(ptx: &str, linked: bool) -> Result<(sys::CUmodule, u32), String> {
     use sys::CUjit_option as Option;
     let text = CString::new(ptx).map_err(|e| e.to_string())?;
@@ -118,7 +119,7 @@ fn compile(ptx: &str, linked: bool) -> Result<(sys::CUmodule, u32), String> {
         Option::CU_JIT_ERROR_LOG_BUFFER,
         Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     ];
-    // Numbers are passed in the place of pointers.
+    // The driver takes these numbers in place of pointers.
     let mut values: [*mut c_void; 5] = [
         std::ptr::without_provenance_mut(1),
         info.as_mut_ptr().cast(),
@@ -129,8 +130,8 @@ fn compile(ptx: &str, linked: bool) -> Result<(sys::CUmodule, u32), String> {
     let count = names.len() as u32;
     let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
     let mut module = std::ptr::null_mut();
-    // SAFETY: the text is terminated, and names and values are as many and of the kinds that the driver
-    // wants; the buffers are longer by one zero than it is told.
+    // SAFETY: the text is terminated; there are `count` names and values, of the types that the driver requires; each
+    // buffer has one byte more, a zero, than the length that the driver receives.
     let loaded = unsafe {
         if linked {
             link(&text, count, names, values)
@@ -149,12 +150,12 @@ fn compile(ptx: &str, linked: bool) -> Result<(sys::CUmodule, u32), String> {
     let info = log(&info);
     let frame = cubins::largest_frame(&info);
     let frame = frame.ok_or(
-        "the driver tells no frame, since it has the image in its cache: set CUDA_CACHE_DISABLE=1",
+        "the driver reported no frame size, because the image came from its cache: set CUDA_CACHE_DISABLE=1",
     )?;
     Ok((module, frame))
 }
 
-/// Compiles a text on its own, links and loads it.
+/// Compiles a text separately, links it and loads it.
 ///
 /// # Safety
 /// As many options as the count says, with their values, must live as long as the link.
@@ -168,8 +169,8 @@ unsafe fn link(
     let (data, bytes) = (text.as_ptr().cast_mut().cast(), text.count_bytes() + 1);
     let (mut state, mut code, mut size) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
     let (name, none) = (c"image".as_ptr(), std::ptr::null_mut());
-    // SAFETY: the options are as the caller says, and the text's zero counts; the code is the state's, and loaded before
-    // that is destroyed.
+    // SAFETY: the caller vouches for the options, and the text's length includes its zero; the link state owns the
+    // code, which is loaded before the state is destroyed.
     unsafe {
         sys::cuLinkCreate_v2(count, names, values, &raw mut state).result()?;
         let nothing = std::ptr::null_mut();
@@ -205,7 +206,7 @@ impl Machine for Gpu {
         self.work.modules += 1;
         let depth = self.grant_stack(frame, depth)?;
         let name = CString::new(format!("{prefix}run")).map_err(|e| e.to_string())?;
-        // SAFETY: the module is loaded and stays so.
+        // SAFETY: the module is loaded and is never unloaded.
         let kernel = unsafe { result::module::get_function(module, name) };
         let kernel = said("cuModuleGetFunction", kernel)?;
         self.kernels.insert(prefix.to_owned(), kernel);
@@ -214,7 +215,7 @@ impl Machine for Gpu {
 
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String> {
         let length = (length as usize).max(16);
-        // SAFETY: what is new is used by nobody; the bytes are no more than there is room for.
+        // SAFETY: no other code uses the new allocation, and it has room for the bytes.
         let at = unsafe {
             let at = said("cuMemAlloc", result::malloc_sync(length))?;
             said("cuMemsetD8", result::memset_d8_sync(at, 0, length))?;
@@ -250,11 +251,11 @@ impl Machine for Gpu {
             .map(|p| p.as_ptr().cast_mut().cast())
             .collect();
         self.work.launches += 1;
-        // Warps of blocks of their own, so that threads run on different multiprocessors; the kernel lets those
-        // beyond the instances do nothing.
+        // One block for each warp, so that threads run on different multiprocessors. In the kernel, threads without an
+        // instance do nothing.
         let grid = (threads.div_ceil(32), 1, 1);
         let (block, stream) = ((threads.min(32), 1, 1), std::ptr::null_mut());
-        // SAFETY: the kernel is loaded; the parameters are of its types, and copied by the launch.
+        // SAFETY: the kernel is loaded; the parameters have its types, and the launch copies them.
         let launched =
             unsafe { result::launch_kernel(kernel, grid, block, 0, stream, &mut params) };
         said("the launch", launched)?;

@@ -1,4 +1,4 @@
-//! A process: what a host does to have one, and to call it.
+//! A process: the steps by which a host makes and calls an instance.
 
 use std::rc::Rc;
 
@@ -13,9 +13,9 @@ use super::machine::SharedMachine;
 pub(crate) struct Process {
     pub(crate) compiled: &'static Compiled,
     pub(crate) machine: SharedMachine,
-    /// What its module was compiled and loaded under.
+    /// The prefix under which its module was compiled and loaded.
     pub(crate) prefix: String,
-    /// Where its block is.
+    /// The address of its block.
     pub(crate) block: u64,
     pointer: u64,
     args: u64,
@@ -47,7 +47,7 @@ impl Process {
             false => memory.allocate(&initial.memory, initial.memory_limit)?,
             true => {
                 let all = memory.allocate(&[], initial.memory_limit * INTERLEAVED)?;
-                // Not the first of them, and not all alike.
+                // The index is not always 0, and it differs between processes.
                 let own = all + UNIT * (block / 256 % INTERLEAVED);
                 for (unit, bytes) in (0..).zip(initial.memory.chunks(UNIT as usize)) {
                     memory.write(own + unit * UNIT_STRIDE, bytes)?;
@@ -57,7 +57,7 @@ impl Process {
         };
         assert!(
             initial.segments.is_empty(),
-            "segments of a shared memory are copied by who knows it"
+            "the owner of a shared memory copies its segments"
         );
         let data = compiled.module_data();
         let module_data = memory.allocate(&data, data.len() as u64)?;
@@ -81,7 +81,7 @@ impl Process {
         })
     }
 
-    /// Calls a function that the host may call. The outer error is the machine's.
+    /// Calls a function that the host may call. The outer error comes from the machine.
     pub(crate) fn call(
         &mut self,
         function: u32,
@@ -141,7 +141,7 @@ impl Process {
         Ok(self.machine.borrow_mut().number(at, 8)? / PAGE)
     }
 
-    /// Where its memory is, if that can be shared.
+    /// The address of its memory, if the memory can be shared.
     pub(crate) fn shared_memory(&mut self) -> Result<Option<SharedMemory>, String> {
         let Some(record) = self.compiled.layout.sharing else {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Process {
         self.machine
             .borrow_mut()
             .number(at, 8)
-            .expect("the header is there") as i64
+            .expect("the header is allocated") as i64
     }
 
     /// Sets the kill word.
@@ -175,6 +175,6 @@ impl Process {
         self.machine
             .borrow_mut()
             .write(at, &1u32.to_le_bytes())
-            .expect("the header is there");
+            .expect("the header is allocated");
     }
 }

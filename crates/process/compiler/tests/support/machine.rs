@@ -1,4 +1,4 @@
-//! Where processes run: memory, and code that works on it.
+//! A machine on which processes run: memory, and code that works on it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -9,10 +9,10 @@ use everwarp_compiler::PTX_HEAD;
 use super::gpu::Gpu;
 use super::ptx::Interpreter;
 
-/// What a test needs of a GPU, or of something that does as a GPU would.
+/// The operations of a GPU, or of a substitute for it, that tests need.
 pub(crate) trait Machine {
-    /// Loads a module's code, which may call modules that were loaded before: those with these prefixes.
-    /// Gives how deep its calls may nest, which is less than this if its frames are large.
+    /// Loads a module's code, which may call the modules that were loaded earlier under these prefixes. Returns how
+    /// deep its calls may nest, which is less than the requested depth if its frames are large.
     fn load(
         &mut self,
         prefix: &str,
@@ -20,13 +20,13 @@ pub(crate) trait Machine {
         calls: &[String],
         depth: u32,
     ) -> Result<u32, String>;
-    /// New memory, aligned to 256, that begins with these bytes and is zero up to its length.
+    /// Allocates memory, aligned to 256, that begins with these bytes and is zero up to its length.
     fn allocate(&mut self, bytes: &[u8], length: u64) -> Result<u64, String>;
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<(), String>;
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), String>;
-    /// Runs a module's kernel in so many threads and waits for its end.
+    /// Runs a module's kernel in this number of threads and waits until it finishes.
     fn run_many(&mut self, prefix: &str, params: &[Vec<u8>], threads: u32) -> Result<(), String>;
-    /// Runs a module's kernel as one thread and waits for its end.
+    /// Runs a module's kernel in one thread and waits until it finishes.
     fn run(&mut self, prefix: &str, params: &[Vec<u8>]) -> Result<(), String> {
         self.run_many(prefix, params, 1)
     }
@@ -86,8 +86,8 @@ impl Machine for Interpreter {
     }
 }
 
-/// The texts of modules that call each other, of which a GPU needs one image for each module: its own code
-/// and that of all modules it may reach. Code may be there twice, since all state is in memory.
+/// The texts of modules that call each other. A GPU needs one image for each module, with the module's own code and
+/// the code of all modules that it may reach. Code may be duplicated, because all state is in memory.
 #[derive(Default)]
 pub(crate) struct Images {
     parts: Vec<Part>,
@@ -96,12 +96,12 @@ pub(crate) struct Images {
 
 struct Part {
     text: String,
-    /// The modules that it may reach, itself included, in the order in which they were added.
+    /// The modules that it may reach, including itself, in the order in which they were added.
     reaches: BTreeSet<usize>,
 }
 
 impl Images {
-    /// Adds a module, and gives its image.
+    /// Adds a module and returns its image.
     pub(crate) fn add(
         &mut self,
         prefix: &str,

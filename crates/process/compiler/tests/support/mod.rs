@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code that several tests share.
 #![allow(
     dead_code,
     unused_imports,

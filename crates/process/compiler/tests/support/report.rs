@@ -1,4 +1,4 @@
-//! What a run of the suite on a device says.
+//! The report of a run of the suite on a device.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::gpu::Work;
 use super::spec::Counts;
 
-/// What must come out, as the interpreter found it.
+/// The expected counts, which the interpreter produced.
 const STATED: &str = include_str!("../spec-2.0.txt");
 
-/// Kinds of directives that never reach a device: the host refuses what they are about.
+/// Kinds of directives that never reach a device, because the host refuses their modules.
 const HOST_ONLY: [&str; 5] = [
     "assert_invalid",
     "assert_malformed",
@@ -19,7 +19,7 @@ const HOST_ONLY: [&str; 5] = [
     "register",
 ];
 
-/// A child's output: the section of the table, a line for each failure, a line of the device's work.
+/// A child's output: the section of the table, a line for each failure, and a line with the device's statistics.
 pub(crate) fn output(name: &str, counts: &Counts, work: &Work) -> String {
     let mut text = counts.section(name);
     for failed in &counts.failed {
@@ -44,7 +44,7 @@ pub(crate) fn output(name: &str, counts: &Counts, work: &Work) -> String {
     text
 }
 
-/// The lines of a file in the table.
+/// The lines of the table about one file.
 fn stated(name: &str) -> Vec<&'static str> {
     let head = format!("{name}: ");
     let from = STATED.lines().skip_while(|l| !l.starts_with(&head));
@@ -53,7 +53,7 @@ fn stated(name: &str) -> Vec<&'static str> {
     own.map(|(_, line)| line).collect()
 }
 
-/// Whether a child's output has no failure and the counts that are stated.
+/// Whether a child's output has no failure, and has the stated counts.
 pub(crate) fn verdict(name: &str, output: &str) -> Result<(), String> {
     let (device, counts): (Vec<_>, Vec<_>) =
         output.lines().partition(|l| l.starts_with("  device: "));

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// ptxas, as `.ci/install-ptxas` installs it or as the system has it. In CI it must be there.
+/// ptxas, as installed by `.ci/install-ptxas` or by the system. In CI it must be installed.
 pub(crate) fn ptxas() -> Option<PathBuf> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let installed = top.join("target/ptxas/nvidia/cu13/bin/ptxas");
@@ -17,7 +17,7 @@ pub(crate) fn ptxas() -> Option<PathBuf> {
         Ok(_) => Some(program),
         Err(e) if std::env::var_os("CI").is_some() => panic!("CI assembles what is emitted: {e}"),
         Err(e) => {
-            // Not eprintln!, of which the harness shows nothing when a test passes.
+            // Not eprintln!, because the harness hides its output when a test passes.
             writeln!(
                 std::io::stderr(),
                 "skipped: no ptxas ({e}); run .ci/install-ptxas"

@@ -1,20 +1,20 @@
-//! What waits for a notification, for tests: the two functions in PTX, and a record of who waits.
+//! A test double of the wait and notify functions: both in PTX, and a record of the waiters.
 
 use std::fmt::Write;
 
 use everwarp_compiler::{NOTIFY, ProvidedImport, Provider, SUSPENDED, WAIT, WAITING};
 
-/// How many may wait at once.
+/// The largest number of simultaneous waiters.
 const SLOTS: u64 = 8;
-/// Each has the block of who waits, 0 if it is free, the address, the timeout, and what became of it: 0 while it
-/// waits, else the answer plus one.
+/// Each slot has the address of the waiter's block (0 if the slot is free), the address waited for, the timeout, and
+/// the outcome: 0 while the waiter waits, else the result plus one.
 const SLOT_BYTES: u64 = 32;
 const BECAME: u64 = 24;
 
-/// Bytes of the record, which begins as zeros.
+/// Bytes of the record, which is initially zero.
 pub(crate) const RECORD_BYTES: u64 = SLOTS * SLOT_BYTES;
 
-/// What the options of a module that waits have to say.
+/// The compiler option for a module that waits.
 pub(crate) fn provided() -> Vec<ProvidedImport> {
     let function = |name: &str, suspends| ProvidedImport {
         module: WAITING.to_owned(),
@@ -26,12 +26,12 @@ pub(crate) fn provided() -> Vec<ProvidedImport> {
     vec![function(WAIT, true), function(NOTIFY, false)]
 }
 
-/// Where what became of the waiter in this slot is written.
+/// The address of the outcome in this slot.
 pub(crate) const fn became(record: u64, slot: u64) -> u64 {
     record + slot * SLOT_BYTES + BECAME
 }
 
-/// Both functions, for calls that are made one after another.
+/// Both functions. They are correct only for calls that do not overlap.
 pub(crate) fn functions(record: u64) -> String {
     let end = record + RECORD_BYTES;
     let mut out = String::new();

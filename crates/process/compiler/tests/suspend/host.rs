@@ -1,5 +1,5 @@
-//! A host whose imported functions suspend: in the image a function in PTX for each, which follows a
-//! schedule in the machine's memory, and outside a driver that resumes.
+//! A host whose imported functions suspend. The image has a PTX function for each import, which follows a schedule in
+//! the machine's memory; outside the image a driver resumes the calls.
 
 use core::mem::offset_of;
 use std::fmt::Write;
@@ -14,20 +14,20 @@ use crate::support::machine::SharedMachine;
 /// When to suspend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// The module is compiled to be suspended by imports.
+    /// The module is compiled so that imports can suspend it.
     pub(crate) suspendable: bool,
-    /// And at every safepoint.
+    /// The module is compiled so that it can be preempted at every safepoint.
     pub(crate) preempt: bool,
     /// Each call of an import is suspended fewer times than this, at random.
     pub(crate) suspensions_below: u32,
-    /// After so many safepoints the instance is preempted, and then again; 0 for never.
+    /// The number of safepoints between two preemptions of the instance; 0 if it is never preempted.
     pub(crate) every: u64,
-    /// By its slice, rather than by its kill word.
+    /// The instance is preempted by its slice instead of its kill word.
     pub(crate) by_slice: bool,
     pub(crate) seed: u64,
 }
 
-/// Nothing is suspended, and the compiler does not know of it.
+/// Nothing is suspended, and the module is compiled without the ability to suspend.
 pub(crate) const NEVER: Schedule = Schedule {
     suspendable: false,
     preempt: false,
@@ -37,7 +37,7 @@ pub(crate) const NEVER: Schedule = Schedule {
     seed: 1,
 };
 
-/// Where the functions in the image keep what they know.
+// Offsets in the control record, where the functions in the image keep their state, and the record's size.
 const RANDOM: usize = 0;
 const BELOW: usize = 8;
 const PENDING: usize = 12;
@@ -46,9 +46,8 @@ const HASH: usize = 24;
 const REQUEST: usize = 32;
 const CONTROL_BYTES: usize = 256;
 
-/// A function in PTX that answers a request after it has suspended its caller a number of times. Its
-/// answer depends on everything that was ever asked. It finds fault with a request that changes while it
-/// waits.
+/// A PTX function that completes a request after it has suspended its caller a number of times. Its result depends on
+/// all earlier requests. It reports a fault if a request changes while it is pending.
 pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String {
     let ptx = |ty: &ValueType| if ty.is_wide() { "b64" } else { "b32" };
     let mut out = String::new();
@@ -120,12 +119,12 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
     ));
     let mut at = 8;
     for (i, ty) in results.iter().enumerate() {
-        // The lower bits of such a hash go round in short circles.
+        // The lower bits of such a hash repeat after a short period.
         line(format!(
             "  shr.u64 %t, %h, 29;\n  xor.b64 %t, %t, %h;\n  add.s64 %t, %t, {i};"
         ));
         match ty {
-            // References are made by nobody but the compiler.
+            // Only compiled code makes function references.
             ValueType::FuncRef => line("  mov.b64 %t, 0;".into()),
             ValueType::ExternRef => line("  or.b64 %t, %t, 1;".into()),
             _ => {}
@@ -143,34 +142,34 @@ pub(crate) fn provider(symbol: &str, ty: &FunctionType, control: u64) -> String 
     out
 }
 
-/// Compiled text without the declarations of what is linked from elsewhere, which the interpreter does not know.
+/// Compiled text without the declarations of externally linked functions, which the interpreter does not know.
 pub(crate) fn without_externs(ptx: &str) -> String {
     let lines = ptx.lines().filter(|l| !l.starts_with(".extern"));
     lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// Stores a number of so many bytes.
+/// Stores the lowest `bytes` bytes of a number.
 pub(crate) fn store(process: &Process, at: u64, bytes: usize, number: u64) {
     let mut machine = process.machine.borrow_mut();
     let stored = machine.write(at, &number.to_le_bytes()[..bytes]);
-    stored.expect("there is memory");
+    stored.expect("the address is allocated");
 }
 
-/// The control record in the machine's memory, and what resumes its instances.
+/// The control record in the machine's memory, and the driver that resumes its instances.
 pub(crate) struct Host {
     pub(crate) control: u64,
     pub(crate) schedule: Schedule,
 }
 
-/// What a call did.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) ended: Result<Vec<u64>, Trapped>,
     pub(crate) spent: i64,
 }
 
-/// The fuel that calls begin with when they are preempted: a multiple of the interval, so that the kill word
-/// is looked at when `every` more has been spent.
+/// The fuel at the start of a call that is to be preempted: a multiple of the interval, so that the kill word is read
+/// once `every` more units have been spent.
 const PLENTY: i64 = 1 << 50;
 
 impl Host {
@@ -182,7 +181,7 @@ impl Host {
         let length = record.len() as u64;
         let control = machine.borrow_mut().allocate(&record, length);
         Self {
-            control: control.expect("there is memory"),
+            control: control.expect("the record can be allocated"),
             schedule,
         }
     }
@@ -190,16 +189,16 @@ impl Host {
     fn word(&self, process: &Process, at: usize) -> u64 {
         let mut machine = process.machine.borrow_mut();
         let loaded = machine.number(self.control + at as u64, 4);
-        loaded.expect("the record is there")
+        loaded.expect("the record is allocated")
     }
 
-    /// Lets the request that is pending be answered when it is repeated.
+    /// Lets the pending request complete when it is repeated.
     pub(crate) fn answer(&self, process: &Process) {
         assert!(self.word(process, PENDING) > 0, "nothing is pending");
         self.set_pending(process, 1);
     }
 
-    /// Forgets a request of a call that was given up.
+    /// Forgets the pending request of an abandoned call.
     pub(crate) fn forget(&self, process: &Process) {
         self.set_pending(process, 0);
     }
@@ -208,17 +207,17 @@ impl Host {
         store(process, self.control + PENDING as u64, 4, times);
     }
 
-    /// A hash of everything that was asked.
+    /// A hash of all requests.
     pub(crate) fn asked(&self, process: &Process) -> u64 {
         let mut machine = process.machine.borrow_mut();
         let loaded = machine.number(self.control + HASH as u64, 8);
-        loaded.expect("the record is there")
+        loaded.expect("the record is allocated")
     }
 
     fn state(process: &Process) -> CallState {
         let at = process.block + offset_of!(DevInstance, state) as u64;
         let code = process.machine.borrow_mut().number(at, 4);
-        CallState::from_code(code.expect("the header is there") as u32).expect("a known state")
+        CallState::from_code(code.expect("the header is allocated") as u32).expect("a known state")
     }
 
     fn set_fuel(process: &Process, fuel: i64) {
@@ -226,7 +225,7 @@ impl Host {
         store(process, at, 8, fuel as u64);
     }
 
-    /// Asks an instance to yield when it looks next: by the kill word, or by a slice of one look.
+    /// Asks an instance to yield at its next check: by the kill word, or by a slice of one check.
     pub(crate) fn ask_to_yield(&self, process: &Process) {
         let (kill, slice) = if self.schedule.by_slice {
             (0, 1)
@@ -236,13 +235,13 @@ impl Host {
         let at = process.block + offset_of!(DevInstance, kill) as u64;
         store(process, at, 4, kill.into());
         let record = process.compiled.layout.suspension;
-        let record = record.expect("it is compiled to be preempted");
+        let record = record.expect("the module is compiled to be preempted");
         let at = process.block + (record + offset_of!(DevSuspension, slice)) as u64;
         store(process, at, 4, slice);
     }
 
-    /// The fuel that an instance goes on with, which was preempted so many times. Who runs for long is preempted
-    /// less often, lest the suite take minutes.
+    /// Returns the fuel with which an instance continues after `times` preemptions. A call that runs for long is
+    /// preempted less often, because otherwise the suite would take minutes.
     fn prepare(&self, process: &mut Process, times: u32) -> i64 {
         if self.schedule.every > 0 {
             self.ask_to_yield(process);
@@ -252,7 +251,7 @@ impl Host {
         process.fuel()
     }
 
-    /// Calls a function and resumes it until it ends. Adds up how often it was suspended.
+    /// Calls a function and resumes it until it returns or traps. Adds its suspensions to `suspensions`.
     pub(crate) fn call(
         &self,
         process: &mut Process,
@@ -260,7 +259,7 @@ impl Host {
         args: &[u64],
         suspensions: &mut Suspensions,
     ) -> Result<Outcome, String> {
-        let (mut begun, mut spent, mut times) = (self.prepare(process, 0), 0, 0);
+        let (mut fuel_before, mut spent, mut times) = (self.prepare(process, 0), 0, 0);
         let mut ended = process.call(function, args)?;
         loop {
             match Self::state(process) {
@@ -268,26 +267,26 @@ impl Host {
                 CallState::Waiting => suspensions.waited += 1,
                 CallState::Preempted => {
                     suspensions.preempted += 1;
-                    spent += begun - process.fuel();
+                    spent += fuel_before - process.fuel();
                     times += 1;
-                    begun = self.prepare(process, times);
+                    fuel_before = self.prepare(process, times);
                 }
             }
             if ended.is_err() {
-                return Err("what is suspended has not trapped".to_owned());
+                return Err("a suspended call reported a trap".to_owned());
             }
-            // The arguments do not count any more.
+            // A resumed call ignores its arguments.
             ended = process.call(function, &[!0; 8])?;
         }
         if self.word(process, FAULT) != 0 {
-            return Err("a request changed while it was waiting".to_owned());
+            return Err("a request changed while it was pending".to_owned());
         }
-        spent += begun - process.fuel();
+        spent += fuel_before - process.fuel();
         Ok(Outcome { ended, spent })
     }
 }
 
-/// How often calls were suspended.
+/// The number of suspensions, by their cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Suspensions {
     pub(crate) waited: u64,

@@ -1,4 +1,4 @@
-//! Loops of arithmetic, which the lanes of a warp leave together, are left in every way that there is.
+//! Tests every way out of a loop of arithmetic, which the lanes of a warp leave together.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use crate::host::{NEVER, Schedule};
 use crate::run::{Instance, LIMITS};
 use crate::support::encode;
 
-/// Ways out of a loop: at its end and by branches out of one block or two, from one that never ends, to the beginning of
-/// the loop around, by a trap, and by more ways than are kept apart. Some locals are assigned in each round before they
-/// are read.
+/// Ways out of a loop: at its end; by branches out of one block or two; out of an endless loop; to the beginning of
+/// the enclosing loop; by a trap; and by more exits than the compiler distinguishes. Some locals are assigned in each
+/// round before they are read.
 const WAYS: &str = r#"(module
   (func (export "ways") (param $x i64) (param $n i64) (result i64) (local $t i64) (local $i i64)
     (block $two (block $one
@@ -72,7 +72,7 @@ const WAYS: &str = r#"(module
     (return (i64.const 5))) (return (i64.const 6))) (return (i64.const 7))) (return (i64.const 8)))
     (i64.const 9)))"#;
 
-/// The same as `ways`, `endless` and `around`.
+/// Computes in Rust the results of `ways`, `endless` and `around`.
 fn left(name: &str, args: &[u64]) -> u64 {
     let next = |x: u64| x.wrapping_mul(6_364_136_223_846_793_005);
     let (few, most) = (0x0010_0000_0000_0000, 0xfff0_0000_0000_0000);
@@ -116,7 +116,7 @@ fn left(name: &str, args: &[u64]) -> u64 {
 }
 
 #[test]
-fn loops_of_arithmetic_are_left_in_every_way() {
+fn every_exit_of_an_arithmetic_loop_gives_the_right_result() {
     let every = [0, 1, 10, 1000];
     let schedules = every.map(|every| Schedule {
         preempt: every > 0,
@@ -144,7 +144,7 @@ fn loops_of_arithmetic_are_left_in_every_way() {
         }
         let divided = instance.call("divide", &[2000]).ended;
         assert_eq!(
-            divided.expect_err("it ends at zero").trap,
+            divided.expect_err("the division by zero traps").trap,
             TrapKind::DivideByZero
         );
         preempted += instance.suspensions.preempted;

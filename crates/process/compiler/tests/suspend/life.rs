@@ -1,4 +1,4 @@
-//! What a host may do with an instance that is suspended.
+//! Tests the operations that a host may perform on a suspended instance.
 
 use core::mem::offset_of;
 
@@ -20,7 +20,7 @@ const TEXT: &str = r#"(module
     (drop (call $ask (i64.const 2)))
     (loop (br_if 0 (i64.ne (local.tee 0 (i64.sub (local.get 0) (i64.const 1))) (i64.const 0))))))"#;
 
-/// Suspends nearly always, and for long.
+/// Nearly every call of an import is suspended, and many times.
 const LONG: Schedule = Schedule {
     suspendable: true,
     suspensions_below: 1 << 20,
@@ -40,7 +40,7 @@ impl Life {
             panic!("no function {name}");
         };
         let ended = self.0.process.call(f, args);
-        let ended = ended.expect("the interpreter finds no fault");
+        let ended = ended.expect("the interpreter reports no error");
         ended.map_err(|t| t.trap)
     }
 
@@ -51,7 +51,7 @@ impl Life {
     fn state(&self) -> CallState {
         let at = self.at(offset_of!(DevInstance, state));
         let code = self.0.process.machine.borrow_mut().number(at, 4);
-        CallState::from_code(code.expect("the header is there") as u32).expect("a known state")
+        CallState::from_code(code.expect("the header is allocated") as u32).expect("a known state")
     }
 
     fn set(&mut self, field: usize, bytes: usize, value: u64) {
@@ -59,14 +59,14 @@ impl Life {
         store(&self.0.process, at, bytes, value);
     }
 
-    /// The import answers when it is asked next.
+    /// Lets the import complete its pending request at the next call.
     fn answer(&mut self) {
         self.0.host.answer(&self.0.process);
     }
 }
 
 #[test]
-fn resumed_under_any_entry_it_goes_on_where_it_was() {
+fn any_entry_resumes_the_suspended_call() {
     let mut life = Life::new(LONG, &LIMITS);
     assert!(life.once("add", &[40]).is_ok());
     for _ in 0..3 {
@@ -80,9 +80,9 @@ fn resumed_under_any_entry_it_goes_on_where_it_was() {
 }
 
 #[test]
-fn given_up_it_begins_anew() {
+fn an_abandoned_call_does_not_affect_the_next_one() {
     let mut life = Life::new(LONG, &LIMITS);
-    // More often than the save area has room for what is left behind.
+    // More often than the save area has room for abandoned frames.
     for _ in 0..20 {
         assert!(life.once("add", &[40]).is_ok());
         assert_eq!(life.state(), CallState::Waiting);
@@ -93,7 +93,7 @@ fn given_up_it_begins_anew() {
 }
 
 #[test]
-fn without_fuel_it_waits_for_some() {
+fn a_call_resumed_without_fuel_stays_suspended() {
     let mut life = Life::new(LONG, &LIMITS);
     assert!(life.once("add", &[40]).is_ok());
     let left = life.0.process.fuel();
@@ -107,7 +107,7 @@ fn without_fuel_it_waits_for_some() {
 }
 
 #[test]
-fn a_kill_ends_it_at_the_next_look_and_a_lesser_depth_at_once() {
+fn a_kill_takes_effect_at_the_next_check_and_a_lower_depth_at_once() {
     let interval = KILL_INTERVAL as i64;
     for preempt in [false, true] {
         let mut life = Life::new(Schedule { preempt, ..LONG }, &LIMITS);
@@ -115,7 +115,7 @@ fn a_kill_ends_it_at_the_next_look_and_a_lesser_depth_at_once() {
         life.set(offset_of!(DevInstance, kill), 4, 1);
         assert!(
             life.once("spin", &[]).is_ok(),
-            "it waits, and does not look"
+            "a waiting call does not read its kill word"
         );
         life.answer();
         assert_eq!(life.once("spin", &[]), Err(TrapKind::Killed));
@@ -131,14 +131,14 @@ fn a_kill_ends_it_at_the_next_look_and_a_lesser_depth_at_once() {
     }
 }
 
-/// Here one lane is all that there is, which says that another one began beside it.
+/// There is only one lane here; its record claims that two started together.
 #[test]
-fn a_lane_that_has_parted_from_others_yields_at_each_look() {
+fn a_diverged_lane_yields_at_each_check() {
     let preempt = true;
     let mut life = Life::new(Schedule { preempt, ..LONG }, &LIMITS);
     assert!(life.once("spin", &[5000]).is_ok());
     let record = life.0.process.compiled.layout.suspension;
-    let record = record.expect("it can be suspended");
+    let record = record.expect("the module can be suspended");
     life.set(record + offset_of!(DevSuspension, mates), 4, 2);
     life.answer();
     let mut turns = 0;
@@ -150,9 +150,9 @@ fn a_lane_that_has_parted_from_others_yields_at_each_look() {
     assert!((4..=5).contains(&turns), "{turns}");
 }
 
-/// The word is one of the record's own: `mates`, which is 0, or `stop_from` itself.
+/// The shared word is a field of the instance's own record: `mates`, which is 0, or `stop_from` itself.
 #[test]
-fn a_word_for_all_makes_it_yield_at_each_look() {
+fn the_shared_stop_word_makes_an_instance_yield_at_each_check() {
     for (word, expected) in [
         (offset_of!(DevSuspension, mates), 0..=0),
         (offset_of!(DevSuspension, stop_from), 4..=5),
@@ -161,7 +161,7 @@ fn a_word_for_all_makes_it_yield_at_each_look() {
         let mut life = Life::new(Schedule { preempt, ..LONG }, &LIMITS);
         assert!(life.once("spin", &[5000]).is_ok());
         let record = life.0.process.compiled.layout.suspension;
-        let record = record.expect("it can be suspended");
+        let record = record.expect("the module can be suspended");
         let word = life.at(record + word);
         life.set(record + offset_of!(DevSuspension, stop_from), 4, 7);
         life.set(record + offset_of!(DevSuspension, stop), 8, word);
@@ -176,12 +176,12 @@ fn a_word_for_all_makes_it_yield_at_each_look() {
 }
 
 #[test]
-fn a_function_that_calls_nothing_is_preempted_too() {
+fn a_function_without_calls_is_preempted() {
     let text = r#"(module (func (export "spin") (param i64) (result i64) (local i64)
       (loop (local.set 1 (i64.add (local.get 1) (local.get 0)))
         (br_if 0 (i64.ne (local.tee 0 (i64.sub (local.get 0) (i64.const 1))) (i64.const 0))))
       (local.get 1)))"#;
-    // No depth, so no room for anything but this.
+    // With a depth of zero the save area has room for this frame only.
     let limits = InstanceLimits { depth: 0, ..LIMITS };
     for every in [1, 10, 1000] {
         let schedule = Schedule {
@@ -197,9 +197,9 @@ fn a_function_that_calls_nothing_is_preempted_too() {
 }
 
 #[test]
-fn an_import_that_suspends_wants_a_module_that_can_be() {
+fn a_suspending_import_requires_a_suspendable_module() {
     let bytes = encode(TEXT);
-    let suspends = options(&bytes, LONG).expect("it is supported");
+    let suspends = options(&bytes, LONG).expect("the module is supported");
     let refused = compile(
         &bytes,
         &CompileOptions {
@@ -212,8 +212,8 @@ fn an_import_that_suspends_wants_a_module_that_can_be() {
 }
 
 #[test]
-fn the_text_stays_in_proportion() {
-    // Many locals and many calls: each alone may be long, but not their product.
+fn the_text_stays_in_proportion_to_the_module() {
+    // Many locals and many calls: the text may grow with each number, but not with their product.
     let many = |locals: usize, calls: usize, kept: usize| {
         let read: String = (0..locals)
             .map(|i| format!("(drop (local.get {i}))"))
@@ -227,11 +227,11 @@ fn the_text_stays_in_proportion() {
             (func (local {locals}) {read} {values} {calls} {drops}))"#
         );
         let bytes = encode(&text);
-        let options = options(&bytes, LONG).expect("it is supported");
+        let options = options(&bytes, LONG).expect("the module is supported");
         (bytes.len(), compile(&bytes, &options).map(|c| c.ptx.len()))
     };
     let (bytes, ptx) = many(2000, 2000, 0);
-    let ptx = ptx.expect("it is supported");
+    let ptx = ptx.expect("the module is supported");
     assert!(ptx < 400 * bytes, "{ptx} bytes of PTX for {bytes}");
     let (_, ptx) = many(1, 10, 500);
     assert!(ptx.is_ok());
@@ -240,7 +240,7 @@ fn the_text_stays_in_proportion() {
 }
 
 #[test]
-fn damaged_modules_get_an_answer() {
+fn damaged_modules_compile_or_are_refused() {
     let (mut state, mut compiled, mut refused) = (7_u64, 0, 0);
     let mut random = || {
         state = state
@@ -257,7 +257,7 @@ fn damaged_modules_get_an_answer() {
         }
         let options = CompileOptions {
             preempt: true,
-            ..options(&module, LONG).expect("it is supported")
+            ..options(&module, LONG).expect("the module is supported")
         };
         match compile(&damaged, &options) {
             Ok(_) => compiled += 1,

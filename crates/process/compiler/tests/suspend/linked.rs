@@ -1,4 +1,4 @@
-//! Two modules, of which one calls the other: what suspends the other suspends both.
+//! Two modules, an importer that calls a library: a suspension of the library suspends both.
 
 use everwarp_compiler::{
     CompileOptions, Compiled, Export, FunctionType, Link, ProvidedImport, Provider, TrapKind,
@@ -36,7 +36,7 @@ const IMPORTER: &str = r#"(module
       (br_if $l (i32.lt_u (i32.rem_u (local.get 2) (i32.const 4)) (i32.const 3))))
     (local.get 3)))"#;
 
-/// The importer, what it imports from, and the host of both.
+/// The importer, the library that it imports from, and the host of both.
 struct Linked {
     library: Process,
     importer: Process,
@@ -75,12 +75,12 @@ fn part(
         preempt: schedule.preempt,
         ..CompileOptions::default()
     };
-    let compiled = compile(&encode(text), &options).expect("it is supported");
+    let compiled = compile(&encode(text), &options).expect("the module is supported");
     Box::leak(Box::new(compiled))
 }
 
 impl Linked {
-    /// The sizes are those of the save areas of library and importer, if they are to be others.
+    /// The sizes, where given, replace the compiler's sizes of the save areas of library and importer.
     fn new(schedule: Schedule, saves: [Option<u64>; 2]) -> Self {
         let library = part(LIBRARY, "a_", schedule, None);
         let importer = part(IMPORTER, "b_", schedule, Some(library));
@@ -95,9 +95,9 @@ impl Linked {
         }
         let put = |compiled: &'static Compiled, prefix, block, save: Option<u64>| {
             let initial = compiled.instantiate(&Other(compiled, block), &LIMITS);
-            let mut initial = initial.expect("all that it imports is there");
+            let mut initial = initial.expect("all imports are provided");
             initial.save_bytes = save.unwrap_or(initial.save_bytes);
-            Process::new(compiled, &machine, prefix, &initial).expect("there is memory")
+            Process::new(compiled, &machine, prefix, &initial).expect("memory can be allocated")
         };
         let library = put(library, "a_", 0, saves[0]);
         let importer = put(importer, "b_", library.block, saves[1]);
@@ -116,14 +116,14 @@ impl Linked {
             panic!("it is exported");
         };
         let outcome = self.host.call(&mut self.importer, function, args, all);
-        outcome.expect("the interpreter finds no fault")
+        outcome.expect("the interpreter reports no error")
     }
 }
 
 const CALLS: [[u64; 2]; 5] = [[0, 1], [3, 99], [13, 5], [20, 7], [60, 7]];
 
 #[test]
-fn what_suspends_one_suspends_both() {
+fn a_suspension_of_the_library_suspends_the_importer_too() {
     let run = |schedule, all: &mut Suspensions| {
         let mut linked = Linked::new(schedule, [None; 2]);
         let outcomes = CALLS.map(|args| linked.call(&args, all));
@@ -141,7 +141,7 @@ fn what_suspends_one_suspends_both() {
     let (unreachable, exhausted) = (Some(TrapKind::Unreachable), Some(TrapKind::StackExhausted));
     assert_eq!(traps, [None, None, unreachable, None, exhausted]);
     let mut all = Suspensions::default();
-    // The library yields by its own kill word; a slice of its own would have to be set anew each time.
+    // The library yields by its own kill word; its own slice would have to be set again each time.
     for schedule in schedules().into_iter().filter(|s| !s.by_slice) {
         assert_eq!(run(schedule, &mut all), expected, "{schedule:?}");
     }
@@ -149,7 +149,7 @@ fn what_suspends_one_suspends_both() {
 }
 
 #[test]
-fn a_full_area_of_either_ends_the_call_and_no_other() {
+fn a_full_save_area_ends_only_the_call_that_filled_it() {
     let schedule = Schedule {
         suspendable: true,
         suspensions_below: 3,
@@ -158,13 +158,13 @@ fn a_full_area_of_either_ends_the_call_and_no_other() {
     let mut all = Suspensions::default();
     for saves in [[Some(120), None], [None, Some(8)]] {
         let mut linked = Linked::new(schedule, saves);
-        // Ten levels deep there is no room in the library, nor ever in the importer.
+        // Ten levels deep the library's area has no room; the importer's never has any.
         for _ in 0..20 {
             let trapped = linked.call(&[10, 1], &mut all).ended;
             assert_eq!(trapped.map_err(|t| t.trap), Err(TrapKind::StackExhausted));
             linked.host.forget(&linked.importer);
         }
-        // Nothing that was given up is left in the library's area.
+        // No abandoned frame is left in the library's area.
         for _ in 0..4 {
             let ended = linked.call(&CALLS[0], &mut all).ended;
             assert_eq!(ended.is_ok(), saves[0].is_some());
@@ -173,7 +173,7 @@ fn a_full_area_of_either_ends_the_call_and_no_other() {
     }
 }
 
-/// Has all that is imported, of the instance whose block is there.
+/// Provides every import, from the instance whose block has this address.
 struct Other(&'static Compiled, u64);
 
 impl Link for Other {

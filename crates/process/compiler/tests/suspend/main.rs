@@ -1,5 +1,5 @@
-//! Suspended and resumed, an instance does what it does without: results, traps, fuel, memory, globals and
-//! what it asks of its imports are the same under every schedule.
+//! Suspension does not change what an instance computes: results, traps, fuel, memory, globals and the requests to its
+//! imports are the same under every schedule.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Modules that are suspended wherever it could go wrong.
+//! Modules that are suspended at every place where an error is likely.
 
 use everwarp_compiler::{InstanceLimits, TrapKind};
 
@@ -13,7 +13,7 @@ const ONCE: Schedule = Schedule {
 };
 
 #[test]
-fn every_type_lives_across() {
+fn values_of_every_type_survive_a_suspension() {
     let text = r#"(module
       (import "host" "mix" (func $mix (param i32 i64 f32 f64 externref) (result i32 i64 f32 f64)))
       (import "host" "ref" (func $ref (param externref) (result externref)))
@@ -49,7 +49,8 @@ fn every_type_lives_across() {
     assert!(suspensions.waited > 10 && suspensions.preempted > 10);
 }
 
-/// As parameter, local, result, global and operand, in blocks and loops, through imports and indirect calls.
+/// Vectors as parameters, locals, results, globals and operands, in blocks and loops, through imports and indirect
+/// calls.
 const VECTORS: &str = r#"(module
   (import "host" "mix" (func $mix (param v128 i32 v128) (result i64 v128)))
   (memory 1)
@@ -83,7 +84,7 @@ const VECTORS: &str = r#"(module
     (i32x4.add (v128.load offset=3 (i32.const 8)))))"#;
 
 #[test]
-fn vectors_live_across() {
+fn vectors_survive_a_suspension() {
     let calls = |first| {
         (
             "all",
@@ -95,7 +96,7 @@ fn vectors_live_across() {
 }
 
 #[test]
-fn what_is_known_of_an_address_is_found_out_again() {
+fn facts_about_addresses_are_computed_again_after_a_resumption() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i64) (result i64)))
       (memory 1)
@@ -111,7 +112,7 @@ fn what_is_known_of_an_address_is_found_out_again() {
 }
 
 #[test]
-fn loops_blocks_and_tables_of_branches() {
+fn loops_blocks_and_branch_tables_survive_a_suspension() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i32) (result i32)))
       (memory 1)
@@ -142,7 +143,7 @@ fn loops_blocks_and_tables_of_branches() {
             (drop) (i64.extend_i32_u (call $body (i32.const 2))))
           (br_if $l (i32.and (call $ask (i32.const 8)) (i32.const 3)))))
       (func (export "body") (param i32) (result i32) (call $body (local.get 0))))"#;
-    // A loop has no locals of its own.
+    // A loop cannot declare locals, so the declaration is removed.
     let text = text.replace("(local $x i64)", "");
     let calls = [
         ("body", vec![1]),
@@ -168,7 +169,7 @@ fn recursion_and_depth_are_exact() {
           (then (call $ask (i64.extend_i32_s (local.get 0))))
           (else (i64.add (call $fib (i32.sub (local.get 0) (i32.const 1)))
                          (call $fib (i32.sub (local.get 0) (i32.const 2))))))))"#;
-    // Of the depth, 50, the call itself takes one and the import one.
+    // Of the depth of 50, the call itself takes one unit and the import another.
     let down = |n| ("down", vec![n, 11]);
     let calls = [down(48), down(49), down(3), ("fib", vec![6])];
     let suspensions = same(text, 0, &calls);
@@ -183,7 +184,7 @@ fn recursion_and_depth_are_exact() {
 }
 
 #[test]
-fn indirect_calls_remember_whom_they_called() {
+fn a_resumed_indirect_call_reaches_the_same_callee() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i32) (result i32)))
       (type $t (func (param i32) (result i32)))
@@ -249,7 +250,7 @@ fn traps_and_fuel_after_a_resumption_are_the_same() {
 }
 
 #[test]
-fn a_start_function_is_suspended_like_any_other() {
+fn a_start_function_can_be_suspended() {
     let text = r#"(module
       (import "host" "ask" (func $ask (result i64)))
       (global (mut i64) (i64.const 0))
@@ -261,7 +262,7 @@ fn a_start_function_is_suspended_like_any_other() {
 }
 
 #[test]
-fn without_room_a_suspension_traps() {
+fn a_suspension_traps_if_the_save_area_is_full() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i64) (result i64)))
       (func $down (export "down") (param i32 i64) (result i64)
@@ -270,32 +271,32 @@ fn without_room_a_suspension_traps() {
             (call $down (i32.sub (local.get 0) (i32.const 1)) (local.get 1))))
           (else (call $ask (local.get 1))))))"#;
     let bytes = encode(text);
-    // Always suspended, so that the last frame is.
+    // Every request suspends, so the innermost frame is always saved.
     let always = Schedule {
         suspensions_below: 1_000_000,
         ..ONCE
     };
     let mut instance = Instance::new(&bytes, ONCE, &LIMITS, None);
     let frame = instance.process.compiled.largest_frame();
-    // What `$down` keeps: a local of each size, and the site. The import keeps less.
+    // A frame of `$down` holds a local of each size, and the site. The import's frame is smaller.
     assert_eq!(frame, 16);
     assert_eq!(instance.process.compiled.save_bytes(50), 51 * 16);
     assert!(instance.call("down", &[20, 1]).ended.is_ok());
     for depth in [0, 1, 5, 20] {
         let mut small = Instance::new(&bytes, always, &LIMITS, Some((depth + 1) * frame));
         let outcome = small.call("down", &[depth + 1, 1]);
-        let trapped = outcome.ended.expect_err("there is no room for it");
+        let trapped = outcome.ended.expect_err("the save area is full");
         assert_eq!(trapped.trap, TrapKind::StackExhausted);
-        // Every level has taken one unit, and so has the import.
+        // Every level has spent one unit of fuel, and so has the import.
         assert_eq!(outcome.spent, depth as i64 + 3);
-        // Nothing of it is left behind.
+        // The failed call has left no frame in the area.
         let mut enough = Instance::new(&bytes, ONCE, &LIMITS, Some((depth + 2) * frame));
         assert!(enough.call("down", &[depth, 1]).ended.is_ok());
     }
 }
 
 #[test]
-fn only_what_can_be_suspended_pays() {
+fn only_suspendable_functions_save_frames() {
     let text = r#"(module
       (import "host" "ask" (func $ask (param i32) (result i32)))
       (func $leaf (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
@@ -319,15 +320,15 @@ fn only_what_can_be_suspended_pays() {
     assert_eq!(plain, [false; 4]);
     assert_eq!(at_imports, [true, false, false, true]);
     assert_eq!(preempted, [true, false, true, true]);
-    // Nothing calls itself, so the depth does not matter: a frame of one local and one value, and one of
-    // the import with its argument.
+    // No function calls itself, so the depth does not matter: the area has room for a frame with one local and one
+    // value, and for the import's frame with its argument.
     assert_eq!((bytes_plain, bytes_imports), (0, 16 + 8));
     let of = |ptx: &str, name: &str| {
         let from = ptx.find(&format!(
             "{name} (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)\n{{"
         ));
-        let from = from.expect("the function is there");
-        let end = ptx[from..].find("\n}").expect("it ends");
+        let from = from.expect("the function is in the text");
+        let end = ptx[from..].find("\n}").expect("the function's text ends");
         ptx[from..from + end].to_owned()
     };
     for same in ["f1", "f2"] {
@@ -336,14 +337,14 @@ fn only_what_can_be_suspended_pays() {
     assert_ne!(of(&off, "f3"), of(&on, "f3"));
 }
 
-/// What a function runs from its first label to its first return, labels without their numbers.
+/// The instructions of a function from its first label to its first return; labels have no numbers.
 fn hot(ptx: &str, name: &str) -> Vec<String> {
     let head = format!("{name} (.param");
     let mut lines = ptx.lines();
     while !(lines.clone().next())
         .is_some_and(|l| l.starts_with(".func") && l.contains(&head) && !l.ends_with(';'))
     {
-        lines.next().expect("the function is there");
+        lines.next().expect("the function is in the text");
     }
     let from = lines.skip_while(|l| !l.starts_with("$L"));
     let to = from.take_while(|l| l.trim() != "ret;");
@@ -358,7 +359,7 @@ fn hot(ptx: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_loop_runs_the_same_instructions_whether_it_can_be_preempted_or_not() {
+fn preemption_adds_no_instruction_to_a_loop() {
     let text = r#"(module (memory 1)
       (func (export "sum") (param i32) (result i32) (local i32 i32)
         (loop $outer

@@ -1,5 +1,5 @@
-//! Modules made at random, of everything that can stand around a call: values of every type on the operand
-//! stack and in locals, blocks, branches, loops, tables. Under every schedule they do the same.
+//! Random modules with everything that can surround a call: values of every type on the operand stack and in locals,
+//! blocks, branches, loops, tables. They behave the same under every schedule.
 
 use std::fmt::Write;
 
@@ -14,11 +14,11 @@ const COUNTERS: u32 = 4;
 
 struct Generator {
     state: u64,
-    /// The function at hand; it calls only those behind it, so that every program ends.
+    /// The current function; it calls only functions with higher numbers, so that every program ends.
     function: u32,
-    /// Loops that are open.
+    /// The number of open loops.
     loops: u32,
-    /// Expressions that may still be nested in the function.
+    /// The number of expressions that the function may still nest.
     budget: u32,
 }
 
@@ -64,7 +64,7 @@ impl Generator {
             4 | 5 if self.function + 1 < FUNCTIONS => {
                 let callee = self.function + 1 + self.below(FUNCTIONS - self.function - 1);
                 let [a, b, c] = PARAMS.map(|p| self.expression(p));
-                // Functions give one of each of two types; the other goes into a local.
+                // Functions return one value of each of two types; the other value goes into a local.
                 let other = self.local(1);
                 let call = format!("(call $f{callee} {a} {b} {c}) (local.set {other})");
                 let value = self.convert(0, ty, "");
@@ -89,7 +89,7 @@ impl Generator {
             9 if self.loops < COUNTERS => {
                 let counter = PARAMS.len() as u32 + 2 * TYPES.len() as u32 + self.loops;
                 let rounds = 1 + self.below(3);
-                // A value lies below the loop, and one travels around.
+                // One value stays on the stack below the loop, and another is the loop's parameter.
                 let (below, first) = (self.expression(ty), self.expression(1));
                 self.loops += 1;
                 let (set, body, to) = (self.local(ty), self.expression(ty), self.local(1));
@@ -123,7 +123,7 @@ impl Generator {
         }
     }
 
-    /// A value that is a predicate until something wants it in a register.
+    /// A value that stays a predicate until an operator needs it in a register.
     fn comparison(&mut self) -> String {
         let (a, b) = (self.expression(1), self.expression(1));
         format!("(i64.lt_s {a} {b})")
@@ -133,7 +133,7 @@ impl Generator {
         match ty {
             4 => self.leaf(4),
             0 if self.below(2) == 0 => {
-                // The predicate waits on the operand stack while the rest is computed.
+                // The predicate stays on the operand stack while the rest is computed.
                 let (test, other) = (self.comparison(), self.expression(0));
                 format!("(i32.add {test} {other})")
             }
@@ -145,7 +145,7 @@ impl Generator {
         }
     }
 
-    /// Makes one type of another; an external reference comes from a local.
+    /// Converts one type to another; an external reference comes from a local.
     fn convert(&mut self, from: usize, to: usize, value: &str) -> String {
         let text = match (from, to) {
             (0, 0) => return value.to_owned(),
@@ -194,7 +194,7 @@ impl Generator {
 }
 
 #[test]
-fn programs_made_at_random() {
+fn random_programs_behave_the_same_under_every_schedule() {
     let mut all = Suspensions::default();
     let from = std::env::var("RANDOM_FROM").map_or(1, |n| n.parse().expect("a number"));
     let count = std::env::var("RANDOM_COUNT").map_or(20, |n| n.parse().expect("a number"));

@@ -20,21 +20,21 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     depth: 50,
 };
 
-/// Everything that can be seen of an instance after some calls.
+/// Everything that can be observed of an instance after some calls.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) outcomes: Vec<Outcome>,
     globals: Vec<u128>,
     memory: Vec<u8>,
-    /// What the imported functions were asked.
+    /// A hash of the requests to the imported functions.
     asked: u64,
 }
 
-/// The modules of which the host provides functions: its own, and the suite's.
+/// The names of the modules whose functions the host provides: its own, and the suite's.
 const HOSTS: [&str; 2] = ["host", "spectest"];
 
-/// How a module is compiled for a schedule: every function of the host's is provided, and may suspend. None if
-/// the module is not supported.
+/// How a module is compiled for a schedule: the host provides every function, and each may suspend. `None` if the
+/// module is not supported.
 pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions> {
     let threads = CompileOptions {
         threads: true,
@@ -74,7 +74,7 @@ fn providers(compiled: &Compiled, control: u64) -> String {
     functions.into_values().collect()
 }
 
-/// An instance of a module that imports nothing but what the host provides.
+/// An instance of a module whose imports all come from the host.
 pub(crate) struct Instance {
     pub(crate) process: Process,
     pub(crate) host: Host,
@@ -82,7 +82,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// `save_bytes` is the size of the save area, if it is not to be what the compiler asks for.
+    /// `save_bytes`, if given, replaces the compiler's size of the save area.
     pub(crate) fn new(
         bytes: &[u8],
         schedule: Schedule,
@@ -90,35 +90,36 @@ impl Instance {
         save_bytes: Option<u64>,
     ) -> Self {
         let made = Self::try_new(bytes, schedule, limits, save_bytes);
-        made.expect("it imports from the host alone")
+        made.expect("all imports come from the host")
     }
 
-    /// None if the module cannot be instantiated.
+    /// Returns `None` if the module cannot be instantiated.
     pub(crate) fn try_new(
         bytes: &[u8],
         schedule: Schedule,
         limits: &InstanceLimits,
         save_bytes: Option<u64>,
     ) -> Option<Self> {
-        let compiled = compile(bytes, &options(bytes, schedule)?).expect("it is supported");
+        let compiled = compile(bytes, &options(bytes, schedule)?).expect("the module is supported");
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         let machine = interpreter();
         let host = Host::new(&machine, schedule);
         let providers = providers(compiled, host.control);
         let text = providers + &without_externs(&compiled.ptx);
         let loaded = machine.borrow_mut().load("", &text, &[], limits.depth);
-        loaded.expect("the interpreter reads what is emitted");
+        loaded.expect("the interpreter can read the emitted text");
         let initial = compiled.instantiate(&HostLink(compiled), limits);
         let mut initial = initial.ok()?;
         initial.save_bytes = save_bytes.unwrap_or(initial.save_bytes);
         Some(Self {
-            process: Process::new(compiled, &machine, "", &initial).expect("there is memory"),
+            process: Process::new(compiled, &machine, "", &initial)
+                .expect("memory can be allocated"),
             host,
             suspensions: Suspensions::default(),
         })
     }
 
-    /// How many globals there are.
+    /// The number of globals.
     pub(crate) fn globals(&self) -> u32 {
         self.process.compiled.layout.global_offsets.len() as u32
     }
@@ -137,13 +138,13 @@ impl Instance {
             suspensions,
         } = self;
         let outcome = host.call(process, function, args, suspensions);
-        outcome.expect("the interpreter finds no fault")
+        outcome.expect("the interpreter reports no error")
     }
 
     fn word(&self, at: usize) -> u64 {
         let mut machine = self.process.machine.borrow_mut();
         let word = machine.number(self.process.block + at as u64, 8);
-        word.expect("the header is there")
+        word.expect("the header is allocated")
     }
 
     pub(crate) fn see(&mut self, outcomes: Vec<Outcome>, globals: u32) -> Seen {
@@ -153,11 +154,11 @@ impl Instance {
         );
         let mut bytes = vec![0; len as usize];
         let read = self.process.machine.borrow_mut().read(memory, &mut bytes);
-        read.expect("linear memory is there");
+        read.expect("linear memory is allocated");
         Seen {
             outcomes,
             globals: (0..globals)
-                .map(|g| self.process.global(g).expect("the global is there"))
+                .map(|g| self.process.global(g).expect("the global is allocated"))
                 .collect(),
             memory: bytes,
             asked: self.host.asked(&self.process),
@@ -183,8 +184,8 @@ pub(crate) fn run(
     (instance.see(outcomes, globals), instance.suspensions)
 }
 
-/// The schedules that a module is run under: suspended by imports once or more often, preempted at every
-/// safepoint or at some, and both.
+/// The schedules under which each module runs: suspended by imports once or more often, preempted at every safepoint
+/// or at some, and both.
 pub(crate) fn schedules() -> Vec<Schedule> {
     let at_imports = Schedule {
         suspendable: true,
@@ -218,7 +219,8 @@ pub(crate) fn schedules() -> Vec<Schedule> {
     ]
 }
 
-/// Runs the calls under every schedule and sees the same as without any. Gives all suspensions.
+/// Runs the calls under every schedule and checks that each run looks the same as one without suspensions. Returns the
+/// sum of all suspensions.
 pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Suspensions {
     let bytes = encode(text);
     let (expected, _) = run(&bytes, globals, calls, NEVER);
@@ -232,7 +234,7 @@ pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Susp
     all
 }
 
-/// Has the host's functions, and what else the suite's `spectest` has.
+/// Provides the host's functions, and the other exports of the suite's `spectest`.
 struct HostLink(&'static Compiled);
 
 impl Link for HostLink {

@@ -1,4 +1,5 @@
-//! Every loop has one entry, however it is resumed: a warp's lanes come together at the end of such loops only.
+//! Every loop has one entry, also where calls are resumed, because a warp's lanes reconverge only after loops with one
+//! entry.
 
 use everwarp_compiler::compile;
 
@@ -7,7 +8,7 @@ use crate::run::options;
 use crate::support::encode;
 use crate::support::ptx::{Function, Image, Op};
 
-/// For each instruction those that may follow it.
+/// The possible successors of each instruction.
 fn followers(function: &Function) -> Vec<Vec<usize>> {
     let each = function.code.iter().enumerate().map(|(at, instruction)| {
         let mut next = match &instruction.op {
@@ -22,7 +23,8 @@ fn followers(function: &Function) -> Vec<Vec<usize>> {
     each.collect()
 }
 
-/// The instructions that can be reached, each before those that follow it unless that closes a loop.
+/// The reachable instructions in reverse postorder: each comes before its successors, except where an edge closes a
+/// loop.
 fn ordered(next: &[Vec<usize>]) -> Vec<usize> {
     let (mut order, mut seen) = (Vec::new(), vec![false; next.len()]);
     let mut work = vec![(0, 0)];
@@ -43,8 +45,9 @@ fn ordered(next: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// How many branches close a loop; and of these how many do so at an instruction that could be reached without
-/// its loop's beginning. By the iteration of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+/// Returns the number of branches that close a loop, and how many of them lead to an instruction that does not
+/// dominate the branch (a loop with a second entry). Source of the algorithm: Cooper, Harvey and Kennedy, "A Simple,
+/// Fast Dominance Algorithm".
 fn loops(next: &[Vec<usize>]) -> (usize, usize) {
     let order = ordered(next);
     let mut place = vec![usize::MAX; next.len()];
@@ -78,7 +81,7 @@ fn loops(next: &[Vec<usize>]) -> (usize, usize) {
                 .copied()
                 .filter(|&b| above[b] != usize::MAX);
             let new = known.reduce(|a, b| common(&above, a, b));
-            let new = new.expect("something that is known leads to it");
+            let new = new.expect("a predecessor has been visited");
             changed |= above[i] != new;
             above[i] = new;
         }
@@ -113,18 +116,20 @@ fn loops_have_one_entry() {
             preempt,
             ..NEVER
         };
-        let options = options(&bytes, schedule).expect("it is supported");
-        let ptx = compile(&bytes, &options).expect("it is supported").ptx;
+        let options = options(&bytes, schedule).expect("the module is supported");
+        let ptx = compile(&bytes, &options)
+            .expect("the module is supported")
+            .ptx;
         let mut image = Image::default();
         let text = crate::host::without_externs(&ptx);
-        // Only the import's provider is missing.
+        // The text lacks only the import's provider.
         let provider = ".visible .func (.param .align 8 .b8 ret[16]) host_ask (.param .b64 inst, .param .b64 fuel, .param .b32 depth, .param .b32 a0)\n{\n  ret;\n}\n";
         image
             .add(&(provider.to_owned() + &text))
-            .expect("it is read");
+            .expect("the interpreter can read the text");
         loops(&followers(&image.functions[image.by_name["f1"]]))
     };
-    // Each loop, and around the one in which nothing is called that by which it goes on after a look at its fuel.
+    // Each loop; and the loop without calls has a second one around it, which continues it after a check of its fuel.
     assert_eq!(shape(false, false), (8, 0));
     for preempt in [false, true] {
         let (closed, entered) = shape(true, preempt);

@@ -1,5 +1,5 @@
-//! The official suite, every call made twice: as it is, and suspended wherever that is possible. What the
-//! calls have to answer is `spec.rs`'s business; here both must answer the same, with the same fuel.
+//! Makes every call of the official suite twice: without suspensions, and suspended wherever possible. `spec.rs`
+//! checks the results themselves; here both calls must give the same results and spend the same fuel.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const LIMITS: InstanceLimits = InstanceLimits {
     depth: 300,
 };
 
-/// An instance that nothing suspends, and one that is suspended.
+/// A pair of instances of one module: one is never suspended, the other is.
 struct Pair {
     plain: Instance,
     suspended: Instance,
@@ -25,7 +25,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// None if something other than the host would have to provide an import.
+    /// Returns `None` if an import would have to come from elsewhere than the host.
     fn new(bytes: &[u8], schedule: Schedule) -> Option<Self> {
         match compile(bytes, &options(bytes, NEVER)?) {
             Err(CompileError::Unsupported { .. }) => return None,
@@ -51,7 +51,7 @@ impl Pair {
             .push(self.suspended.call_function(function, args));
     }
 
-    /// Compares everything there is to be seen. Gives the number of calls.
+    /// Compares everything that can be observed. Returns the number of calls.
     fn compare(mut self, name: &str, all: &mut Suspensions) -> usize {
         let (plain, suspended) = self.outcomes;
         let calls = plain.len();
@@ -67,7 +67,7 @@ impl Pair {
     }
 }
 
-/// Makes a file's calls, and gives how many there were.
+/// Makes a file's calls and returns their number.
 fn run(name: &str, source: &str, schedule: Schedule, all: &mut Suspensions) -> usize {
     let mut lexer = wast::lexer::Lexer::new(source);
     lexer.allow_confusing_unicode(true);
@@ -112,7 +112,7 @@ fn run(name: &str, source: &str, schedule: Schedule, all: &mut Suspensions) -> u
 }
 
 #[test]
-fn the_suite_is_the_same_when_it_is_suspended() {
+fn suspensions_do_not_change_the_results_of_the_suite() {
     let schedule = Schedule {
         suspendable: true,
         suspensions_below: 4,

@@ -6,8 +6,8 @@ use crate::host::{NEVER, Schedule};
 use crate::run::{Instance, LIMITS, same};
 use crate::support::encode;
 
-/// Functions of different parameters that end with each other, one of them by a table and one with an import; and a
-/// caller that has more to do.
+/// Functions with different parameters that tail-call each other, one of them through a table and one of them an
+/// import; and a caller that continues after its call.
 const CHAIN: &str = r#"(module
   (import "host" "ask" (func $ask (param i64) (result i64)))
   (type $t (func (param i64 i32 v128) (result i64)))
@@ -30,7 +30,7 @@ const CHAIN: &str = r#"(module
   (func (export "first") (param i32 i64) (result i64) (return_call $a (local.get 0) (local.get 1))))"#;
 
 #[test]
-fn a_chain_goes_on_where_it_was() {
+fn a_chain_of_tail_calls_resumes_where_it_was_suspended() {
     let calls = [
         ("chain", vec![5, 3]),
         ("first", vec![4, 9]),
@@ -41,7 +41,7 @@ fn a_chain_goes_on_where_it_was() {
 }
 
 #[test]
-fn without_room_for_the_trampoline_it_traps() {
+fn a_suspension_traps_if_the_trampolines_frame_does_not_fit() {
     let bytes = encode(CHAIN);
     let (mut waited, mut trapped) = (0, 0);
     for seed in 1..9 {
@@ -53,7 +53,8 @@ fn without_room_for_the_trampoline_it_traps() {
         };
         let enough = Instance::new(&bytes, schedule, &LIMITS, None);
         let frame = enough.process.compiled.largest_frame();
-        // From nothing up to what the import, the chain's function, the trampoline and the caller take.
+        // From no room up to the room for the frames of the import, the chain's function, the trampoline and the
+        // caller.
         let mut fitted = false;
         for room in (0..=4 * frame).step_by(8) {
             let mut instance = Instance::new(&bytes, schedule, &LIMITS, Some(room));
@@ -69,7 +70,7 @@ fn without_room_for_the_trampoline_it_traps() {
                 }
             }
         }
-        assert!(fitted, "there was room in the end");
+        assert!(fitted, "the largest save area has enough room");
     }
     assert!(waited > 10 && trapped > 30, "{waited}, {trapped}");
 }

@@ -160,7 +160,7 @@ impl Body<'_> {
         self.push_test(pred);
     }
 
-    /// Finds out anew what a callee may have changed.
+    /// Computes again the values that a callee may have changed.
     fn has_called(&mut self) {
         self.reload_memory();
         if !self.loops.open.is_empty() {

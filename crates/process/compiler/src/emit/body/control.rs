@@ -33,11 +33,11 @@ pub(super) struct Frame {
     height: usize,
     /// Something branches to the block's end.
     branched: bool,
-    /// Of an `if`: its parameters, and the label of its other half.
+    /// For an `if`: its parameters, and the label of its other half.
     other: Option<(Vec<Entry>, Label)>,
-    /// Of an `if`: what is known of addresses where its other half begins.
+    /// For an `if`: the facts about addresses at the beginning of its other half.
     other_known: Option<Known>,
-    /// What is known wherever control comes to the target from, unless that is a loop's beginning.
+    /// The facts that hold on every path to the target, unless the target is a loop's beginning.
     incoming: Option<Known>,
 }
 
@@ -75,7 +75,7 @@ impl ControlStack {
     }
 }
 
-/// What becomes of an operator.
+/// How an operator is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reach {
     Translate,

@@ -273,7 +273,7 @@ impl Body<'_> {
         }
         line!(out, "$T:");
         line!(out, "  add.s64 %fuel, %fuel, 1;");
-        // A look at the fuel comes here, which has not taken its unit yet.
+        // A look at the fuel branches here before it has taken its unit.
         line!(out, "$S:");
         line!(out, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP);
         line!(out, "  mov.b32 %tc, {};", self.function);

@@ -1,25 +1,26 @@
 //! Safepoints: fuel, the kill word and preemption.
 //!
 //! While a function runs, `%fuel` is one less than the fuel that is left, so that a safepoint looks before it takes: it
-//! stops where the fuel is a multiple of the interval, and at zero no fuel is left. That is one comparison with `%lim`, the
-//! next lower multiple. A callee spends fuel of its own, so the limit is computed again after every call within a loop.
-//! Only the lower half is counted down; where it is zero, which is a multiple, the upper half is lowered beforehand.
+//! stops where the fuel is a multiple of the interval, and at zero no fuel is left. That is one comparison with `%lim`,
+//! the next lower multiple. A callee spends fuel of its own, so the limit is computed again after every call within a
+//! loop. Only the lower half is counted down; where it is zero, which is a multiple, the upper half is lowered
+//! beforehand.
 //!
-//! **A loop's way out and in again.** The code that runs when a loop stops is no part of the loop: the way back is through a
-//! preheader, where the limit is computed again. ptxas then sees two loops, and the inner one has only a comparison, a
-//! branch that is not taken and a subtraction. With a way back into the middle, as one would write it first, ptxas takes
-//! the look for a part of the loop where lanes may diverge, and puts a barrier around it in every round. On an H200
-//! integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made it yield to other
-//! warps in each round. The price is that lanes of a warp that stop at different times wait for each other, once in each
-//! interval. `leave.rs` says how they come together after such a loop.
+//! **A loop's way out and in again.** The code that runs when a loop stops is no part of the loop: the way back is
+//! through a preheader, where the limit is computed again. ptxas then sees two loops, and the inner one has only a
+//! comparison, a branch that is not taken and a subtraction. With a way back into the middle, as one would write it
+//! first, ptxas takes the look for a part of the loop where lanes may diverge, and puts a barrier around it in every
+//! round. On an H200 integer hashing took 1.32 of its time without fuel, and the load of the kill word in the loop made
+//! it yield to other warps in each round. The price is that lanes of a warp that stop at different times wait for each
+//! other, once in each interval. `leave.rs` says how they come together after such a loop.
 //!
 //! **A loop that contains a call** continues after its look. Its limit is computed again after each call, so there is
-//! little to gain, and the second loop has a barrier of its own, which is one more register that every call saves: for a
-//! recursive parser that was 18 % of its time.
+//! little to gain, and the second loop has a barrier of its own, which is one more register that every call saves: for
+//! a recursive parser that was 18 % of its time.
 //!
-//! **With preemption** a loop that has more than arithmetic in it continues after its look as well. An instance that was
-//! suspended in it returns through its safepoint (`ways.rs`), so with a preheader the loop would have two entries. ptxas
-//! then finds no place where lanes that diverge in a round come together: a loop of loops took 12 times as long.
+//! **With preemption** a loop that has more than arithmetic in it continues after its look as well. An instance that
+//! was suspended in it returns through its safepoint (`ways.rs`), so with a preheader the loop would have two entries.
+//! ptxas then finds no place where lanes that diverge in a round come together: a loop of loops took 12 times as long.
 
 use everwarp_contract::TrapKind;
 
@@ -38,11 +39,11 @@ pub(super) struct LoopLabels {
     pub(super) entry: Label,
     /// Where the loop is entered, with `%ft` set.
     pub(super) preheader: Label,
-    /// Where it goes to look.
+    /// The label of the look.
     pub(super) look: Label,
-    /// In the cold text: where it goes on after a look.
+    /// The label in the cold text where it continues after a look.
     next: Label,
-    /// Behind the look.
+    /// The label after the look.
     behind: Label,
 }
 
@@ -127,8 +128,8 @@ impl Body<'_> {
         self.write_look(labels.next, labels.behind, &restored);
     }
 
-    /// How a loop goes on after a look, when it has ended and it is known whether there is a way into it by its
-    /// safepoint.
+    /// The code by which a loop continues after a look. It is written when the loop has ended, because only then it is
+    /// known whether a resumption enters the loop at its safepoint.
     pub(super) fn write_next(&mut self, labels: &LoopLabels, has_way_in: bool) {
         let cold = &mut self.cold;
         line!(cold, "{}:", labels.next);
@@ -141,7 +142,7 @@ impl Body<'_> {
         }
     }
 
-    /// Looks whether there is fuel left and whether to go on, `next` then. What is preempted here goes on at
+    /// Checks whether fuel is left and whether to continue, at `next` then. A call that is preempted here continues at
     /// `resume`, after the text `restored`, which finds the halves of its fuel in `%fl` and `%fh`.
     fn write_look(&mut self, next: Label, resume: Label, restored: &str) {
         self.needs.traps = true;

@@ -1,12 +1,14 @@
 //! Loads and stores where the memories of 32 instances are interleaved in units of 4 bytes: unit `n` of an instance is
-//! `128 * n` bytes after its first unit, and the first units of the 32 instances are neighbours. Lanes that access the same
-//! word then access one line of the cache.
+//! `128 * n` bytes after its first unit, and the first units of the 32 instances are neighbours. Lanes that access the
+//! same word then access one line of the cache.
 //!
-//! Accesses of 4 and 8 bytes are made of words. A load reads the words at and below its address, and the next word only if
-//! the address is not aligned to a word, whatever the size of the access; a store to such an address goes byte by byte.
+//! Accesses of 4 and 8 bytes are made of words. A load reads the words at and below its address, and the next word only
+//! if the address is not aligned to a word, whatever the size of the access; a store to such an address goes byte by
+//! byte.
 //!
 //! Why not units of 8 bytes, where an access of 8 bytes would be one? Addresses and most numbers in today's WebAssembly
-//! have 4 bytes, and with units of 8 bytes a warp that accesses one word for each lane asks for two lines and uses half.
+//! have 4 bytes, and with units of 8 bytes a warp that accesses one word for each lane asks for two lines and uses
+//! half.
 
 use wasmparser::MemArg;
 
@@ -17,7 +19,7 @@ use crate::text::{Label, Operand, Pred, Reg, line};
 use super::address::{Address, MAX_OFFSET};
 use super::memory::Access;
 
-/// An address that is looked at as one of words.
+/// An address that is treated as one of words.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Words {
     /// The address.
@@ -115,7 +117,7 @@ impl Body<'_> {
         back
     }
 
-    /// What is at an address, in a register of that size, or of 32 bits if it is smaller.
+    /// Loads the value at an address into a register of its size, or of 32 bits if it is smaller.
     pub(super) fn woven_value(&mut self, address: Address, memarg: &MemArg, bytes: u64) -> Reg {
         if bytes < UNIT {
             return self.woven_bytes(address, memarg.offset, bytes);

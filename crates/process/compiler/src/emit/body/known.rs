@@ -1,12 +1,13 @@
-//! What is known about addresses at the current place in the code: which are in bounds, and which registers hold something
-//! computed from them.
+//! What is known about addresses at the current place in the code: which are in bounds, and which registers hold
+//! something computed from them.
 //!
 //! Facts flow forward. At the end of a block only those facts hold that hold on every way to that end, so each branch
-//! leaves its facts with the block, and facts that differ are forgotten. A loop begins with no facts, because the ways back
-//! to its beginning have not been seen yet. Where suspended code continues, registers have lost their values; but memory
-//! never shrinks and locals are restored, so an address that was in bounds still is.
+//! leaves its facts with the block, and facts that differ are forgotten. A loop begins with no facts, because the ways
+//! back to its beginning have not been seen yet. Where suspended code continues, registers have lost their values; but
+//! memory never shrinks and locals are restored, so an address that was in bounds still is.
 //!
-//! A local that no operator assigns keeps its bounds in loops as well: a method accesses its object through such a local.
+//! A local that no operator assigns keeps its bounds in loops as well: a method accesses its object through such a
+//! local.
 
 use wasmparser::FunctionBody;
 
@@ -18,10 +19,10 @@ use super::address::Address;
 use super::interleaved::{Bytes, Words};
 use super::memory::Base;
 
-/// So many are remembered of a kind, so that a function's length does not count for what one operator costs.
+/// The largest number of facts of one kind, so that the cost of an operator does not depend on the function's length.
 const MOST: usize = 32;
 
-/// Facts by what they are about, the oldest first.
+/// Facts by their subjects, the oldest first.
 #[derive(Clone)]
 pub(super) struct Facts<K, V>(Vec<(K, V)>);
 
@@ -52,7 +53,7 @@ impl<K: Copy + PartialEq, V: Copy> Facts<K, V> {
         self.0.retain(|(key, _)| keep(*key));
     }
 
-    /// Keeps what the other side knows as well: of both facts what `both` makes of them.
+    /// Keeps the facts that the other side knows as well, each weakened by `both` to the part that holds on both sides.
     fn meet(&mut self, other: &Self, both: impl Fn(V, V) -> Option<V>) {
         self.0.retain_mut(|(key, value)| {
             let met = other.get(*key).and_then(|theirs| both(*value, theirs));
@@ -64,7 +65,7 @@ impl<K: Copy + PartialEq, V: Copy> Facts<K, V> {
     }
 }
 
-/// An address, and what is added to it.
+/// An address and its constant offset.
 pub(super) type Key = (Address, u64);
 
 /// All that is known of addresses at some place in the code.
@@ -98,7 +99,7 @@ impl Known {
         self.bytes.retain(|(address, _)| address.reg() != register);
     }
 
-    /// Forgets what is in registers that no frame saves.
+    /// Forgets facts about registers that no frame saves.
     fn suspended(&mut self) {
         self.bases = Facts::default();
         self.words = Facts::default();
@@ -129,12 +130,12 @@ impl Body<'_> {
         self.known.assigned(register);
     }
 
-    /// Forgets what is in registers, where code may go on that was suspended.
+    /// Forgets facts about registers, at a place where suspended code may continue.
     pub(super) fn forget_places(&mut self) {
         self.known.suspended();
     }
 
-    /// Forgets what may not hold when control comes back to here.
+    /// Forgets facts that may not hold when control returns to this place.
     pub(super) fn forget_for_loop(&mut self) {
         let mut checked = Facts::default();
         for (value, constant) in self.locals.values.iter().zip(&self.locals.constant) {
@@ -149,7 +150,7 @@ impl Body<'_> {
         };
     }
 
-    /// Adds what is known here to what is known at the target of a branch.
+    /// Merges the facts at this place into the facts at the target of a branch.
     pub(super) fn leave_known(known: &Known, incoming: &mut Option<Known>) {
         match incoming {
             Some(incoming) => incoming.meet(known),

@@ -1,20 +1,21 @@
 //! How the lanes of a warp leave a loop.
 //!
 //! Each lane is another instance and leaves a loop after another number of rounds. After the loop all lanes should
-//! continue together. ptxas makes lanes wait for each other where all ways out of a loop meet. A look at the fuel is a way
-//! out and in again (`fuel.rs`); if it may end in suspension, the ways out never all meet. ptxas then makes lanes wait at
-//! the look, and lets finished lanes go one by one. So all lanes that leave a loop come to one place, whether to look or to
-//! continue, and separate after it by the number in `%out`: zero means a look. Of the look only a comparison and a branch
-//! remain in the loop, and lanes that diverge within a round would need a barrier in each round.
+//! continue together. ptxas makes lanes wait for each other where all ways out of a loop meet. A look at the fuel is a
+//! way out and in again (`fuel.rs`); if it may end in suspension, the ways out never all meet. ptxas then makes lanes
+//! wait at the look, and lets finished lanes go one by one. So all lanes that leave a loop come to one place, whether
+//! to look or to continue, and separate after it by the number in `%out`: zero means a look. Of the look only a
+//! comparison and a branch remain in the loop, and lanes that diverge within a round would need a barrier in each
+//! round.
 //!
 //! `%out` must not be a constant, or ptxas finds out where each lane comes from and leads each of them on directly. The
-//! difference of the fuel and its limit is zero where both are equal; the address of an instance is never zero, nor are the
-//! few numbers above it.
+//! difference of the fuel and its limit is zero where both are equal; the address of an instance is never zero, nor are
+//! the few numbers above it.
 //!
-//! This is used for **loops of mere arithmetic** with one way back. On an H200 integer hashing took 1.23 times as long as
-//! CUDA C++, where it had taken 1.27, and 1.31 in processes, where it had taken 1.50; Collatz's rule, a loop of loops, took
-//! 1.26 and had taken 2.03. Where lanes diverge within a round, at an access or a branch, they have to meet in that round:
-//! an interpreter took twice as long, and heapsort with interleaved memories eight times.
+//! This is used for **loops of mere arithmetic** with one way back. On an H200 integer hashing took 1.23 times as long
+//! as CUDA C++, where it had taken 1.27, and 1.31 in processes, where it had taken 1.50; Collatz's rule, a loop of
+//! loops, took 1.26 and had taken 2.03. Where lanes diverge within a round, at an access or a branch, they have to meet
+//! in that round: an interpreter took twice as long, and heapsort with interleaved memories eight times.
 
 use crate::emit::body::Body;
 use crate::text::{Label, line};
@@ -34,7 +35,7 @@ pub(super) struct Exit {
     target: Label,
 }
 
-/// What is known of a loop, as far as it is translated, that says how it is left.
+/// The facts about a loop, as far as it is translated, that determine how it is left.
 pub(super) struct Leave {
     /// The number of its frame.
     frame: usize,
@@ -64,8 +65,8 @@ impl Body<'_> {
         }
     }
 
-    /// Where a branch goes to this target, that of the frame with this number: to an exit, if that is out of the innermost
-    /// loop.
+    /// Where a branch goes to this target, that of the frame with this number: to an exit, if that is out of the
+    /// innermost loop.
     pub(super) fn way_to(&mut self, frame: usize, target: Label) -> Label {
         let Some(&LoopId(id)) = self.loops.open.last() else {
             return target;

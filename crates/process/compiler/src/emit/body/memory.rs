@@ -1,9 +1,9 @@
-//! Loads and stores. Every access is checked against the length in 64 bits, so that address plus offset cannot wrap. PTX
-//! wants aligned addresses: a load reads the two aligned words that may hold its bytes, the second only if it does hold
-//! some; a store that is not aligned stores single bytes.
+//! Loads and stores. Every access is checked against the length in 64 bits, so that address plus offset cannot wrap.
+//! PTX wants aligned addresses: a load reads the two aligned words that may hold its bytes, the second only if it does
+//! hold some; a store that is not aligned stores single bytes.
 //!
-//! Facts about an address are kept (`known.rs`): memory never shrinks, so a check that has passed stays passed. That also
-//! keeps the text short for ptxas, which takes 600 bytes of memory for each byte of PTX.
+//! Facts about an address are kept (`known.rs`): memory never shrinks, so a check that has passed stays passed. That
+//! also keeps the text short for ptxas, which takes 600 bytes of memory for each byte of PTX.
 //!
 //! Why no helper for accesses that are not aligned? A call, however rare, costs its function a stack frame.
 
@@ -33,7 +33,7 @@ pub(super) const fn access(ty: ValueType, bytes: u64, signedness: Signedness) ->
     }
 }
 
-/// What is known of an address in a register.
+/// The facts about an address in a register.
 #[derive(Clone, Copy)]
 pub(super) struct Base {
     /// It, in memory.
@@ -43,7 +43,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// What of it holds if one of the two does.
+    /// The facts that hold if one of the two does.
     pub(super) fn met(self, other: Self) -> Option<Self> {
         let mut alignments = self.alignments;
         for (own, other) in alignments.iter_mut().zip(other.alignments) {

@@ -1,12 +1,12 @@
 //! One function: its operators become PTX text.
 //!
 //! Translation reads the operators once and writes text as it goes. A function whose locals hold other NaNs than was
-//! assumed at first is translated again, three times at most (`nan.rs`). Other facts are found before translation begins
-//! (`crate::facts`).
+//! assumed at first is translated again, three times at most (`nan.rs`). Other facts are found before translation
+//! begins (`crate::facts`).
 //!
-//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is never assigned
-//! again while the entry lives: results go to fresh registers, and an entry that still names a local is copied before
-//! that local changes or control branches ([`Body::settle`]).
+//! The operand stack exists only here. An entry is a constant, a predicate, or a virtual register that is never
+//! assigned again while the entry lives: results go to fresh registers, and an entry that still names a local is copied
+//! before that local changes or control branches ([`Body::settle`]).
 //!
 //! Nothing is optimized, because ptxas does that. The text is kept short, because the time of ptxas grows with it.
 
@@ -110,7 +110,7 @@ pub(crate) struct Body<'m> {
     loops: LoopNest,
 }
 
-/// Memory of one function that the next can use: to have it grow anew for each took a tenth of the time.
+/// Buffers of one function that the next can reuse: growing new ones for each function took a tenth of the time.
 #[derive(Default)]
 pub(crate) struct Scratch {
     text: String,
@@ -118,7 +118,7 @@ pub(crate) struct Scratch {
 }
 
 impl<'m> Body<'m> {
-    /// What the next function can use.
+    /// The buffers that the next function can reuse.
     pub(crate) fn into_scratch(self) -> Scratch {
         Scratch {
             text: self.text,

@@ -1,27 +1,28 @@
 //! Which NaN a value is, and when that matters.
 //!
-//! The device decides what a NaN looks like that an instruction makes: a NaN of 32 bits is 0x7fffffff, which WebAssembly
-//! does not allow where all NaN operands are canonical, and a NaN of 64 bits may be an operand's. Arithmetic and
-//! comparisons treat all NaNs alike, so results stay as they come ([`Nan::Raw`]) as long as only such operators read them.
-//! They become the canonical NaN where their bits can be seen: in memory, in a call's arguments and results, in globals, as
-//! an integer, and with another sign. Results are then the same as those of every engine that canonicalizes after each
-//! operation.
+//! The device decides what a NaN looks like that an instruction makes: a NaN of 32 bits is 0x7fffffff, which
+//! WebAssembly does not allow where all NaN operands are canonical, and a NaN of 64 bits may be an operand's.
+//! Arithmetic and comparisons treat all NaNs alike, so results stay as they come ([`Nan::Raw`]) as long as only such
+//! operators read them. They become the canonical NaN where their bits can be seen: in memory, in a call's arguments
+//! and results, in globals, as an integer, and with another sign. Results are then the same as those of every engine
+//! that canonicalizes after each operation.
 //!
 //! A local is *loose* if every value that is assigned to it is such a result, or is no NaN, or is the canonical one: it
-//! holds raw results as well. Any other local (one that is assigned a parameter, or a value that was loaded or returned by
-//! a call) keeps the bits of its NaNs. Whether a local is loose is known only at the function's end. So each is taken for
-//! loose at first, and where that was wrong the function is translated once more, three times at most. Why not find out
-//! beforehand? That would take a second reading of every function, and in most functions no assumption is wrong.
+//! holds raw results as well. Any other local (one that is assigned a parameter, or a value that was loaded or returned
+//! by a call) keeps the bits of its NaNs. Whether a local is loose is known only at the function's end. So each is
+//! taken for loose at first, and where that was wrong the function is translated once more, three times at most. Why
+//! not find out beforehand? That would take a second reading of every function, and in most functions no assumption is
+//! wrong.
 
 use super::kinds::FloatWidth;
 use crate::emit::body::{Body, Entry, Place, Value};
 use crate::facts::types::ValueType;
 use crate::text::{Operand, Reg, line};
 
-/// What is known of a value, should it be a NaN. Of what is no floating-point number nothing is.
+/// The facts about a value in case it is a NaN. There are none about a value that is no floating-point number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Nan {
-    /// Its bits are what they are to be.
+    /// Its bits are already right.
     Exact,
     /// The same, and it is the canonical one, if it is a NaN at all.
     Canonical,
@@ -30,7 +31,7 @@ pub(super) enum Nan {
 }
 
 impl Nan {
-    /// What is known of a value that was not computed from others.
+    /// The facts about a value that was not computed from others.
     pub(super) fn of(ty: ValueType, place: Place) -> Self {
         match (ty, place) {
             (ValueType::F32, Place::Constant(bits)) => {
@@ -85,7 +86,7 @@ impl Body<'_> {
         reg
     }
 
-    /// What a local that is read pushes.
+    /// Pushes the value of a local, with the facts about it.
     pub(super) fn push_local(&mut self, index: u32) {
         let Value { ty, reg } = self.locals.values[index as usize];
         let nan = match self.locals.loose[index as usize] {

@@ -1,16 +1,16 @@
 //! Where a function may be suspended, and how it continues from there.
 //!
-//! A site is a call that may suspend, or with preemption a safepoint. The live values there are the locals and the operand
-//! stack below the call. Their registers are saved, in a frame on the stack of the save area, and the function returns
-//! [`abi::SUSPENDED`] as its fuel, as it returns -1 for a trap. When it is entered with such a fuel, it takes its frame off
-//! again and goes to the site, through the loops around the site; a call is then made once more, and its callee does the
-//! same. Frames come off in the reverse order, so no frame has to say which function it belongs to.
+//! A site is a call that may suspend, or with preemption a safepoint. The live values there are the locals and the
+//! operand stack below the call. Their registers are saved, in a frame on the stack of the save area, and the function
+//! returns [`abi::SUSPENDED`] as its fuel, as it returns -1 for a trap. When it is entered with such a fuel, it takes
+//! its frame off again and goes to the site, through the loops around the site; a call is then made once more, and its
+//! callee does the same. Frames come off in the reverse order, so no frame has to say which function it belongs to.
 //!
-//! All of that is out of line. The running code pays a comparison and a branch at the entry, and whatever ptxas makes of a
-//! call that can be reached from there.
+//! All of that is out of line. The running code pays a comparison and a branch at the entry, and whatever ptxas makes
+//! of a call that can be reached from there.
 //!
-//! Why does no function save the arguments of its call? A callee that is resumed does not read its parameters: those that
-//! it needs are locals, which it has saved itself.
+//! Why does no function save the arguments of its call? A callee that is resumed does not read its parameters: those
+//! that it needs are locals, which it has saved itself.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -196,7 +196,7 @@ impl Body<'_> {
         self.add_site(resume, regs)
     }
 
-    /// Where a call goes on whose callee has not returned: traps unwind, a suspended frame is saved.
+    /// The code after a call whose callee has not returned: traps unwind, a suspended frame is saved.
     pub(super) fn write_not_returned(&mut self, failed: Label, site: SiteId) {
         line!(self.cold, "{failed}:");
         self.write_if_suspended(site);
@@ -233,8 +233,8 @@ impl Body<'_> {
         Slots::new(regs.filter(|r| !self.registers.is_local(*r)), &site.preds)
     }
 
-    /// For each part of a local whether it has to hold a value all the time: if it is live where a loop begins, and where
-    /// calls may suspend if anything reads it, because it is saved there.
+    /// For each part of a local whether it has to hold a value all the time: if it is live where a loop begins, and
+    /// where calls may suspend if anything reads it, because it is saved there.
     pub(super) fn kept_locals(&self) -> Vec<bool> {
         let calls_suspend = self.suspends.sites.iter().any(|site| !site.look);
         let is_kept = |part| match calls_suspend {
@@ -345,7 +345,7 @@ fn write_frame_check(out: &mut String, label: &str, bytes: usize) {
     line!(out, "  @%sp bra $X;");
 }
 
-/// Saves what is the site's own, and goes on to the locals with its number in `%tc`.
+/// Saves the values that belong to the site only, and continues with the locals, with the site's number in `%tc`.
 fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: usize) {
     let label = id.save();
     let bytes = slots.bytes(0);

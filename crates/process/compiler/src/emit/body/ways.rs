@@ -1,14 +1,14 @@
 //! How a function that is resumed gets back to the place where it was suspended: through the beginning of every loop
 //! around that place.
 //!
-//! Why not by one branch? ptxas does not recognise a loop that can be entered in its middle. It brings the lanes of a warp
-//! together at a loop's end, but not at the end of such code: lanes that diverge once, and each lane is another instance,
-//! then run one after another for good. Measured on an H200, a loop of loops whose lanes diverge at different times took 7
-//! to 17 times as long.
+//! Why not by one branch? ptxas does not recognise a loop that can be entered in its middle. It brings the lanes of a
+//! warp together at a loop's end, but not at the end of such code: lanes that diverge once, and each lane is another
+//! instance, then run one after another for good. Measured on an H200, a loop of loops whose lanes diverge at different
+//! times took 7 to 17 times as long.
 //!
 //! It costs a running loop nothing, because the way in is the safepoint that every loop has. The fuel says that the
-//! function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so the rarely reached code is reached, and finds
-//! there a number that fuel never is.
+//! function is on its way: [`ON_ITS_WAY`] is a multiple of the interval, so the rarely reached code is reached, and
+//! finds there a number that fuel never is.
 
 use crate::emit::body::Body;
 use crate::facts::abi;
@@ -110,7 +110,7 @@ impl Body<'_> {
         let this = &mut self.loops.all[id];
         let labels = this.labels;
         if together.is_some() && preempted {
-            // Its only site: it goes on where it begins, so that there is no other way into it.
+            // The loop's only site. The loop continues at its beginning, so that it has no other entry.
             let site = &mut self.suspends.sites[this.first];
             site.resume = labels.preheader;
             site.within = this.within;

@@ -1,13 +1,13 @@
-//! What instructions compute.
+//! The results of instructions.
 
 use super::parse::parse_type;
 use super::{Kind, Type};
 
-/// What an instruction does, without its type.
+/// The action of an instruction, without its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Mov,
-    /// Of a predicate.
+    /// Negates a predicate.
     Not,
     Add,
     Sub,
@@ -23,7 +23,7 @@ pub(crate) enum Action {
     Shr,
     FunnelLeft,
     FunnelRight,
-    /// Bits of the first operand, from the second on, as many as the third says.
+    /// A field of the first operand: the second operand is its lowest bit, the third its length.
     Field,
     Permute,
     Clz,
@@ -60,7 +60,7 @@ pub(crate) enum Rounding {
     NearestInteger,
 }
 
-/// An instruction's name, understood.
+/// A parsed instruction name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name {
     action: Action,
@@ -82,7 +82,7 @@ impl Name {
             ["not"] if last.kind == Kind::Pred => Action::Not,
             ["add"] if !float => Action::Add,
             ["sub"] if !float => Action::Sub,
-            // Where no rounding is written, a product and a sum may be rounded once; here each is.
+            // Without an explicit rounding mode, PTX may round a product and a sum once; here each is rounded.
             ["add"] | ["add", "rn"] if float => Action::Add,
             ["sub"] | ["sub", "rn"] if float => Action::Sub,
             ["mul"] | ["mul", "rn"] if float => Action::MulLow,
@@ -128,7 +128,7 @@ impl Name {
         Ok(Self { action, ty: last })
     }
 
-    /// Types of the target and of the operands; none where any size will do.
+    /// Types of the target and of the operands; `None` where any size is valid.
     fn shape(&self) -> (Type, Vec<Type>) {
         let (t, narrow) = (self.ty, ty(Kind::Unsigned, 32));
         let wide = ty(t.kind, t.bits * 2);
@@ -152,7 +152,7 @@ impl Name {
     /// Whether registers of these types may be used.
     pub(crate) fn check(&self, to: Type, args: &[Option<Type>]) -> Result<(), String> {
         let (target, operands) = self.shape();
-        // `cvt` alone takes registers that are wider than its types.
+        // Only `cvt` takes registers that are wider than its types.
         let wider = matches!(self.action, Action::Convert(..));
         let fits = |register: Type, wanted: Type| {
             register.bits == wanted.bits || (wider && register.bits > wanted.bits)
@@ -167,7 +167,7 @@ impl Name {
         Ok(())
     }
 
-    /// Computes the result from bits; what exceeds the type's size in them is ignored.
+    /// Computes the result from bits; bits beyond the type's size are ignored.
     pub(crate) fn compute(&self, a: u64, b: u64, c: u64) -> Result<u64, String> {
         let bits = self.ty.bits;
         if let Action::Convert(rounding, to) = self.action {
@@ -186,7 +186,7 @@ impl Name {
             };
         }
         let signed = self.ty.kind == Kind::Signed;
-        // Both operands as numbers of the type.
+        // Both operands, as numbers of this type.
         let (x, y) = (extend(a, bits, signed), extend(b, bits, signed));
         let (ux, uy) = (extend(a, bits, false), extend(b, bits, false));
         let clamp = (b as u32).min(bits);
@@ -220,9 +220,9 @@ impl Name {
             Action::FunnelRight => funnel(false, a, b, c),
             Action::Field => {
                 let (from, length) = (b as u32, c as u32);
-                // What reaches beyond the operand the compiler does not ask for.
+                // The compiler never asks for a field that reaches beyond the operand.
                 if length == 0 || from + length > bits {
-                    return Err("a field that is not there".to_owned());
+                    return Err("a field beyond the operand".to_owned());
                 }
                 extend((ux as u64) >> from, length, signed) as u64
             }
@@ -276,8 +276,8 @@ fn comparison(text: &str) -> Option<Comparison> {
     })
 }
 
-/// Four of eight bytes, those of `b` above those of `a`, by the selector's digits; with the highest bit of a digit
-/// eight times the sign of its byte.
+/// Selects four of eight bytes, with the bytes of `b` above the bytes of `a`, by the selector's digits. If the highest
+/// bit of a digit is set, the result byte is eight copies of the selected byte's sign.
 fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let all = (u64::from(b) << 32) | u64::from(a);
     let byte = |i: u32| {
@@ -289,7 +289,7 @@ fn permute(a: u32, b: u32, selector: u32) -> u32 {
     (0..4).map(byte).sum()
 }
 
-/// The numbers side by side, `b` above `a`, shifted by at most 31 bits.
+/// A funnel shift of the two numbers, with `b` above `a`, by at most 31 bits.
 fn funnel(left: bool, a: u64, b: u64, count: u64) -> u64 {
     let both = (b << 32) | (a & 0xffff_ffff);
     let count = count & 31;
@@ -309,9 +309,9 @@ fn extend(value: u64, bits: u32, signed: bool) -> i128 {
     }
 }
 
-/// What 32-bit instructions give for NaN.
+/// The NaN that 32-bit instructions return.
 const NAN32: u64 = 0x7fff_ffff;
-/// PTX does not say; so the compiler must not depend on it.
+/// PTX leaves it unspecified, so the compiler must not depend on it.
 const NAN64: u64 = 0xffff_ffff_ffff_ffff;
 
 macro_rules! float {
@@ -323,7 +323,7 @@ macro_rules! float {
                 Action::MulLow => a * b,
                 Action::Div => a / b,
                 Action::Sqrt => a.sqrt(),
-                // The operand that is a number; -0 is less than +0.
+                // If one operand is a NaN, the result is the other one; -0 is less than +0.
                 Action::Min | Action::Max if a.is_nan() => b,
                 Action::Min | Action::Max if b.is_nan() => a,
                 Action::Min => {
@@ -381,7 +381,7 @@ fn convert(rounding: Rounding, to: Type, from: Type, value: u64) -> Result<u64, 
                 return bad();
             }
             let wide = extend(value, from.bits, from.kind == Kind::Signed);
-            // Registers may be wider than the target type, and take its sign.
+            // A register that is wider than the target type receives the sign-extended result.
             let narrowed = extend(wide as u64, to.bits, to.kind == Kind::Signed);
             narrowed as u64
         }

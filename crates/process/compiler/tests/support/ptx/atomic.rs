@@ -1,6 +1,6 @@
-//! Read-modify-writes.
+//! Atomic read-modify-write operations.
 
-/// What one makes of the value that it finds.
+/// How an operation computes the new value from the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Add,
@@ -8,11 +8,11 @@ pub(crate) enum Action {
     Or,
     Xor,
     Exchange,
-    /// Exchanges if the first operand is what it finds.
+    /// Exchanges if the old value equals the first operand.
     Compare,
 }
 
-/// Of a name such as `cas.b32` what it does, the bits, and how many operands it takes.
+/// Parses a name such as `cas.b32`: the operation, its size in bits, and the number of its operands.
 pub(crate) fn parse(name: &str) -> Result<(Action, u32, usize), String> {
     let bad = || format!("the atomic {name}");
     let (action, ty) = name.split_once('.').ok_or_else(bad)?;

@@ -1,4 +1,4 @@
-//! Running threads.
+//! Runs threads.
 
 use std::rc::Rc;
 
@@ -10,11 +10,11 @@ struct Frame {
     at: usize,
     registers: Vec<Option<u64>>,
     params: Vec<Vec<u8>>,
-    /// Where the caller wants the result.
+    /// The caller's destination for the result.
     result: Option<usize>,
 }
 
-/// A thread that has not ended.
+/// A thread that is still running.
 struct Thread {
     frames: Vec<Frame>,
     /// `%tid.x`, `%ntid.x` and `%ctaid.x`.
@@ -25,9 +25,9 @@ struct Thread {
 pub(crate) struct Interpreter {
     image: Rc<Image>,
     pub(crate) memory: Memory,
-    /// Instructions left before a run counts as endless.
+    /// The number of instructions left before a run counts as endless.
     pub(crate) budget: u64,
-    /// Decides whose turn it is where there are several threads.
+    /// The state of the random generator that chooses the next thread.
     pub(crate) seed: u64,
 }
 
@@ -42,13 +42,13 @@ impl Interpreter {
         }
     }
 
-    /// Loads code beside what is there.
+    /// Loads code in addition to the code that is loaded already.
     pub(crate) fn load(&mut self, ptx: &str) -> Result<(), String> {
         let image = Rc::get_mut(&mut self.image).ok_or("the machine is running")?;
         image.add(ptx)
     }
 
-    /// Runs a kernel or function with these arguments, in a block of so many threads.
+    /// Runs a kernel or function with these arguments, in a block of `count` threads.
     pub(crate) fn run(&mut self, name: &str, args: &[Vec<u8>], count: u32) -> Result<(), String> {
         let image = Rc::clone(&self.image);
         let function = *image.by_name.get(name).ok_or("no such function")?;
@@ -61,7 +61,7 @@ impl Interpreter {
         while !threads.is_empty() {
             let (turn, steps) = match threads.len() {
                 1 => (0, u64::MAX),
-                // A few instructions, so that other threads come between any two of them.
+                // Each turn runs only a few instructions, so that other threads can interleave between any two.
                 n => (self.random() as usize % n, 1 + self.random() % 8),
             };
             if self.take_turn(&image, &mut threads[turn], steps)? {
@@ -77,7 +77,7 @@ impl Interpreter {
         self.seed >> 33
     }
 
-    /// Runs so many instructions of a thread; true if it has ended.
+    /// Runs this number of instructions of a thread. Returns true if the thread has ended.
     fn take_turn(
         &mut self,
         image: &Image,
@@ -86,14 +86,17 @@ impl Interpreter {
     ) -> Result<bool, String> {
         let (frames, special) = (&mut thread.frames, thread.special);
         for _ in 0..steps {
-            let frame = frames.last_mut().expect("there is a frame until the end");
+            let frame = frames.last_mut().expect("a running thread has a frame");
             let code = &image.functions[frame.function];
             let Some(instruction) = code.code.get(frame.at) else {
                 return Err(format!("{} runs past its end", code.name));
             };
             let where_ = |e: String| format!("{}, line {}: {e}", code.name, instruction.line);
             frame.at += 1;
-            self.budget = self.budget.checked_sub(1).ok_or("it does not end")?;
+            self.budget = self
+                .budget
+                .checked_sub(1)
+                .ok_or("the run exceeds its budget of instructions")?;
             if let Some((pred, negated)) = instruction.guard {
                 let holds = read(frame, pred).map_err(where_)? != 0;
                 if holds == negated {
@@ -102,7 +105,7 @@ impl Interpreter {
             }
             match &instruction.op {
                 Op::Return => {
-                    let done = frames.pop().expect("it was there");
+                    let done = frames.pop().expect("the frame returns to its caller");
                     let Some(caller) = frames.last_mut() else {
                         return Ok(true);
                     };
@@ -232,7 +235,7 @@ impl Interpreter {
     }
 }
 
-/// The frame of a call.
+/// Makes the frame of a call.
 fn frame(
     image: &Image,
     function: usize,
@@ -282,6 +285,6 @@ fn operand(frame: &Frame, operand: &Operand) -> Result<u64, String> {
     match *operand {
         Operand::Reg(r) => read(frame, r),
         Operand::Value(v) => Ok(v),
-        Operand::Special(_) => Err("a special register where it may not be".to_owned()),
+        Operand::Special(_) => Err("a special register in an invalid position".to_owned()),
     }
 }

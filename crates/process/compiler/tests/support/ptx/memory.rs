@@ -1,13 +1,13 @@
-//! Memory of allocations with gaps between them.
+//! Memory that consists of allocations with gaps between them.
 
-/// Allocations by ascending address.
+/// Allocations in the order of their addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     regions: Vec<(u64, Vec<u8>)>,
 }
 
 impl Memory {
-    /// Takes bytes into memory and returns where they lie: aligned to 256, far from all others.
+    /// Allocates these bytes and returns their address: aligned to 256, with a large gap to all other allocations.
     pub(crate) fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
         let at = (self.regions.last()).map_or(0x7000_0000_0000, |(start, r)| {
             (start + r.len() as u64 + (8 << 30)).next_multiple_of(256)
@@ -16,7 +16,7 @@ impl Memory {
         at
     }
 
-    /// Bytes that must be allocated.
+    /// Returns these bytes, or an error if they are not all in one allocation.
     pub(crate) fn bytes(&mut self, at: u64, len: usize) -> Result<&mut [u8], String> {
         let after = self.regions.partition_point(|(start, _)| *start <= at);
         let found = after.checked_sub(1).and_then(|i| {
@@ -27,7 +27,7 @@ impl Memory {
         found.ok_or_else(|| format!("{len} bytes at {at:#x} are not allocated"))
     }
 
-    /// One number, aligned to its size.
+    /// Loads one number, aligned to its size.
     pub(crate) fn load(&mut self, at: u64, bytes: usize) -> Result<u64, String> {
         if !at.is_multiple_of(bytes as u64) {
             return Err(format!("a load of {bytes} bytes at {at:#x} is not aligned"));

@@ -1,9 +1,9 @@
-//! An interpreter of PTX, of what the compiler emits and no more. Several threads take turns at random.
+//! An interpreter for the part of PTX that the compiler emits. Several threads take turns at random.
 //!
-//! It is the proof of the compiler's semantics where there is no GPU, so it is stricter than one: a
-//! register that is read before it is written, an access that is not aligned or not in an allocation,
-//! operands of the wrong size and parameters that do not match are errors. NaNs that PTX leaves open
-//! are given the least convenient bits.
+//! It checks the compiler's semantics on machines without a GPU, so it is stricter than a GPU. These are errors: a
+//! register that is read before it is written, an access that is not aligned or not in an allocation, operands of the
+//! wrong size, and parameters that do not match. Where PTX leaves the bits of a NaN open, it chooses the least
+//! convenient ones.
 
 mod alu;
 mod atomic;
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 pub(crate) enum Operand {
     Reg(usize),
     Value(u64),
-    /// `%tid.x` and the like, by number.
+    /// A special register such as `%tid.x`, by number.
     Special(usize),
 }
 
@@ -50,14 +50,14 @@ pub(crate) enum Address {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Everything that computes a register from operands: the instruction's parts decide what.
+    /// Computes a register from operands; the instruction's parts say how.
     Compute {
         name: alu::Name,
         to: usize,
         args: [Operand; 4],
         count: usize,
     },
-    /// The halves of a number of 64 bits, the lower one first.
+    /// Splits a number of 64 bits into its halves, the lower one first.
     Split {
         to: [usize; 2],
         from: usize,
@@ -83,7 +83,7 @@ pub(crate) enum Op {
         at: Address,
         args: [Operand; 2],
     },
-    /// Threads of the interpreter take turns, so there is nothing to order.
+    /// A fence. It does nothing, because the interpreter's threads take turns.
     Fence,
     Declare {
         param: usize,
@@ -131,7 +131,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Parses more text into the image. It may call what was there before.
+    /// Parses more text into the image. The text may call functions that are already in the image.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
         parse::add(self, text)
     }

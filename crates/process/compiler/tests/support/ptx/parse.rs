@@ -1,4 +1,4 @@
-//! From text to instructions. The compiler writes one statement a line, and so it is read.
+//! Parses text into instructions. The compiler writes one statement per line, and the parser relies on it.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn parse_type(text: &str) -> Option<Type> {
 
 pub(crate) fn add(image: &mut Image, text: &str) -> Result<(), String> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    // Names first: functions call each other in any order.
+    // The names are collected first, because functions call each other in any order.
     for line in &lines {
         if let Some(head) = function_head(line) {
             let name = head_name(head)?;
@@ -62,7 +62,7 @@ pub(crate) fn add(image: &mut Image, text: &str) -> Result<(), String> {
             image.functions[index] = body;
             at = end + 1;
         } else if !["", ".version 7.5", ".target sm_80", ".address_size 64"].contains(&line) {
-            return Err(format!("line {at}: what is {line:?}?"));
+            return Err(format!("line {at}: unknown text {line:?}"));
         }
     }
     match image.functions.iter().find(|f| f.code.is_empty()) {
@@ -96,7 +96,7 @@ fn head_name(head: &str) -> Result<String, String> {
     split_head(head).map(|(_, name, _)| name.to_owned())
 }
 
-/// Whether a line does nothing: braces, and what only ptxas heeds.
+/// Whether a line has no effect here: braces, and pragmas for ptxas.
 fn does_nothing(line: &str) -> bool {
     matches!(line, "" | "{" | "}" | ".pragma \"nounroll\";")
 }
@@ -159,7 +159,7 @@ impl<'i> Parser<'i> {
 
     fn parse(mut self, lines: &[&str], from: usize, to: usize) -> Result<Function, String> {
         let numbered = |i: usize| move |e: String| format!("line {}: {e}\n{}", i + 1, lines[i]);
-        // Labels first, so that branches know their targets.
+        // The labels are collected first, so that branches know their targets.
         let mut count = 0;
         for (i, line) in lines[from..to].iter().enumerate() {
             let line = line.trim();
@@ -198,7 +198,7 @@ impl<'i> Parser<'i> {
         } else if !rest.is_empty() {
             return Err(format!("a label before {rest:?}"));
         } else if self.labels.insert(label, at).is_some() {
-            return Err("a label twice".to_owned());
+            return Err("a label is defined twice".to_owned());
         }
         Ok(())
     }
@@ -294,7 +294,7 @@ impl<'i> Parser<'i> {
             return self.atomic(name, rest);
         }
         if name == "activemask.b32" {
-            // One block of one thread.
+            // Each thread is the only active lane of its warp.
             return self.op(&format!("mov.b32 {rest}, 1"));
         }
         if name.starts_with("ld.") || name.starts_with("st.") {
@@ -395,7 +395,7 @@ impl<'i> Parser<'i> {
         Ok(at)
     }
 
-    /// A read-modify-write: `cas.b32` of a name, for example.
+    /// A read-modify-write with this name, for example `cas.b32`.
     fn atomic(&mut self, name: &str, rest: &str) -> Result<Op, String> {
         let (action, bits, count) = atomic::parse(name)?;
         let parts: Vec<_> = rest.split(", ").collect();
@@ -441,7 +441,7 @@ impl<'i> Parser<'i> {
         let args = args.split(", ").filter(|a| !a.is_empty());
         let args = args.map(|a| self.param(a)).collect();
         if !suffix.is_empty() {
-            return Err(format!("what is {suffix:?}?"));
+            return Err(format!("unknown text {suffix:?} after a call"));
         }
         let target = *(self.image.by_name.get(target)).ok_or("no such function")?;
         Ok(Op::Call {
@@ -452,7 +452,7 @@ impl<'i> Parser<'i> {
     }
 }
 
-/// A literal, as the bits of 64.
+/// A literal as a number of 64 bits.
 fn number(text: &str) -> Result<u64, String> {
     let bad = |_| format!("the number {text:?}");
     if let Some(hex) = text.strip_prefix("0x") {

@@ -1,28 +1,28 @@
-//! What became of the suite's files, and the tables that state it.
+//! The results of the suite's files, and the tables that state them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What became of a file's directives.
+/// The results of a file's directives.
 #[derive(Default, Debug)]
 pub(crate) struct Counts {
-    /// By kind of directive: those that hold.
+    /// The number of directives that hold, by kind.
     pub(crate) passed: BTreeMap<&'static str, usize>,
-    /// Why directives could not be decided, and how many.
+    /// The number of undecided directives, by reason.
     pub(crate) unsupported: BTreeMap<String, usize>,
-    /// Directives that do not hold.
+    /// The directives that do not hold.
     pub(crate) failed: Vec<String>,
 }
 
-/// How a directive ended, if it did not hold.
+/// Why a directive did not hold.
 pub(crate) enum Miss {
     Unsupported(String),
     Failed(String),
 }
 
 impl Counts {
-    /// What a table has to say of a file of this name.
+    /// The section of a table about a file with this name.
     pub(crate) fn section(&self, name: &str) -> String {
         let passed: Vec<_> = (self.passed.iter())
             .map(|(k, n)| format!("{k} {n}"))
@@ -44,7 +44,7 @@ impl Counts {
     }
 }
 
-/// Fails with all that do not hold, if any do not.
+/// Panics with a list of all directives that do not hold, if there are any.
 #[allow(dead_code, reason = "not every test binary runs the files")]
 pub(crate) fn none_failed(failed: &[String]) {
     assert!(
@@ -55,13 +55,13 @@ pub(crate) fn none_failed(failed: &[String]) {
     );
 }
 
-/// Compares a table with the one that is committed, which `BLESS=1` writes anew.
+/// Compares a table with the committed one. `BLESS=1` writes the committed table again.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn compare(path: &Path, table: &str) {
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, table).expect("the table can be written");
     }
-    let stated = std::fs::read_to_string(path).expect("the table is there");
+    let stated = std::fs::read_to_string(path).expect("the table can be read");
     let only_in = |one: &str, other: &str| -> Vec<String> {
         let other: HashSet<_> = other.lines().collect();
         let lines = one.lines().filter(|line| !other.contains(line));
@@ -69,7 +69,7 @@ pub(crate) fn compare(path: &Path, table: &str) {
     };
     assert!(
         table == stated,
-        "what holds or is supported has changed; see BLESS\nfound: {:#?}\nstated: {:#?}",
+        "the stated counts have changed: check them, then run with BLESS=1\nfound: {:#?}\nstated: {:#?}",
         only_in(table, &stated),
         only_in(&stated, table)
     );

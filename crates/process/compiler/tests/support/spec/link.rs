@@ -1,4 +1,4 @@
-//! What modules of the suite may import: the `spectest` module, and registered instances.
+//! The imports of the suite's modules: the `spectest` module, and registered instances.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ pub(crate) const SPECTEST_PRINTS: [&str; 7] = [
     "print_f64_f64",
 ];
 
-/// What an export of a registered instance is.
+/// An export of a registered instance.
 pub(crate) enum Item {
     /// Its type, and its name in the image.
     Function(FunctionType, String),
     Global(ValueType, bool, u128),
-    /// Its size, and where it is if it is shared.
+    /// Its size, and its address if it is shared.
     Memory(Limits, Option<SharedMemory>),
     Table(ValueType, Limits),
 }
@@ -90,7 +90,7 @@ pub(crate) fn provided(registered: &HashMap<String, Registered>) -> Vec<Provided
     provided
 }
 
-/// Finds imports.
+/// Resolves imports.
 pub(crate) struct Linker<'r> {
     pub(crate) registered: &'r HashMap<String, Registered>,
     /// The suite's own shared memory.

@@ -36,24 +36,24 @@ type Outcome = Result<(), Miss>;
 /// The modules of a file.
 struct Runner {
     machine: SharedMachine,
-    /// How many modules have been compiled.
+    /// The number of modules that have been compiled.
     modules: usize,
     processes: Vec<Process>,
-    /// For each instance those that it calls.
+    /// For each instance, the instances that it calls.
     providers: Vec<Vec<usize>>,
-    /// Instances by name, and the last one; with the reason if there is none.
+    /// Instances by name, and the last one; each with the reason if it could not be made.
     names: HashMap<String, Result<usize, String>>,
     current: Option<Result<usize, String>>,
     registered: HashMap<String, Registered>,
-    /// Names under which nothing could be registered, and why.
+    /// Names whose registration failed, and why.
     unregistered: HashMap<String, String>,
-    /// Instances that others would have changed, had they been supported, and why they were not.
+    /// Instances that an unsupported module would have changed, and why that module is not supported.
     tainted: HashMap<usize, String>,
     shared: Option<SharedMemory>,
 }
 
-/// What the suite needs of memory and depth, since a GPU reserves all of it for each instance; and fuel for
-/// no more than some seconds, so that a loop that should end and does not is a trap and not a hang.
+/// The memory and depth that the suite needs, and no more, because a GPU reserves all of it for each instance. The
+/// fuel lasts for some seconds, so that a loop that fails to end traps instead of hanging.
 pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 1024,
     table_elements: 100_000,
@@ -62,17 +62,17 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
 };
 
 thread_local! {
-    /// Whether memories of instances are interleaved, of which the suite knows nothing.
+    /// Whether memories of instances are interleaved. The suite cannot observe it.
     static INTERLEAVED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Has test modules compiled for memories that are interleaved, or not, from now on.
+/// Sets whether test modules are compiled for interleaved memories from now on.
 #[allow(dead_code, reason = "not every test binary runs the suite so")]
 pub(crate) fn interleave(yes: bool) {
     INTERLEAVED.set(yes);
 }
 
-/// How test modules are compiled: printing does nothing.
+/// The options for test modules: functions that print do nothing.
 pub(crate) fn options() -> CompileOptions {
     let print = |name: &&str| ("spectest".to_owned(), (*name).to_owned());
     let interleaved = INTERLEAVED.get();
@@ -84,7 +84,7 @@ pub(crate) fn options() -> CompileOptions {
     }
 }
 
-/// Runs all directives of a file, on a machine that holds nothing yet.
+/// Runs all directives of a file on a fresh machine.
 pub(crate) fn run(source: &str, machine: SharedMachine) -> Counts {
     let mut counts = Counts::default();
     let mut lexer = wast::lexer::Lexer::new(source);
@@ -150,7 +150,7 @@ impl Runner {
                 message,
                 ..
             } => match module.encode() {
-                // The text format is the test library's business, not the compiler's.
+                // The test library parses the text format, not the compiler.
                 Err(_) => ("malformed text", Ok(())),
                 Ok(bytes) => ("assert_malformed", malformed(&bytes, message)),
             },
@@ -186,7 +186,7 @@ impl Runner {
         made.map(|_| ())
     }
 
-    /// Compiles and instantiates a module; the inner error is a trap while doing so.
+    /// Compiles and instantiates a module; the inner error is a trap during instantiation.
     fn instantiate(&mut self, bytes: &[u8]) -> Result<Result<usize, Trapped>, Miss> {
         let prefix = format!("m{}_", self.modules);
         self.modules += 1;
@@ -240,7 +240,7 @@ impl Runner {
         Ok(Ok(index))
     }
 
-    /// The suite's own shared memory: a page, its limit another, and its length behind them.
+    /// The suite's own shared memory: one page, room for a second one, and then its length.
     fn shared_memory(&mut self) -> Result<SharedMemory, String> {
         if let Some(shared) = self.shared {
             return Ok(shared);
@@ -254,7 +254,8 @@ impl Runner {
         Ok(shared)
     }
 
-    /// What two instances would share is not supported, unless it is a memory that is declared as shared.
+    /// Fails if two instances would share something other than a memory that is declared as shared, which is
+    /// unsupported.
     fn check_sharing(&mut self, compiled: &Compiled) -> Result<(), Miss> {
         for import in compiled.imports() {
             if let Some(why) = self.unregistered.get(&import.module) {
@@ -298,7 +299,7 @@ impl Runner {
         }
     }
 
-    /// Why an instance or one that it calls is not as it should be.
+    /// Why an instance, or one that it calls, does not have the state that the suite expects.
     fn taint(&self, index: usize) -> Option<&String> {
         let own = self.tainted.get(&index);
         own.or_else(|| self.providers[index].iter().find_map(|&p| self.taint(p)))
@@ -402,7 +403,7 @@ fn returned(outcome: Result<Vec<u64>, Trapped>) -> Result<Vec<u64>, Miss> {
     outcome.map_err(|t| Miss::Failed(format!("{t:?}")))
 }
 
-/// Whether a call ended with this trap. The suite's messages may say more than the trap's text, or less.
+/// Whether a call ended with this trap. The suite's message may be longer or shorter than the trap's text.
 fn trapped(outcome: Result<Vec<u64>, Trapped>, message: &str) -> Outcome {
     match outcome {
         Ok(values) => Err(Miss::Failed(format!(
@@ -425,7 +426,7 @@ fn refused(bytes: &[u8]) -> Outcome {
     }
 }
 
-/// As [`refused`]. The threads proposal is of the time when a module had one table at most.
+/// As [`refused`]. The threads proposal dates from the time when a module had at most one table.
 fn invalid(bytes: &[u8], message: &str) -> Outcome {
     match refused(bytes) {
         Err(Miss::Failed(_)) if message == "multiple tables" => {

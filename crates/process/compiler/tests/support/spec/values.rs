@@ -1,4 +1,4 @@
-//! Values that the suite expects.
+//! Arguments and expected results of the suite.
 
 use wast::core::{NanPattern, V128Pattern, WastArgCore, WastRetCore};
 use wast::token::{F32, F64};
@@ -6,12 +6,12 @@ use wast::{WastArg, WastRet};
 
 use super::Miss;
 
-/// The external reference with this number. Zero would be null.
+/// The external reference with this number. A zero would be null.
 pub(crate) fn external(number: u32) -> u64 {
     u64::from(number) + 1
 }
 
-/// How many places of 8 bytes an expected result takes.
+/// The number of 8-byte slots that an expected result takes.
 pub(crate) fn slots(expected: &WastRet<'_>) -> usize {
     match expected {
         WastRet::Core(WastRetCore::V128(_)) => 2,
@@ -19,7 +19,7 @@ pub(crate) fn slots(expected: &WastRet<'_>) -> usize {
     }
 }
 
-/// A canonical NaN has only the highest bit of the payload; an arithmetic one has it at least.
+/// In a canonical NaN only the highest bit of the payload is set; in an arithmetic NaN at least that bit is set.
 fn float32(value: u64, expected: &NanPattern<F32>) -> bool {
     match expected {
         NanPattern::CanonicalNan => value & 0x7fff_ffff == 0x7fc0_0000,
@@ -36,7 +36,7 @@ fn float64(value: u64, expected: &NanPattern<F64>) -> bool {
     }
 }
 
-/// Whether each lane of a vector is as expected; the number of lanes says how wide they are.
+/// Whether each lane of a vector is as expected; the number of lanes gives their width.
 fn lanes<T>(value: u128, expected: &[T], holds: impl Fn(u64, &T) -> bool) -> bool {
     let bits = 128 / expected.len();
     let mask = u64::MAX >> (64 - bits);
@@ -55,7 +55,7 @@ fn vector(value: u128, expected: &V128Pattern) -> bool {
     }
 }
 
-/// Whether a result, in as many places as it takes, is the expected one.
+/// Whether a result, in its slots, is the expected one.
 pub(crate) fn check(places: &[u64], expected: &WastRet<'_>) -> Result<(), Miss> {
     let WastRet::Core(expected) = expected else {
         return Err(Miss::Unsupported("a component's value".to_owned()));
@@ -79,7 +79,7 @@ pub(crate) fn check(places: &[u64], expected: &WastRet<'_>) -> Result<(), Miss> 
     }
 }
 
-/// The places of an argument.
+/// The slots of an argument.
 pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Vec<u64>, Miss> {
     Ok(vec![match arg {
         WastArg::Core(WastArgCore::I32(v)) => u64::from(*v as u32),
