@@ -39,7 +39,7 @@ fn pid(text: &str) -> Result<String, ParsePidError> {
     Ok(pid.to_string())
 }
 
-/// What `ps --json` prints.
+/// The output of `ps --json`.
 #[derive(Debug, Serialize)]
 struct PsReport {
     engines: Vec<EngineSnapshot>,

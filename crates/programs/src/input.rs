@@ -28,7 +28,7 @@ pub enum InputError {
     Value {
         /// The option.
         option: &'static str,
-        /// What the number must be.
+        /// The rule for the number.
         rule: String,
         /// The number that was given.
         value: u64,

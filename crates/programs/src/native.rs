@@ -1,4 +1,4 @@
-//! What the command, the conformance suite and the documents know of a program: its options, how it runs, and the plain
+//! A program as the command, the conformance suite and the documents see it: its options, how it runs, and the plain
 //! reference that its result must equal.
 
 use std::io::{self, Write};

@@ -12,13 +12,13 @@ pub struct ProgramOption {
     pub flag: &'static str,
     /// One line of help.
     pub about: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: OptionKind,
     /// The flag of an option that cannot be given together with this one.
     pub excludes: Option<&'static str>,
 }
 
-/// What an option takes.
+/// The kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// Nothing: it is given or not.

@@ -1,4 +1,4 @@
-//! What the facts mean, and what to do about missing parts.
+//! Findings from the facts, each with the advice for a missing part.
 
 use everwarp::{CudaUnavailable, EngineKind};
 

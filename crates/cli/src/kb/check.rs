@@ -156,7 +156,7 @@ fn measured(args: &CheckArgs, findings: &[&Finding]) -> Result<Report, CliError>
     if wanted.is_empty() {
         return Ok(report);
     }
-    // What cannot be kept should not be measured.
+    // Figures that cannot be kept should not be measured.
     let path = report_path();
     std::fs::create_dir_all(data_folder()).map_err(|source| CliError::Output {
         path: data_folder(),

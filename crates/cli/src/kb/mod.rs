@@ -127,7 +127,7 @@ fn user_file() -> UserFile {
     UserFile::new(data_folder().join("findings.toml"))
 }
 
-/// What everwarp comes with, and what the user has added.
+/// The findings that everwarp comes with, and those that the user has added.
 fn knowledge() -> Result<Knowledge, CliError> {
     Ok(Knowledge::built_in().with(user_file().read()?))
 }

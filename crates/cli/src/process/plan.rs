@@ -1,4 +1,4 @@
-//! What a command line asks for: the device, the number of processes, and what each of them gets.
+//! The plan of a run, from the command line: the device, the number of processes, and what each of them gets.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use everwarp_programs::REGISTRY;
 use super::options::{MODULE, Target};
 use crate::error::CliError;
 
-/// What stands for the arguments of a module among the options.
+/// The word for the arguments of a module among the options.
 const ARGS: &str = "-- ARGS";
 
 /// A command line after `everwarp run`.

@@ -13,7 +13,7 @@ use crate::process;
 /// The name that stands for every module in help texts.
 pub(super) const MODULE: &str = "MODULE.wasm";
 
-/// What can be run.
+/// A program that can be run.
 pub(super) enum Target<'a> {
     /// A native program.
     Native(&'static dyn Registered),
@@ -22,7 +22,7 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// What the name means.
+    /// The program with that name.
     pub(super) fn find(name: &'a str) -> Result<Self, CliError> {
         if process::is_module(name) {
             return Ok(Self::Module(name));

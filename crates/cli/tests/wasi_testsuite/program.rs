@@ -123,8 +123,8 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All modules beneath a folder that are programs of preview 1: those of other previews lie in folders that are called
-/// by their target.
+/// All modules in a folder and its subfolders that are programs of preview 1: those of other previews are in folders
+/// named after their target.
 pub(crate) fn find(folder: &Path) -> io::Result<Vec<Program>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! What the places of a module may take, and how the options of the process API become those of the host-call servers.
+//! The limits of a module's places, and how the options of the process API become those of the host-call servers.
 
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_process::threads::THREADS_MOST;
@@ -17,7 +17,7 @@ pub(crate) const PLACES_MOST: u32 = 1 << 14;
 /// every thread that the device can hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
 pub(crate) const STACK_BYTES: u32 = 32 << 10;
 
-/// What the places of one module may take: a [`LoadConfig`] whose memory budget is known.
+/// The limits of one module's places: a [`LoadConfig`] whose memory budget is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaceConfig {
     /// Places for processes that the host spawns.

@@ -20,7 +20,7 @@ struct CachedDirectory {
 pub(crate) struct DirectoryCache(Mutex<Vec<CachedDirectory>>);
 
 impl DirectoryCache {
-    /// What serves these directories.
+    /// The directories of the service for these ones.
     pub(crate) fn served(
         &self,
         directories: &[Directory],

@@ -27,7 +27,7 @@ pub struct CudaProcesses {
     pub(crate) server: Option<Server>,
     pub(crate) dispatcher: Option<JoinHandle<()>>,
     pub(crate) depth: u32,
-    /// What later loads start from.
+    /// The state that later loads start from.
     pub(crate) loader: Mutex<ModuleLoader>,
     /// The directories that processes have been given.
     pub(crate) directories: DirectoryCache,

@@ -62,7 +62,7 @@ pub(crate) struct FamilyMemory {
     joined: Vec<JoinedModule>,
 }
 
-/// What the device reads of a module that has joined.
+/// The records of a module that has joined, as the device reads them.
 pub(crate) struct JoinedModule {
     _strings: Buffer<u8>,
     _table: Buffer<u8>,

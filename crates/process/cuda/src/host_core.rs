@@ -1,4 +1,4 @@
-//! What the threads of a host share, in parts with a lock and rules of their own.
+//! The state that the threads of a host share, in parts with a lock and rules of their own.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ pub(crate) struct HostCore {
     pub(crate) last: LastSubmission,
 }
 
-/// What became of a request for a process's exit.
+/// The outcome of a request for a process's exit.
 pub(crate) enum ExitRequest {
     /// There is no such process.
     Unknown,

@@ -1,4 +1,4 @@
-//! What is linked to an engine for modules, and the sizes of the engine's pools.
+//! The code that is linked to an engine for modules, and the sizes of the engine's pools.
 
 use everwarp_process::{HostConfig, Module, StartError};
 use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};

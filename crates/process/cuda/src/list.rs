@@ -74,7 +74,7 @@ impl ParentPids {
     }
 }
 
-/// What one look at the process table finds.
+/// The result of one look at the process table.
 struct TableRows {
     listing: Listing,
     /// Up to `limit` of each kind.

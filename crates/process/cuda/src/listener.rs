@@ -1,4 +1,4 @@
-//! What the service of host calls reports: answered calls and exits.
+//! The events that the service of host calls reports: answered calls and exits.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;

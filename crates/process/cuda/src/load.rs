@@ -17,7 +17,7 @@ use crate::places::{CommonParameters, Places};
 use crate::program;
 use crate::queue::ModuleQueue;
 
-/// What later loads start from. Its lock is held while a module is loaded.
+/// The state that later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct ModuleLoader {
     pub(crate) linked: Linked,
     pub(crate) common: CommonParameters,
@@ -102,7 +102,7 @@ impl ModuleLoader {
         })
     }
 
-    /// What the places of a module may take, if enough places are left.
+    /// The limits of a module's places, if enough places are left.
     fn place_config(
         &self,
         module: &CompiledModule,

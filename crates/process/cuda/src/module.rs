@@ -75,7 +75,7 @@ pub(crate) struct CompiledModule {
     pub(crate) compiled: Compiled,
     /// The function that a process runs.
     entry: u32,
-    /// What the threads of a process share, if the module's memory is shared.
+    /// The record that the threads of a process share, if the module's memory is shared.
     pub(crate) threads: Option<Threads>,
 }
 
@@ -187,7 +187,7 @@ impl CompiledModule {
     }
 }
 
-/// What a process can import: functions, and a shared memory.
+/// The things that a process can import: functions, and a shared memory.
 struct Wasi<'m>(Option<&'m Threads>);
 
 impl Link for Wasi<'_> {

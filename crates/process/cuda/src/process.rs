@@ -10,14 +10,14 @@ use everwarp_runtime::Buffer;
 use crate::channel::HostEnd;
 use crate::lease::PlaceLease;
 
-/// What processes that were spawned together share. Few enough share one group that the threads which start and end them
+/// The data that processes spawned together share. Few enough share one group that the threads which start and end them
 /// do not contend for its count.
 #[derive(Debug)]
 pub(crate) struct ProcessGroup {
     pub(crate) memory: Arc<GroupMemory>,
     /// Their ends of channels, which are open as long as one of the processes waits to start.
     pub(crate) ends: Arc<[HostEnd]>,
-    /// What the service of host calls grants them.
+    /// Their configuration in the service of host calls.
     pub(crate) served: Arc<everwarp_hostcalls::Config>,
 }
 

@@ -106,7 +106,7 @@ impl QueueState {
     }
 }
 
-/// What the dispatcher finds after a wait.
+/// The result of the dispatcher's wait.
 pub(crate) enum Work {
     /// Some processes can start.
     Ready,

@@ -87,7 +87,7 @@ pub(crate) fn spawn(
     result
 }
 
-/// What the processes of one request have in common.
+/// The properties that the processes of one request have in common.
 struct SpawnBatch<'a> {
     core: &'a HostCore,
     module: ModuleId,
@@ -213,7 +213,7 @@ impl<'a> SpawnBatch<'a> {
             .collect()
     }
 
-    /// What the service of host calls knows of a group.
+    /// The configuration of a group in the service of host calls.
     fn served(&self, own: Vec<everwarp_hostcalls::Own>) -> ServedConfig {
         let standard_and_given = 3 + self.directories.len() as u32;
         ServedConfig {

@@ -148,7 +148,7 @@ fn map_given_bytes(engine: &Engine, bytes: u64) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What the places of all modules share.
+/// The settings that the places of all modules share.
 fn common(
     engine: &Engine,
     depth: u32,
@@ -245,7 +245,7 @@ fn serve(core: &Arc<HostCore>, config: &HostConfig) -> Result<Server, StartError
     Server::start(ring, &core.service, config).map_err(system("threads that serve host calls"))
 }
 
-/// What is to be added to the device's clock: the time of day in the middle of a task that reads it.
+/// The offset to add to the device's clock: the time of day in the middle of a task that reads it.
 fn clock_offset(engine: &Engine) -> Result<u64, Error> {
     // SAFETY: the task that reads the clock follows no address.
     let instance = unsafe { engine.instance(&program::PROGRAM, &DevProcessTable::ZERO) }?;

@@ -65,7 +65,7 @@ impl StringsWriter<'_> {
     }
 }
 
-/// What processes that are spawned together are given, as device code reads it.
+/// The strings and inputs of processes that are spawned together, as device code reads them.
 ///
 /// For each process there are twelve words, then its strings, each followed by a zero, then the names of its directories,
 /// each preceded by its length and padded to four bytes. The standard inputs of all processes follow after the last one.
@@ -92,7 +92,7 @@ pub(crate) struct StringsBuffer {
     last: Range<usize>,
 }
 
-/// What one process is given of its own.
+/// The strings that one process has of its own.
 pub(crate) struct ProcessStrings {
     /// Where its words begin.
     pub(crate) begin: u64,
@@ -204,7 +204,7 @@ impl StringsBuffer {
 mod tests {
     use super::*;
 
-    /// What one process is given.
+    /// The strings of one process.
     #[derive(Default)]
     struct Strings {
         args: Vec<&'static str>,

@@ -18,7 +18,7 @@ __device__ void bfs_reset(ew::Warp& t, const DevBfs& p) {
   }
 }
 
-// What a walk along a path ended with: up to two vertices to visit at a level.
+// The result of a walk along a path: up to two vertices to visit at a level.
 struct BfsWalk {
   u32 level;
   u32 count;

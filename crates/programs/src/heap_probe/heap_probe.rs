@@ -201,7 +201,7 @@ pub(super) fn mistake(t: &mut dyn TaskCx) {
         t.free(block.wrapping_add(16));
     }
     if kind == 4 || kind == 5 {
-        // SAFETY: a checked heap has a guard there, so the byte lies in the block's memory.
+        // SAFETY: a checked heap has a guard there, so the byte is in the block's memory.
         unsafe { block.add(bytes as usize).write(0) };
     }
     if kind == 4 {

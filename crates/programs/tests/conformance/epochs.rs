@@ -14,7 +14,7 @@ pub(crate) const ALL: &[Case] = cases![
     parks_and_resumes_with_other_sizes,
     swaps_under_load,
     exchanges_its_image_under_load,
-    stop_in_the_middle_ends_what_is_in_flight,
+    stop_ends_the_work_in_flight,
     loads_a_program_while_parked,
 ];
 
@@ -102,7 +102,7 @@ fn exchanges_its_image_under_load(select: Select) {
 }
 
 /// A chain of four billion tasks has certainly not ended when the engine stops; the task that is queued with it may have.
-fn stop_in_the_middle_ends_what_is_in_flight(select: Select) {
+fn stop_ends_the_work_in_flight(select: Select) {
     let engine = start(select);
     let probe = Probe::new(&engine, 20_000_000).expect("there is memory");
     let queued = probe.instance.task(probe::SPLIT).arg(range(0, 20_000_000));

@@ -1,4 +1,4 @@
-//! What cases share: an engine with all programs, and the marks of the program `probe`.
+//! Helpers that cases share: an engine with all programs, and the marks of the program `probe`.
 
 use std::time::{Duration, Instant};
 

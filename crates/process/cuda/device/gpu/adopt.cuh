@@ -1,4 +1,4 @@
-// What a process reports to the host about its children.
+// A process's reports to the host about its children.
 #pragma once
 
 #include "process/call.cuh"

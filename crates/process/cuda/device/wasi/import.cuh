@@ -15,7 +15,7 @@ constexpr u32 OK = ERRNO_SUCCESS;
 // The fuel that suspends the caller.
 constexpr i64 SUSPENDED = -2;
 
-// What compiled code gets back: the fuel, then a result in 8 bytes.
+// The result that compiled code gets: the fuel, then a result in 8 bytes.
 struct Errno {
   i64 fuel;
   u32 value;

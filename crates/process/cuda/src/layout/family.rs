@@ -155,7 +155,7 @@ dev_struct! {
 }
 
 dev_struct! {
-    /// What a parent, its child and the host know of the child. There is one for each place, apart from the other
+    /// The record of a child for its parent, the host and itself. There is one for each place, apart from the other
     /// records, so that the host copies little to see all of them.
     pub(crate) struct DevBond: align 16, size 32 {
         /// The parent's pid.
@@ -201,7 +201,7 @@ dev_struct! {
 }
 
 dev_struct! {
-    /// What the processes of all modules share.
+    /// The records that the processes of all modules share.
     pub(crate) struct DevWorld: align 16, size 96 {
         /// The modules.
         pub(crate) modules: DevPtr<DevModule>,

@@ -174,7 +174,7 @@ dev_struct! {
 }
 
 dev_struct! {
-    /// What a process is started with: one for each place of the table, written by the host.
+    /// The start parameters of a process: one record for each place of the table, written by the host.
     pub(crate) struct DevSpawn: align 16, size 48 {
         /// The process.
         pub(crate) pid: u64,
@@ -212,7 +212,7 @@ dev_struct! {
         pub(crate) memory: DevPtr<u8>,
         /// Passive data segments.
         pub(crate) module_data: DevPtr<u8>,
-        /// What to start.
+        /// The start parameters of the places' processes.
         pub(crate) spawns: DevPtr<DevSpawn>,
         /// Nanoseconds from the device's clock to the time of day.
         pub(crate) clock_offset: u64,

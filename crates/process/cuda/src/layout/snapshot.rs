@@ -1,4 +1,4 @@
-//! What the host reads of a process in the device's records.
+//! The device's records of a process, as the host reads them.
 
 use everwarp_compiler::DevInstance;
 use everwarp_hostcalls::Reason;

@@ -20,7 +20,7 @@ pub(super) struct PlaceMemory {
     pub(super) memories: Buffer<u8>,
     /// Whether the GPU has to clear the memories.
     uncleared: bool,
-    /// What the places' processes are started with.
+    /// The start parameters of the places' processes.
     pub(super) spawns: Buffer<u8>,
     /// The initial block of an instance, at address 0.
     pub(super) block: Buffer<u8>,
@@ -31,7 +31,7 @@ pub(super) struct PlaceMemory {
     /// Passive data segments.
     pub(super) data: Buffer<u8>,
     pub(super) gathering: Buffer<u8>,
-    /// What the threads of each process share, if the module's memory is shared.
+    /// The records that the threads of each process share, if the module's memory is shared.
     pub(super) teams: Option<Buffer<u8>>,
 }
 

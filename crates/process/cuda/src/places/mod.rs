@@ -32,7 +32,7 @@ use spread::masks;
 pub(crate) use start::ProcessStart;
 use start::Written;
 
-/// What the places of all modules share.
+/// The settings that the places of all modules share.
 #[derive(Clone)]
 pub(crate) struct CommonParameters {
     /// How deep calls may nest.
@@ -136,7 +136,7 @@ impl Places {
         Pid::new(self.number(lease.place), lease.generation).number()
     }
 
-    /// What the device's records say of the process in a place.
+    /// The device's record of the process in a place.
     pub(crate) fn snapshot(&self, place: u32) -> Result<PlaceSnapshot, everwarp_runtime::Error> {
         let mut bytes = [0; PlaceSnapshot::BYTES];
         let at = place as usize * self.sizes.record_stride as usize;

@@ -23,7 +23,7 @@ pub(crate) struct ProcessStart {
     pub(crate) instance: u32,
 }
 
-/// What the host wrote last for each place.
+/// The values that the host wrote last for each place.
 pub(super) struct Written {
     spawns: Vec<DevSpawn>,
     /// The generation of each place's process that was last asked to end.

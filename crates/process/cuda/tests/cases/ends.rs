@@ -169,7 +169,7 @@ pub(super) fn a_future_is_woken_by_the_exit(host: &CudaProcesses) -> Result<(), 
 }
 
 /// Unknown modules and pids are errors, and fuel must be positive.
-pub(super) fn what_the_host_does_not_have_is_refused(host: &CudaProcesses) -> Result<(), Failed> {
+pub(super) fn unknown_modules_and_pids_are_refused(host: &CudaProcesses) -> Result<(), Failed> {
     let unknown = ModuleId(200);
     same(host.width(unknown), 0)?;
     match spawn(host, unknown, &config(&[])) {

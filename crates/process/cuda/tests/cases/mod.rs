@@ -1,4 +1,4 @@
-//! What every process must do, whether memories are interleaved or not.
+//! Behaviour that every process must show, whether memories are interleaved or not.
 
 mod channels;
 mod children;
@@ -78,7 +78,7 @@ pub(crate) const ALL: &[(&str, Case)] = cases![
     a_kill_ends_a_process_that_waits_for_a_place in ends,
     an_old_pid_does_not_reach_a_new_process in ends,
     a_future_is_woken_by_the_exit in ends,
-    what_the_host_does_not_have_is_refused in ends,
+    unknown_modules_and_pids_are_refused in ends,
     a_listing_shows_what_each_process_does in ends,
     waiting_processes_hold_no_lane in many,
     endless_loops_share_their_lanes in many,
@@ -143,7 +143,7 @@ fn number(module: &str) -> ModuleId {
     ModuleId(found as u32)
 }
 
-/// What the processes of a case are given.
+/// The settings of a case's processes.
 #[derive(Clone)]
 struct Launch {
     args: Vec<String>,
