@@ -26,8 +26,8 @@ dev_consts! {
 }
 
 dev_struct! {
-    /// The record that the threads of one process share. There is one for each place that the host gives to processes of a module
-    /// with threads. `device/threads/team.cuh` has the rules.
+    /// The record that the threads of one process share. There is one for each place that the host gives to processes of
+    /// a module with threads. `device/threads/team.cuh` has the rules.
     pub(crate) struct DevTeam: align 16, size 192 {
         /// 1 while a thread holds the list of waiting threads.
         pub(crate) lock: u32,
