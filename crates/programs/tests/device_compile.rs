@@ -11,7 +11,10 @@ use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Trial};
 
-const ALL: &[(&str, fn(&Nvrtc))] = cases![
+/// A test that compiles device sources with this NVRTC.
+type CompileCase = fn(&Nvrtc);
+
+const ALL: &[(&str, CompileCase)] = cases![
     all_programs_together_compile_for_each_architecture,
     programs_that_allocate_compile,
     each_program_compiles_alone,

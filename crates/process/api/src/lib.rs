@@ -2,7 +2,7 @@
 //!
 //! * [`ProcessEngine`] is the trait that each engine implements.
 //! * [`Module`] is a validated module. Every check that does not depend on an engine happens there, with the table of
-//!   [imports](imports) that all engines provide.
+//!   [`imports`] that all engines provide.
 //! * [`HostConfig`], [`LoadConfig`] and [`Grants`] are the settings; [`Exit`], [`Listing`] and the errors are the results.
 //! * [`Lines`] and [`OutputErrors`] are parts that the engines share.
 //!
