@@ -40,6 +40,12 @@ pub(crate) struct Folder(PathBuf);
 const ENDING: &str = "sock";
 
 impl Folder {
+    /// The folder at this path.
+    #[cfg(test)]
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     /// The current user's folder: in `XDG_RUNTIME_DIR`, or in the folder for temporary files.
     pub(crate) fn of_user() -> Self {
         let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,48 @@ const REQUEST_TIME: Duration = Duration::from_secs(2);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// The most connections at the same time; further ones are closed.
 const CONNECTIONS: usize = 16;
+/// How long the end of the command waits for answers that are being written.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// The function that answers requests.
 pub(crate) type Answers = dyn Fn(Request) -> Answer + Send + Sync;
+
+/// The number of open connections.
+#[derive(Default)]
+struct Connections {
+    open: Mutex<usize>,
+    closed: Condvar,
+}
+
+impl Connections {
+    /// Counts a connection; false if there are too many.
+    fn open(&self) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = *open < CONNECTIONS;
+        *open += usize::from(allowed);
+        allowed
+    }
+
+    fn close(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.closed.notify_all();
+    }
+
+    /// Waits until all connections are closed, for a limited time.
+    fn drain(&self, limit: Duration) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(
+            self.closed
+                .wait_timeout_while(open, limit, |open| *open > 0),
+        );
+    }
+}
 
 /// Serves a socket until it is dropped, and then removes the socket.
 pub(crate) struct Server {
     path: PathBuf,
     stop: Arc<AtomicBool>,
+    connections: Arc<Connections>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,14 +80,16 @@ impl Server {
         }
         let listener = UnixListener::bind(&path).map_err(failed)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
+        let connections = Arc::<Connections>::default();
+        let (stopped, counted) = (stop.clone(), connections.clone());
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || listen(&listener, &stopped, &answers))
+            .spawn(move || listen(&listener, &stopped, &answers, &counted))
             .map_err(failed)?;
         Ok(Self {
             path,
             stop,
+            connections,
             thread: Some(thread),
         })
     }
@@ -68,11 +104,17 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             drop(thread.join());
         }
+        // The kill of the last process is answered while the command ends.
+        self.connections.drain(LAST_ANSWERS);
     }
 }
 
-fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
-    let open = Arc::new(AtomicUsize::new(0));
+fn listen(
+    listener: &UnixListener,
+    stop: &AtomicBool,
+    answers: &Arc<Answers>,
+    connections: &Arc<Connections>,
+) {
     for stream in listener.incoming() {
         if stop.load(Ordering::Acquire) {
             return;
@@ -82,21 +124,20 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answers: &Arc<Answers>) {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
-            open.fetch_sub(1, Ordering::AcqRel);
+        if !connections.open() {
             continue;
         }
-        let (answers, counted) = (answers.clone(), open.clone());
+        let (answers, counted) = (answers.clone(), connections.clone());
         let mut stream = stream;
         let serve = move || {
             // A client that has disconnected, or is too slow, gets no answer.
             drop(serve(&mut stream, &*answers));
             // Before the stream is closed: a client that sees that may connect again.
-            counted.fetch_sub(1, Ordering::AcqRel);
+            counted.close();
         };
         let builder = std::thread::Builder::new().name("control".to_owned());
         if builder.spawn(serve).is_err() {
-            open.fetch_sub(1, Ordering::AcqRel);
+            connections.close();
         }
     }
 }
@@ -182,4 +223,43 @@ fn serve(stream: &mut UnixStream, answers: &Answers) -> io::Result<()> {
 
 fn refuse(reason: String) -> Answer {
     Answer::Refused { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn answer_under_way_is_written_before_the_server_ends() {
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::at(temporary.path().join("everwarp"));
+        let (asked, seen) = mpsc::channel();
+        let (allow, allowed) = mpsc::channel::<()>();
+        let (asked, allowed) = (Mutex::new(asked), Mutex::new(allowed));
+        let answers = move |_: Request| {
+            let asked = asked.lock().expect("no thread panics");
+            asked.send(()).expect("the test waits");
+            let allowed = allowed.lock().expect("no thread panics");
+            allowed.recv().expect("the test allows it");
+            Answer::Asked
+        };
+        let server = Server::start(&folder, Arc::new(answers)).expect("the socket can be made");
+        let socket = folder.socket(std::process::id());
+        let mut client = UnixStream::connect(socket).expect("the server listens");
+        let request = encode(&Request::Kill {
+            pid: "0.1".to_owned(),
+        });
+        write_line(&mut client, &request, REQUEST_TIME).expect("the server reads");
+        seen.recv().expect("the request arrives");
+        let ending = std::thread::spawn(move || drop(server));
+        allow.send(()).expect("the server waits");
+        ending.join().expect("the server ends");
+        // It is there already: nothing is waited for.
+        client.set_nonblocking(true).expect("a socket can be");
+        let mut answer = vec![0; 256];
+        let length = client.read(&mut answer).expect("the answer was written");
+        assert_eq!(answer[..length], encode(&Answer::Asked));
+    }
 }
