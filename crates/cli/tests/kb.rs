@@ -45,7 +45,7 @@ fn search_skill_detail_and_stats_print_findings() {
     assert!(found.as_array().expect("a list").len() <= 2);
     let table = text(&kb(
         folder.path(),
-        &["search", "--", "--persistent", "kernel"],
+        &["search", "--persistent", "kernel", "--limit=3"],
     ));
     assert!(
         !table.contains('\u{1b}'),

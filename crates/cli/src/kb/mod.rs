@@ -38,8 +38,8 @@ enum KbCommand {
     },
     /// Search claims, figures, topics and tags. A phrase in quotes must be there word by word.
     Search {
-        /// What to search for; any characters, after `--` if they begin with a hyphen.
-        #[arg(required = true)]
+        /// What to search for; any characters.
+        #[arg(required = true, allow_hyphen_values = true)]
         words: Vec<String>,
         /// How many findings to show at most.
         #[arg(long, default_value_t = 10)]
@@ -136,7 +136,10 @@ pub(crate) fn main(args: &KbArgs) -> Result<(), CliError> {
     match &args.command {
         KbCommand::Skill { topic, json } if topic.is_empty() => topics(*json),
         KbCommand::Skill { topic, json } => skill(&topic.join(" "), *json),
-        KbCommand::Search { words, limit, json } => search(&words.join(" "), *limit, *json),
+        KbCommand::Search { words, limit, json } => {
+            let typed = TypedSearch::new(words, *limit, *json);
+            search(&typed.words.join(" "), typed.limit, typed.json)
+        }
         KbCommand::Detail { id, json } => {
             let knowledge = knowledge()?;
             let finding = knowledge.finding(*id)?;
@@ -200,6 +203,38 @@ fn skill(name: &str, json: bool) -> Result<(), CliError> {
 /// Links are for terminals.
 fn links() -> bool {
     std::io::stdout().is_terminal()
+}
+
+/// A search as it was typed. Words may begin with hyphens, so that options after the first word are among them.
+struct TypedSearch<'w> {
+    words: Vec<&'w str>,
+    limit: usize,
+    json: bool,
+}
+
+impl<'w> TypedSearch<'w> {
+    fn new(typed: &'w [String], limit: usize, json: bool) -> Self {
+        let mut search = Self {
+            words: Vec::new(),
+            limit,
+            json,
+        };
+        let mut rest = typed.iter().map(String::as_str).peekable();
+        while let Some(word) = rest.next() {
+            let next = rest.peek().and_then(|next| next.parse().ok());
+            let joined = word.strip_prefix("--limit=").map(str::parse);
+            match (word, next, joined) {
+                ("--json", ..) => search.json = true,
+                ("--limit", Some(limit), _) => {
+                    search.limit = limit;
+                    rest.next();
+                }
+                (_, _, Some(Ok(limit))) => search.limit = limit,
+                _ => search.words.push(word),
+            }
+        }
+        search
+    }
 }
 
 fn search(words: &str, limit: usize, json: bool) -> Result<(), CliError> {
