@@ -1,23 +1,22 @@
 //! Runs a part in a child process with a watchdog, and reads the rows that it writes line by line.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Args;
-use super::experiment::{Experiment, Part};
 use super::stats::Outcome;
 
 /// A part that takes longer than this has hung.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a part and returns its rows. The last one is a failure if the child failed.
-pub(crate) fn run(args: &Args, engine: &str, experiment: &Experiment, part: &Part) -> Vec<Outcome> {
+/// Runs a part of an experiment and returns its rows. The last one is a failure if the child failed.
+pub(crate) fn run(engine: &str, bench: &str, part: &str, roads: Option<&Path>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    if let Err(error) = attempt(args, engine, experiment, part, &mut outcomes) {
+    if let Err(error) = attempt(engine, bench, part, roads, &mut outcomes) {
         outcomes.push(Outcome::Failed {
-            bench: experiment.name.to_owned(),
-            row: part.name.to_owned(),
+            bench: bench.to_owned(),
+            row: part.to_owned(),
             error,
         });
     }
@@ -25,17 +24,16 @@ pub(crate) fn run(args: &Args, engine: &str, experiment: &Experiment, part: &Par
 }
 
 fn attempt(
-    args: &Args,
     engine: &str,
-    experiment: &Experiment,
-    part: &Part,
+    bench: &str,
+    part: &str,
+    roads: Option<&Path>,
     outcomes: &mut Vec<Outcome>,
 ) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(program);
-    command.args(["bench", experiment.name, "--engine", engine]);
-    command.args(["--row", part.name]);
-    if let Some(roads) = &args.roads {
+    command.args(["bench", bench, "--engine", engine, "--row", part]);
+    if let Some(roads) = roads {
         command.arg("--roads").arg(roads);
     }
     let mut child = command

@@ -23,10 +23,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::CliError;
 use crate::output::{print, print_json};
+pub(crate) use child::run as measure_part;
 use experiment::{Context, Experiment, Part};
 use report::Report;
 pub(crate) use report::today;
-use stats::Outcome;
+pub(crate) use stats::Outcome;
 
 /// Every experiment, in the order of `bench all`.
 const ALL: [&Experiment; 7] = [
@@ -105,7 +106,12 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
                 skipped: "give the road network with --roads FILE".to_owned(),
             });
         } else {
-            let rows = child::run(args, &report.engine, experiment, part);
+            let rows = child::run(
+                &report.engine,
+                experiment.name,
+                part.name,
+                args.roads.as_deref(),
+            );
             report.rows.extend(rows);
         }
         bar.inc(1);

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use everwarp::{Device, Select};
 use everwarp_kb::{Check, Finding, FindingId, Knowledge, Report, ReportRow};
@@ -11,6 +10,7 @@ use serde::Serialize;
 
 use super::show::figure;
 use super::{data_folder, knowledge};
+use crate::bench::{Outcome, measure_part, today};
 use crate::error::CliError;
 use crate::output::{check_place, print, print_json, write_file};
 
@@ -179,30 +179,35 @@ fn measured(args: &CheckArgs, findings: &[&Finding]) -> Result<Report, CliError>
         }
     }
     report.device = name;
-    report.date = crate::bench::today();
+    report.date = today();
     write_file(&path, |out| {
         serde_json::to_writer_pretty(out, &report).map_err(std::io::Error::from)
     })?;
     Ok(report)
 }
 
-/// Measures one part in a process of its own.
+/// Measures one part in a process of its own, and returns the rows whose results were right.
 fn rows(engine: &str, bench: &str, part: &str) -> Result<Vec<ReportRow>, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let output = Command::new(program)
-        .args(["bench", bench, "--engine", engine, "--row", part])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| e.to_string())?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(text.lines().next().unwrap_or("it failed").to_owned());
+    let mut rows = Vec::new();
+    for outcome in measure_part(engine, bench, part, None) {
+        match outcome {
+            Outcome::Measured(row) if row.verified => rows.push(ReportRow {
+                bench: row.bench,
+                row: row.row,
+                case: row.case,
+                median_s: row.median_s,
+                units: row.units,
+                unit: row.unit,
+                verified: row.verified,
+                raw: row.raw,
+            }),
+            Outcome::Failed { error, .. } => {
+                return Err(error.lines().next().unwrap_or("it failed").to_owned());
+            }
+            _ => {}
+        }
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let rows = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<ReportRow>(line).ok());
-    Ok(rows.filter(|row| row.verified).collect())
+    Ok(rows)
 }
 
 /// The book's chapter: every claim with its source, and our figure where we have one.
