@@ -139,10 +139,10 @@ pub mod process;
 #[doc(hidden)]
 pub use everwarp_runtime::cuda;
 pub use everwarp_runtime::{
-    Buffer, Completion, CudaUnavailable, DevNone, DevPtr, DevTask, DevType, DevWorker, Device,
-    Element, Engine, EngineBuilder, EngineError, EngineKind, Error, Footprint, Function,
+    Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask, DevType, DevWorker,
+    Device, Element, Engine, EngineBuilder, EngineError, EngineKind, Error, Footprint, Function,
     HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats, HeapStats,
-    HostBytes, Instance, Layout, MAX_SPAWN, Order, Pending, PoolState, Pools, Priority, Program,
-    Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, TwinFn, cuda_device_count, dev_consts,
-    dev_struct, layout, program,
+    HostBytes, Instance, Layout, MAX_SPAWN, Order, Params, Pending, PoolState, Pools, Priority,
+    Program, ProgramRef, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, Twin, TwinClosure,
+    TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
 };

@@ -102,7 +102,7 @@ pub trait Registered: Sync {
     ) -> Result<Box<dyn Prepared>, InputError>;
     /// Its name.
     fn name(&self) -> &'static str {
-        self.program().name
+        &self.program().name
     }
     /// The option with this flag.
     fn option(&self, flag: &str) -> Option<&'static ProgramOption> {

@@ -40,7 +40,7 @@ fn main() {
 
 /// Compiles an image and returns the lines in which the assembler reports a stack frame or spills.
 fn compile(nvrtc: &Nvrtc, image: &Image, arch: u32) -> Vec<String> {
-    let names: Vec<_> = image.programs.iter().map(|p| p.name).collect();
+    let names: Vec<_> = image.programs.iter().map(|p| &*p.name).collect();
     let source = source(image);
     let log = match nvrtc.compile(&source.unit, &source.headers, arch) {
         Ok(cubin) => cubin.log,

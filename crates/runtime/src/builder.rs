@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp_engine::{HeapConfig, Image, Linked, Pools, Program, TaskEngine};
+use everwarp_engine::{HeapConfig, Image, Linked, Pools, ProgramRef, TaskEngine};
 use everwarp_engine_cpu::CpuEngine;
 
 use crate::core::EngineCore;
@@ -15,7 +15,7 @@ use crate::instance::append;
 #[derive(Debug)]
 pub struct EngineBuilder<'d> {
     device: &'d Device,
-    programs: Vec<&'static Program>,
+    programs: Vec<ProgramRef>,
     pub(crate) linked: Linked,
     pools: Pools,
     heap: Option<HeapConfig>,
@@ -44,8 +44,8 @@ impl<'d> EngineBuilder<'d> {
         }
     }
     /// Adds a program. Adding one twice does nothing.
-    pub fn program(mut self, program: &'static Program) -> Self {
-        self.programs.push(program);
+    pub fn program(mut self, program: impl Into<ProgramRef>) -> Self {
+        self.programs.push(program.into());
         self
     }
     /// Sets the sizes of rings and pools.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use everwarp_engine::{EngineError, Program};
+use everwarp_engine::{EngineError, ProgramRef};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -72,11 +72,11 @@ impl Engine {
     /// # Errors
     /// The engine is running, the image does not compile, another program has this name
     /// ([`Error::DuplicateProgram`]), or there are too many functions ([`Error::TooManyFunctions`]).
-    pub fn load(&self, program: &'static Program) -> Result<(), Error> {
+    pub fn load(&self, program: impl Into<ProgramRef>) -> Result<(), Error> {
         self.core.check()?;
         let mut image = lock(&self.core.image);
         let mut next = image.clone();
-        if !append(&mut next, program)? {
+        if !append(&mut next, program.into())? {
             return Ok(());
         }
         if self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevTask, Layout};
-use everwarp_engine::{DevNone, EngineKind, Footprint, Pools, Program};
+use everwarp_engine::{DevNone, EngineKind, Footprint, Pools, ProgramRef};
 
 use crate::buffer::{Buffer, Element};
 use crate::core::EngineCore;
@@ -95,7 +95,7 @@ impl Engine {
     /// The engine does not hold the program, it takes other parameters, or there are 256 instances.
     pub unsafe fn instance<P: Layout>(
         &self,
-        program: &'static Program,
+        program: impl Into<ProgramRef>,
         params: &P,
     ) -> Result<Instance, Error> {
         const {
@@ -104,10 +104,11 @@ impl Engine {
                 "parameters have at most 256 bytes"
             )
         };
-        if P::NAME != program.params_name {
+        let program = program.into();
+        if P::NAME != program.params.name {
             return Err(Error::WrongParams {
-                program: program.name.to_owned(),
-                expected: program.params_name.to_owned(),
+                program: program.name.to_string(),
+                expected: program.params.name.to_string(),
                 given: P::NAME.to_owned(),
             });
         }
@@ -117,7 +118,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`instance`](Self::instance).
-    pub fn plain_instance(&self, program: &'static Program) -> Result<Instance, Error> {
+    pub fn plain_instance(&self, program: impl Into<ProgramRef>) -> Result<Instance, Error> {
         // SAFETY: there are no parameters, so nothing that they point to.
         unsafe { self.instance(program, &DevNone::NEW) }
     }

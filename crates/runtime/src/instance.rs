@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everwarp_contract::task::{FN_FIRST, FN_LIMIT, INSTANCES, TASK_BATCH, TASK_INSTANCE_SHIFT};
 use everwarp_contract::{DevTask, FunctionId, HeapOwner, InstanceId, Priority};
-use everwarp_engine::{Image, Program};
+use everwarp_engine::{Image, Program, ProgramRef};
 
 use crate::core::EngineCore;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::sync::lock;
 #[derive(Debug)]
 pub struct Instance {
     core: Arc<EngineCore>,
-    program: &'static Program,
+    program: ProgramRef,
     /// The id of the program's first function.
     base: FunctionId,
     id: InstanceId,
@@ -25,18 +25,19 @@ pub struct Instance {
 impl Instance {
     pub(crate) fn new(
         core: &Arc<EngineCore>,
-        program: &'static Program,
+        program: ProgramRef,
         params: &[u8],
     ) -> Result<Self, Error> {
         core.check()?;
-        let base = find(&lock(&core.image), program)?;
+        let base = find(&lock(&core.image), &program)?;
         let base = base.ok_or_else(|| Error::UnknownProgram {
-            program: program.name.to_owned(),
+            program: program.name.to_string(),
         })?;
         let hold = || core.slots.iter().position(InstanceSlot::hold);
         // A dropped instance may only wait for the completion of a task that no thread waits for to be reaped.
         let slot = hold().or_else(|| (core.reap() > 0).then(hold).flatten());
         let id = InstanceId(slot.ok_or(Error::TooManyInstances)? as u8);
+        let functions = program.functions.len() as u32;
         // From here on the slot is released when the instance is dropped.
         let instance = Self {
             core: core.clone(),
@@ -45,13 +46,12 @@ impl Instance {
             id,
         };
         core.engine.set_params(id, params)?;
-        core.slot(id)
-            .set_functions(base, program.functions.len() as u32);
+        core.slot(id).set_functions(base, functions);
         Ok(instance)
     }
     /// The program.
-    pub fn program(&self) -> &'static Program {
-        self.program
+    pub fn program(&self) -> &Program {
+        &self.program
     }
     /// The owner of the blocks that the instance's tasks allocate from the engine's heap. A later instance in the same
     /// slot has the same owner: blocks that should not outlive an instance must be freed or released by a task.
@@ -63,7 +63,7 @@ impl Instance {
     /// # Panics
     /// The program has no such function.
     pub fn task(&self, function: u32) -> TaskBuilder<'_> {
-        let name = self.program.name;
+        let name = &self.program.name;
         assert!(
             (function as usize) < self.program.functions.len(),
             "{name} has no function {function}"
@@ -140,33 +140,25 @@ impl TaskBuilder<'_> {
 ///
 /// # Errors
 /// [`Error::DuplicateProgram`] if another program has its name.
-fn find(image: &Image, program: &'static Program) -> Result<Option<FunctionId>, Error> {
+fn find(image: &Image, program: &Program) -> Result<Option<FunctionId>, Error> {
     let Some(held) = image.programs.iter().find(|p| p.name == program.name) else {
         return Ok(None);
     };
-    // Compared by content, not by address alone: a `const` program has one address for each use.
-    let same = held.device_source == program.device_source
-        && held.params_name == program.params_name
-        && held
-            .functions
-            .iter()
-            .map(|f| f.name)
-            .eq(program.functions.iter().map(|f| f.name));
-    if !same {
+    if !held.same(program) {
         return Err(Error::DuplicateProgram {
-            program: program.name.to_owned(),
+            program: program.name.to_string(),
         });
     }
-    Ok(image.base(program.name))
+    Ok(image.base(&program.name))
 }
 
 /// Adds a program to an image, unless the image holds it. Returns whether it was added.
 ///
 /// # Errors
 /// [`Error::DuplicateProgram`], [`Error::TooManyFunctions`], or those of [`Program::check`].
-pub(crate) fn append(image: &mut Image, program: &'static Program) -> Result<bool, Error> {
+pub(crate) fn append(image: &mut Image, program: ProgramRef) -> Result<bool, Error> {
     if image.programs.iter().any(|p| p.name == program.name) {
-        return find(image, program).map(|_| false);
+        return find(image, &program).map(|_| false);
     }
     let limit = (FN_LIMIT - FN_FIRST) as usize;
     let functions = image.functions().count() + program.functions.len();

@@ -75,7 +75,8 @@ pub use everwarp_contract::{
     layout,
 };
 pub use everwarp_engine::{
-    DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError, HeapErrorKind,
-    HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN,
-    Order, PoolState, Pools, PreparedImage, Program, Shape, TaskCx, TwinFn, program,
+    Declaration, DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError,
+    HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart,
+    MAX_SPAWN, Order, Params, PoolState, Pools, PreparedImage, Program, ProgramRef, Shape, TaskCx,
+    Twin, TwinClosure, TwinFn, program,
 };

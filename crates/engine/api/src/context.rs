@@ -1,9 +1,57 @@
 //! The interface of a CPU twin: the same operations, with the same names, as in a device function.
 
+use std::fmt;
+use std::sync::Arc;
+
 use everwarp_contract::{DevTask, HeapOwner, Layout, Priority};
 
-/// A CPU twin: runs one task.
+/// A CPU twin that is a plain function: runs one task.
 pub type TwinFn = fn(&mut dyn TaskCx);
+
+/// A CPU twin that carries a state of its own.
+pub type TwinClosure = dyn Fn(&mut dyn TaskCx) + Send + Sync;
+
+/// A CPU twin.
+#[derive(Clone)]
+pub enum Twin {
+    /// A plain function.
+    Function(TwinFn),
+    /// A closure, made at run time.
+    Closure(Arc<TwinClosure>),
+}
+
+impl Twin {
+    /// A closure that runs a task.
+    pub fn new(run: impl Fn(&mut dyn TaskCx) + Send + Sync + 'static) -> Self {
+        Self::Closure(Arc::new(run))
+    }
+    /// Runs a task.
+    #[inline]
+    pub fn call(&self, task: &mut dyn TaskCx) {
+        match self {
+            Self::Function(run) => run(task),
+            Self::Closure(run) => run(task),
+        }
+    }
+    /// Whether the other twin may run in place of this one. Addresses of functions say nothing, so two functions may; a
+    /// closure has a state of its own.
+    pub(crate) fn may_replace(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Function(_), Self::Function(_)) => true,
+            (Self::Closure(one), Self::Closure(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Twin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Function(_) => "Twin::Function",
+            Self::Closure(_) => "Twin::Closure",
+        })
+    }
+}
 
 /// The running task and its operations. Function numbers are indices of `Program::functions`.
 ///

@@ -1,8 +1,10 @@
 //! How a program is declared: one table that numbers its functions and joins device source and CPU twins.
 
+use std::borrow::Cow;
+
 use everwarp_contract::{DevType, dev_struct};
 
-use crate::{Function, Order, Shape, TwinFn};
+use crate::{Function, Order, Shape, Twin, TwinFn};
 
 dev_struct! {
     /// The parameters of a program that has none.
@@ -22,9 +24,21 @@ impl DevNone {
 impl Function {
     /// One thread for each task; depth first, spawns nothing.
     pub const fn lane(name: &'static str, twin: TwinFn) -> Self {
+        Self::shaped(Shape::Lane, Cow::Borrowed(name), Twin::Function(twin))
+    }
+    /// As [`lane`](Self::lane), with a warp for each task.
+    pub const fn warp(name: &'static str, twin: TwinFn) -> Self {
+        Self::shaped(Shape::Warp, Cow::Borrowed(name), Twin::Function(twin))
+    }
+    /// As [`lane`](Self::lane), with a block for each task.
+    pub const fn block(name: &'static str, twin: TwinFn) -> Self {
+        Self::shaped(Shape::Block, Cow::Borrowed(name), Twin::Function(twin))
+    }
+    /// A function of any shape whose name and twin may be known only at run time; depth first, spawns nothing.
+    pub const fn shaped(shape: Shape, name: Cow<'static, str>, twin: Twin) -> Self {
         Self {
             name,
-            shape: Shape::Lane,
+            shape,
             order: Order::DepthFirst,
             max_spawn: 0,
             forks: false,
@@ -33,56 +47,32 @@ impl Function {
             twin,
         }
     }
-    /// As [`lane`](Self::lane), with a warp for each task.
-    pub const fn warp(name: &'static str, twin: TwinFn) -> Self {
-        Self {
-            shape: Shape::Warp,
-            ..Self::lane(name, twin)
-        }
-    }
-    /// As [`lane`](Self::lane), with a block for each task.
-    pub const fn block(name: &'static str, twin: TwinFn) -> Self {
-        Self {
-            shape: Shape::Block,
-            ..Self::lane(name, twin)
-        }
-    }
     /// A call may spawn tasks into its own group, and has room for `most` tasks in all. A function that also forks
     /// counts the children of the fork among them.
-    pub const fn spawns(self, most: u16) -> Self {
-        Self {
-            spawns: true,
-            ..self.room(most)
-        }
+    pub const fn spawns(mut self, most: u16) -> Self {
+        self.spawns = true;
+        self.room(most)
     }
     /// A call may fork, and has room for `most` tasks in all. With [`spawns`](Self::spawns), the larger number holds.
-    pub const fn forks(self, most: u16) -> Self {
-        Self {
-            forks: true,
-            ..self.room(most)
-        }
+    pub const fn forks(mut self, most: u16) -> Self {
+        self.forks = true;
+        self.room(most)
     }
     /// A worker takes the tasks of this function oldest first.
-    pub const fn breadth_first(self) -> Self {
-        Self {
-            order: Order::BreadthFirst,
-            ..self
-        }
+    pub const fn breadth_first(mut self) -> Self {
+        self.order = Order::BreadthFirst;
+        self
     }
     /// A GPU engine calls the function instead of making it part of the scheduler's loop.
-    pub const fn outlined(self) -> Self {
-        Self {
-            outlined: true,
-            ..self
-        }
+    pub const fn outlined(mut self) -> Self {
+        self.outlined = true;
+        self
     }
-    const fn room(self, most: u16) -> Self {
-        let max_spawn = if most > self.max_spawn {
-            most
-        } else {
-            self.max_spawn
-        };
-        Self { max_spawn, ..self }
+    const fn room(mut self, most: u16) -> Self {
+        if most > self.max_spawn {
+            self.max_spawn = most;
+        }
+        self
     }
 }
 
@@ -122,7 +112,7 @@ impl Function {
 /// }
 ///
 /// assert_eq!((CALL, SUM), (0, 1));
-/// assert_eq!((PROGRAM.name, PROGRAM.functions[0].name), ("fib", "call"));
+/// assert_eq!((&*PROGRAM.name, &*PROGRAM.functions[0].name), ("fib", "call"));
 /// assert_eq!((PROGRAM.functions[0].max_spawn, PROGRAM.functions[1].shape), (2, Shape::Lane));
 /// ```
 ///
@@ -146,20 +136,27 @@ macro_rules! program {
     ) => {
         $crate::program!(@numbers [$($NUMBER)+] ($vis) $($(#[$doc])* $NUMBER)+);
         $(#[$meta])*
-        $vis static $PROGRAM: $crate::Program = $crate::Program {
-            name: ::core::stringify!($program),
-            functions: &[$(
+        $vis static $PROGRAM: $crate::Program = {
+            static FUNCTIONS: &[$crate::Function] = &[$(
                 $crate::Function::$shape(
                     ::core::stringify!($name),
                     $crate::program!(@twin $name $($twin)?),
                 )$(.$what($($argument)?))*
-            ),+],
-            device_source: ::core::concat!($(::core::include_str!($source)),*),
-            write_params: |out| {
-                $($($($writer(out)?;)+)?)?
-                <$crate::program!(@params $($params)?) as $crate::Layout>::write_struct(out)
-            },
-            params_name: <$crate::program!(@params $($params)?) as $crate::Layout>::NAME,
+            ),+];
+            $crate::Program {
+                name: ::std::borrow::Cow::Borrowed(::core::stringify!($program)),
+                functions: ::std::borrow::Cow::Borrowed(FUNCTIONS),
+                device_source: ::std::borrow::Cow::Borrowed(
+                    ::core::concat!($(::core::include_str!($source)),*),
+                ),
+                params: $crate::Params::written(
+                    <$crate::program!(@params $($params)?) as $crate::Layout>::NAME,
+                    |out| {
+                        $($($($writer(out)?;)+)?)?
+                        <$crate::program!(@params $($params)?) as $crate::Layout>::write_struct(out)
+                    },
+                ),
+            }
         };
     };
     // A function's number is its place in the table.
@@ -221,14 +218,14 @@ mod tests {
     #[test]
     fn functions_are_numbered_by_their_place() {
         assert_eq!((PLAIN, OTHER, BOTH, ONLY), (0, 1, 2, 0));
-        let names: Vec<_> = MANY.functions.iter().map(|f| f.name).collect();
+        let names: Vec<_> = MANY.functions.iter().map(|f| &*f.name).collect();
         assert_eq!(names, ["plain", "other", "both"]);
     }
 
     #[test]
     fn a_row_changes_what_it_names_and_nothing_else() {
         let told = |place: usize| {
-            let f = MANY.functions[place];
+            let f = &MANY.functions[place];
             (f.shape, f.order, f.max_spawn, f.spawns, f.forks, f.outlined)
         };
         let plain = (Shape::Lane, Order::DepthFirst, 0, false, false, false);
@@ -244,7 +241,7 @@ mod tests {
             false,
         );
         assert_eq!(told(2), both);
-        let only = FEW.functions[0];
+        let only = &FEW.functions[0];
         assert_eq!((only.max_spawn, only.spawns, only.forks), (1, true, true));
     }
 
@@ -253,13 +250,16 @@ mod tests {
         let sources = [include_str!("context.rs"), include_str!("image.rs")];
         assert_eq!(MANY.device_source, sources.concat());
         let mut declared = String::new();
-        (MANY.write_params)(&mut declared).expect("a string takes it");
+        MANY.params.write(&mut declared).expect("a string takes it");
         let (shared, many) = (
             declared.find("struct alignas(8) DevShared"),
             declared.find("struct alignas(8) DevMany"),
         );
         assert!(shared.is_some() && shared < many, "{declared}");
-        assert_eq!((MANY.params_name, FEW.params_name), ("DevMany", "DevNone"));
-        assert_eq!((FEW.name, FEW.device_source), ("few", ""));
+        assert_eq!(
+            (&*MANY.params.name, &*FEW.params.name),
+            ("DevMany", "DevNone")
+        );
+        assert_eq!((&*FEW.name, &*FEW.device_source), ("few", ""));
     }
 }

@@ -51,9 +51,9 @@ pub enum EngineError {
     )]
     MaxSpawn {
         /// The program.
-        program: &'static str,
+        program: String,
         /// The function.
-        function: &'static str,
+        function: String,
         /// The declared number.
         value: u16,
         /// The most it may declare.

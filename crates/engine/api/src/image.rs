@@ -4,34 +4,32 @@ use std::sync::Arc;
 
 use everwarp_contract::{DevHostCall, DevHostCallEntry, FunctionId};
 
-use crate::{EngineError, Function, Program};
+use crate::{EngineError, Function, Program, ProgramRef};
 
 /// The programs an engine runs, in the order that numbers their functions.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     /// The programs. A later image of the same engine may append to the list, never reorder it,
     /// because queued tasks name functions by number.
-    pub programs: Vec<&'static Program>,
+    pub programs: Vec<ProgramRef>,
     /// The code that is linked to them.
     pub linked: Linked,
 }
 
 impl Image {
     /// An image of these programs, with nothing linked.
-    pub fn of(programs: Vec<&'static Program>) -> Self {
+    pub fn of<P: Into<ProgramRef>>(programs: Vec<P>) -> Self {
         Self {
-            programs,
+            programs: programs.into_iter().map(Into::into).collect(),
             linked: Linked::default(),
         }
     }
     /// All functions in the order of their ids; the first is [`FunctionId::FIRST`].
-    pub fn functions(
-        &self,
-    ) -> impl Iterator<Item = (FunctionId, &'static Program, &'static Function)> + '_ {
+    pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &Program, &Function)> + '_ {
         let flat = self
             .programs
             .iter()
-            .flat_map(|&p| p.functions.iter().map(move |f| (p, f)));
+            .flat_map(|p| p.functions.iter().map(move |f| (&**p, f)));
         flat.zip(FunctionId::FIRST.0..)
             .map(|((program, function), id)| (FunctionId(id), program, function))
     }
@@ -50,7 +48,10 @@ impl Image {
     }
     /// Checks that `next` may follow this image: it must begin with the same programs and linked parts.
     pub fn check_successor(&self, next: &Image) -> Result<(), EngineError> {
-        let names = |image: &Image| image.programs.iter().map(|p| p.name).collect::<Vec<_>>();
+        let names = |image: &Image| -> Vec<_> {
+            let programs = image.programs.iter();
+            programs.map(|p| p.name.to_string()).collect()
+        };
         let parts = |image: &Image| -> Vec<_> {
             let parts = image.linked.parts.iter();
             parts.map(|p| (p.name.clone(), p.ptx.clone())).collect()

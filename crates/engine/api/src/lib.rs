@@ -17,7 +17,7 @@ pub mod sync;
 #[doc(hidden)] // `program!` names it
 pub use everwarp_contract::Layout;
 
-pub use context::{TaskCx, TwinFn};
+pub use context::{TaskCx, Twin, TwinClosure, TwinFn};
 pub use declare::DevNone;
 pub use engine::{EngineKind, EngineRings, TaskEngine};
 pub use error::EngineError;
@@ -28,4 +28,4 @@ pub use heap::{
 pub use image::{EngineLoader, HostCallMemory, Image, Linked, LinkedPart, PreparedImage};
 pub use memory::{ElementSize, EngineMemory};
 pub use pools::{Footprint, PoolState, Pools};
-pub use program::{Function, MAX_SPAWN, Order, Program, Shape};
+pub use program::{Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape};

@@ -1,8 +1,17 @@
 //! Programs: named sets of task functions, each with device source and a CPU twin.
+//!
+//! A program is a value. [`program!`](crate::program) makes a `static` one from constants; a program that becomes known
+//! only at run time owns its names, its source and its twins. [`ProgramRef`] holds either.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use everwarp_contract::Layout;
 use everwarp_contract::device::{CHUNK_TASKS, LOCAL_TASKS};
 
-use crate::{EngineError, TwinFn};
+use crate::{EngineError, Twin};
 
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +44,10 @@ const _: () = assert!(MAX_SPAWN as u32 + CHUNK_TASKS + 4 <= LOCAL_TASKS);
 const _: () = assert!(CHUNK_TASKS * 15 < LOCAL_TASKS);
 
 /// One task function.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Function {
     /// Its name: the device function, the CPU twin and the message in an error carry it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// How many threads run one task.
     pub shape: Shape,
     /// In which order its tasks are taken.
@@ -55,25 +64,86 @@ pub struct Function {
     /// warp-shaped functions, because their code and registers would burden all others. No effect on other shapes.
     pub outlined: bool,
     /// The CPU twin.
-    pub twin: TwinFn,
+    pub twin: Twin,
+}
+
+/// The device struct of a program's parameters.
+#[derive(Clone)]
+pub struct Params {
+    /// Its device name.
+    pub name: Cow<'static, str>,
+    /// Its declaration in CUDA C++, with those of the structs that the device source uses.
+    pub declaration: Declaration,
+}
+
+/// CUDA C++ that declares structs.
+#[derive(Clone)]
+pub enum Declaration {
+    /// A function writes it, as [`Layout::write_struct`] does.
+    Written(fn(&mut dyn fmt::Write) -> fmt::Result),
+    /// The text itself.
+    Text(Arc<str>),
+}
+
+impl Params {
+    /// The parameters are a `dev_struct!`.
+    pub const fn of<P: Layout>() -> Self {
+        Self::written(P::NAME, P::write_struct)
+    }
+    /// A function writes the declaration of the struct called `name`.
+    pub const fn written(
+        name: &'static str,
+        write: fn(&mut dyn fmt::Write) -> fmt::Result,
+    ) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            declaration: Declaration::Written(write),
+        }
+    }
+    /// Writes the declaration.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        match &self.declaration {
+            Declaration::Written(write) => write(out),
+            Declaration::Text(text) => out.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Params").field(&self.name).finish()
+    }
 }
 
 /// A program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     /// Its name; device functions are called `name_function`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its functions; a function's number is its index here.
-    pub functions: &'static [Function],
+    pub functions: Cow<'static, [Function]>,
     /// Its device source: CUDA C++ that defines `name_function` for each function.
-    pub device_source: &'static str,
-    /// Writes the device struct of its parameters (a `dev_struct!`), as `Layout::write_struct` does.
-    pub write_params: fn(&mut dyn core::fmt::Write) -> core::fmt::Result,
-    /// The device name of that struct.
-    pub params_name: &'static str,
+    pub device_source: Cow<'static, str>,
+    /// Its parameters.
+    pub params: Params,
 }
 
 impl Program {
+    /// Whether the other program has the same content, so that one may stand for the other.
+    pub fn same(&self, other: &Program) -> bool {
+        self.name == other.name
+            && self.device_source == other.device_source
+            && self.params.name == other.params.name
+            && self.functions.len() == other.functions.len()
+            && self
+                .functions
+                .iter()
+                .zip(&*other.functions)
+                .all(|(a, b)| a.name == b.name && a.twin.may_replace(&b.twin))
+    }
     /// Checks that an engine can run the functions as they are declared.
     ///
     /// # Errors
@@ -82,8 +152,8 @@ impl Program {
         match self.functions.iter().find(|f| f.max_spawn > MAX_SPAWN) {
             None => Ok(()),
             Some(function) => Err(EngineError::MaxSpawn {
-                program: self.name,
-                function: function.name,
+                program: self.name.to_string(),
+                function: function.name.to_string(),
                 value: function.max_spawn,
                 limit: MAX_SPAWN,
             }),
@@ -91,34 +161,101 @@ impl Program {
     }
 }
 
+/// A program that an engine holds: a `static` one, or one that was made at run time and is freed with its last holder.
+#[derive(Clone, Debug)]
+pub enum ProgramRef {
+    /// Made by [`program!`](crate::program).
+    Static(&'static Program),
+    /// Made at run time.
+    Shared(Arc<Program>),
+}
+
+impl Deref for ProgramRef {
+    type Target = Program;
+    fn deref(&self) -> &Program {
+        match self {
+            Self::Static(program) => program,
+            Self::Shared(program) => program,
+        }
+    }
+}
+impl From<&'static Program> for ProgramRef {
+    fn from(program: &'static Program) -> Self {
+        Self::Static(program)
+    }
+}
+impl From<Arc<Program>> for ProgramRef {
+    fn from(program: Arc<Program>) -> Self {
+        Self::Shared(program)
+    }
+}
+impl From<&Arc<Program>> for ProgramRef {
+    fn from(program: &Arc<Program>) -> Self {
+        Self::Shared(program.clone())
+    }
+}
+impl From<Program> for ProgramRef {
+    fn from(program: Program) -> Self {
+        Self::Shared(Arc::new(program))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Image;
+    use crate::{DevNone, Image};
 
-    const fn spawning(name: &'static str, most: u16) -> Function {
-        Function::lane(name, |_| {}).spawns(most)
-    }
-    const fn program(name: &'static str, functions: &'static [Function]) -> Program {
+    fn program(name: &'static str, most: u16) -> Program {
+        let function = |name, most| Function::lane(name, |_| {}).spawns(most);
         Program {
-            name,
-            functions,
-            device_source: "",
-            write_params: |_| Ok(()),
-            params_name: "",
+            name: name.into(),
+            functions: vec![function("a", 0), function("b", most)].into(),
+            device_source: "".into(),
+            params: Params::of::<DevNone>(),
         }
     }
-    static FITS: Program = program("fits", &[spawning("a", 0), spawning("b", MAX_SPAWN)]);
-    static WIDE: Program = program("wide", &[spawning("a", 0), spawning("b", MAX_SPAWN + 1)]);
 
     #[test]
     fn function_that_spawns_too_many_is_named_in_the_error() {
-        let image = Image::of;
-        image(vec![&FITS]).check().expect("it is at the limit");
-        let error = image(vec![&FITS, &WIDE]).check().expect_err("above it");
+        let fits = ProgramRef::from(program("fits", MAX_SPAWN));
+        let wide = ProgramRef::from(program("wide", MAX_SPAWN + 1));
+        let image = |programs| Image::of(programs).check();
+        image(vec![fits.clone()]).expect("it is at the limit");
+        let error = image(vec![fits, wide]).expect_err("above it");
         let text = error.to_string();
         for part in ["`b`", "`wide`", "129", "128"] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn programs_with_other_closures_are_not_the_same() {
+        let closure = |add: u64| Program {
+            functions: vec![Function::shaped(
+                Shape::Lane,
+                "f".into(),
+                Twin::new(move |t: &mut dyn crate::TaskCx| t.report_add(add)),
+            )]
+            .into(),
+            ..program("p", 0)
+        };
+        let one = closure(1);
+        assert!(one.same(&one.clone()) && !one.same(&closure(2)));
+        assert!(
+            program("p", 0).same(&program("p", 0)),
+            "functions are compared by name"
+        );
+        assert!(!program("p", 0).same(&program("q", 0)));
+    }
+
+    #[test]
+    fn declaration_at_run_time_is_written_as_it_is() {
+        let params = Params {
+            name: "DevMade".into(),
+            declaration: Declaration::Text("struct DevMade {};".into()),
+        };
+        let mut text = String::new();
+        params.write(&mut text).expect("a string takes it");
+        assert_eq!(text, "struct DevMade {};");
     }
 }

@@ -311,7 +311,7 @@ impl EngineLoader for CpuEngine {
             });
         }
         epoch.image.check_successor(image)?;
-        self.shared.set_functions(image);
+        self.shared.functions.set(image);
         epoch.image = image.clone();
         Ok(())
     }

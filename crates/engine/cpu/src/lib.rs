@@ -20,6 +20,8 @@ mod engine;
 #[cfg(not(loom))]
 mod finish;
 #[cfg(not(loom))]
+mod functions;
+#[cfg(not(loom))]
 mod group_pool;
 #[cfg(not(loom))]
 mod heap;

@@ -12,9 +12,10 @@ use everwarp_contract::{DevTask, FunctionId, GroupId, TaskParent};
 use everwarp_engine::Order;
 
 use crate::deques::Deques;
+use crate::functions::ImageFunction;
 use crate::group::GroupCredit;
 use crate::running_task::{Outcome, RunningTask};
-use crate::shared::{CpuShared, ImageFunction, WorkerCounters, bump};
+use crate::shared::{CpuShared, WorkerCounters, bump};
 
 /// Tasks that one fetch takes from the arena at most.
 const FETCH_TASKS: u32 = 256;
@@ -34,10 +35,10 @@ pub(crate) struct WorkerContext<'s> {
     pub(crate) functions: &'s [ImageFunction],
 }
 
-impl WorkerContext<'_> {
+impl<'s> WorkerContext<'s> {
     #[inline]
-    fn function(&self, id: FunctionId) -> Option<ImageFunction> {
-        self.functions.get(id.index()).copied()
+    fn function(&self, id: FunctionId) -> Option<&'s ImageFunction> {
+        self.functions.get(id.index())
     }
 
     /// Queues a task where its function's order wants it.
@@ -84,7 +85,7 @@ impl WorkerContext<'_> {
             FunctionId::NONE => return self.end(task.parent()),
             _ => {}
         }
-        let Some((base, function)) = self.function(id) else {
+        let Some(&(base, ref function)) = self.function(id) else {
             return self
                 .shared
                 .fault(FAULT_UNKNOWN_FUNCTION, id, task.head.into());
@@ -99,7 +100,7 @@ impl WorkerContext<'_> {
             outcome: Outcome::default(),
         };
         // Unwind safety: after a fault, no worker looks again at anything that the call has touched.
-        let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut running)));
+        let result = catch_unwind(AssertUnwindSafe(|| function.twin.call(&mut running)));
         let outcome = running.outcome;
         let direct = matches!(task.parent(), TaskParent::Host(_));
         if result.is_err() {

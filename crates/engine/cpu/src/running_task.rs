@@ -11,7 +11,7 @@ use crate::run::WorkerContext;
 pub(crate) struct RunningTask<'h, 's> {
     pub(crate) worker: &'h mut WorkerContext<'s>,
     pub(crate) task: DevTask,
-    pub(crate) function: &'static Function,
+    pub(crate) function: &'s Function,
     /// The id of the first function of the task's program.
     pub(crate) base: FunctionId,
     /// The tasks that the call has spawned. No other worker may see them before the group has counted them.

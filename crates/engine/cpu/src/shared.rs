@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
@@ -13,9 +13,10 @@ use everwarp_contract::{
     DevCompletion, DevTask, DevWords, DevWorker, FunctionId, GroupId, TokenId, fault,
 };
 use everwarp_engine::sync::lock;
-use everwarp_engine::{EngineError, Function, Image, Pools};
+use everwarp_engine::{EngineError, Image, Pools};
 
 use crate::deques::{Deques, Stealers};
+use crate::functions::FunctionTables;
 use crate::group::GroupCount;
 use crate::group_pool::{Freed, GroupPool};
 use crate::heap::HostHeap;
@@ -97,9 +98,6 @@ impl WorkerCounters {
     }
 }
 
-/// A function of the image, with the id of its program's first function.
-pub(crate) type ImageFunction = (FunctionId, &'static Function);
-
 pub(crate) struct CpuShared {
     pub(crate) pools: Pools,
     pub(crate) words: ZeroedTable<DevWords>,
@@ -119,8 +117,8 @@ pub(crate) struct CpuShared {
     /// The consumer's place in the submission ring; its lock also guards the fault words.
     pub(crate) ingress: Mutex<SubmissionCursor>,
     pub(crate) completed: CachePadded<CompletionCounter>,
-    /// The functions of the image, replaced while parked; old tables are kept, they are small.
-    functions: AtomicPtr<Vec<ImageFunction>>,
+    /// The functions of the image, replaced while parked.
+    pub(crate) functions: FunctionTables,
     /// Set to make the workers leave.
     pub(crate) leave: AtomicBool,
     /// Threads that have not left.
@@ -149,7 +147,7 @@ impl CpuShared {
                 counters: CachePadded::default(),
             }
         });
-        let shared = Self {
+        Ok(Self {
             pools,
             words: ZeroedTable::new(1)?,
             submissions: ZeroedTable::new(pools.submission_slots as usize)?,
@@ -165,7 +163,7 @@ impl CpuShared {
             workers: workers.collect(),
             ingress: Mutex::new(SubmissionCursor::new(pools.submission_slots)),
             completed: CachePadded::default(),
-            functions: AtomicPtr::new(std::ptr::null_mut()),
+            functions: FunctionTables::new(image),
             leave: AtomicBool::new(true),
             active: AtomicU32::new(0),
             quota: AtomicU32::new(0),
@@ -173,29 +171,12 @@ impl CpuShared {
             starving: Sleepers::default(),
             idle: Sleepers::default(),
             waiters: Sleepers::default(),
-        };
-        shared.set_functions(image);
-        Ok(shared)
+        })
     }
 
-    /// Replaces the table of functions. No worker thread runs.
-    pub(crate) fn set_functions(&self, image: &Image) {
-        let base = |name| image.base(name).expect("the program is in the image");
-        let table: Vec<_> = image
-            .functions()
-            .map(|(_, p, f)| (base(p.name), f))
-            .collect();
-        self.functions
-            .store(Box::into_raw(Box::new(table)), Ordering::Release);
-    }
-    /// The functions in the order of their ids.
-    pub(crate) fn functions(&self) -> &'static [ImageFunction] {
-        // SAFETY: tables are leaked, so the pointer stays valid.
-        unsafe { &*self.functions.load(Ordering::Acquire) }
-    }
     /// Whether the image has a function.
     pub(crate) fn has_function(&self, id: FunctionId) -> bool {
-        id.index() < self.functions().len()
+        id.index() < self.functions.get().len()
     }
 
     /// An open group.

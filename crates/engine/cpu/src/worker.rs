@@ -42,7 +42,7 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
         deques: deques.expect("each worker has one thread"),
         groups: Vec::new(),
         credit: GroupCredit::default(),
-        functions: shared.functions(),
+        functions: shared.functions.get(),
     };
     let mut scratch = Vec::new();
     let (mut turns, mut fruitless, mut starved) = (0u32, 0u32, 0u32);

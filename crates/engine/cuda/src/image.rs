@@ -132,9 +132,9 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         // Programs may share a struct of parameters.
         if image.programs[..i]
             .iter()
-            .all(|p| p.params_name != program.params_name)
+            .all(|p| p.params.name != program.params.name)
         {
-            (program.write_params)(out)?;
+            program.params.write(out)?;
         }
         writeln!(
             out,
@@ -154,7 +154,7 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
             "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{"
         )?;
         for (id, program, function) in image.functions().filter(|(_, _, f)| f.shape == shape) {
-            let (program, params) = (program.name, program.params_name);
+            let (program, params) = (&program.name, &program.params.name);
             writeln!(
                 out,
                 "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;",
@@ -170,7 +170,7 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
 fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
     let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
     for (id, program, function) in functions() {
-        let (program, params) = (program.name, program.params_name);
+        let (program, params) = (&program.name, &program.params.name);
         let how = if function.outlined {
             "EW_CALL"
         } else {

@@ -82,7 +82,10 @@ pub(crate) fn link(
 pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
     let linked = link(modules, config)?.1;
     let programs = vec![&program::PROGRAM];
-    Ok(Image { programs, linked })
+    Ok(Image {
+        linked,
+        ..Image::of(programs)
+    })
 }
 
 /// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.

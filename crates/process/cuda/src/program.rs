@@ -1,8 +1,9 @@
 //! The program of processes: device sources, and how modules are linked to them.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use everwarp_runtime::{Function, Layout, Order, Program, Shape, TaskCx};
+use everwarp_runtime::{Function, Layout, Params, Program, TaskCx};
 
 use crate::layout::{self, DevProcessTable};
 
@@ -60,56 +61,31 @@ pub(crate) const HEADERS: &[(&str, &str)] = sources! {
     "gpu/host.cuh"
 };
 
+/// Most processes that one task starts.
+const START_PROCESSES: u16 = layout::START_PROCESSES as u16;
+
+static FUNCTIONS: &[Function] = &[
+    Function::warp("start", twin).spawns(START_PROCESSES),
+    Function::lane("run", twin).spawns(1),
+    Function::lane("clock", twin),
+    Function::warp("wake", twin).spawns(START_PROCESSES),
+    Function::lane("channel", twin),
+    // It spawns nothing, but needs a group of its own.
+    Function::lane("anchor", twin).spawns(0),
+    // Goes on with a process that was preempted, after all other work of its warp: the oldest first.
+    Function::lane("again", twin).spawns(1).breadth_first(),
+    Function::warp("clear", twin),
+    // The tasks that it submits belong to its group.
+    Function::warp("spread", twin).spawns(0),
+    Function::lane("kill", twin),
+];
+
 /// The program.
 pub(crate) static PROGRAM: Program = Program {
-    name: "process",
-    functions: &[
-        Function {
-            shape: Shape::Warp,
-            max_spawn: layout::START_PROCESSES as u16,
-            spawns: true,
-            ..Function::lane("start", twin)
-        },
-        Function {
-            max_spawn: 1,
-            spawns: true,
-            ..Function::lane("run", twin)
-        },
-        Function::lane("clock", twin),
-        Function {
-            shape: Shape::Warp,
-            max_spawn: layout::START_PROCESSES as u16,
-            spawns: true,
-            ..Function::lane("wake", twin)
-        },
-        Function::lane("channel", twin),
-        // It spawns nothing, but needs a group of its own.
-        Function {
-            spawns: true,
-            ..Function::lane("anchor", twin)
-        },
-        // Goes on with a process that was preempted, after all other work of its warp: the oldest first.
-        Function {
-            order: Order::BreadthFirst,
-            max_spawn: 1,
-            spawns: true,
-            ..Function::lane("again", twin)
-        },
-        Function {
-            shape: Shape::Warp,
-            ..Function::lane("clear", twin)
-        },
-        // The tasks that it submits belong to its group.
-        Function {
-            shape: Shape::Warp,
-            spawns: true,
-            ..Function::lane("spread", twin)
-        },
-        Function::lane("kill", twin),
-    ],
-    device_source: include_str!("../device/process.cu"),
-    write_params: layout::write_structs,
-    params_name: DevProcessTable::NAME,
+    name: Cow::Borrowed("process"),
+    functions: Cow::Borrowed(FUNCTIONS),
+    device_source: Cow::Borrowed(include_str!("../device/process.cu")),
+    params: Params::written(DevProcessTable::NAME, layout::write_structs),
 };
 
 /// The prefix of every name of a module in the image.

@@ -39,7 +39,7 @@ impl NativeProgram for BreadthFirstSearch {
         options: &OptionValues,
         progress: &mut Progress<'_>,
     ) -> Result<Start, InputError> {
-        let graph = graph(PROGRAM.name, options, progress)?;
+        let graph = graph(&PROGRAM.name, options, progress)?;
         let source = options.number(&SOURCE)?;
         if source >= graph.vertices() {
             return Err(InputError::SourceOutOfRange {

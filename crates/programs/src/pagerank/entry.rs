@@ -46,7 +46,7 @@ impl NativeProgram for PageRanks {
         progress: &mut Progress<'_>,
     ) -> Result<RankedGraph, InputError> {
         let iterations = options.number(&ITERATIONS)?;
-        let graph = graph(PROGRAM.name, options, progress)?;
+        let graph = graph(&PROGRAM.name, options, progress)?;
         Ok(RankedGraph {
             incoming: graph.transpose(),
             degrees: graph.rows().windows(2).map(|w| w[1] - w[0]).collect(),

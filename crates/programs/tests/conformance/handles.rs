@@ -1,8 +1,11 @@
 //! Buffers, futures and the lives of handles.
 
 use std::any::Any;
+use std::sync::Arc;
 
-use everwarp::{Device, Engine, Error, Select};
+use everwarp::{
+    DevNone, Device, Engine, Error, Function, Params, Program, ProgramRef, Select, Shape, Twin,
+};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{fib, noop};
 use everwarp_testkit::cases;
@@ -16,6 +19,7 @@ pub(crate) const ALL: &[Case] = cases![
     futures_complete,
     handles_drop_in_any_order,
     two_hundred_instances_at_once,
+    program_made_at_run_time_runs_and_is_freed,
 ];
 
 /// Pieces in memory that the device can read, adjacent or not, between pieces in other memory; and more of both than a
@@ -79,7 +83,6 @@ fn pieces_arrive_in_order(select: Select) {
 
 fn futures_complete(select: Select) {
     use std::future::Future;
-    use std::sync::Arc;
     use std::task::{Context, Poll, Wake, Waker};
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -196,4 +199,48 @@ fn two_hundred_instances_at_once(select: Select) {
     probes.iter().for_each(assert_marked_once);
     let more: Vec<_> = (0..57).map(|_| noop::instance(&engine)).collect();
     assert!(matches!(more.last(), Some(Err(Error::TooManyInstances))));
+}
+
+/// A program whose name, source and twin are known only at run time; the twin carries a value.
+fn made(name: String, added: Arc<u64>) -> ProgramRef {
+    let source = format!(
+        "__device__ void {name}_add(ew::Lane& t, const DevNone&) {{ t.report_add(t.arg() + {added}); }}"
+    );
+    let twin = Twin::new(move |t| t.report_add(t.arg() + *added));
+    ProgramRef::from(Program {
+        name: name.into(),
+        functions: vec![Function::shaped(Shape::Lane, "add".into(), twin)].into(),
+        device_source: source.into(),
+        params: Params::of::<DevNone>(),
+    })
+}
+
+fn program_made_at_run_time_runs_and_is_freed(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let values: Vec<_> = (1..=3).map(|i| Arc::new(100 * i)).collect();
+    let programs: Vec<_> = (values.iter().enumerate())
+        .map(|(i, value)| made(format!("made{i}"), value.clone()))
+        .collect();
+    let engine = (device.engine().program(programs[0].clone()))
+        .program(programs[1].clone())
+        .start()
+        .expect("it starts");
+    // A third one comes later, and another value under a known name is refused.
+    engine.park().expect("it parks");
+    engine.load(programs[2].clone()).expect("it loads");
+    let other = made("made0".into(), Arc::new(7));
+    assert!(matches!(
+        engine.load(other),
+        Err(Error::DuplicateProgram { .. })
+    ));
+    engine.resume().expect("it resumes");
+    for (program, value) in programs.iter().zip(&values) {
+        let instance = engine.plain_instance(program.clone()).expect("it is there");
+        let done = engine.run(instance.task(0).arg(5)).expect("it runs");
+        assert_eq!(done.value, 5 + **value);
+    }
+    drop((engine, programs));
+    for value in &values {
+        wait_until("the twin is freed", || Arc::strong_count(value) == 1);
+    }
 }

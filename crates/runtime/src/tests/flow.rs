@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use everwarp_contract::task::HOST_DIRECT;
 use everwarp_contract::{DevTask, FunctionId, Priority};
-use everwarp_engine::{EngineError, Program};
+use everwarp_engine::{EngineError, Params, Program, ProgramRef};
 
 use super::{engine, instance};
 use crate::error::Error;
@@ -246,32 +246,40 @@ fn instances_are_checked_and_counted() {
     let (engine, hand) = engine(4, 4, 8);
     let instances: Vec<_> = (0..256).map(|_| instance(&engine)).collect();
     // SAFETY: the parameters point to nothing.
-    let make = |program: &'static Program| unsafe { engine.instance(program, &PARAMS) };
-    assert!(matches!(make(&PROGRAM), Err(Error::TooManyInstances)));
+    let make = |program: ProgramRef| unsafe { engine.instance(program, &PARAMS) };
+    let mock = || ProgramRef::from(&PROGRAM);
+    assert!(matches!(make(mock()), Err(Error::TooManyInstances)));
     let mut held = engine.submit(instances[7].task(HOLD)).expect("room");
     drop(instances);
-    let kept: Vec<_> = std::iter::from_fn(|| make(&PROGRAM).ok()).collect();
+    let kept: Vec<_> = std::iter::from_fn(|| make(mock()).ok()).collect();
     assert_eq!(kept.len(), 255, "one slot has work in flight");
     hand.release(1);
     held.wait().expect("it was released");
-    assert!(make(&PROGRAM).is_ok());
+    assert!(make(mock()).is_ok());
 
-    static TYPED: Program = Program {
-        params_name: "DevOther",
-        ..PROGRAM
-    };
-    static ABSENT: Program = Program {
-        name: "absent",
-        ..PROGRAM
-    };
-    static IMPOSTOR: Program = Program {
-        device_source: "other",
-        ..PROGRAM
-    };
-    assert!(matches!(make(&TYPED), Err(Error::WrongParams { .. })));
-    assert!(matches!(make(&ABSENT), Err(Error::UnknownProgram { .. })));
+    // Programs that are made at run time.
+    let typed = ProgramRef::from(Program {
+        params: Params {
+            name: "DevOther".into(),
+            ..PROGRAM.params.clone()
+        },
+        ..PROGRAM.clone()
+    });
+    let absent = ProgramRef::from(Program {
+        name: "absent".into(),
+        ..PROGRAM.clone()
+    });
+    let impostor = ProgramRef::from(Program {
+        device_source: "other".into(),
+        ..PROGRAM.clone()
+    });
+    assert!(matches!(make(typed), Err(Error::WrongParams { .. })));
     assert!(matches!(
-        make(&IMPOSTOR),
+        make(absent.clone()),
+        Err(Error::UnknownProgram { .. })
+    ));
+    assert!(matches!(
+        make(impostor.clone()),
         Err(Error::DuplicateProgram { .. })
     ));
     let (other, _hand) = super::engine(4, 4, 8);
@@ -280,35 +288,35 @@ fn instances_are_checked_and_counted() {
         Err(Error::OtherEngine)
     ));
 
-    let running = engine.load(&ABSENT);
+    let running = engine.load(absent.clone());
     assert!(
         matches!(running, Err(Error::Engine(EngineError::NotParked { .. }))),
         "{running:?}"
     );
     engine.park().expect("it parks");
     assert!(matches!(
-        engine.load(&IMPOSTOR),
+        engine.load(impostor),
         Err(Error::DuplicateProgram { .. })
     ));
-    static GREEDY: Program = Program {
-        name: "greedy",
-        functions: &[everwarp_engine::Function {
-            max_spawn: everwarp_engine::MAX_SPAWN + 1,
-            ..PROGRAM.functions[0]
-        }],
-        ..PROGRAM
-    };
+    let greed = PROGRAM.functions[0]
+        .clone()
+        .spawns(everwarp_engine::MAX_SPAWN + 1);
+    let program = ProgramRef::from(Program {
+        name: "greedy".into(),
+        functions: vec![greed].into(),
+        ..PROGRAM.clone()
+    });
     let greedy = |error: Option<Error>| {
         let text = error.expect("it spawns too many").to_string();
         assert!(text.contains("`greedy`") && text.contains("129"), "{text}");
     };
-    greedy(engine.load(&GREEDY).err());
+    greedy(engine.load(program.clone()).err());
     let cpu = crate::Device::open(crate::Select::Cpu).expect("it is always there");
-    greedy(cpu.engine().program(&GREEDY).start().err());
-    engine.load(&ABSENT).expect("it loads");
+    greedy(cpu.engine().program(program).start().err());
+    engine.load(absent.clone()).expect("it loads");
     engine.resume().expect("it resumes");
     drop(kept);
-    assert!(make(&ABSENT).is_ok());
+    assert!(make(absent.clone()).is_ok());
 }
 
 #[test]
