@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::channel::ChannelEnd;
+use crate::input_lines::InputLines;
 use crate::streams::{Input, Output};
 use crate::threads::THREADS;
 
@@ -157,6 +158,26 @@ impl Directory {
         })
     }
 
+    /// A directory that the caller has opened, which processes see as `guest`. Messages name it by `path`.
+    ///
+    /// # Errors
+    /// The file is no directory.
+    pub fn from_file(
+        handle: std::fs::File,
+        path: impl Into<PathBuf>,
+        guest: impl Into<String>,
+    ) -> std::io::Result<Self> {
+        if !handle.metadata()?.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self {
+            path: path.into(),
+            guest: guest.into(),
+            handle: Arc::new(handle),
+            read_only: false,
+        })
+    }
+
     /// Sets whether a process that changes anything beneath the directory gets `EPERM`.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
@@ -217,4 +238,12 @@ pub trait StartWriter {
     fn variable(&mut self, name: &str, parts: &[&str]);
     /// Gives the process a standard input of its own.
     fn stdin(&mut self, bytes: Bytes);
+    /// Gives the process the line with this number, from 0, as its standard input.
+    ///
+    /// # Panics
+    /// The lines are those of a service's host, and the process is not.
+    fn stdin_line(&mut self, lines: &InputLines, number: u32) {
+        let line = lines.source().line(number);
+        self.stdin(line.expect("lines are given to processes of the host that has read them"));
+    }
 }

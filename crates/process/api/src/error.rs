@@ -150,6 +150,9 @@ pub enum StartError {
         /// How many it can have.
         most: usize,
     },
+    /// A service has refused, for this reason.
+    #[error("{0}")]
+    Service(String),
     /// The device's engine did not start, or failed.
     #[error(transparent)]
     Engine(Box<dyn std::error::Error + Send + Sync>),
@@ -225,6 +228,9 @@ pub enum SpawnError {
     /// Every pid of the host is in use.
     #[error("the host has no free pids: wait for some of its processes")]
     Full,
+    /// A service has refused, for this reason.
+    #[error("{0}")]
+    Service(String),
     /// The engine refused, or has failed.
     #[error(transparent)]
     Host(#[from] HostError),

@@ -4,7 +4,7 @@
 //! * [`Module`] is a validated module. Every check that does not depend on an engine happens there, with the table of
 //!   [`imports`] that all engines provide.
 //! * [`HostConfig`], [`LoadConfig`] and [`Grants`] are the settings; [`Exit`], [`Listing`] and the errors are the results.
-//! * [`Lines`] and [`OutputErrors`] are parts that the engines share.
+//! * [`HostStreams`], [`Lines`] and [`OutputErrors`] are parts that the engines share.
 //!
 //! It is a crate of its own because the engines have nothing else in common: one needs wasmtime, the other a GPU's
 //! driver.
@@ -17,7 +17,9 @@ mod engine;
 mod error;
 mod exit;
 pub mod gpu;
+mod host_streams;
 pub mod imports;
+mod input_lines;
 mod lines;
 mod listing;
 mod module;
@@ -33,6 +35,11 @@ pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, Sta
 pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
+pub use host_streams::{
+    HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,
+    TargetWriter,
+};
+pub use input_lines::{InputLines, LineSource};
 pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
 pub use listing::{Listing, ProcessSnapshot, Stage};
 pub use module::Module;

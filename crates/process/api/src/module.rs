@@ -1,7 +1,10 @@
 //! Modules that can be processes: the same on every engine.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use wasmparser::types::Types;
@@ -30,6 +33,17 @@ pub struct Module {
     name: Arc<str>,
     bytes: Bytes,
     facts: Arc<Facts>,
+    kept: Arc<Kept>,
+}
+
+/// What engines keep with a module, one value of each type.
+#[derive(Default)]
+struct Kept(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 /// What a module needs of its host.
@@ -77,12 +91,31 @@ impl Module {
     pub fn library(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<Self, LoadError> {
         let (name, bytes) = (Arc::from(name.into()), bytes.into());
         let facts = Arc::new(Facts::of(&bytes)?);
-        Ok(Self { name, bytes, facts })
+        let kept = Arc::default();
+        Ok(Self {
+            name,
+            bytes,
+            facts,
+            kept,
+        })
     }
 
     /// Whether two handles are clones of the same module.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.facts, &other.facts)
+    }
+
+    /// What an engine has made of the module, made by `make` unless it exists. It lives as long as the module does, so
+    /// that a host which loads the same module later need not make it again.
+    #[doc(hidden)]
+    pub fn keep<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        // The map is changed in one step, so a panic elsewhere cannot leave it inconsistent.
+        let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = kept
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(make()));
+        let value = Arc::clone(value).downcast::<T>();
+        value.expect("the key is the value's type")
     }
 
     /// The module's name.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Weak};
 use everwarp_process::{Directory, OutputErrors, Pid, gpu};
 
 use crate::channel::{ChannelSide, HostId};
+use crate::host_input::HostStdin;
+use crate::host_stream::HostStream;
 use crate::process::Process;
 use crate::scheduler::Scheduler;
 use crate::sink::OutputSink;
@@ -61,6 +63,10 @@ pub(crate) struct ModuleIndex(pub(crate) u32);
 #[derive(Clone)]
 pub(crate) struct HostAccess {
     pub(crate) id: HostId,
+    /// Its standard input.
+    pub(crate) stdin: HostStdin,
+    /// Its standard output and standard error.
+    pub(crate) streams: [Arc<HostStream>; 2],
     /// Failed writes of its processes.
     pub(crate) errors: Arc<OutputErrors>,
     pub(crate) scheduler: Weak<Scheduler>,

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use everwarp_engine::EngineKind;
 use everwarp_process::{
-    ChannelError, Exit, HostConfig, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
-    OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
+    ChannelError, Exit, HostConfig, HostError, HostStreams, Listing, LoadConfig, LoadedModule,
+    Module, ModuleId, OutputErrors, OutputStream, Pid, ProcessEngine, Receiver, Sender, SpawnError,
+    SpawnRequest, StartError,
 };
 
 use crate::channel::{Channel, HostId};
 use crate::engines::POOL;
-use crate::family::ModuleIndex;
+use crate::family::{HostAccess, ModuleIndex};
+use crate::host_input::HostStdin;
+use crate::host_stream::HostStream;
 use crate::list::list;
 use crate::modules::ModuleSet;
 use crate::process::Taken;
@@ -102,6 +105,18 @@ impl CpuProcesses {
     /// A module is refused; an option is given that only a GPU has; the system refuses a thread; or all hosts together
     /// would have more than 1,024 threads.
     pub fn start(modules: &[Module], config: &HostConfig) -> Result<Self, StartError> {
+        Self::start_with(modules, config, None)
+    }
+
+    /// The same. What processes inherit are `streams`, or this program's own.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Option<&HostStreams>,
+    ) -> Result<Self, StartError> {
         check_options(config)?;
         let count = match config.workers {
             Some(count) => count.get(),
@@ -113,7 +128,24 @@ impl CpuProcesses {
         let permit = ThreadPermit::take(count).map_err(refused)?;
         let scheduler = Arc::new(Scheduler::new());
         let errors = Arc::new(OutputErrors::new());
-        let loaded = ModuleSet::new(new_host_id(), &scheduler, &errors);
+        let (stdin, streams) = match streams {
+            None => (HostStdin::OfProgram, HostStream::of_program()),
+            Some(given) => (
+                HostStdin::given(&given.stdin),
+                [
+                    HostStream::new(OutputStream::Stdout, Arc::clone(&given.stdout)),
+                    HostStream::new(OutputStream::Stderr, Arc::clone(&given.stderr)),
+                ],
+            ),
+        };
+        let loaded = ModuleSet::new(|launcher| HostAccess {
+            id: new_host_id(),
+            stdin,
+            streams,
+            errors: Arc::clone(&errors),
+            scheduler: Arc::downgrade(&scheduler),
+            launcher,
+        });
         for module in modules {
             loaded.load(module, &config.load)?;
         }
@@ -236,6 +268,7 @@ impl ProcessEngine for CpuProcesses {
 
 impl Drop for CpuProcesses {
     fn drop(&mut self) {
+        self.modules.host().stdin.close();
         self.scheduler.stop();
         for process in self.scheduler.all() {
             self.scheduler.kill(&process);

@@ -1,4 +1,4 @@
-//! The standard streams of the host program, to which its processes write.
+//! The standard streams of a host, to which its processes write.
 //!
 //! Many threads have lines to write, and each write is a system call that keeps the other threads out. So a thread that
 //! comes while another one writes leaves its lines with that writer and goes on; the writer takes all waiting lines with
@@ -7,22 +7,21 @@
 //! A left line can still be lost: the disk is full, or the reader has closed the pipe. Its process may have exited by
 //! then. So every failed write is recorded with the host of each process that has lost something by it.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem::take;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
-use everwarp_process::{OutputErrors, OutputStream};
+use everwarp_process::{OutputErrors, OutputStream, OutputTarget, ProgramStderr, ProgramStdout};
 
 use crate::lock::{lock, wait};
 
 /// Bytes of waiting lines beyond which a thread waits instead of leaving more.
 const WAITING_MOST: usize = 1 << 20;
 
-/// One standard stream of the host program.
+/// One standard stream of a host.
 pub(crate) struct HostStream {
     name: OutputStream,
-    /// Writes all bytes.
-    write: fn(&[u8]) -> io::Result<()>,
+    target: Arc<dyn OutputTarget>,
     batch: Mutex<Batch>,
     /// The writer has taken the waiting lines, so there is room for more.
     taken: Condvar,
@@ -39,22 +38,19 @@ struct Batch {
     failed: Option<io::Error>,
 }
 
-/// Standard output.
-pub(crate) static STDOUT: HostStream = HostStream::new(OutputStream::Stdout, |text| {
-    let mut out = io::stdout().lock();
-    out.write_all(text)?;
-    out.flush()
-});
-/// Standard error.
-pub(crate) static STDERR: HostStream = HostStream::new(OutputStream::Stderr, |text| {
-    io::stderr().lock().write_all(text)
+/// The streams of this program. All hosts that write to them share the batches, so that their lines do not mix.
+static PROGRAM: LazyLock<[Arc<HostStream>; 2]> = LazyLock::new(|| {
+    [
+        HostStream::new(OutputStream::Stdout, Arc::new(ProgramStdout)),
+        HostStream::new(OutputStream::Stderr, Arc::new(ProgramStderr)),
+    ]
 });
 
 impl HostStream {
-    const fn new(name: OutputStream, write: fn(&[u8]) -> io::Result<()>) -> Self {
-        Self {
+    pub(crate) fn new(name: OutputStream, target: Arc<dyn OutputTarget>) -> Arc<Self> {
+        Arc::new(Self {
             name,
-            write,
+            target,
             batch: Mutex::new(Batch {
                 waiting: Vec::new(),
                 hosts: Vec::new(),
@@ -62,21 +58,22 @@ impl HostStream {
                 failed: None,
             }),
             taken: Condvar::new(),
-        }
+        })
+    }
+
+    /// Standard output and standard error of this program.
+    pub(crate) fn of_program() -> [Arc<Self>; 2] {
+        PROGRAM.clone()
     }
 
     /// Whether the stream is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
-        use io::IsTerminal;
-        match self.name {
-            OutputStream::Stdout => io::stdout().is_terminal(),
-            OutputStream::Stderr => io::stderr().is_terminal(),
-        }
+        self.target.is_terminal()
     }
 
     /// Writes bytes at once, for a process of the host with these errors.
     pub(crate) fn write(&self, bytes: &[u8], errors: &OutputErrors) -> io::Result<()> {
-        let written = (self.write)(bytes);
+        let written = self.target.write_all(bytes);
         if let Err(error) = &written {
             errors.report(self.name, error);
         }
@@ -124,7 +121,7 @@ impl HostStream {
             }
             drop(batch);
             self.taken.notify_all();
-            if let Err(error) = (self.write)(&lines) {
+            if let Err(error) = self.target.write_all(&lines) {
                 hosts.iter().for_each(|host| host.report(self.name, &error));
                 lock(&self.batch).failed = Some(error);
             }
@@ -138,11 +135,28 @@ mod tests {
 
     use super::*;
 
+    /// A stream that a function writes.
+    struct Written(fn(&[u8]) -> io::Result<()>);
+
+    impl OutputTarget for Written {
+        fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+            (self.0)(bytes)
+        }
+
+        fn is_terminal(&self) -> bool {
+            false
+        }
+    }
+
+    fn stream(name: OutputStream, write: fn(&[u8]) -> io::Result<()>) -> Arc<HostStream> {
+        HostStream::new(name, Arc::new(Written(write)))
+    }
+
     #[test]
     fn lines_of_many_threads_are_written_once_and_in_each_threads_order() {
         static WRITTEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
         static WRITES: AtomicUsize = AtomicUsize::new(0);
-        static STREAM: HostStream = HostStream::new(OutputStream::Stdout, |text| {
+        let target = stream(OutputStream::Stdout, |text| {
             WRITES.fetch_add(1, Ordering::Relaxed);
             lock(&WRITTEN).extend(text);
             Ok(())
@@ -152,11 +166,11 @@ mod tests {
         let errors = Arc::new(OutputErrors::new());
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let errors = &errors;
+                let (errors, target) = (&errors, &target);
                 scope.spawn(move || {
                     for line in 0..LINES {
                         let text = format!("{thread} {line}\n");
-                        let written = STREAM.write_lines(text.as_bytes(), errors);
+                        let written = target.write_lines(text.as_bytes(), errors);
                         written.expect("it is writable");
                     }
                 });
@@ -179,7 +193,7 @@ mod tests {
     #[test]
     fn lost_lines_are_recorded_with_their_host_and_reported_to_the_next_writer() {
         static HELD: Mutex<()> = Mutex::new(());
-        static STREAM: HostStream = HostStream::new(OutputStream::Stderr, |text| match text {
+        let target = stream(OutputStream::Stderr, |text| match text {
             b"first\n" => {
                 drop(lock(&HELD));
                 Ok(())
@@ -190,11 +204,11 @@ mod tests {
         let [writer, loser] = [(); 2].map(|()| Arc::new(OutputErrors::new()));
         std::thread::scope(|scope| {
             let held = lock(&HELD);
-            let written = scope.spawn(|| STREAM.write_lines(b"first\n", &writer));
-            while !lock(&STREAM.batch).writing {
+            let written = scope.spawn(|| target.write_lines(b"first\n", &writer));
+            while !lock(&target.batch).writing {
                 std::thread::yield_now();
             }
-            let left = STREAM.write_lines(b"lost\n", &loser);
+            let left = target.write_lines(b"lost\n", &loser);
             left.expect("it was left with the writer");
             assert_eq!(loser.first(), None);
             drop(held);
@@ -206,10 +220,10 @@ mod tests {
         let lost = loser.first().expect("its line was lost");
         assert_eq!(lost.stream, OutputStream::Stderr);
         assert_eq!(lost.kind, io::ErrorKind::BrokenPipe);
-        let next = STREAM.write_lines(b"next\n", &loser);
+        let next = target.write_lines(b"next\n", &loser);
         let error = next.expect_err("the line before was lost");
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-        let next = STREAM.write_lines(b"next\n", &loser);
+        let next = target.write_lines(b"next\n", &loser);
         next.expect("the error was reported once");
     }
 
@@ -217,7 +231,7 @@ mod tests {
     #[test]
     fn full_device_is_recorded_whichever_thread_finds_it() {
         static WRITES: AtomicUsize = AtomicUsize::new(0);
-        static STREAM: HostStream = HostStream::new(OutputStream::Stdout, |_| {
+        let target = stream(OutputStream::Stdout, |_| {
             // Every second write fails, as at the end of a device whose blocks are freed now and then.
             match WRITES.fetch_add(1, Ordering::Relaxed) % 2 {
                 0 => Ok(()),
@@ -230,7 +244,7 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     // The processes ignore the errors of their writes.
-                    scope.spawn(|| drop(STREAM.write_lines(b"line\n", &errors)));
+                    scope.spawn(|| drop(target.write_lines(b"line\n", &errors)));
                 }
             });
             let writes = WRITES.load(Ordering::Relaxed) - before;

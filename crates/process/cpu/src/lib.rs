@@ -30,7 +30,8 @@
 //!
 //! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
 //! (`tests/layers.rs`):
-//! * `lock`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_stream`, `worker_load`, `rewrite`;
+//! * `lock`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
+//!   `rewrite`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
 //! * `status`, `guest_thread`, `imports` (the host calls), `program` (a compiled module), `grants`;
@@ -47,6 +48,7 @@ mod grants;
 mod guest;
 mod guest_thread;
 mod host;
+mod host_input;
 mod host_stream;
 mod imports;
 mod limits;

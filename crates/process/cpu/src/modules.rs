@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use everwarp_process::{Input, LoadConfig, Module, Output, OutputErrors, StartError};
+use everwarp_process::{Input, LoadConfig, Module, Output, StartError};
 
-use crate::channel::HostId;
 use crate::engines::Metering;
 use crate::family::{ChildLauncher, ChildRefused, ChildRequest, HostAccess, ModuleIndex};
 use crate::grants::{CheckedGrants, StartValues};
@@ -13,7 +12,6 @@ use crate::lock::lock;
 use crate::process::Process;
 use crate::program::Program;
 use crate::run::ProcessWork;
-use crate::scheduler::Scheduler;
 
 #[derive(Default)]
 struct LoadedPrograms {
@@ -29,23 +27,13 @@ pub(crate) struct ModuleSet {
 }
 
 impl ModuleSet {
-    /// A set without modules, for processes of this host.
-    pub(crate) fn new(
-        id: HostId,
-        scheduler: &Arc<Scheduler>,
-        errors: &Arc<OutputErrors>,
-    ) -> Arc<Self> {
-        let scheduler = Arc::downgrade(scheduler);
+    /// A set without modules, for processes of a host, which `host` describes for the processes' launcher.
+    pub(crate) fn new(host: impl FnOnce(Weak<dyn ChildLauncher>) -> HostAccess) -> Arc<Self> {
         Arc::new_cyclic(|set: &Weak<Self>| {
             let launcher: Weak<dyn ChildLauncher> = set.clone();
             Self {
                 programs: Mutex::default(),
-                host: HostAccess {
-                    id,
-                    errors: Arc::clone(errors),
-                    scheduler,
-                    launcher,
-                },
+                host: host(launcher),
             }
         })
     }

@@ -26,6 +26,25 @@ pub(crate) enum Code {
     Threaded(Box<ThreadedCode>),
 }
 
+/// What is made of a module once, however many hosts load it.
+struct Forms {
+    facts: Arc<ModuleFacts>,
+    /// With counting of fuel, and without. Each is compiled at its first use, so that a module is compiled twice only
+    /// if it has processes with a fuel limit and processes without one.
+    counting: OnceLock<Result<Code, LoadError>>,
+    uncounted: OnceLock<Result<Code, LoadError>>,
+}
+
+impl Forms {
+    fn read(module: &Module) -> Result<Self, LoadError> {
+        Ok(Self {
+            facts: Arc::new(ModuleFacts::read(module)?),
+            counting: OnceLock::new(),
+            uncounted: OnceLock::new(),
+        })
+    }
+}
+
 /// A module of a host.
 pub(crate) struct Program {
     pub(crate) index: ModuleIndex,
@@ -35,10 +54,8 @@ pub(crate) struct Program {
     /// Threads that each process may have at a time in addition to its first.
     pub(crate) threads: u32,
     module: Module,
-    /// With counting of fuel, and without. Each is compiled at its first use, so that a module is compiled twice only
-    /// if it has processes with a fuel limit and processes without one.
-    counting: OnceLock<Result<Code, LoadError>>,
-    uncounted: OnceLock<Result<Code, LoadError>>,
+    /// It lives with the module.
+    forms: Arc<Result<Forms, LoadError>>,
 }
 
 impl Program {
@@ -55,7 +72,11 @@ impl Program {
             module: module.name().to_owned(),
             source,
         };
-        let facts = ModuleFacts::read(module).map_err(refused)?;
+        let forms = module.keep(|| Forms::read(module));
+        let facts = match &*forms {
+            Ok(forms) => Arc::clone(&forms.facts),
+            Err(error) => return Err(refused(error.clone())),
+        };
         let needs = facts.start_bytes;
         if let Some(limit) = config.memory.filter(|limit| *limit < needs) {
             return Err(StartError::Memory {
@@ -66,12 +87,11 @@ impl Program {
         }
         let program = Self {
             index,
-            facts: Arc::new(facts),
+            facts,
             memory_limit: config.memory,
             threads: config.threads.min(threads::THREADS_MOST),
             module: module.clone(),
-            counting: OnceLock::new(),
-            uncounted: OnceLock::new(),
+            forms,
         };
         let first = match config.metered {
             true => Metering::Fuel,
@@ -91,9 +111,10 @@ impl Program {
     /// # Errors
     /// It cannot be compiled this way.
     pub(crate) fn code(&self, metering: Metering) -> Result<&Code, LoadError> {
+        let forms = self.forms.as_ref().as_ref().map_err(Clone::clone)?;
         let compiled = match metering {
-            Metering::Fuel => &self.counting,
-            Metering::EpochOnly => &self.uncounted,
+            Metering::Fuel => &forms.counting,
+            Metering::EpochOnly => &forms.uncounted,
         };
         let compiled = compiled.get_or_init(|| self.compile(metering));
         compiled.as_ref().map_err(Clone::clone)

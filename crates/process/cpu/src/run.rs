@@ -66,6 +66,7 @@ fn path_of(directory: &Directory) -> std::path::PathBuf {
 fn descriptors(
     grants: &CheckedGrants,
     values: StartValues,
+    host: &HostAccess,
     stdout: &OutputSink,
     stderr: &OutputSink,
 ) -> Result<WasiP1Ctx, String> {
@@ -74,7 +75,7 @@ fn descriptors(
     match (values.stdin, &grants.stdin) {
         (Some(bytes), _) => drop(wasi.stdin(MemoryInputPipe::new(bytes))),
         (None, Input::Bytes(bytes)) => drop(wasi.stdin(MemoryInputPipe::new(bytes.clone()))),
-        (None, Input::Inherit) => drop(wasi.inherit_stdin()),
+        (None, Input::Inherit) => drop(wasi.stdin(host.stdin.clone())),
         (None, Input::Empty) => {}
     }
     wasi.stdout(stdout.clone()).stderr(stderr.clone());
@@ -111,6 +112,7 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
     let (pid, grants) = (process.pid, Arc::clone(&work.grants));
     // The first ancestor of a child with captured output hands the bytes over.
     let owns_output = work.inheritance.is_none();
+    let host = work.host;
     let (stdout, stderr, descendants) = match work.inheritance {
         Some(from) => (
             from.stdout.of_child(pid),
@@ -118,13 +120,13 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
             from.descendants,
         ),
         None => (
-            OutputSink::open(grants.stdout, pid, false, &work.host.errors),
-            OutputSink::open(grants.stderr, pid, true, &work.host.errors),
+            OutputSink::open(grants.stdout, pid, false, &host.streams, &host.errors),
+            OutputSink::open(grants.stderr, pid, true, &host.streams, &host.errors),
             Arc::default(),
         ),
     };
     let family = Family {
-        host: work.host,
+        host: host.clone(),
         load,
         pid,
         module: work.program.index,
@@ -137,7 +139,7 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
         stderr: stderr.clone(),
         handles: HandleTable::new(work.ends),
     };
-    let end = match descriptors(&grants, work.values, &stdout, &stderr) {
+    let end = match descriptors(&grants, work.values, &host, &stdout, &stderr) {
         Err(message) => CodeEnd {
             status: host_call_failed(message),
             fuel_used: None,
@@ -209,6 +211,7 @@ fn start_group(
     let config = ThreadGroupConfig {
         wasi: *wasi,
         inherits_stdin: matches!(grants.stdin, Input::Inherit),
+        stdin: guest.family().host.stdin.clone(),
         descriptor_limit: grants.handles,
         memory_limit: program.memory_limit,
         limited: grants.fuel.is_some(),

@@ -13,7 +13,7 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::host_stream::{HostStream, STDERR, STDOUT};
+use crate::host_stream::HostStream;
 use crate::lock::lock;
 
 /// "No space left on device", which the process receives as `ENOSPC`.
@@ -34,14 +34,14 @@ enum Target {
     },
     Lines {
         tag: String,
-        stream: &'static HostStream,
+        stream: Arc<HostStream>,
         line: Lines,
     },
-    Direct(&'static HostStream),
+    Direct(Arc<HostStream>),
 }
 
 impl Target {
-    fn lines(tag: bool, pid: Pid, stream: &'static HostStream) -> Self {
+    fn lines(tag: bool, pid: Pid, stream: Arc<HostStream>) -> Self {
         let tag = match tag {
             true => format!("[{pid}] "),
             false => String::new(),
@@ -59,14 +59,15 @@ impl OutputSink {
         }
     }
 
-    /// The standard output or standard error of a process, which leads to `output`.
+    /// The standard output or standard error of a process, which leads to `output`. `streams` are those of its host.
     pub(crate) fn open(
         output: Output,
         pid: Pid,
         is_stderr: bool,
+        streams: &[Arc<HostStream>; 2],
         errors: &Arc<OutputErrors>,
     ) -> Self {
-        let stream = |stderr| if stderr { &STDERR } else { &STDOUT };
+        let stream = |stderr: bool| Arc::clone(&streams[usize::from(stderr)]);
         let target = match output {
             Output::Inherit => Target::Direct(stream(is_stderr)),
             Output::Capture { limit } => Target::Capture {
@@ -85,6 +86,7 @@ impl OutputSink {
         match &*lock(&self.target) {
             Target::Capture { .. } | Target::Direct(_) => self.clone(),
             Target::Lines { tag, stream, .. } => {
+                let stream = Arc::clone(stream);
                 Self::new(Target::lines(!tag.is_empty(), pid, stream), &self.errors)
             }
         }

@@ -13,8 +13,9 @@ use crate::limits::DATA_BYTES;
 
 /// A stream of the host that processes read from.
 ///
-/// It is read only when a process asks for bytes, and one buffer ahead at most. The thread that reads it starts
-/// with the first such request, and stays until the stream has ended: a read of the host's cannot be cancelled.
+/// It is read only when a process asks for bytes, and one buffer ahead at most. The thread that reads it starts with the
+/// first such request. It stays until the stream has ended, or the service has and the read has returned: a read of the
+/// host's cannot be cancelled.
 pub struct HostInput {
     state: Mutex<InputState>,
     wanted: Condvar,
@@ -34,6 +35,8 @@ struct InputState {
     ended: Option<Option<Errno>>,
     /// Whether a process waits for more.
     wanted: bool,
+    /// No process will read any more.
+    closed: bool,
 }
 
 /// Whether a process can read now.
@@ -62,6 +65,7 @@ impl HostInput {
                 ready: Vec::new(),
                 ended: None,
                 wanted: false,
+                closed: false,
             }),
             wanted: Condvar::new(),
             listeners: Mutex::default(),
@@ -72,6 +76,12 @@ impl HostInput {
     /// Calls `listener` whenever there are more bytes to read, or the stream has ended.
     pub(crate) fn listen(&self, listener: Listener) {
         lock(&self.listeners).push(listener);
+    }
+
+    /// Ends the thread, once its read of the host's stream has returned.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.wanted.notify_one();
     }
 
     /// Whether a process can read now; if not, the thread reads more.
@@ -104,8 +114,11 @@ impl HostInput {
         let mut buffer = vec![0; DATA_BYTES];
         loop {
             let mut state = lock(&self.state);
-            while !state.wanted {
+            while !state.wanted && !state.closed {
                 state = ignore_poison(self.wanted.wait(state));
+            }
+            if state.closed {
+                return;
             }
             drop(state);
             let read = loop {

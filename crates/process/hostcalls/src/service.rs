@@ -273,6 +273,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        self.streams.stdin.close();
         self.waits.stop();
         // The last owner of the service may be a callback on that thread, and a thread cannot wait for itself.
         let elsewhere = |waiter: &JoinHandle<()>| waiter.thread().id() != thread::current().id();

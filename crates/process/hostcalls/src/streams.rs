@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use everwarp_process::{OutputErrors, OutputStream};
+use everwarp_process::{HostStreams, OutputErrors, OutputStream, SourceReader, TargetWriter};
 
 use crate::input::HostInput;
 use crate::output::HostOutput;
@@ -32,6 +32,20 @@ impl Streams {
     /// The errors of writes to the two output streams.
     pub fn output_errors(&self) -> &Arc<OutputErrors> {
         &self.errors
+    }
+
+    /// The streams that a host was given.
+    pub fn of_host(streams: &HostStreams) -> Self {
+        let HostStreams {
+            stdin,
+            stdout,
+            stderr,
+        } = streams;
+        Self::new(
+            HostInput::new(SourceReader(Arc::clone(stdin)), stdin.is_terminal()),
+            HostOutput::new(TargetWriter(Arc::clone(stdout)), stdout.is_terminal()),
+            HostOutput::new(TargetWriter(Arc::clone(stderr)), stderr.is_terminal()),
+        )
     }
 
     /// The streams of this program.

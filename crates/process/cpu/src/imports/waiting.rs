@@ -10,7 +10,7 @@ use everwarp_process::imports::WASI_MODULE;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 use wasmtime::{AsContextMut, Caller, Extern, Linker, SharedMemory};
-use wasmtime_wasi::cli::{StdinStream, stdin};
+use wasmtime_wasi::cli::StdinStream;
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p1::types::Filetype;
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
@@ -148,7 +148,7 @@ async fn poll(
             && !wanted.others
             && is_stream(&mut *lock_descriptors(&mut caller).await, &mut memory, 0).await =>
         {
-            let mut input = stdin().p2_stream();
+            let mut input = group(&caller).stdin().p2_stream();
             match soonest {
                 Some(left) => timeout(left, input.ready()).await.is_err(),
                 None => {
@@ -182,7 +182,8 @@ async fn read(
     caller.data_mut().wasi.unlock();
     let waits = fd == 0 && group(&caller).inherits_stdin();
     if waits && is_stream(&mut *lock_descriptors(&mut caller).await, &mut memory, 0).await {
-        stdin().p2_stream().ready().await;
+        let mut input = group(&caller).stdin().p2_stream();
+        input.ready().await;
     }
     let mut wasi = lock_descriptors(&mut caller).await;
     as_errno(p1::fd_read(&mut *wasi, &mut memory, fd, list, count, read).await)

@@ -13,6 +13,7 @@ use wasmtime_wasi::p1::WasiP1Ctx;
 
 use super::parking::ParkingLot;
 use crate::facts::ModuleFacts;
+use crate::host_input::HostStdin;
 use crate::limits::{ELEMENT_BYTES, MemoryBound};
 use crate::lock::lock;
 use crate::scheduler::Scheduler;
@@ -36,6 +37,8 @@ pub(crate) struct ThreadGroup<G: 'static> {
     tables: MemoryBound,
     /// Whether its standard input is the host's, so that a read may take long.
     inherits_stdin: bool,
+    /// The host's standard input.
+    stdin: HostStdin,
     descriptor_limit: Option<u32>,
     facts: Arc<ModuleFacts>,
     scheduler: Weak<Scheduler>,
@@ -53,6 +56,7 @@ pub(crate) struct ThreadGroup<G: 'static> {
 pub(crate) struct ThreadGroupConfig {
     pub(crate) wasi: WasiP1Ctx,
     pub(crate) inherits_stdin: bool,
+    pub(crate) stdin: HostStdin,
     pub(crate) descriptor_limit: Option<u32>,
     /// Bytes of memory and tables that the process may have.
     pub(crate) memory_limit: Option<u64>,
@@ -94,6 +98,7 @@ impl<G: 'static> ThreadGroup<G> {
             parking: ParkingLot::default(),
             tables: MemoryBound::new(limit, facts.start_elements),
             inherits_stdin: config.inherits_stdin,
+            stdin: config.stdin,
             descriptor_limit: config.descriptor_limit,
             facts: Arc::clone(facts),
             scheduler: config.scheduler,
@@ -132,6 +137,11 @@ impl<G: 'static> ThreadGroup<G> {
     /// Whether a read of standard input may take long.
     pub(crate) fn inherits_stdin(&self) -> bool {
         self.inherits_stdin
+    }
+
+    /// The host's standard input.
+    pub(crate) fn stdin(&self) -> &HostStdin {
+        &self.stdin
     }
 
     /// Descriptors that the process may have at a time.
