@@ -273,7 +273,7 @@ __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u
   u32 bytes = 0, to = 0;
   u8* memory = nullptr;
   const u8* from = nullptr;
-  bool woven = false;
+  bool interleaved = false;
   if ((which >> lane & 1) != 0 && on_its_way(p)) {
     const Answer a(p);
     if (a.status == p->call_sequence) {
@@ -281,14 +281,14 @@ __device__ __noinline__ void take_answers(const DevProcessTable& t, u32 first, u
       p->waits = WAITS_READY;
       if (a.error == ERRNO_SUCCESS && a.reply_bytes >= DELIVERED_BYTES) bytes = min(a.reply_bytes, p->reply_most);
       const Call c(instance(p));
-      from = c.data(), memory = c.i->memory, to = p->reply_to, woven = p->flags & PROCESS_INTERLEAVED;
+      from = c.data(), memory = c.i->memory, to = p->reply_to, interleaved = p->flags & PROCESS_INTERLEAVED;
     }
   }
   // Pairs with the host's release of each status.
   ew::fence(ew::acq_rel, ew::sys);
   for (u32 rest = __ballot_sync(~0u, bytes != 0); rest != 0; rest &= rest - 1) {
     const u32 whose = __ffs(rest) - 1;
-    const Bytes its((u8*)__shfl_sync(~0u, (u64)memory, whose), __shfl_sync(~0u, to, whose), __shfl_sync(~0u, (u32)woven, whose));
+    const Bytes its((u8*)__shfl_sync(~0u, (u64)memory, whose), __shfl_sync(~0u, to, whose), __shfl_sync(~0u, (u32)interleaved, whose));
     copy_in_warp(its, (const u8*)__shfl_sync(~0u, (u64)from, whose), __shfl_sync(~0u, bytes, whose), lane);
     if (lane == whose) p->waits = WAITS_DELIVERED;
   }

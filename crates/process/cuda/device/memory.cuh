@@ -25,20 +25,20 @@ __device__ __forceinline__ u64 now() {
 struct Bytes {
   u8* base;
   u32 from;
-  bool woven;
-  __device__ __forceinline__ Bytes(const u8* p) : base((u8*)p), from(0), woven(false) {}
-  __device__ __forceinline__ Bytes(u8* base, u32 from, bool woven) : base(base), from(from), woven(woven) {}
+  bool interleaved;
+  __device__ __forceinline__ Bytes(const u8* p) : base((u8*)p), from(0), interleaved(false) {}
+  __device__ __forceinline__ Bytes(u8* base, u32 from, bool interleaved) : base(base), from(from), interleaved(interleaved) {}
   // The address of byte k. A value that is aligned to its size and no larger than a unit is contiguous there.
   __device__ __forceinline__ u8* at(u64 k) const {
     const u64 n = from + k;
-    return woven ? base + n / UNIT_BYTES * UNIT_STRIDE_BYTES + n % UNIT_BYTES : base + n;
+    return interleaved ? base + n / UNIT_BYTES * UNIT_STRIDE_BYTES + n % UNIT_BYTES : base + n;
   }
   // Whether `put` may store 8 bytes at byte k.
   __device__ __forceinline__ bool aligned(u64 k) const {
-    return woven ? (from + k) % UNIT_BYTES == 0 : ((u64)base + from + k) % 8 == 0;
+    return interleaved ? (from + k) % UNIT_BYTES == 0 : ((u64)base + from + k) % 8 == 0;
   }
   __device__ __forceinline__ void put(u64 k, u64 v) const {
-    if (woven) {
+    if (interleaved) {
       *(u32*)at(k) = (u32)v;
       *(u32*)at(k + 4) = (u32)(v >> 32);
     } else {
@@ -53,7 +53,7 @@ struct Words {
   u32 step;
   u32 shift;
   u32 held;
-  __device__ __forceinline__ Words(const Bytes& b, u32 k) : step(b.woven ? UNIT_STRIDE_BYTES / 4 : 1), held(0) {
+  __device__ __forceinline__ Words(const Bytes& b, u32 k) : step(b.interleaved ? UNIT_STRIDE_BYTES / 4 : 1), held(0) {
     const u8* p = b.at(k);
     const u32 rest = (u64)p & 3;
     next = (const u32*)(p - rest);
@@ -111,7 +111,7 @@ __device__ __noinline__ void copy_out(u8* to, Bytes from, u32 bytes) {
 
 // One thread: the same to a memory that may be interleaved with others, and then in pieces of a unit.
 __device__ __noinline__ void copy_out(Bytes to, Bytes from, u32 bytes) {
-  if (!to.woven) return copy_out(to.at(0), from, bytes);
+  if (!to.interleaved) return copy_out(to.at(0), from, bytes);
   u32 k = copy_few<3>(to, from, 0, min(-to.from & 3, bytes));
   if (k + 4 <= bytes) {
     Words words(from, k);
@@ -190,10 +190,10 @@ __device__ __noinline__ void copy_in_warp(Bytes to, const u8* from, u32 bytes, u
 struct Memory {
   u8* base;
   u64 bytes;
-  bool woven;
+  bool interleaved;
   __device__ __forceinline__ explicit Memory(const DevInstance* i)
-      : base(i->memory), bytes(i->memory_bytes), woven(of((DevInstance*)i)->flags & PROCESS_INTERLEAVED) {}
-  __device__ __forceinline__ Bytes from(u32 at) const { return Bytes(base, at, woven); }
+      : base(i->memory), bytes(i->memory_bytes), interleaved(of((DevInstance*)i)->flags & PROCESS_INTERLEAVED) {}
+  __device__ __forceinline__ Bytes from(u32 at) const { return Bytes(base, at, interleaved); }
   __device__ __forceinline__ u32 check(u32 at, u64 length, u32 align) const {
     if (at + length > bytes) return ERRNO_FAULT;
     return at % align == 0 ? ERRNO_SUCCESS : ERRNO_INVAL;

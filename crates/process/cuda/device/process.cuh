@@ -3,7 +3,7 @@
 
 #include "process/call.cuh"
 #include "process/gather.cuh"
-#include "process/gpu/kin.cuh"
+#include "process/gpu/children.cuh"
 #include "process/threads/team.cuh"
 #include "process/turn.cuh"
 
@@ -25,13 +25,13 @@ __device__ __forceinline__ void clear(u8* to, u64 bytes, u32 lane) {
 }
 
 // The beginning of the memory of a place, which is interleaved with the other memories of its group of 32.
-__device__ __forceinline__ u8* woven_memory(const DevProcessTable& t, u32 slot) {
+__device__ __forceinline__ u8* interleaved_memory(const DevProcessTable& t, u32 slot) {
   return t.memories + slot / START_PROCESSES * (START_PROCESSES * t.memory_stride) + slot % START_PROCESSES * UNIT_BYTES;
 }
 
 // The warp: fills and clears the memories that the bits of `which` name, from `first` on, each lane its own, so that
 // the stores of a warp are next to each other.
-__device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
+__device__ __noinline__ void prepare_interleaved(const DevProcessTable& t, u32 first, u32 which, u32 lane) {
   const bool mine = which >> lane & 1;
   const u32 slot = first + lane;
   u64 dirty = 0;
@@ -39,7 +39,7 @@ __device__ __noinline__ void prepare_woven(const DevProcessTable& t, u32 first, 
   const u32 initial = t.initial_bytes / UNIT_BYTES;
   const u32 units = max(mine ? initial : 0, (u32)(dirty / UNIT_BYTES));
   const u32 most = __reduce_max_sync(~0u, units);
-  u32* to = (u32*)woven_memory(t, slot);
+  u32* to = (u32*)interleaved_memory(t, slot);
 #pragma unroll 4
   for (u32 k = 0; k < most; k++) {
     const u32 unit = k < initial ? __ldcg((const u32*)t.memory + k) : 0;
@@ -52,16 +52,16 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
   DevProcess* p = at(t, slot);
   DevInstance* i = instance(p);
   const u32 flags = __ldcg(&t.spawns[slot].flags);
-  const bool woven = flags & PROCESS_INTERLEAVED, thread = flags & PROCESS_THREAD;
-  u8* memory = woven ? woven_memory(t, slot) : t.memories + slot * t.memory_stride;
+  const bool interleaved = flags & PROCESS_INTERLEAVED, thread = flags & PROCESS_THREAD;
+  u8* memory = interleaved ? interleaved_memory(t, slot) : t.memories + slot * t.memory_stride;
   copy((u8*)i, t.block, t.block_bytes, lane);
-  if (!woven && !thread) {
+  if (!interleaved && !thread) {
     // Memory that no process has used was cleared when the host started.
     const u64 dirty = flags & PROCESS_FRESH ? 0 : p->dirty;
     copy(memory, t.memory, t.initial_bytes, lane);
     if (dirty > t.initial_bytes) clear(memory + t.initial_bytes, dirty - t.initial_bytes, lane);
   }
-  if (t.world != 0) begin_kin(t, &t.spawns[slot], lane);
+  if (t.world != 0) begin_relations(t, &t.spawns[slot], lane);
   __syncwarp();
   if (lane == 0) {
     const DevSpawn* s = &t.spawns[slot];
@@ -111,7 +111,7 @@ __device__ __noinline__ void prepare_all(const DevProcessTable& t, u32 first, u3
   // The last processes of these places may have written their memory on another multiprocessor, before
   // the host learned of their end. This multiprocessor must forget what it has cached.
   ew::fence(ew::acq_rel, ew::gpu);
-  if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_woven(t, first, which, lane);
+  if (__ldcg(&t.spawns[first + __ffs(which) - 1].flags) & PROCESS_INTERLEAVED) prepare_interleaved(t, first, which, lane);
   for (u32 rest = which; rest != 0; rest &= rest - 1) prepare(t, first + __ffs(rest) - 1, lane);
   __syncwarp();
 }
@@ -195,7 +195,7 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
     return Then::ENDS;
   }
   if (p->team != nullptr && !team::retire(p)) return Then::WAITS;
-  const bool child = t.world != 0 && kin(p)->parent != 0;
+  const bool child = t.world != 0 && relations(p)->parent != 0;
   if (t.world != 0 && !retire(p)) return Then::WAITS;
   // The rest of the output goes along with the end if it fits there. The parent takes a child's end, and the child's slot
   // is used again as soon as it has: so the slot must not hold output then.
@@ -226,7 +226,7 @@ __device__ __noinline__ Next run(const DevProcessTable& t, u32 slot) {
     team::leave(p);
     return Next::NOTHING;
   }
-  const bool child = t.world != 0 && kin(p)->parent != 0;
+  const bool child = t.world != 0 && relations(p)->parent != 0;
   if ((p->flags & PROCESS_UNKNOWN) == 0) tell(p, child);
   if (child) tell_parent(p);
   return Next::NOTHING;

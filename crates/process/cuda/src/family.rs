@@ -16,8 +16,9 @@ use everwarp_runtime::{Buffer, DevPtr, DevType, Engine, Error, Instance, Layout}
 use crate::config::MODULES_MOST;
 use crate::error::channel_lost;
 use crate::layout::family::{
-    CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevBond, DevChannel, DevHostOp, DevKin, DevModule,
-    DevWorld, FREE_STACKS, FREE_STRIDE, HOST_RECEIVE, MESSAGE_BYTES, NAME_BYTES, SIDE_RECEIVE,
+    CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel, DevChildRecord, DevHostOp, DevModule,
+    DevRelations, DevWorld, FREE_STACKS, FREE_STRIDE, HOST_RECEIVE, MESSAGE_BYTES, NAME_BYTES,
+    SIDE_RECEIVE,
 };
 use crate::layout::snapshot::ChildRecord;
 use crate::module::CompiledModule;
@@ -106,8 +107,8 @@ impl FamilyMemory {
         let channel_links = engine.buffer_from(&channel_links)?;
         let channels = engine.buffer(channel_count as usize * size_of::<DevChannel>())?;
         let messages = engine.buffer_uncleared(channel_count as usize * CHANNEL_BYTES as usize)?;
-        let relations = engine.buffer(total * size_of::<DevKin>())?;
-        let children = engine.buffer(total * size_of::<DevBond>())?;
+        let relations = engine.buffer(total * size_of::<DevRelations>())?;
+        let children = engine.buffer(total * size_of::<DevChildRecord>())?;
         let links = engine.buffer(total * size_of::<u32>())?;
         let absent = DevModule {
             // A module that has not joined is found by no name.
@@ -118,8 +119,8 @@ impl FamilyMemory {
         let mailbox = engine.buffer(size_of::<DevHostOp>() + MESSAGE_BYTES as usize)?;
         let record = DevWorld {
             modules: DevPtr::new(modules.ptr().address()),
-            kin: from_zero(&relations, first),
-            bonds: from_zero(&children, first),
+            relations: from_zero(&relations, first),
+            child_records: from_zero(&children, first),
             place_links: from_zero(&links, first),
             channels: DevPtr::new(channels.ptr().address()),
             messages: messages.ptr(),
@@ -218,10 +219,10 @@ impl FamilyMemory {
         let mut next = strings.ptr().address();
         let mut relations = Vec::with_capacity(of.total() as usize);
         for slot in 0..of.total() {
-            let mut relation = DevKin {
+            let mut relation = DevRelations {
                 module: id.0,
                 slot,
-                ..DevKin::ZERO
+                ..DevRelations::ZERO
             };
             if children.contains(&(of.first + slot)) {
                 relation.strings = DevPtr::new(next + u64::from(CHILD_ENDS));
@@ -230,7 +231,7 @@ impl FamilyMemory {
             relations.push(relation);
         }
         let first = (of.first - self.places.start) as usize;
-        let at = first * size_of::<DevKin>();
+        let at = first * size_of::<DevRelations>();
         self.relations.write_at(at, &bytes_of(&relations))?;
         Ok(strings)
     }
@@ -263,10 +264,10 @@ impl FamilyMemory {
 
     /// The records of children in these places, as they were at one moment.
     fn child_records(&self, places: Range<u32>) -> Result<Vec<ChildRecord>, Error> {
-        let mut bytes = vec![0; places.len() * size_of::<DevBond>()];
-        let first = (places.start - self.places.start) as usize * size_of::<DevBond>();
+        let mut bytes = vec![0; places.len() * size_of::<DevChildRecord>()];
+        let first = (places.start - self.places.start) as usize * size_of::<DevChildRecord>();
         self.children.read_at(first, &mut bytes)?;
-        let records = bytes.chunks_exact(size_of::<DevBond>());
+        let records = bytes.chunks_exact(size_of::<DevChildRecord>());
         Ok(records.map(ChildRecord::of).collect())
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use everwarp_engine::sync::lock;
-use everwarp_hostcalls::{Reason, Service};
+use everwarp_hostcalls::{ExitReason, Service};
 use everwarp_process::{Exit, ExitStatus, ModuleId, Pid};
 use everwarp_runtime::{Engine, Error, Pending};
 
@@ -123,7 +123,7 @@ impl HostCore {
     }
 
     /// The exit status for the reason that the device gave.
-    pub(crate) fn status(&self, module: ModuleId, reason: Reason) -> ExitStatus {
+    pub(crate) fn status(&self, module: ModuleId, reason: ExitReason) -> ExitStatus {
         self.module(module).module.status(reason)
     }
 

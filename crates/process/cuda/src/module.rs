@@ -136,16 +136,16 @@ impl CompiledModule {
     }
 
     /// The exit status for the reason that the device gave.
-    pub(crate) fn status(&self, reason: everwarp_hostcalls::Reason) -> ExitStatus {
-        use everwarp_hostcalls::Reason;
+    pub(crate) fn status(&self, reason: everwarp_hostcalls::ExitReason) -> ExitStatus {
+        use everwarp_hostcalls::ExitReason;
         match reason {
-            Reason::Normal(code) => ExitStatus::Exited(code),
-            Reason::Killed => ExitStatus::Killed,
-            Reason::OutOfFuel => ExitStatus::OutOfFuel,
-            Reason::OutOfMemory => ExitStatus::OutOfMemory {
+            ExitReason::Normal(code) => ExitStatus::Exited(code),
+            ExitReason::Killed => ExitStatus::Killed,
+            ExitReason::OutOfFuel => ExitStatus::OutOfFuel,
+            ExitReason::OutOfMemory => ExitStatus::OutOfMemory {
                 needs: self.memory_bytes() + self.table_bytes(),
             },
-            Reason::Trap {
+            ExitReason::Trap {
                 kind,
                 function,
                 offset,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everwarp_hostcalls::Reason;
+use everwarp_hostcalls::ExitReason;
 use everwarp_process::{Captured, ModuleId};
 use everwarp_runtime::Buffer;
 
@@ -76,7 +76,7 @@ pub(crate) struct RunningProcess {
 #[derive(Debug)]
 pub(crate) struct ProcessEnd {
     pub(crate) module: ModuleId,
-    pub(crate) reason: Reason,
+    pub(crate) reason: ExitReason,
     pub(crate) fuel_used: u64,
     pub(crate) elapsed: Duration,
     /// Standard output and standard error, if either was captured.
@@ -88,7 +88,7 @@ impl ProcessEnd {
     pub(crate) fn killed(module: ModuleId) -> Self {
         Self {
             module,
-            reason: Reason::Killed,
+            reason: ExitReason::Killed,
             fuel_used: 0,
             elapsed: Duration::ZERO,
             captured: None,

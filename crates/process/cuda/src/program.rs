@@ -48,7 +48,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = sources! {
     "gpu/wake.cuh"
     "gpu/adopt.cuh"
     "gpu/channel.cuh"
-    "gpu/kin.cuh"
+    "gpu/children.cuh"
     "threads/team.cuh"
     "process.cuh"
     "wasi/import.cuh"

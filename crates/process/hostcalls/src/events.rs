@@ -2,7 +2,7 @@
 
 use everwarp_process::Pid;
 
-use crate::exit::Exit;
+use crate::exit::ExitReport;
 use crate::request::Reply;
 
 /// A process whose request has been answered and that wants to be woken. The request named it, so it is an allegation.
@@ -24,7 +24,7 @@ pub struct Ended {
     /// The tag that it was opened with; 0 for a process that another process has spawned.
     pub tag: u64,
     /// How it ended.
-    pub exit: Exit,
+    pub exit: ExitReport,
 }
 
 /// Receives the service's reports, on the service's threads. It must not panic there.

@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 
 /// Why a process ended, as the device reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum ExitReason {
     /// It returned from `_start` (code 0), or called `proc_exit` with this code.
     Normal(u32),
     /// It trapped. The module's compiler defines the numbers.
@@ -29,7 +29,7 @@ pub enum Reason {
     OutOfMemory,
 }
 
-impl Reason {
+impl ExitReason {
     /// The reason that an `EXIT` gives. `trap` is what it says of a trap.
     pub(crate) fn of_exit(kind: u32, code: u32, trap: Self) -> Result<Self> {
         Ok(match kind {
@@ -45,9 +45,9 @@ impl Reason {
 
 /// How a process ended and what it left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub struct ExitReport {
     /// Why it ended.
-    pub reason: Reason,
+    pub reason: ExitReason,
     /// The fuel that it had left, as the device reports it; 0 if the device did not report any.
     pub fuel_left: u64,
     /// Its standard output, if it was captured.

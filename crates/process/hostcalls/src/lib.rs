@@ -78,7 +78,7 @@ pub use directory::ServedDirectory;
 pub use errno::Errno;
 pub use events::{AnswerCallback, Ended, Events, Woken};
 pub use everwarp_process::{Captured, Input, LINE_LIMIT, Output, Reads};
-pub use exit::{Exit, Reason};
+pub use exit::{ExitReason, ExitReport};
 pub use input::HostInput;
 pub use limits::DATA_BYTES;
 pub use output::HostOutput;

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::endings::Endings;
 use crate::errno::{Errno, Result};
 use crate::events::{AnswerCallback, Woken};
-use crate::exit::Reason;
+use crate::exit::ExitReason;
 use crate::limits::DATA_BYTES;
 use crate::openings::WaitingOpening;
 use crate::poll::{Clocks, Poll};
@@ -95,12 +95,12 @@ impl Service {
             fuel_left,
         }) = request.call
         {
-            let trap = Reason::Trap {
+            let trap = ExitReason::Trap {
                 kind: trap,
                 function,
                 offset,
             };
-            let reason = Reason::of_exit(kind, code, trap);
+            let reason = ExitReason::of_exit(kind, code, trap);
             return self
                 .serve_exit(request, reason, fuel_left, endings)
                 .map(answered);
@@ -125,7 +125,7 @@ impl Service {
     fn serve_exit(
         &self,
         request: &Request<'_>,
-        reason: Result<Reason>,
+        reason: Result<ExitReason>,
         fuel_left: u64,
         endings: &mut Endings,
     ) -> Result {

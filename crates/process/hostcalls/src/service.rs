@@ -16,7 +16,7 @@ use crate::counters::{Counters, Counts};
 use crate::endings::Endings;
 use crate::errno::{Errno, Result};
 use crate::events::{Ended, Events};
-use crate::exit::{Exit, Reason};
+use crate::exit::{ExitReason, ExitReport};
 use crate::limits::STREAMS;
 use crate::openings::Openings;
 use crate::output::Deferred;
@@ -178,7 +178,7 @@ impl Service {
     ///
     /// Its requests that wait get `ECANCELED`, and those that have not been served yet get `ESRCH`. Where output that has
     /// not been served yet matters, the device should send an `EXIT` after it instead.
-    pub fn close(&self, process: Pid, reason: Reason) -> Option<Exit> {
+    pub fn close(&self, process: Pid, reason: ExitReason) -> Option<ExitReport> {
         let mut endings = Endings::default();
         let ended = self.end(process, reason, b"", &mut endings);
         endings.settle(&self.streams);
@@ -190,14 +190,14 @@ impl Service {
     pub(crate) fn end(
         &self,
         process: Pid,
-        reason: Reason,
+        reason: ExitReason,
         last: &[u8],
         endings: &mut Endings,
     ) -> Option<Ended> {
         let ended = |tag, stdout, stderr| Ended {
             process,
             tag,
-            exit: Exit {
+            exit: ExitReport {
                 reason,
                 fuel_left: 0,
                 stdout,

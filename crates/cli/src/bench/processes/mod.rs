@@ -1,6 +1,6 @@
 //! P: the cost of processes: host calls, file reads, starts and exits.
 
-mod kin;
+mod family;
 mod pause;
 mod run;
 
@@ -27,8 +27,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("reads", On::Both, reads),
         Part::many("life", On::Both, life),
         Part::many("begin", On::Both, begin),
-        Part::many("messages", On::Both, kin::messages),
-        Part::many("children", On::Both, kin::children),
+        Part::many("messages", On::Both, family::messages),
+        Part::many("children", On::Both, family::children),
         Part::many("pause", On::Cuda, pause::pause),
     ],
 };
@@ -237,7 +237,7 @@ mod tests {
             (READS, include_str!("reads.wat")),
             (NOTHING, include_str!("nothing.wat")),
             (BEGIN, include_str!("begin.wat")),
-            (kin::KIN, include_str!("kin.wat")),
+            (family::FAMILY, include_str!("family.wat")),
             (pause::SPIN, include_str!("spin.wat")),
             (pause::SLEEP, include_str!("sleep.wat")),
         ] {

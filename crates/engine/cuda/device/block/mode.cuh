@@ -5,7 +5,7 @@
 // Blocks leave the kernel from block mode too, so that no warp ever waits for one that has left.
 // Block 0 has no block mode: its first warp is the ingress warp.
 #pragma once
-#include "everwarp/grid/idle.cuh"
+#include "everwarp/warp/batch.cuh"
 
 namespace ew {
 
@@ -27,6 +27,7 @@ EW_FN void block_unlock(Worker& w) {
   __syncwarp();
 }
 
+// The warp: moves block-shaped tasks to where a block finds them.
 EW_CALL void route_strays() {
   Worker w = Worker::here();
   LocalQueue& q = w.local();

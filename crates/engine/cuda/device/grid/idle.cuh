@@ -4,7 +4,7 @@
 // waits, so it finds the chunks of a publisher that looked at the bits too early.
 // Why bits and not a stack? Two thousand warps that go idle together would fight for its head.
 #pragma once
-#include "everwarp/warp/batch.cuh"
+#include "everwarp/warp/local.cuh"
 
 namespace ew {
 

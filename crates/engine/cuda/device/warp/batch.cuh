@@ -1,5 +1,6 @@
 // One batch: pick a priority and a function, make sure of room, run up to 32 tasks, finish them.
 #pragma once
+#include "everwarp/grid/idle.cuh"
 #include "everwarp/warp/finish.cuh"
 
 namespace ew {
@@ -31,21 +32,6 @@ EW_FN void show(Worker& w, u32 fn) {
     store((u64*)&w.e.workers[w.global].state, (u64)fn << 32 | WORKER_RUNNING, relaxed, gpu);
   }
 }
-
-// The warp: the function of the first task of this priority from one end; NONE when there is none.
-EW_FN u32 peek(Worker& w, LocalQueue& q, bool newest, u32 priority) {
-  const u32 head = q.head, tail = q.tail, n = tail - head;
-  for (u32 base = 0; base < n; base += WARP) {
-    u32 i = base + w.lane;
-    u32 task = q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS].head;
-    u32 matching = __ballot_sync(ALL, i < n && priority_of(task) == priority);
-    if (matching != 0) return __shfl_sync(ALL, fn_of(task), __ffs(matching) - 1);
-  }
-  return NONE;
-}
-
-// The warp: moves block-shaped tasks to where a block finds them.
-EW_CALL void route_strays();
 
 // The warp: takes a range of the arena and queues its tasks; larger ranges are halved for others.
 EW_CALL void fetch(u32 head, u32 group, u64 arg) {
@@ -87,9 +73,6 @@ EW_CALL void fetch(u32 head, u32 group, u64 arg) {
   }
   __syncwarp();
 }
-
-// The warp: sends warp-shaped tasks to idle warps.
-EW_CALL void scatter();
 
 // A batch: tasks of one function in lanes 0..got-1; none with got = 0.
 struct Batch {

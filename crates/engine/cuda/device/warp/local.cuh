@@ -52,6 +52,18 @@ EW_FN u32 worst_priority(const LocalQueue& q) {
   return local_count(q) == 0 ? PRIORITIES : 31 - __clz(q.priorities);
 }
 
+// The warp: the function of the first task of this priority from one end; NONE when there is none.
+EW_FN u32 peek(Worker& w, LocalQueue& q, bool newest, u32 priority) {
+  const u32 head = q.head, tail = q.tail, n = tail - head;
+  for (u32 base = 0; base < n; base += WARP) {
+    u32 i = base + w.lane;
+    u32 task = q.tasks[(newest ? tail - 1 - i : head + i) % LOCAL_TASKS].head;
+    u32 matching = __ballot_sync(ALL, i < n && priority_of(task) == priority);
+    if (matching != 0) return __shfl_sync(ALL, fn_of(task), __ffs(matching) - 1);
+  }
+  return NONE;
+}
+
 // The warp: removes up to `limit` tasks of one priority and, unless `fn` is ANY_FN, one function, looking
 // from the newest or from the oldest end. Lane r < got receives the r-th. Clears the priority's bit when it meets none.
 EW_FN DevTask take_here(Worker& w, LocalQueue& q, bool newest, u32 priority, u32 fn, u32 limit, u32& got) {

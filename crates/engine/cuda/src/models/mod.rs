@@ -10,12 +10,12 @@
 //! fails: a check that cannot fail proves nothing.
 
 mod channel;
+mod children;
 mod deque;
 mod finish;
 mod gather;
 mod idle;
 mod ingress;
-mod kin;
 mod stack;
 mod team;
 mod turn;

@@ -27,7 +27,7 @@ __device__ __forceinline__ void tell_of(DevProcess* p, const C& call) {
 __device__ __noinline__ void introduce(DevInstance* i) {
   DevProcess* p = of(i);
   const DevWorld* world = p->table->world;
-  const u64 root = kin(world, kin(p)->root)->pid;
+  const u64 root = relations(world, relations(p)->root)->pid;
   p->flags &= ~PROCESS_UNKNOWN;
   tell_of(p, hostcall::Adopt{.slot = (u32)root, .generation = (u32)(root >> 32)});
 }

@@ -1,7 +1,7 @@
 // Channels: bounded queues of messages in device memory, with lists of the processes that wait on each side.
 //
 // Rules.
-// 1. All fields of a channel, and the fields of DevKin that say that a process waits on it, are read and written under
+// 1. All fields of a channel, and the fields of DevRelations that say that a process waits on it, are read and written under
 //    the channel's lock. A process that holds a lock is never suspended, preempted or killed: only compiled code can
 //    be, and it holds no lock.
 // 2. A process that finds no room, or no message, puts itself at the end of its side's list under the same lock, and then
@@ -22,7 +22,7 @@
 
 namespace channel {
 
-using process::kin;
+using process::relations;
 using process::wake;
 constexpr u32 NO_PROCESS = 0;
 
@@ -33,24 +33,24 @@ __device__ __forceinline__ void locked(DevChannel& c, F f) {
 
 // Under the lock: puts a process at the end of a side's list.
 __device__ __forceinline__ void join(const DevWorld* world, DevChannel& c, u32 number, u32 side, u32 place) {
-  DevKin* k = kin(world, place);
+  DevRelations* k = relations(world, place);
   k->waits_on = number + 1;
   k->waits_side = side;
   k->before = c.last[side];
   k->behind = NO_PROCESS;
   if (c.last[side] == NO_PROCESS) c.first[side] = place + 1;
-  else kin(world, c.last[side] - 1)->behind = place + 1;
+  else relations(world, c.last[side] - 1)->behind = place + 1;
   c.last[side] = place + 1;
 }
 // Under the lock: takes it off, if it is on a list of this channel.
 __device__ __forceinline__ void leave(const DevWorld* world, DevChannel& c, u32 number, u32 place) {
-  DevKin* k = kin(world, place);
+  DevRelations* k = relations(world, place);
   if (k->waits_on != number + 1) return;
   const u32 side = k->waits_side;
   if (k->before == NO_PROCESS) c.first[side] = k->behind;
-  else kin(world, k->before - 1)->behind = k->behind;
+  else relations(world, k->before - 1)->behind = k->behind;
   if (k->behind == NO_PROCESS) c.last[side] = k->before;
-  else kin(world, k->behind - 1)->before = k->before;
+  else relations(world, k->behind - 1)->before = k->before;
   k->waits_on = 0;
 }
 // Under the lock: takes the first one off, its place and one.
@@ -167,21 +167,21 @@ __device__ __noinline__ void close(DevWorld* world, u32 number, u32 side) {
 // The channel and the side of an entry in a process's table of ends.
 __device__ __forceinline__ u32 number_of(u32 end) { return (end & ~END_RECEIVES) - 1; }
 __device__ __forceinline__ u32 side_of(u32 end) { return end & END_RECEIVES ? SIDE_RECEIVE : SIDE_SEND; }
-__device__ __forceinline__ u32 end_of(const DevKin* k, u32 handle) {
+__device__ __forceinline__ u32 end_of(const DevRelations* k, u32 handle) {
   const u64 entry = k->handles[handle % HANDLES];
   return (u32)(entry >> 32) == handle >> HANDLE_BITS ? (u32)entry : 0;
 }
 // A free entry from `from` on; HANDLES if there is none.
-__device__ __forceinline__ u32 free_entry(const DevKin* k, u32 from) {
+__device__ __forceinline__ u32 free_entry(const DevRelations* k, u32 from) {
   while (from < HANDLES && (u32)k->handles[from] != 0) from++;
   return from;
 }
-__device__ __forceinline__ u32 enter(DevKin* k, u32 at, u32 end) {
+__device__ __forceinline__ u32 enter(DevRelations* k, u32 at, u32 end) {
   const u32 generation = (u32)(k->handles[at] >> 32);
   k->handles[at] = (u64)generation << 32 | end;
   return generation << HANDLE_BITS | at;
 }
-__device__ __forceinline__ void forget(DevKin* k, u32 at) {
+__device__ __forceinline__ void forget(DevRelations* k, u32 at) {
   // The generation has as many bits as a handle has room for.
   const u32 generation = ((u32)(k->handles[at] >> 32) + 1) & (0xffffffffu >> HANDLE_BITS);
   k->handles[at] = (u64)generation << 32;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "process/gpu/channel.cuh"
-#include "process/gpu/kin.cuh"
+#include "process/gpu/children.cuh"
 
 // arg: the address of the operation. Reports the result plus 1: a report of 0 is none.
 static __device__ __forceinline__ void process_channel(ew::Lane& t, const DevProcessTable& table) {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "process/gpu/channel.cuh"
-#include "process/gpu/kin.cuh"
+#include "process/gpu/children.cuh"
 #include "process/wasi/import.cuh"
 
 namespace peers {
 
-using process::kin;
+using process::relations;
 using process::Memory;
 using process::of;
 constexpr u32 OK = 0;
@@ -30,16 +30,16 @@ __device__ __forceinline__ u32 lane() {
   return v;
 }
 
-__device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 entry, i64 fuel, u32 args, u32 args_len, u32 ends, u32 count) {
+__device__ __noinline__ u32 spawn_as(DevInstance* i, DevRelations* k, u32 module, u32 entry, i64 fuel, u32 args, u32 args_len, u32 ends, u32 count) {
   DevProcess* p = of(i);
   DevWorld* world = p->table->world;
   const Memory m(i);
   const DevModule& of_child = world->modules[module];
   const u32 place = process::take_place(world, of_child);
   if (place == ew::NONE) return GPU_LIMIT;
-  DevKin* child = kin(world, place);
+  DevRelations* child = relations(world, place);
   const DevProcessTable& t = *of_child.table;
-  DevBond* b = process::bond(world, place);
+  DevChildRecord* b = process::child_record(world, place);
   const u32 slot = child->slot, generation = b->generation;
   // The arguments as `strings` encodes them, after the ends, which are stored backwards.
   u8* strings = (u8*)child->strings;
@@ -73,13 +73,13 @@ __device__ __noinline__ u32 spawn_as(DevInstance* i, DevKin* k, u32 module, u32 
   s->given = count;
   s->instance = k->spawned++;
   // Release: from here on another process or the host may ask it to end.
-  ew::store(&b->state, BOND_RUNS, ew::release, ew::gpu);
+  ew::store(&b->state, CHILD_RUNNING, ew::release, ew::gpu);
   process::post(world, of_child.start_head, 1ull << 32 | slot);
   return OK;
 }
 
 // The module of this name; GPU_NAME if there is none. Without a name the caller's own.
-__device__ __noinline__ u32 module_named(const DevWorld* world, const DevKin* k, const Memory& m, u32 name, u32 length) {
+__device__ __noinline__ u32 module_named(const DevWorld* world, const DevRelations* k, const Memory& m, u32 name, u32 length) {
   if (length == 0) return k->module;
   // The host adds modules while the kernel is parked. The modules that are counted were written before it went on.
   const u32 count = ew::load(&world->module_count, ew::relaxed, ew::gpu);
@@ -94,7 +94,7 @@ __device__ __noinline__ u32 module_named(const DevWorld* world, const DevKin* k,
 }
 
 // The entry of a child; CHILDREN if there is none of this pid.
-__device__ __forceinline__ u32 child_entry(const DevKin* k, u64 pid) {
+__device__ __forceinline__ u32 child_entry(const DevRelations* k, u64 pid) {
   u32 entry = 0;
   while (entry < CHILDREN && (pid == 0 || k->children[entry] != pid)) entry++;
   return entry;
@@ -104,7 +104,7 @@ __device__ __noinline__ wasi::Errno send(DevInstance* i, i64 fuel, u32 handle, u
   const Memory m(i);
   if (bad(m, at, length, 1)) return {fuel, GPU_MEMORY, 0};
   DevProcess* p = of(i);
-  const u32 end = channel::end_of(kin(p), handle);
+  const u32 end = channel::end_of(relations(p), handle);
   if (end == 0 || channel::side_of(end) != SIDE_SEND) return {fuel, GPU_HANDLE, 0};
   // A kill that comes later wakes the process.
   const bool may_wait = waits && !killed(i);
@@ -117,7 +117,7 @@ __device__ __noinline__ wasi::Errno receive(DevInstance* i, i64 fuel, u32 handle
   const Memory m(i);
   if (bad(m, at, length, 1)) return {fuel, GPU_MEMORY, 0};
   DevProcess* p = of(i);
-  const u32 end = channel::end_of(kin(p), handle);
+  const u32 end = channel::end_of(relations(p), handle);
   if (end == 0 || channel::side_of(end) != SIDE_RECEIVE) return {fuel, GPU_HANDLE, 0};
   const bool may_wait = waits && !killed(i);
   const u32 result = channel::receive(p->table->world, channel::number_of(end), (u32)p->pid, may_wait, m.base + at, length);
@@ -133,7 +133,7 @@ __device__ __noinline__ wasi::Errno receive(DevInstance* i, i64 fuel, u32 handle
 GPU(wasi::Errno, lane) { return {fuel, peers::lane(), 0}; }
 GPU(wasi::Errno, warp) { return {fuel, ew::Worker::here().global, 0}; }
 GPU(peers::Long, process) { return {fuel, process::of(i)->pid}; }
-GPU(wasi::Errno, instance) { return {fuel, process::kin(process::of(i))->instance, 0}; }
+GPU(wasi::Errno, instance) { return {fuel, process::relations(process::of(i))->instance, 0}; }
 GPU(wasi::Errno, active) { return {fuel, peers::together() ? 0xffffffffu : 1u << peers::lane(), 0}; }
 GPU(wasi::Errno, ballot, u32 vote) {
   const u32 votes = peers::together() ? __ballot_sync(0xffffffffu, vote != 0) : (u32)(vote != 0) << peers::lane();
@@ -147,7 +147,7 @@ GPU(wasi::Errno, channel, u32 capacity, u32 bytes, u32 to) {
   const process::Memory m(i);
   if (peers::bad(m, to, 8, 4)) return {fuel, GPU_MEMORY, 0};
   DevProcess* p = process::of(i);
-  DevKin* k = process::kin(p);
+  DevRelations* k = process::relations(p);
   const u32 a = channel::free_entry(k, 0), b = channel::free_entry(k, a + 1);
   if (b >= HANDLES) return {fuel, GPU_LIMIT, 0};
   const u32 number = channel::open(p->table->world, capacity, bytes);
@@ -162,7 +162,7 @@ GPU(wasi::Errno, receive, u32 handle, u32 at, u32 length) { return peers::receiv
 GPU(wasi::Errno, try_receive, u32 handle, u32 at, u32 length) { return peers::receive(i, fuel, handle, at, length, false); }
 GPU(wasi::Errno, close, u32 handle) {
   DevProcess* p = process::of(i);
-  DevKin* k = process::kin(p);
+  DevRelations* k = process::relations(p);
   const u32 end = channel::end_of(k, handle);
   if (end == 0) return {fuel, GPU_HANDLE, 0};
   channel::forget(k, handle % HANDLES);
@@ -178,7 +178,7 @@ GPU(peers::Long, spawn, u32 name, u32 name_len, u32 args, u32 args_len, u32 ends
   if (args_len != 0 && m.base[args + args_len - 1] != 0) return error(GPU_SIZE);
   DevProcess* p = process::of(i);
   DevWorld* world = p->table->world;
-  DevKin* k = process::kin(p);
+  DevRelations* k = process::relations(p);
   for (u32 e = 0; e < count; e++) {
     if (channel::end_of(k, m.word(ends + 4 * e)) == 0) return error(GPU_HANDLE);
   }
@@ -189,7 +189,7 @@ GPU(peers::Long, spawn, u32 name, u32 name_len, u32 args, u32 args_len, u32 ends
   const bool endless = fuel >= peers::ENDLESS;
   const i64 given = endless ? 0x7fffffffffffffff : fuel / 2;
   if (entry == CHILDREN || given == 0) return error(GPU_LIMIT);
-  u32* descendants = &process::kin(world, k->root)->descendants;
+  u32* descendants = &process::relations(world, k->root)->descendants;
   u32 result = GPU_LIMIT;
   if (ew::fetch_add(descendants, 1, ew::relaxed, ew::gpu) < DESCENDANTS) {
     result = peers::spawn_as(i, k, module, entry, given, args, args_len, ends, count);
@@ -204,7 +204,7 @@ GPU(wasi::Errno, wait, u64 pid, u32 to) {
   const process::Memory m(i);
   if (peers::bad(m, to, 8, 4)) return {fuel, GPU_MEMORY, 0};
   DevProcess* p = process::of(i);
-  DevKin* k = process::kin(p);
+  DevRelations* k = process::relations(p);
   const u32 entry = peers::child_entry(k, pid);
   if (entry == CHILDREN) return {fuel, GPU_PROCESS, 0};
   process::Ended ended;
@@ -220,7 +220,7 @@ GPU(wasi::Errno, wait, u64 pid, u32 to) {
 }
 GPU(wasi::Errno, kill, u64 pid) {
   DevProcess* p = process::of(i);
-  const u32 entry = peers::child_entry(process::kin(p), pid);
+  const u32 entry = peers::child_entry(process::relations(p), pid);
   if (entry == CHILDREN) return {fuel, GPU_PROCESS, 0};
   process::kill_child(p, pid);
   return {fuel, peers::OK, 0};

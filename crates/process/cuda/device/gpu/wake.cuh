@@ -65,14 +65,14 @@ __device__ __noinline__ void post(const DevTask& task) {
 // The same for a process, whose own task may end before this one.
 __device__ __forceinline__ void post(const DevWorld* world, u32 head, u64 arg) { post(DevTask{head, world->group, arg}); }
 
-__device__ __forceinline__ DevKin* kin(const DevWorld* world, u32 place) { return world->kin + place; }
-__device__ __forceinline__ DevBond* bond(const DevWorld* world, u32 place) { return world->bonds + place; }
-__device__ __forceinline__ DevKin* kin(const DevProcess* p) { return kin(p->table->world, (u32)p->pid); }
+__device__ __forceinline__ DevRelations* relations(const DevWorld* world, u32 place) { return world->relations + place; }
+__device__ __forceinline__ DevChildRecord* child_record(const DevWorld* world, u32 place) { return world->child_records + place; }
+__device__ __forceinline__ DevRelations* relations(const DevProcess* p) { return relations(p->table->world, (u32)p->pid); }
 
 // Wakes a process whose event may have occurred. It need not be waiting, or be the same process as before: a process that
 // is woken looks again.
 __device__ __noinline__ void wake(const DevWorld* world, u32 place) {
-  const DevKin* k = kin(world, place);
+  const DevRelations* k = relations(world, place);
   const DevModule& m = world->modules[__ldcg(&k->module)];
   const u32 slot = __ldcg(&k->slot);
   DevProcess* p = at(*m.table, slot);

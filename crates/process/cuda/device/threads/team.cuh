@@ -15,14 +15,14 @@
 #pragma once
 
 #include "process/gpu/adopt.cuh"
-#include "process/gpu/kin.cuh"
+#include "process/gpu/children.cuh"
 #include "process/gpu/wake.cuh"
 
 namespace team {
 
 using process::at;
 using process::instance;
-using process::kin;
+using process::relations;
 
 __device__ __forceinline__ DevTeam* of(const DevProcess* p) { return (DevTeam*)p->team; }
 __device__ __forceinline__ bool is_leader(const DevProcess* p) { return (u32)p->pid == (u32)p->owner; }
@@ -180,7 +180,7 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
   const i64 all = free ? fuel : fuel + (i64)ew::exchange((u64*)&team->fuel, 0, ew::relaxed, ew::gpu);
   const i64 given = free ? 0x7fffffffffffffff : all / 2;
   const u32 slot = slot_of(t, team, number - 1), place = place_of(p, slot);
-  DevBond* b = process::bond(t.world, place);
+  DevChildRecord* b = process::child_record(t.world, place);
   const u32 generation = b->generation;
   b->generation = generation == 0x7fffffff ? 1 : generation + 1;
   DevSpawn* s = &t.spawns[slot];
@@ -203,7 +203,7 @@ __device__ __noinline__ u32 spawn(DevInstance* i, i64& fuel, u32 argument) {
     return 0;
   }
   if (!free) fuel = all - given;
-  const DevModule& m = t.world->modules[kin(t.world, place)->module];
+  const DevModule& m = t.world->modules[relations(t.world, place)->module];
   process::post(t.world, m.start_head, 1ull << 32 | slot);
   return number;
 }

@@ -58,14 +58,14 @@ dev_consts! {
     /// The distance from one such stack to the next, in words of 8 bytes.
     pub(crate) const FREE_STRIDE = 16;
     /// In the state of a child's record, which is 0 if the place is free: the place is a child's.
-    pub(crate) const BOND_RUNS = 1;
+    pub(crate) const CHILD_RUNNING = 1;
     /// In the same state: the parent waits for the child to exit.
-    pub(crate) const BOND_AWAITED = 2;
+    pub(crate) const CHILD_AWAITED = 2;
     /// In the same state: the child has exited. Its place is not used again before its parent has taken the status.
-    pub(crate) const BOND_ENDED = 4;
+    pub(crate) const CHILD_EXITED = 4;
     /// In the same state: another process or the host is killing the child, and the parent must not give the place away
     /// meanwhile.
-    pub(crate) const BOND_HELD = 8;
+    pub(crate) const CHILD_HELD = 8;
     /// The result of a task that kills a child: the child was asked to end.
     pub(crate) const KILL_TOLD = 1;
     /// The result of the same task: there is no such child.
@@ -118,7 +118,7 @@ dev_struct! {
 
 dev_struct! {
     /// The relations of a process to others. There is one for each place, by its number among the places of all modules.
-    pub(crate) struct DevKin: align 16, size 832 {
+    pub(crate) struct DevRelations: align 16, size 832 {
         /// Its ends of channels, and in the upper half the generation of the entry.
         pub(crate) handles: [u64; 32],
         /// The pids of its children.
@@ -157,12 +157,12 @@ dev_struct! {
 dev_struct! {
     /// The record of a child for its parent, the host and itself. There is one for each place, apart from the other
     /// records, so that the host copies little to see all of them.
-    pub(crate) struct DevBond: align 16, size 32 {
+    pub(crate) struct DevChildRecord: align 16, size 32 {
         /// The parent's pid.
         pub(crate) parent: u64,
         /// The fuel that the child had left when it exited.
         pub(crate) fuel: i64,
-        /// `BOND_…`. `device/gpu/kin.cuh` has the rules.
+        /// `CHILD_RUNNING` and its neighbours. `device/gpu/children.cuh` has the rules.
         pub(crate) state: u32,
         /// The generation of the last child or thread in this place.
         pub(crate) generation: u32,
@@ -206,9 +206,9 @@ dev_struct! {
         /// The modules.
         pub(crate) modules: DevPtr<DevModule>,
         /// The relations, by place.
-        pub(crate) kin: DevPtr<DevKin>,
+        pub(crate) relations: DevPtr<DevRelations>,
         /// The records of children, by place.
-        pub(crate) bonds: DevPtr<DevBond>,
+        pub(crate) child_records: DevPtr<DevChildRecord>,
         /// The links of the stacks of free places, by place.
         pub(crate) place_links: DevPtr<u32>,
         /// The channels.
@@ -249,8 +249,8 @@ dev_struct! {
 /// Writes the records that the device sources of channels and children read.
 pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
     DevChannel::write_struct(out)?;
-    DevKin::write_struct(out)?;
-    DevBond::write_struct(out)?;
+    DevRelations::write_struct(out)?;
+    DevChildRecord::write_struct(out)?;
     DevModule::write_struct(out)?;
     DevWorld::write_struct(out)?;
     DevHostOp::write_struct(out)

@@ -1,12 +1,12 @@
 //! The device's records of a process, as the host reads them.
 
 use everwarp_compiler::DevInstance;
-use everwarp_hostcalls::Reason;
+use everwarp_hostcalls::ExitReason;
 use everwarp_process::Stage;
 use everwarp_runtime::DevType;
 
 use super::family::{
-    BOND_ENDED, BOND_RUNS, DevBond, STATUS_EXITED, STATUS_KILLED, STATUS_OUT_OF_FUEL,
+    CHILD_EXITED, CHILD_RUNNING, DevChildRecord, STATUS_EXITED, STATUS_KILLED, STATUS_OUT_OF_FUEL,
 };
 use super::process::{DevProcess, TURN_PARKED};
 
@@ -65,8 +65,8 @@ impl PlaceSnapshot {
     }
 
     /// The trap that ended the process.
-    fn trap(&self) -> Reason {
-        Reason::Trap {
+    fn trap(&self) -> ExitReason {
+        ExitReason::Trap {
             kind: self.instance.trap,
             function: self.instance.trap_function,
             offset: self.instance.trap_offset,
@@ -76,12 +76,12 @@ impl PlaceSnapshot {
 
 /// A place for processes that other processes spawn: what its record said at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChildRecord(DevBond);
+pub(crate) struct ChildRecord(DevChildRecord);
 
 impl ChildRecord {
     /// The record of these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(DevBond::from_bytes(bytes))
+        Self(DevChildRecord::from_bytes(bytes))
     }
 
     /// The pid that the device has for the parent.
@@ -96,20 +96,20 @@ impl ChildRecord {
 
     /// Whether the place has a process that its parent has not waited for.
     pub(crate) fn is_taken(&self) -> bool {
-        self.0.state & BOND_RUNS != 0
+        self.0.state & CHILD_RUNNING != 0
     }
 
     /// Whether the process has exited.
     pub(crate) fn has_ended(&self) -> bool {
-        self.0.state & BOND_ENDED != 0
+        self.0.state & CHILD_EXITED != 0
     }
 
     /// Why the process ended, and the fuel that it used; `place` is its place's record.
-    pub(crate) fn end(&self, place: &PlaceSnapshot) -> (Reason, u64) {
+    pub(crate) fn end(&self, place: &PlaceSnapshot) -> (ExitReason, u64) {
         let reason = match self.0.status {
-            STATUS_EXITED => Reason::Normal(self.0.code),
-            STATUS_KILLED => Reason::Killed,
-            STATUS_OUT_OF_FUEL => Reason::OutOfFuel,
+            STATUS_EXITED => ExitReason::Normal(self.0.code),
+            STATUS_KILLED => ExitReason::Killed,
+            STATUS_OUT_OF_FUEL => ExitReason::OutOfFuel,
             _ => place.trap(),
         };
         (reason, place.fuel_used_with(self.0.fuel))
@@ -154,17 +154,17 @@ mod tests {
 
     #[test]
     fn a_child_record_says_how_the_child_ended() {
-        let free = ChildRecord::of(DevBond::ZERO.bytes());
+        let free = ChildRecord::of(DevChildRecord::ZERO.bytes());
         assert!(!free.is_taken() && !free.has_ended());
-        let bond = DevBond {
+        let child = DevChildRecord {
             parent: 9 << 32 | 3,
             fuel: 40,
-            state: BOND_RUNS | BOND_ENDED,
+            state: CHILD_RUNNING | CHILD_EXITED,
             generation: 5,
             status: STATUS_EXITED,
             code: 7,
         };
-        let record = ChildRecord::of(bond.bytes());
+        let record = ChildRecord::of(child.bytes());
         assert!(record.is_taken() && record.has_ended());
         assert_eq!((record.parent(), record.generation()), (9 << 32 | 3, 5));
         let process = DevProcess {
@@ -177,12 +177,12 @@ mod tests {
             ..DevInstance::ZERO
         };
         let place = place(process, instance);
-        assert_eq!(record.end(&place), (Reason::Normal(7), 60));
-        let trapped = DevBond {
+        assert_eq!(record.end(&place), (ExitReason::Normal(7), 60));
+        let trapped = DevChildRecord {
             status: u32::MAX,
-            ..bond
+            ..child
         };
-        let trap = Reason::Trap {
+        let trap = ExitReason::Trap {
             kind: 4,
             function: 0,
             offset: 9,

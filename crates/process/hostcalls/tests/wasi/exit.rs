@@ -2,7 +2,7 @@
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::number;
-use everwarp_hostcalls::{Captured, Config, Exit, Output, Reason};
+use everwarp_hostcalls::{Captured, Config, ExitReason, ExitReport, Output};
 use everwarp_process::Pid;
 
 use crate::world::World;
@@ -15,17 +15,17 @@ fn every_reason_is_reported_and_the_slot_is_free_again() {
     process.get(number::EXIT, &[0, 7], "");
     process.fails(e::ERRNO_SRCH, number::EXIT, &[0, 7], "");
     process.fails(e::ERRNO_SRCH, number::FD_WRITE, &[1], "too late");
-    let trap = Reason::Trap {
+    let trap = ExitReason::Trap {
         kind: 4,
         function: 5,
         offset: 6,
     };
-    let mut reasons = vec![(1, Reason::Normal(7), 0)];
+    let mut reasons = vec![(1, ExitReason::Normal(7), 0)];
     for (generation, (args, reason)) in (2..).zip([
         ([1, 9, 4, 5, 6, 77], trap),
-        ([2, 0, 0, 0, 0, 77], Reason::Killed),
-        ([3, 0, 0, 0, 0, 77], Reason::OutOfFuel),
-        ([4, 0, 0, 0, 0, 77], Reason::OutOfMemory),
+        ([2, 0, 0, 0, 0, 77], ExitReason::Killed),
+        ([3, 0, 0, 0, 0, 77], ExitReason::OutOfFuel),
+        ([4, 0, 0, 0, 0, 77], ExitReason::OutOfMemory),
     ]) {
         world
             .open(1, generation, world.config())
@@ -34,7 +34,7 @@ fn every_reason_is_reported_and_the_slot_is_free_again() {
     }
     let told = world.told.exits(reasons.len());
     let expected = reasons.into_iter().map(|(generation, reason, fuel_left)| {
-        let exit = Exit {
+        let exit = ExitReport {
             reason,
             fuel_left,
             stdout: None,
@@ -83,27 +83,32 @@ fn captured_output_comes_with_the_exit() {
     process.fails(e::ERRNO_INVAL, number::OUTPUT, &[3], "x");
     let exit = world
         .service
-        .close(Pid::new(2, 9), Reason::Killed)
+        .close(Pid::new(2, 9), ExitReason::Killed)
         .expect("it is there");
     let captured = |refused: bool| {
         let bytes = b"0123456789".to_vec();
         Some(Captured { bytes, refused })
     };
-    let expected = Exit {
-        reason: Reason::Killed,
+    let expected = ExitReport {
+        reason: ExitReason::Killed,
         fuel_left: 0,
         stdout: captured(true),
         stderr: captured(false),
     };
     assert_eq!(exit, expected);
-    assert_eq!(world.service.close(Pid::new(2, 9), Reason::Killed), None);
     assert_eq!(
-        world.service.close(Pid::new(1, 9), Reason::Killed),
+        world.service.close(Pid::new(2, 9), ExitReason::Killed),
+        None
+    );
+    assert_eq!(
+        world.service.close(Pid::new(1, 9), ExitReason::Killed),
         None,
         "that is another generation"
     );
     assert_eq!(
-        world.service.close(Pid::new(u32::MAX, 9), Reason::Killed),
+        world
+            .service
+            .close(Pid::new(u32::MAX, 9), ExitReason::Killed),
         None
     );
 }

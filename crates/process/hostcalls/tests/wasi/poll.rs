@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::{self as call, EntryFields, number};
-use everwarp_hostcalls::{Config, DATA_BYTES, Input, Reason, Reply, Request};
+use everwarp_hostcalls::{Config, DATA_BYTES, ExitReason, Input, Reply, Request};
 use everwarp_process::Pid;
 
 use crate::world::{DIR, READ, World};
@@ -221,7 +221,7 @@ fn waiting_requests_do_not_hold_up_others() {
     // Who ends while it waits is answered, so that its slot comes back.
     world
         .service
-        .close(Pid::new(0, 1), Reason::Killed)
+        .close(Pid::new(0, 1), ExitReason::Killed)
         .expect("it is there");
     assert_eq!(world.device.receive(sleeper).errno, e::ERRNO_CANCELED);
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
-    Config, Ended, Events, Exit, HostInput, HostOutput, Input, Reply, ServedDirectory, Server,
-    ServerConfig, Service, Streams, Woken,
+    Config, Ended, Events, ExitReport, HostInput, HostOutput, Input, Reply, ServedDirectory,
+    Server, ServerConfig, Service, Streams, Woken,
 };
 use everwarp_process::{Directory, Pid};
 use tempfile::TempDir;
@@ -50,12 +50,12 @@ impl Write for Page {
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) woken: Mutex<Vec<Woken>>,
-    pub(crate) exits: Mutex<Vec<(Pid, Exit)>>,
+    pub(crate) exits: Mutex<Vec<(Pid, ExitReport)>>,
 }
 
 impl Told {
     /// The exits that have been reported, as soon as there are `count`: an exit is answered before it is reported.
-    pub(crate) fn exits(&self, count: usize) -> Vec<(Pid, Exit)> {
+    pub(crate) fn exits(&self, count: usize) -> Vec<(Pid, ExitReport)> {
         let start = std::time::Instant::now();
         loop {
             let exits = self.exits.lock().expect("no test panics there").clone();

@@ -118,9 +118,14 @@ impl Body<'_> {
     }
 
     /// Loads the value at an address into a register of its size, or of 32 bits if it is smaller.
-    pub(super) fn woven_value(&mut self, address: Address, memarg: &MemArg, bytes: u64) -> Reg {
+    pub(super) fn interleaved_value(
+        &mut self,
+        address: Address,
+        memarg: &MemArg,
+        bytes: u64,
+    ) -> Reg {
         if bytes < UNIT {
-            return self.woven_bytes(address, memarg.offset, bytes);
+            return self.interleaved_bytes(address, memarg.offset, bytes);
         }
         let (words, behind) = self.reach_words(address, memarg.offset, bytes);
         let Words {
@@ -158,7 +163,7 @@ impl Body<'_> {
     }
 
     /// One or two bytes.
-    fn woven_bytes(&mut self, address: Address, offset: u64, bytes: u64) -> Reg {
+    fn interleaved_bytes(&mut self, address: Address, offset: u64, bytes: u64) -> Reg {
         let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
         let value = self.fresh(false);
         if bytes == 1 {
@@ -197,7 +202,7 @@ impl Body<'_> {
         place
     }
 
-    pub(super) fn woven_store(
+    pub(super) fn interleaved_store(
         &mut self,
         from: Access,
         value: Operand,
@@ -205,7 +210,7 @@ impl Body<'_> {
         memarg: &MemArg,
     ) {
         if from.bytes < UNIT {
-            self.store_woven_bytes(from.bytes, value, address, memarg.offset);
+            self.store_interleaved_bytes(from.bytes, value, address, memarg.offset);
             return;
         }
         let (words, behind) = self.reach_words(address, memarg.offset, from.bytes);
@@ -256,7 +261,13 @@ impl Body<'_> {
         }
     }
 
-    fn store_woven_bytes(&mut self, bytes: u64, value: Operand, address: Address, offset: u64) {
+    fn store_interleaved_bytes(
+        &mut self,
+        bytes: u64,
+        value: Operand,
+        address: Address,
+        offset: u64,
+    ) {
         let (Bytes { number, place }, behind) = self.reach_bytes(address, offset, bytes);
         if bytes == 1 {
             line!(self.text, "  st.global.b8 [{place}+{behind}], {value};");

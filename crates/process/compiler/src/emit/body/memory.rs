@@ -177,7 +177,7 @@ impl Body<'_> {
     pub(super) fn load(&mut self, to: Access, memarg: &MemArg) {
         let address = self.pop_address();
         if self.context.module.interleaved {
-            let value = self.woven_value(address, memarg, to.bytes);
+            let value = self.interleaved_value(address, memarg, to.bytes);
             let reg = self.push(to.ty);
             self.put_value(to, reg, value);
             return;
@@ -253,7 +253,7 @@ impl Body<'_> {
     pub(super) fn store(&mut self, from: Access, memarg: &MemArg) {
         let (value, address) = (self.pop_operand(), self.pop_address());
         if self.context.module.interleaved {
-            self.woven_store(from, value, address, memarg);
+            self.interleaved_store(from, value, address, memarg);
             return;
         }
         let at = self.check(address, memarg.offset, from.bytes, false);

@@ -13,9 +13,9 @@ use loom::thread;
 
 use super::explore;
 
-const RUNS: u32 = 1;
+const RUNNING: u32 = 1;
 const AWAITED: u32 = 2;
-const ENDED: u32 = 4;
+const EXITED: u32 = 4;
 const HELD: u32 = 8;
 
 /// The rules that a mutant leaves out.
@@ -63,11 +63,11 @@ impl Place {
         let generation = self.generation.load(Relaxed) + 1;
         self.generation.store(generation, Relaxed);
         if !self.rules.runs_last {
-            self.state.store(RUNS, Release);
+            self.state.store(RUNNING, Release);
         }
         self.kill.store(0, Relaxed);
         if self.rules.runs_last {
-            self.state.store(RUNS, Release);
+            self.state.store(RUNNING, Release);
         }
     }
 
@@ -75,7 +75,7 @@ impl Place {
     fn reap(&self) {
         loop {
             let mut state = self.state.fetch_or(AWAITED, AcqRel);
-            if state & ENDED == 0 {
+            if state & EXITED == 0 {
                 self.ended.wait();
                 continue;
             }
@@ -90,7 +90,7 @@ impl Place {
 
     /// The child ends.
     fn tell_parent(&self) {
-        if self.state.fetch_or(ENDED, AcqRel) & AWAITED != 0 {
+        if self.state.fetch_or(EXITED, AcqRel) & AWAITED != 0 {
             self.ended.notify();
         }
     }
@@ -99,7 +99,7 @@ impl Place {
     fn kill(&self, generation: u32) -> bool {
         let mut state = self.state.load(Relaxed);
         loop {
-            if state & RUNS == 0 || state & ENDED != 0 {
+            if state & RUNNING == 0 || state & EXITED != 0 {
                 return false;
             }
             if !self.rules.holds {
@@ -142,7 +142,7 @@ fn end_during_a_kill(rules: Rules) {
         first.join().unwrap();
         let killed = place.kill.load(Relaxed);
         assert_eq!(killed, 0, "the second one was killed");
-        assert_eq!(place.state.load(Relaxed), RUNS, "it does not run");
+        assert_eq!(place.state.load(Relaxed), RUNNING, "it does not run");
     });
 }
 

@@ -5,13 +5,13 @@
 // ends after its children: it kills those that are left. So no descendant outlives the first ancestor, and that
 // ancestor's count of descendants limits all of them.
 //
-// The state of a child's bond. The host may end a child from outside.
-// 1. It is 0 while the place is free. The parent makes it BOND_RUNS when it has written what the child starts with.
-// 2. A parent that waits for the end adds BOND_AWAITED; a child that has ended adds BOND_ENDED, and wakes the parent if
+// The state of a child's record. The host may end a child from outside.
+// 1. It is 0 while the place is free. The parent makes it CHILD_RUNNING when it has written what the child starts with.
+// 2. A parent that waits for the end adds CHILD_AWAITED; a child that has ended adds CHILD_EXITED, and wakes the parent if
 //    that was set. So one of the two sees the other.
-// 3. The host first adds BOND_HELD to a child that runs, and then looks at the generation: the parent does not give the
+// 3. The host first adds CHILD_HELD to a child that runs, and then looks at the generation: the parent does not give the
 //    place away as long as it is held, so the place has no other process. It is held for some stores.
-// `crates/engine/cuda/src/models/kin.rs` is a model of it.
+// `crates/engine/cuda/src/models/children.rs` is a model of it.
 #pragma once
 
 #include "process/gpu/adopt.cuh"
@@ -21,9 +21,9 @@
 namespace process {
 
 // The warp: writes the record of a process that starts. `s` is what it is started with.
-__device__ __forceinline__ void begin_kin(const DevProcessTable& t, const DevSpawn* s, u32 lane) {
+__device__ __forceinline__ void begin_relations(const DevProcessTable& t, const DevSpawn* s, u32 lane) {
   const u64 pid = __ldcg(&s->pid);
-  DevKin* k = kin(t.world, (u32)pid);
+  DevRelations* k = relations(t.world, (u32)pid);
   const u32 given = __ldcg(&s->given);
   const u32* ends = (const u32*)__ldcg((const u64*)&s->strings) - 1;
   for (u32 h = lane; h < HANDLES; h += 32) k->handles[h] = h < given ? __ldcg(ends - h) : 0;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void give_place(const DevWorld* world, const DevModul
 
 // Asks the process in a place to end. It may wait for the host, which does not look at these words.
 __device__ __noinline__ void ask_end(const DevWorld* world, u32 place) {
-  const DevKin* k = kin(world, place);
+  const DevRelations* k = relations(world, place);
   const DevProcessTable& t = *world->modules[__ldcg(&k->module)].table;
   const u32 slot = __ldcg(&k->slot);
   // In this order: see `prepare`.
@@ -69,25 +69,25 @@ __device__ __noinline__ void kill_child(DevProcess* p, u64 pid) {
 
 // Asks a child to end for the host, which is not its parent; false if there is no such child, or it has ended.
 __device__ __noinline__ bool kill_from_outside(const DevWorld* world, u32 place, u32 generation) {
-  DevBond* b = bond(world, place);
+  DevChildRecord* b = child_record(world, place);
   u32 state = ew::load(&b->state, ew::relaxed, ew::gpu);
   while (true) {
-    if ((state & BOND_RUNS) == 0 || (state & BOND_ENDED) != 0) return false;
-    if ((state & BOND_HELD) != 0) {
+    if ((state & CHILD_RUNNING) == 0 || (state & CHILD_EXITED) != 0) return false;
+    if ((state & CHILD_HELD) != 0) {
       // Another lane holds it, for a moment.
       __nanosleep(64);
       state = ew::load(&b->state, ew::relaxed, ew::gpu);
       continue;
     }
     // Acquire: the generation, and what the child begins with, were written before.
-    const u32 found = ew::compare_exchange(&b->state, state, state | BOND_HELD, ew::acquire, ew::gpu);
+    const u32 found = ew::compare_exchange(&b->state, state, state | CHILD_HELD, ew::acquire, ew::gpu);
     if (found == state) break;
     state = found;
   }
   const bool same = ew::load(&b->generation, ew::relaxed, ew::gpu) == generation;
   if (same) ask_end(world, place);
   // Release: what the parent does with the place comes after it.
-  ew::fetch_and(&b->state, ~BOND_HELD, ew::release, ew::gpu);
+  ew::fetch_and(&b->state, ~CHILD_HELD, ew::release, ew::gpu);
   return same;
 }
 
@@ -97,19 +97,19 @@ struct Ended {
   u32 status, code;
   i64 fuel;
 };
-__device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& ended) {
+__device__ __noinline__ bool reap(DevWorld* world, DevRelations* k, u32 entry, Ended& ended) {
   const u32 place = (u32)k->children[entry];
-  DevBond* b = bond(world, place);
+  DevChildRecord* b = child_record(world, place);
   // Acquire: what the child says of its end. A child that is awaited already stays so.
-  u32 state = ew::fetch_or(&b->state, BOND_AWAITED, ew::acq_rel, ew::gpu);
-  if ((state & BOND_ENDED) == 0) return false;
+  u32 state = ew::fetch_or(&b->state, CHILD_AWAITED, ew::acq_rel, ew::gpu);
+  if ((state & CHILD_EXITED) == 0) return false;
   // Acquire: what the host did to the place came before.
-  for (; (state & BOND_HELD) != 0; state = ew::load(&b->state, ew::acquire, ew::gpu)) __nanosleep(64);
+  for (; (state & CHILD_HELD) != 0; state = ew::load(&b->state, ew::acquire, ew::gpu)) __nanosleep(64);
   ended = Ended{b->status, b->code, b->fuel};
   k->children[entry] = 0;
-  ew::add(&kin(world, k->root)->descendants, ~0u, ew::relaxed, ew::gpu);
+  ew::add(&relations(world, k->root)->descendants, ~0u, ew::relaxed, ew::gpu);
   ew::store(&b->state, 0, ew::relaxed, ew::gpu);
-  give_place(world, world->modules[kin(world, place)->module], place);
+  give_place(world, world->modules[relations(world, place)->module], place);
   return true;
 }
 
@@ -117,7 +117,7 @@ __device__ __noinline__ bool reap(DevWorld* world, DevKin* k, u32 entry, Ended& 
 __device__ __noinline__ bool retire(DevProcess* p) {
   DevWorld* world = p->table->world;
   const u32 place = (u32)p->pid;
-  DevKin* k = kin(world, place);
+  DevRelations* k = relations(world, place);
   if (k->retired == 0) {
     k->retired = 1;
     if (const u32 on = ew::load(&k->waits_on, ew::relaxed, ew::gpu)) {
@@ -143,8 +143,8 @@ __device__ __noinline__ bool retire(DevProcess* p) {
 __device__ __noinline__ void tell_parent(DevProcess* p) {
   const DevWorld* world = p->table->world;
   DevInstance* i = instance(p);
-  const u32 parent = kin(p)->parent - 1;
-  DevBond* b = bond(world, (u32)p->pid);
+  const u32 parent = relations(p)->parent - 1;
+  DevChildRecord* b = child_record(world, (u32)p->pid);
   p->dirty = i->memory_bytes;
   b->status = STATUS_TRAPPED;
   if (i->trap == 0 || i->trap == TRAP_EXIT) b->status = STATUS_EXITED;
@@ -153,7 +153,7 @@ __device__ __noinline__ void tell_parent(DevProcess* p) {
   b->code = i->trap == TRAP_EXIT ? p->exit_code : 0;
   b->fuel = i->fuel;
   // Release: the parent that takes the status sees it, and the next process of the place sees what was written there.
-  if ((ew::fetch_or(&b->state, BOND_ENDED, ew::acq_rel, ew::gpu) & BOND_AWAITED) != 0) wake(world, parent);
+  if ((ew::fetch_or(&b->state, CHILD_EXITED, ew::acq_rel, ew::gpu) & CHILD_AWAITED) != 0) wake(world, parent);
 }
 
 }  // namespace process

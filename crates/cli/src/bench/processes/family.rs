@@ -6,7 +6,7 @@ use crate::bench::experiment::Context;
 use crate::bench::stats::Row;
 use crate::error::CliError;
 
-pub(super) const KIN: &[u8] = include_bytes!("kin.wasm");
+pub(super) const FAMILY: &[u8] = include_bytes!("family.wasm");
 /// The messages of each pair, and the children of each parent, one after the other.
 const EACH: usize = 1000;
 
@@ -32,7 +32,7 @@ fn measure(
 ) -> Result<(), CliError> {
     // On a CPU the larger numbers take minutes.
     let counts = if cx.is_cuda() { counts } else { &counts[..1] };
-    let bench = Bench::start(cx.device, "kin", KIN, 1024)?;
+    let bench = Bench::start(cx.device, "family", FAMILY, 1024)?;
     let input = ProcessInput {
         argument: Some(how),
         ..ProcessInput::default()
