@@ -114,6 +114,8 @@ pub(crate) enum CliError {
     NoFolder { path: PathBuf },
     #[error("a temporary folder: {0}")]
     Folder(std::io::Error),
+    #[error("a command could not be measured: {reason}")]
+    Measurement { reason: String },
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]

@@ -19,6 +19,7 @@ mod run;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use everwarp::trace;
 
 use crate::error::Printed;
 
@@ -51,6 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let command = trace::span("command");
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(args),
         Command::Ps(args) => ps::ps(&args).map(|()| 0),
@@ -61,6 +63,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args).map(|()| 0),
         Command::Kb(args) => kb::main(&args).map(|()| 0),
     };
+    drop(command);
+    trace::write();
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

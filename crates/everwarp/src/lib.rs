@@ -136,8 +136,6 @@
 #[cfg(feature = "process")]
 pub mod process;
 
-#[doc(hidden)]
-pub use everwarp_runtime::cuda;
 pub use everwarp_runtime::{
     Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask, DevType, DevWorker,
     Device, Element, Engine, EngineBuilder, EngineError, EngineKind, Error, Footprint, Function,
@@ -146,3 +144,5 @@ pub use everwarp_runtime::{
     Program, ProgramRef, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, Twin, TwinClosure,
     TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
 };
+#[doc(hidden)]
+pub use everwarp_runtime::{cuda, trace};

@@ -74,6 +74,8 @@ pub use everwarp_contract::{
     DevPtr, DevTask, DevType, DevWorker, HeapOwner, Layout, Priority, dev_consts, dev_struct,
     layout,
 };
+#[doc(hidden)] // for the command and for the hosts of processes
+pub use everwarp_engine::trace;
 pub use everwarp_engine::{
     Declaration, DevNone, EngineError, EngineKind, Footprint, Function, HeapConfig, HeapError,
     HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked, LinkedPart,

@@ -11,6 +11,7 @@ mod pairs;
 mod processes;
 mod report;
 mod search;
+mod start;
 mod stats;
 mod table;
 mod tiny;
@@ -30,7 +31,7 @@ pub(crate) use report::today;
 pub(crate) use stats::Outcome;
 
 /// Every experiment, in the order of `bench all`.
-const ALL: [&Experiment; 7] = [
+const ALL: [&Experiment; 8] = [
     &core::EXPERIMENT,
     &pairs::EXPERIMENT,
     &tiny::EXPERIMENT,
@@ -38,12 +39,13 @@ const ALL: [&Experiment; 7] = [
     &heap::EXPERIMENT,
     &operators::EXPERIMENT,
     &processes::EXPERIMENT,
+    &start::EXPERIMENT,
 ];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The benchmark to run: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
-    /// (operators), P (processes), or all.
+    /// (operators), P (processes), S (start of a command), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.

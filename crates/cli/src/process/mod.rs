@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everwarp::process::{LoadError, Module};
+use everwarp::trace::spanned;
 
 use job::Job;
 pub(crate) use options::{Args, Options};
@@ -51,12 +52,14 @@ fn serve(job: &Arc<Job>) -> Option<Server> {
 /// Runs the module and returns the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
-    let module = load(Path::new(&args.program))?;
+    let module = spanned("module: read and validate", || {
+        load(Path::new(&args.program))
+    })?;
     let job = Arc::new(Job::new(&args.program));
     signal::listen(&job)?;
     let server = serve(&job);
     let plan = Plan::new(args, module, job)?;
     let ran = run::run(&plan)?;
     drop(server);
-    report::finish(&plan, ran)
+    spanned("report", || report::finish(&plan, ran))
 }

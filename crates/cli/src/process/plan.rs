@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp::process::{Command, Directory, Host, Input, Module, Output, StartError, StartWriter};
+use everwarp::trace::spanned;
 use everwarp::{Device, EngineKind, Select, cuda_device_count};
 
 use super::job::Job;
@@ -39,10 +40,10 @@ impl<'a> Plan<'a> {
         let select = args.engine.parse()?;
         let directories = open_directories(&options.dir)?;
         let begin = Instant::now();
-        let mut device = open_device(args, select)?;
+        let mut device = spanned("device: open", || open_device(args, select))?;
         let opening = begin.elapsed();
         let file = options.stdin_lines.as_deref();
-        let lines = file.map(|file| StdinLines::read(file, &device));
+        let lines = file.map(|file| spanned("lines: read", || StdinLines::read(file, &device)));
         let lines = lines.transpose()?;
         let wanted = options.instances();
         let instances = match (&lines, file) {

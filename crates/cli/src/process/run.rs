@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use everwarp::EngineKind;
 use everwarp::process::{Children, Host, OutputError};
+use everwarp::trace::spanned;
 
 use super::plan::Plan;
 use super::tally::Tally;
@@ -118,10 +119,12 @@ fn spawn_and_wait(plan: &Plan<'_>, host: &Host) -> Result<Tally, CliError> {
 
 /// Runs the plan.
 pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
-    let (host, load) = plan.start()?;
+    let (host, load) = spanned("host: start", || plan.start())?;
     plan.job.start(host.clone());
     let begin = Instant::now();
-    let tally = watch::while_output_is_read(&host, &plan.job, || spawn_and_wait(plan, &host))?;
+    let tally = spanned("processes: start, run, wait", || {
+        watch::while_output_is_read(&host, &plan.job, || spawn_and_wait(plan, &host))
+    })?;
     let elapsed = begin.elapsed();
     plan.job.finish();
     let width = host.width(&plan.module);

@@ -13,6 +13,7 @@ mod memory;
 mod pools;
 mod program;
 pub mod sync;
+pub mod trace;
 
 #[doc(hidden)] // `program!` names it
 pub use everwarp_contract::Layout;

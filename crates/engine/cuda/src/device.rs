@@ -1,6 +1,7 @@
 //! Opening a GPU, and why it may not be possible.
 
 use cudarc::driver::sys;
+use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{EngineError, Image, Pools};
 
 use crate::driver::{Context, call};
@@ -66,10 +67,13 @@ impl CudaDevice {
     /// How many GPUs the driver shows.
     pub fn count() -> Result<u32, CudaUnavailable> {
         // SAFETY: only looks for the library.
-        if !unsafe { sys::is_culib_present() } {
+        if !spanned("driver: open the library", || unsafe {
+            sys::is_culib_present()
+        }) {
             return Err(CudaUnavailable::NoDriver);
         }
         let mut count = 0;
+        let _span = span("driver: start (cuInit)");
         // SAFETY: the library is there; `count` is a valid out-pointer.
         match unsafe { call!(cuInit(0)).and_then(|()| call!(cuDeviceGetCount(&raw mut count))) } {
             Ok(()) => Ok(count as u32),
@@ -121,6 +125,7 @@ impl CudaDevice {
                 device
             ))?;
         }
+        let _span = span("driver: make the context");
         let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
         Ok((
             Context::retain(device)?,

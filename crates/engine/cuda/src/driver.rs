@@ -125,6 +125,7 @@ impl Pinned {
     /// With whatever is in it.
     pub(crate) fn with_anything(bytes: usize) -> Result<Self, EngineError> {
         let mut host = std::ptr::null_mut();
+        let _span = everwarp_engine::trace::span("pinning");
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: valid out-pointers; a context is current; the memory is at least `bytes` long.
         unsafe {

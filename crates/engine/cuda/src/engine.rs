@@ -13,6 +13,7 @@ use everwarp_contract::device::{
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker, FunctionId, InstanceId};
 use everwarp_engine::sync::lock;
+use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
     ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
     HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
@@ -129,6 +130,7 @@ fn set_stack(bytes: u32) -> Result<(), EngineError> {
 fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
     let linked = &prepared.image.linked;
     if !linked.is_empty() {
+        let _span = span("image: stack");
         set_stack(linked.stack_bytes)?;
     }
     let (cubin, largest_frame) = (&prepared.code, prepared.largest_frame);
@@ -136,7 +138,9 @@ fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
     // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
     // unloaded: that would wait for the device.
     unsafe {
-        call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))?;
+        spanned("image: load the code", || {
+            call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
+        })?;
         call!(cuModuleGetFunction(
             &raw mut kernel,
             module,
@@ -198,15 +202,18 @@ impl CudaEngine {
     ) -> Result<Self, EngineError> {
         device.context.enter()?;
         pools.check()?;
-        let kernel = load(&prepare(image, device.arch())?)?;
+        let prepared = spanned("image: read or compile", || prepare(image, device.arch()))?;
+        let kernel = spanned("image: load", || load(&prepared))?;
         let started = Instant::now();
         let max_blocks = occupancy(kernel, device.multiprocessors())?;
         let blocks = blocks.unwrap_or(max_blocks);
         check_size(blocks, max_blocks, pools)?;
-        let mut tables = Tables::new(pools, max_blocks)?;
+        let mut tables = spanned("memory: rings and tables", || {
+            Tables::new(pools, max_blocks)
+        })?;
         let host_calls = match image.linked.host_call_slots {
             0 => None,
-            slots => Some(HostCalls::new(slots)?),
+            slots => Some(spanned("memory: host-call ring", || HostCalls::new(slots))?),
         };
         if let Some(calls) = &host_calls {
             tables.engine.host_calls = calls.ring();
@@ -216,6 +223,8 @@ impl CudaEngine {
             tables.engine.heap = DevPtr::new(heap.address());
         }
         kernel.install(&tables.engine)?;
+        let copier = spanned("memory: staging areas", || Copier::new(device.context))?;
+        let heap = spanned("memory: buffers", || Heap::new(&device.context))?;
         let mut engine = Self {
             context: device.context,
             name: device.name().to_owned(),
@@ -225,8 +234,8 @@ impl CudaEngine {
             reserved_blocks: max_blocks,
             tables,
             host_calls,
-            copier: Copier::new(device.context)?,
-            heap: Mutex::new(Heap::new(&device.context)?),
+            copier,
+            heap: Mutex::new(heap),
             task_heap,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
@@ -241,6 +250,7 @@ impl CudaEngine {
             start_time: Duration::ZERO,
         };
         {
+            let _span = span("engine: first answer");
             let mut epoch = lock(&engine.epoch);
             engine.launch(&mut epoch, blocks)?;
             engine.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)?;
@@ -624,6 +634,7 @@ impl EngineLoader for CudaEngine {
 
 impl Drop for CudaEngine {
     fn drop(&mut self) {
+        let _span = span("engine: end");
         let parked = self.park(Duration::from_secs(2)).is_ok();
         // A kernel that does not end keeps its memory until the process ends: freeing would wait for it.
         if parked && self.stream.synchronize().is_ok() {

@@ -50,6 +50,7 @@ impl Range {
         if bytes > self.reserved - self.mapped {
             return Err(oom("address range used up".into()));
         }
+        let _span = everwarp_engine::trace::span("mapping");
         let at = self.base + self.mapped;
         let location = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,

@@ -143,6 +143,7 @@ impl ProcessEngine for CudaProcesses {
 impl Drop for CudaProcesses {
     /// Kills what still runs.
     fn drop(&mut self) {
+        let _span = everwarp_runtime::trace::span("host: end");
         let alive = self.core.alive();
         for pid in &alive {
             // A lost engine has no processes left to kill.

@@ -12,6 +12,7 @@ use everwarp_hostcalls::{
     Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
 };
 use everwarp_process::{HostConfig, Module, ModuleId, StartError};
+use everwarp_runtime::trace::spanned;
 use everwarp_runtime::{
     DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, LinkedEngine, LinkedEngineBuilder,
     Pools,
@@ -55,25 +56,37 @@ impl CudaProcesses {
                 engine: EngineKind::Cuda,
             });
         }
-        let budget = memory_budget(free_bytes(device)?, modules.len());
+        let budget = memory_budget(
+            spanned("host: ask for free memory", || free_bytes(device))?,
+            modules.len(),
+        );
         let place_config = PlaceConfig::of(&config.load, budget);
         // It takes some 16 ms, and what follows takes longer.
-        reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
-        let (compiled, mut linked) = link(modules, config)?;
+        spanned("host: descriptors", || {
+            reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
+        });
+        let (compiled, mut linked) = spanned("host: translate modules", || link(modules, config))?;
         let pools = pools(&place_config, config.spare_places, &compiled);
-        let (engine, depth) = start_engine(device, &mut linked, pools, config)?;
-        map_given_bytes(&engine, config.given_bytes)?;
+        let (engine, depth) = spanned("host: start the engine", || {
+            start_engine(device, &mut linked, pools, config)
+        })?;
+        spanned("host: memory for inputs", || {
+            map_given_bytes(&engine, config.given_bytes)
+        })?;
         let head = compiled.iter().any(CompiledModule::needs_family);
         let head = head.then(|| FamilyHead::reserve(&engine)).transpose();
         let head = head.map_err(not_started)?;
-        let common = common(&engine, depth, head.as_ref())?;
-        let hosted = make_places(&engine, compiled, &place_config, &common)?;
+        let common = spanned("host: clock", || common(&engine, depth, head.as_ref()))?;
+        let hosted = spanned("host: places", || {
+            make_places(&engine, compiled, &place_config, &common)
+        })?;
         let first_spare = hosted.iter().map(|h| h.places.total()).sum::<u32>();
         // A place without a slot of the ring could not call the host.
         let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first_spare);
         let spare = first_spare..first_spare + spare;
         let family = make_family(&engine, head, spare.end, config.channels, &hosted);
         let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
+        let _span = everwarp_runtime::trace::span("host: tables and threads");
         let listener = Arc::new(ServiceListener::default());
         let service = Service::new(spare.end, streams, listener.clone());
         let service = service.map_err(system("a thread that waits"))?;
