@@ -23,7 +23,7 @@ use crate::cache::Cache;
 use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
-use crate::heap::Heap;
+use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::link::link;
@@ -69,6 +69,32 @@ struct Epoch {
     resident: bool,
     kernel: Kernel,
     image: Image,
+}
+
+impl Epoch {
+    /// The most blocks that another kernel may have, if it can have the blocks that there are. A larger kernel may allow
+    /// fewer than the one before; the tables have room for no more than `reserved`.
+    fn limit(&self, occupancy: u32, reserved: u32) -> Result<u32, EngineError> {
+        let (asked, max) = (self.blocks, occupancy.min(reserved));
+        if max < asked {
+            return Err(EngineError::Size { asked, max });
+        }
+        Ok(max)
+    }
+
+    /// The next epoch runs this image.
+    fn exchange(&mut self, kernel: Kernel, max_blocks: u32, image: Image) {
+        self.kernel = kernel;
+        self.max_blocks = max_blocks;
+        self.image = image;
+    }
+
+    /// The number of blocks of the next epoch, which is the last one's unless another is asked for.
+    fn next_size(&self, asked: Option<u32>, pools: Pools) -> Result<u32, EngineError> {
+        let blocks = asked.unwrap_or(self.blocks);
+        check_size(blocks, self.max_blocks, pools)?;
+        Ok(blocks)
+    }
 }
 
 /// An engine on an NVIDIA GPU.
@@ -224,7 +250,7 @@ impl CudaEngine {
         }
         kernel.install(&tables.engine)?;
         let copier = spanned("memory: staging areas", || Copier::new(device.context))?;
-        let heap = spanned("memory: buffers", || Heap::new(&device.context))?;
+        let heap = spanned("memory: buffers", || Heap::new(device.context))?;
         let mut engine = Self {
             context: device.context,
             name: device.name().to_owned(),
@@ -501,8 +527,7 @@ impl TaskEngine for CudaEngine {
         if epoch.resident {
             return Ok(());
         }
-        let blocks = size.unwrap_or(epoch.blocks);
-        check_size(blocks, epoch.max_blocks, self.pools)?;
+        let blocks = epoch.next_size(size, self.pools)?;
         self.launch(&mut epoch, blocks)?;
         self.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)
     }
@@ -513,8 +538,7 @@ impl TaskEngine for CudaEngine {
         if !epoch.resident {
             return Err(EngineError::Parked { action: "swapping" });
         }
-        let (old, blocks) = (epoch.number, size.unwrap_or(epoch.blocks));
-        check_size(blocks, epoch.max_blocks, self.pools)?;
+        let (old, blocks) = (epoch.number, epoch.next_size(size, self.pools)?);
         // The next epoch waits in the stream before the flag is raised.
         self.launch(&mut epoch, blocks)?;
         let begin = Instant::now();
@@ -526,18 +550,17 @@ impl TaskEngine for CudaEngine {
 
 impl EngineMemory for CudaEngine {
     fn alloc(&self, bytes: u64) -> Result<u64, EngineError> {
-        let address = self.alloc_uncleared(bytes)?;
-        // SAFETY: the allocation above has just made this range, and nothing else knows of it.
-        if let Err(refused) = unsafe { self.copier.fill(address, bytes, 0) } {
-            lock(&self.heap).free(address, bytes);
-            return Err(refused);
-        }
-        Ok(address)
+        self.check_lost()?;
+        self.context.enter()?;
+        alloc_filled(&self.heap, bytes, |address| {
+            // SAFETY: the range has just been allocated, and nothing else knows of it.
+            unsafe { self.copier.fill(address, bytes, 0) }
+        })
     }
     fn alloc_uncleared(&self, bytes: u64) -> Result<u64, EngineError> {
         self.check_lost()?;
         self.context.enter()?;
-        lock(&self.heap).alloc(&self.context, bytes)
+        lock(&self.heap).alloc(bytes)
     }
     unsafe fn free(&self, address: u64, bytes: u64) {
         lock(&self.heap).free(address, bytes);
@@ -612,16 +635,10 @@ impl EngineLoader for CudaEngine {
         }
         epoch.image.check_successor(&prepared.image)?;
         let kernel = load(prepared)?;
-        // A larger kernel may allow fewer blocks than the one before; the tables have room for no more than at the start.
-        let max = occupancy(kernel, self.multiprocessors)?.min(self.reserved_blocks);
-        if max < epoch.blocks {
-            let asked = epoch.blocks;
-            return Err(EngineError::Size { asked, max });
-        }
+        let occupancy = occupancy(kernel, self.multiprocessors)?;
+        let max_blocks = epoch.limit(occupancy, self.reserved_blocks)?;
         kernel.install(&self.tables.engine)?;
-        epoch.kernel = kernel;
-        epoch.max_blocks = max;
-        epoch.image = prepared.image.clone();
+        epoch.exchange(kernel, max_blocks, prepared.image.clone());
         Ok(())
     }
     fn host_calls(&self) -> Option<HostCallMemory> {
@@ -649,5 +666,65 @@ impl Drop for CudaEngine {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> Kernel {
+        Kernel {
+            raw: std::ptr::null_mut(),
+            shared_bytes: 0,
+            tables: 0,
+            largest_frame: 0,
+        }
+    }
+
+    fn epoch(blocks: u32, max_blocks: u32) -> Epoch {
+        Epoch {
+            number: 1,
+            blocks,
+            max_blocks,
+            resident: false,
+            kernel: kernel(),
+            image: Image::default(),
+        }
+    }
+
+    /// The limit of the first image used to stay, so that a size was accepted that the driver then refused to launch.
+    #[test]
+    fn the_limit_of_blocks_is_that_of_the_image_in_use() {
+        let (mut epoch, pools) = (epoch(132, 264), Pools::default());
+        assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
+        let max_blocks = epoch.limit(132, 264).expect("132 blocks fit");
+        epoch.exchange(kernel(), max_blocks, Image::default());
+        let refused = epoch.next_size(Some(264), pools);
+        let limit = EngineError::Size {
+            asked: 264,
+            max: 132,
+        };
+        assert_eq!(refused.map_err(|e| e.to_string()), Err(limit.to_string()));
+        assert_eq!(epoch.next_size(None, pools).ok(), Some(132));
+        // A smaller image may have as many blocks as the tables have room for again.
+        let max_blocks = epoch.limit(396, 264).expect("132 blocks fit");
+        epoch.exchange(kernel(), max_blocks, Image::default());
+        assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
+    }
+
+    #[test]
+    fn an_image_that_cannot_have_the_blocks_there_are_is_refused() {
+        let refused = epoch(264, 264).limit(132, 264);
+        assert!(
+            matches!(
+                refused,
+                Err(EngineError::Size {
+                    asked: 264,
+                    max: 132
+                })
+            ),
+            "{refused:?}"
+        );
     }
 }
