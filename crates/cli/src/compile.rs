@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use everwarp::process::Module;
-use everwarp_compiler::{CompileOptions, Compiled, Export, FunctionType, ImportKind, compile};
+use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, compile};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -98,37 +98,26 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     }
 }
 
-fn function(ty: &FunctionType) -> String {
-    let list = |types: &[_]| {
-        let names: Vec<_> = types
-            .iter()
-            .map(|t| format!("{t:?}").to_lowercase())
-            .collect();
-        names.join(", ")
-    };
-    format!("function ({}) -> ({})", list(&ty.params), list(&ty.results))
-}
-
 fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> ModuleReport {
     let imports = compiled.imports().iter().map(|i| NamedItem {
         name: format!("{}.{}", i.module, i.name),
         kind: match &i.kind {
-            ImportKind::Function(ty) => function(ty),
+            ImportKind::Function(ty) => ty.to_string(),
             ImportKind::Global { .. } => "global".to_owned(),
             ImportKind::Memory(limits) if limits.shared => "shared memory".to_owned(),
             ImportKind::Memory(_) => "memory".to_owned(),
             ImportKind::Table { .. } => "table".to_owned(),
-            other => format!("{other:?}"),
+            _ => "of another kind".to_owned(),
         },
     });
     let exports = compiled.exports().map(|(name, export)| NamedItem {
         name: name.to_owned(),
         kind: match export {
-            Export::Function(f) => function(compiled.function_type(f)),
+            Export::Function(f) => compiled.function_type(f).to_string(),
             Export::Global(_) => "global".to_owned(),
             Export::Memory => "memory".to_owned(),
             Export::Table(_) => "table".to_owned(),
-            other => format!("{other:?}"),
+            _ => "of another kind".to_owned(),
         },
     });
     ModuleReport {

@@ -7,6 +7,10 @@ use crate::control::{Answer, ControlError, EngineSnapshot, Folder, Request, ask,
 use crate::error::CliError;
 use crate::output::{print, print_json};
 
+/// Said of an engine whose answer belongs to another request.
+const NO_ANSWER_TO_THIS: &str =
+    "it answered another request; stop it and use the same version of everwarp for both commands";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct PsArgs {
     /// Show only the engine with this number, which is the process id of its `everwarp run`.
@@ -85,9 +89,9 @@ pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
             Ok(Some(Answer::Listing(engine))) => report.engines.push(engine),
             // The engine has ended since.
             Ok(None) => {}
-            Ok(Some(other)) => report.silent.push(SilentEngine {
+            Ok(Some(_)) => report.silent.push(SilentEngine {
                 os_pid: engine,
-                reason: format!("it answered {other:?}"),
+                reason: NO_ANSWER_TO_THIS.to_owned(),
             }),
             Err(e) => report.silent.push(SilentEngine {
                 os_pid: engine,
@@ -165,8 +169,8 @@ pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
     match ask(&folder, engine, &request)? {
         Some(Answer::Asked) => Ok(()),
         Some(Answer::NoProcess) | None => Err(ControlError::NoProcess { engine, pid }.into()),
-        Some(other) => {
-            let reason = format!("{other:?}");
+        Some(_) => {
+            let reason = NO_ANSWER_TO_THIS.to_owned();
             Err(ControlError::Garbled { engine, reason }.into())
         }
     }

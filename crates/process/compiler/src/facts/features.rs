@@ -24,6 +24,13 @@ pub(crate) fn is_of_threads(operator: &Operator<'_>) -> bool {
     wasmparser::for_each_operator!(find)
 }
 
+/// The name of an instruction, for an error: `I32AtomicLoad`. Its fields, which are this compiler's own matter, are left out.
+pub(crate) fn operator_name(operator: &Operator<'_>) -> String {
+    let shown = format!("{operator:?}");
+    let end = shown.find([' ', '(', '{']).unwrap_or(shown.len());
+    shown[..end].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use wasmparser::MemArg;
@@ -43,5 +50,7 @@ mod tests {
         assert!(is_of_threads(&Operator::MemoryAtomicNotify { memarg }));
         assert!(!is_of_threads(&Operator::I32Load { memarg }));
         assert!(!is_of_threads(&Operator::V128Not));
+        assert_eq!(operator_name(&Operator::I32Load { memarg }), "I32Load");
+        assert_eq!(operator_name(&Operator::V128Not), "V128Not");
     }
 }

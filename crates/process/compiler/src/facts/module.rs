@@ -1,6 +1,7 @@
 //! What a module declares, read from its sections in one pass, without the code.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use crate::facts::types::{Convention, FunctionType, ValueType};
 
@@ -36,6 +37,20 @@ pub struct Limits {
     pub max: Option<u64>,
     /// Whether instances may share it; only memories can be.
     pub shared: bool,
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.shared {
+            "a shared size"
+        } else {
+            "a size"
+        };
+        match self.max {
+            Some(max) => write!(f, "{kind} of {} to {max}", self.min),
+            None => write!(f, "{kind} of {} or more", self.min),
+        }
+    }
 }
 
 /// What an import is.

@@ -4,6 +4,7 @@ use wasmparser::{DataKind, ElementItems, ElementKind, Operator, Payload, TypeRef
 
 use crate::error::CompileError;
 use crate::facts::abi::PAGE;
+use crate::facts::features::operator_name;
 use crate::facts::module::{
     Constant, Data, Elements, Export, Global, Import, ImportKind, Limits, Module, Placement, Step,
     Table,
@@ -276,7 +277,7 @@ impl Module {
                 Operator::I64Mul => Step::Mul(64),
                 Operator::End => break,
                 other => {
-                    let what = format!("{other:?} in a constant expression");
+                    let what = format!("{} in a constant expression", operator_name(&other));
                     return Err(CompileError::Unsupported { offset, what });
                 }
             });

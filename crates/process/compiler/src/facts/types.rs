@@ -1,5 +1,7 @@
 //! Types of values and functions, as far as they are supported.
 
+use std::fmt;
+
 use crate::error::CompileError;
 
 /// The type of a value.
@@ -56,6 +58,21 @@ impl ValueType {
     }
 }
 
+impl fmt::Display for ValueType {
+    /// Its name in the text format.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::V128 => "v128",
+            Self::FuncRef => "funcref",
+            Self::ExternRef => "externref",
+        })
+    }
+}
+
 /// The type of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionType {
@@ -63,6 +80,18 @@ pub struct FunctionType {
     pub params: Vec<ValueType>,
     /// The types of the results.
     pub results: Vec<ValueType>,
+}
+
+impl fmt::Display for FunctionType {
+    /// `function (i32, i64) -> (i32)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |types: &[ValueType]| {
+            let names: Vec<_> = types.iter().map(ValueType::to_string).collect();
+            names.join(", ")
+        };
+        let (params, results) = (list(&self.params), list(&self.results));
+        write!(f, "function ({params}) -> ({results})")
+    }
 }
 
 /// What functions pass on in addition to arguments and results: see `carried.rs`.

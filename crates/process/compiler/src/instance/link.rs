@@ -85,7 +85,7 @@ impl Resolved {
             ImportKind::Function(ty) => {
                 let found = link.function(module, name).ok_or_else(missing)?;
                 if found != *ty {
-                    return Err(other(format!("wanted {ty:?}, found {found:?}")));
+                    return Err(other(format!("wanted {ty}, found {found}")));
                 }
                 let provider = link.provider(module, name).unwrap_or(0);
                 self.providers.push(provider);
@@ -93,10 +93,12 @@ impl Resolved {
             ImportKind::Global { ty, mutable } => {
                 let found = link.global(module, name).ok_or_else(missing)?;
                 if (found.0, found.1) != (*ty, *mutable) {
-                    return Err(other(format!(
-                        "wanted {ty:?} (mutable: {mutable}), found {:?} ({})",
-                        found.0, found.1
-                    )));
+                    let global = |mutable: bool, ty: ValueType| match mutable {
+                        true => format!("a mutable global of {ty}"),
+                        false => format!("a constant global of {ty}"),
+                    };
+                    let (wanted, found) = (global(*mutable, *ty), global(found.1, found.0));
+                    return Err(other(format!("wanted {wanted}, found {found}")));
                 }
                 self.globals.push(found.2);
             }
@@ -113,7 +115,7 @@ impl Resolved {
             ImportKind::Table { ty, limits } => {
                 let (found, size) = link.table(module, name).ok_or_else(missing)?;
                 if found != *ty {
-                    return Err(other(format!("wanted {ty:?}, found {found:?}")));
+                    return Err(other(format!("wanted {ty}, found {found}")));
                 }
                 fits(size, *limits).map_err(other)?;
                 self.tables.push(size);
@@ -155,7 +157,32 @@ fn fits(found: Limits, wanted: Limits) -> Result<(), String> {
         .max
         .is_some_and(|most| found.max.is_none_or(|m| m > most));
     if small || large || found.shared != wanted.shared {
-        return Err(format!("wanted {wanted:?}, found {found:?}"));
+        return Err(format!("wanted {wanted}, found {found}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// These errors used to show the structs of this crate.
+    #[test]
+    fn a_mismatch_is_said_in_words() {
+        let limits = |min, max, shared| Limits { min, max, shared };
+        let refused = |found, wanted| fits(found, wanted).expect_err("they differ");
+        assert_eq!(
+            refused(limits(1, None, false), limits(2, Some(4), false)),
+            "wanted a size of 2 to 4, found a size of 1 or more"
+        );
+        assert_eq!(
+            refused(limits(1, Some(1), false), limits(1, Some(1), true)),
+            "wanted a shared size of 1 to 1, found a size of 1 to 1"
+        );
+        let ty = FunctionType {
+            params: vec![ValueType::I32, ValueType::FuncRef],
+            results: vec![],
+        };
+        assert_eq!(ty.to_string(), "function (i32, funcref) -> ()");
+    }
 }

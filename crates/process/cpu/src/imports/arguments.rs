@@ -8,6 +8,8 @@ use wiggle::{GuestError, GuestMemory, GuestPtr};
 
 /// "Bad address".
 const FAULT: i32 = 21;
+/// "Illegal byte sequence".
+const ILLEGAL_SEQUENCE: i32 = 25;
 /// "Invalid argument".
 const INVALID: i32 = 28;
 
@@ -102,21 +104,26 @@ pub(super) fn refused(memory: &GuestMemory<'_>, arguments: &[Argument]) -> Optio
         .find_map(|argument| argument.check(memory, size).err())
 }
 
-/// The error number for a pointer that the library has refused.
-fn pointer_errno(error: &GuestError) -> Option<i32> {
+/// The error number for an argument that the library has refused. It would end the process instead, with a message that
+/// shows its own types.
+fn argument_errno(error: &GuestError) -> i32 {
     match error {
-        GuestError::PtrOverflow | GuestError::PtrOutOfBounds(_) => Some(FAULT),
-        GuestError::PtrNotAligned(..) => Some(INVALID),
-        GuestError::InFunc { err, .. } => pointer_errno(err),
-        _ => None,
+        GuestError::PtrOverflow | GuestError::PtrOutOfBounds(_) => FAULT,
+        GuestError::InvalidUtf8(_) => ILLEGAL_SEQUENCE,
+        GuestError::InFunc { err, .. } => argument_errno(err),
+        GuestError::InvalidFlagValue(_)
+        | GuestError::InvalidEnumValue(_)
+        | GuestError::PtrNotAligned(..)
+        | GuestError::SliceLengthsDiffer
+        | GuestError::TryFromIntError(_) => INVALID,
     }
 }
 
-/// Turns the library's trap for a pointer that no check has seen into an error number.
+/// Turns the library's trap for an argument that no check has seen into an error number.
 pub(super) fn as_errno(result: wasmtime::Result<i32>) -> wasmtime::Result<i32> {
     match result {
-        Err(error) => match error.downcast_ref().and_then(pointer_errno) {
-            Some(errno) => Ok(errno),
+        Err(error) => match error.downcast_ref() {
+            Some(refused) => Ok(argument_errno(refused)),
             None => Err(error),
         },
         result => result,

@@ -5,7 +5,7 @@ use wasmparser::Operator;
 
 use crate::emit::body::Body;
 use crate::error::CompileError;
-use crate::facts::features::is_of_threads;
+use crate::facts::features::{is_of_threads, operator_name};
 use crate::facts::types::ValueType::{ExternRef, F32, F64, FuncRef, I32, I64};
 
 use super::control::Reach;
@@ -275,7 +275,9 @@ impl Body<'_> {
                 let known = self.vector_operator(other)
                     || self.context.module.threads && self.thread_operator(other);
                 if !known {
-                    return Err(self.unsupported(format!("the instruction {other:?}")));
+                    return Err(
+                        self.unsupported(format!("the instruction {}", operator_name(other)))
+                    );
                 }
             }
         }
@@ -285,7 +287,7 @@ impl Body<'_> {
     /// An instruction that is never reached is left out, but one that is unknown is still refused.
     fn check_supported(&self, operator: &Operator<'_>) -> Result<(), CompileError> {
         if !self.context.module.threads && is_of_threads(operator) {
-            return Err(self.unsupported(format!("the instruction {operator:?}")));
+            return Err(self.unsupported(format!("the instruction {}", operator_name(operator))));
         }
         Ok(())
     }
