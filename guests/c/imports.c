@@ -59,7 +59,7 @@ static void children(void) {
   check("a trap", everwarp_wait(pid, &status) == 0 && status.how == EVERWARP_TRAPPED);
   pid = spawn("loop", sizeof "loop");
   check("kill", everwarp_kill(pid) == 0 && everwarp_wait(pid, &status) == 0 && status.how == EVERWARP_KILLED);
-  check("spawn of nobody", everwarp_spawn("none", 4, NULL, 0, NULL, 0) == EVERWARP_NAME);
+  check("spawn of an unknown module", everwarp_spawn("none", 4, NULL, 0, NULL, 0) == EVERWARP_NAME);
 }
 
 int main(int argc, char **argv) {

@@ -5,8 +5,7 @@ use std::process::{Command, Output};
 
 fn everwarp(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_everwarp");
-    let output = Command::new(program).args(args).output();
-    output.expect("the command starts")
+    everwarp_testkit::output(Command::new(program).args(args))
 }
 
 fn read(folder: &Path, name: &str) -> String {

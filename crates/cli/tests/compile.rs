@@ -13,7 +13,7 @@ const SHARED: &[u8] = b"\0asm\x01\0\0\0\x05\x04\x01\x03\x01\x01";
 fn compile(module: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
     command.arg("compile").arg(module).args(args);
-    command.output().expect("the command starts")
+    everwarp_testkit::output(&mut command)
 }
 
 fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
@@ -166,7 +166,7 @@ fn both_engines_accept_the_same_features() {
         assert_eq!(compiled.status.success(), taken, "the compiler: {name}");
         let mut run = Command::new(env!("CARGO_BIN_EXE_everwarp"));
         let run = run.arg("run").arg(&module).args(["--engine", "cpu"]);
-        let ran = run.output().expect("the command starts");
+        let ran = everwarp_testkit::output(run);
         assert_eq!(ran.status.success(), taken, "the CPU engine: {name}");
     }
 }

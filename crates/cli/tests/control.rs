@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp::{Device, Select};
-use everwarp_testkit::{cases, needs_gpu};
+use everwarp_testkit::{Running, cases, needs_gpu};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 
@@ -30,17 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder for the sockets and modules of one test.
 struct Sandbox(tempfile::TempDir);
 
-/// A running engine, which is killed when its test ends.
-struct Engine(Child);
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // It may have ended.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 impl Sandbox {
     fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
@@ -56,17 +45,17 @@ impl Sandbox {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("the command starts")
+        everwarp_testkit::output(&mut self.command(args))
     }
 
     /// Starts an engine of two threads with this many processes, and waits until two of them run.
-    fn engine(&self, instances: u32) -> Engine {
+    fn engine(&self, instances: u32) -> Running {
         self.engine_with(&["--engine", "cpu", "--size", "2"], instances)
     }
 
     /// Starts an engine with this many processes, and waits until two of them run. On a GPU all of them run soon, and
     /// their output is collected until there is more of it.
-    fn engine_with(&self, options: &[&str], instances: u32) -> Engine {
+    fn engine_with(&self, options: &[&str], instances: u32) -> Running {
         let module = self.0.path().join("loop.wasm");
         let bytes = wat::parse_str(LOOP).expect("the text is right");
         std::fs::write(&module, bytes).expect("the folder is writable");
@@ -74,27 +63,25 @@ impl Sandbox {
             module.to_str().expect("a plain path"),
             instances.to_string(),
         );
-        let mut child = self
-            .command(&["run", module])
-            .args(options)
-            .args(["--instances", &instances])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
+        let mut engine = Running::start(
+            self.command(&["run", module])
+                .args(options)
+                .args(["--instances", &instances])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
         let begin = Instant::now();
         if options.contains(&"cuda") {
-            let engine = Engine(child);
             while !self.all_run() {
                 assert!(begin.elapsed() < PATIENCE, "they do not run");
             }
             return engine;
         }
         let mut lines = [0; 6];
-        let stdout = child.stdout.as_mut().expect("it is piped");
+        let stdout = engine.stdout.as_mut().expect("it is piped");
         stdout.read_exact(&mut lines).expect("two processes run");
         assert_eq!(&lines, b"on\non\n");
-        Engine(child)
+        engine
     }
 
     /// Whether there are processes and all of them have memory.
@@ -107,10 +94,8 @@ impl Sandbox {
         })
     }
 
-    fn socket(&self, engine: &Engine) -> PathBuf {
-        self.0
-            .path()
-            .join(format!("everwarp/{}.sock", engine.0.id()))
+    fn socket(&self, engine: &Running) -> PathBuf {
+        self.0.path().join(format!("everwarp/{}.sock", engine.id()))
     }
 
     fn ps(&self, args: &[&str]) -> Value {
@@ -149,10 +134,10 @@ fn list_and_kill(kind: &str, options: &[&str], running: usize) {
     assert!(words(&none.stderr).contains("no engine runs"));
 
     let engine = sandbox.engine_with(options, 5);
-    let number = engine.0.id().to_string();
+    let number = engine.id().to_string();
     let listed = sandbox.ps(&["--engine", &number]);
     let found = &listed["engines"][0];
-    assert_eq!(found["os_pid"], engine.0.id());
+    assert_eq!(found["os_pid"], engine.id());
     assert_eq!(found["engine"], kind);
     assert_eq!(
         (&found["running"], &found["waiting"]),
@@ -196,10 +181,10 @@ fn list_and_kill(kind: &str, options: &[&str], running: usize) {
         assert!(killed.status.success(), "{killed:?}");
     }
     let mut engine = engine;
-    let status = engine.0.wait().expect("it ends");
+    let status = engine.wait();
     assert_eq!(status.code(), Some(1));
     let mut told = Vec::new();
-    let stderr = engine.0.stderr.as_mut().expect("it is piped");
+    let stderr = engine.stderr.as_mut().expect("it is piped");
     stderr.read_to_end(&mut told).expect("it has ended");
     assert!(text(&told).contains("5 killed"), "{}", text(&told));
     assert!(
@@ -233,12 +218,11 @@ fn list_and_kill_children(options: &[&str]) {
     let bytes = wat::parse_str(FAMILY).expect("the text is right");
     std::fs::write(&path, bytes).expect("the folder is writable");
     let module = path.to_str().expect("a plain path");
-    let engine = sandbox
-        .command(&[&["run", module], options, &["--", "n"]].concat())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    let mut engine = Engine(engine);
+    let mut engine = Running::start(
+        sandbox
+            .command(&[&["run", module], options, &["--", "n"]].concat())
+            .stderr(Stdio::piped()),
+    );
     let text_of = |row: &Value, name: &str| row[name].as_str().map(str::to_owned);
     let states = |listed: &Value, parent: Option<&str>| -> Vec<(String, String)> {
         let rows = listed["engines"][0]["processes"].as_array();
@@ -283,7 +267,7 @@ fn list_and_kill_children(options: &[&str]) {
         let killed = sandbox.run(&["kill", &pid]);
         assert!(killed.status.success(), "{killed:?}");
     }
-    let status = engine.0.wait().expect("it ends");
+    let status = engine.wait();
     assert_eq!(status.code(), Some(43), "the family ended as it should");
 }
 
@@ -303,9 +287,9 @@ fn an_unknown_engine_or_process_is_an_error() {
     assert_eq!(which.status.code(), Some(1));
     let told = words(&which.stderr);
     for engine in [&one, &two] {
-        assert!(told.contains(&engine.0.id().to_string()), "{told}");
+        assert!(told.contains(&engine.id().to_string()), "{told}");
     }
-    let number = one.0.id().to_string();
+    let number = one.id().to_string();
     for pid in ["7.1", "0.2"] {
         let missing = sandbox.run(&["kill", pid, "--engine", &number]);
         assert_eq!(missing.status.code(), Some(1));
@@ -324,8 +308,7 @@ fn an_engine_that_was_killed_is_not_listed() {
     let sandbox = Sandbox::new();
     let mut killed = sandbox.engine(2);
     let left = sandbox.engine(2);
-    killed.0.kill().expect("it runs");
-    killed.0.wait().expect("it ends");
+    killed.kill();
     assert!(
         sandbox.socket(&killed).exists(),
         "it was killed before it could remove its socket"
@@ -333,7 +316,7 @@ fn an_engine_that_was_killed_is_not_listed() {
     let listed = sandbox.ps(&[]);
     let engines = listed["engines"].as_array().expect("a list");
     assert_eq!(engines.len(), 1);
-    assert_eq!(engines[0]["os_pid"], left.0.id());
+    assert_eq!(engines[0]["os_pid"], left.id());
     assert_eq!(listed["silent"], Value::Array(Vec::new()));
     assert!(
         !sandbox.socket(&killed).exists(),

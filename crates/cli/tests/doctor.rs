@@ -3,15 +3,15 @@
 use std::process::{Command, Output};
 
 fn doctor(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_everwarp"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command
         .arg("doctor")
         .args(args)
         // Hides the GPUs of a machine that has some.
         .env("CUDA_VISIBLE_DEVICES", "")
         .env("EVERWARP_NVRTC", "/nonexistent/libnvrtc.so")
-        .env("EVERWARP_CACHE_DIR", "/some/cache")
-        .output()
-        .expect("it starts")
+        .env("EVERWARP_CACHE_DIR", "/some/cache");
+    everwarp_testkit::output(&mut command)
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn kb(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_everwarp"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command
         .arg("kb")
         .args(args)
-        .env("EVERWARP_DATA_DIR", folder)
-        .output()
-        .expect("the command starts")
+        .env("EVERWARP_DATA_DIR", folder);
+    everwarp_testkit::output(&mut command)
 }
 
 fn text(output: &Output) -> String {

@@ -1,8 +1,10 @@
 //! `everwarp run MODULE.wasm` from end to end.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use everwarp_testkit::Running;
 
 /// Writes its first bytes of standard input, its arguments and its variables. Then the last byte of the last argument
 /// decides: `t` traps, `l` loops for ever, `m` grows the memory by 100 pages or exits with 7, `x` exits with 200, and
@@ -62,10 +64,7 @@ fn bench() -> Bench {
 fn run(module: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
     let command = command.arg("run").arg(module).args(args);
-    command
-        .stdin(Stdio::null())
-        .output()
-        .expect("the command starts")
+    everwarp_testkit::output(command)
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -84,20 +83,14 @@ fn one_process_gets_its_input_and_passes_its_code_on() {
     std::fs::write(bench.folder.path().join("in.txt"), "file").expect("the folder is writable");
     let name = bench.module.to_str().expect("a plain path");
     let dir = format!("{}::/data", bench.folder.path().display());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command
         .args([
             "run", name, "--engine", "cpu", "--env", "A=b=c", "--dir", &dir,
         ])
         .args(["--", "one", "--json", "ok"])
-        .env("HIDDEN", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(b"typed ").expect("it is read");
-    drop(stdin);
-    let output = child.wait_with_output().expect("it ends");
+        .env("HIDDEN", "1");
+    let output = everwarp_testkit::output_with_input(&mut command, b"typed ");
     assert!(output.status.success());
     // The first argument is the file's name and not the host's path.
     let expected = "typed module.wasm\0one\0--json\0ok\0A=b=c\0file\n";
@@ -358,11 +351,8 @@ fn run_and_compile_refuse_the_same_modules_in_the_same_words() {
         let module = bench.folder.path().join("refused.wasm");
         std::fs::write(&module, bytes).expect("the folder is writable");
         let ran = run(&module, &[]);
-        let compiled = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-            .arg("compile")
-            .arg(&module)
-            .output()
-            .expect("the command starts");
+        let mut compile = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        let compiled = everwarp_testkit::output(compile.arg("compile").arg(&module));
         for output in [&ran, &compiled] {
             assert_eq!(output.status.code(), Some(1), "{text}");
             assert!(output.stdout.is_empty());
@@ -392,11 +382,8 @@ fn names_of_functions_and_exports_are_escaped() {
     assert_eq!(trapped.status.code(), Some(1));
     let told = words(&trapped.stderr);
     assert!(told.contains(r"in `\u{1b}[31m`"), "{told}");
-    let compiled = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .arg("compile")
-        .arg(&module)
-        .output()
-        .expect("the command starts");
+    let mut compile = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let compiled = everwarp_testkit::output(compile.arg("compile").arg(&module));
     assert!(compiled.status.success());
     for bytes in [&trapped.stderr, &compiled.stdout] {
         assert!(!bytes.contains(&0x1b), "no raw escape sequence");
@@ -407,26 +394,24 @@ fn names_of_functions_and_exports_are_escaped() {
 /// Ends a command by a signal as soon as its processes run.
 fn end_by(signal: rustix::process::Signal, args: &[&str]) -> Output {
     let bench = bench();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .arg("run")
-        .arg(&bench.module)
-        .args(["--engine", "cpu"])
-        .args(args)
-        .args(["--", "l"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+    let mut child = Running::start(
+        Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            .arg("run")
+            .arg(&bench.module)
+            .args(["--engine", "cpu"])
+            .args(args)
+            .args(["--", "l"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
     // The module writes a line before it loops.
     let mut line = [0; 4];
-    let mut stdout = child.stdout.take().expect("it is piped");
+    let stdout = child.stdout.as_mut().expect("it is piped");
     stdout.read_exact(&mut line).expect("a process runs");
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("it is no zero");
     rustix::process::kill_process(pid, signal).expect("the command runs");
-    let mut rest = Vec::new();
-    stdout.read_to_end(&mut rest).expect("it ends");
-    child.wait_with_output().expect("it ends")
+    child.output()
 }
 
 #[test]
@@ -482,22 +467,22 @@ fn a_closed_pipe_ends_the_run_soon_and_quietly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let module = writer(folder.path());
     for args in [&[][..], &["--instances", "1000", "--size", "2"]] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-            .arg("run")
-            .arg(&module)
-            .args(["--engine", "cpu"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
+        let mut child = Running::start(
+            Command::new(env!("CARGO_BIN_EXE_everwarp"))
+                .arg("run")
+                .arg(&module)
+                .args(["--engine", "cpu"])
+                .args(args)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
         let mut line = [0; 3];
         let mut stdout = child.stdout.take().expect("it is piped");
         stdout.read_exact(&mut line).expect("a process writes");
         drop(stdout);
         // The processes write for ever, so this returns only if the command ends them.
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.output();
         assert_eq!(output.status.code(), Some(128 + 13), "{args:?}");
         assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     }
@@ -510,17 +495,17 @@ fn output_that_a_full_disk_loses_makes_the_command_fail() {
     let module = writer(folder.path());
     for args in [&["--", "x"][..], &["--instances", "20", "--", "x"]] {
         let full = std::fs::File::options().write(true).open("/dev/full");
-        let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-            .arg("run")
-            .arg(&module)
-            .args(["--engine", "cpu"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(full.expect("Linux has it"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .and_then(std::process::Child::wait_with_output)
-            .expect("it ends");
+        let child = Running::start(
+            Command::new(env!("CARGO_BIN_EXE_everwarp"))
+                .arg("run")
+                .arg(&module)
+                .args(["--engine", "cpu"])
+                .args(args)
+                .stdin(Stdio::null())
+                .stdout(full.expect("Linux has it"))
+                .stderr(Stdio::piped()),
+        );
+        let output = child.output();
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let told = words(&output.stderr);
         assert!(

@@ -14,8 +14,7 @@ fn a_result_without_a_place_is_refused_before_the_work() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
         command.args(["run", "bfs", "--engine", "cpu", "--generate", "chain:10"]);
-        let output = command.arg("--output").arg(output).output();
-        let output = output.expect("the command starts");
+        let output = everwarp_testkit::output(command.arg("--output").arg(output));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(
@@ -28,10 +27,8 @@ fn a_result_without_a_place_is_refused_before_the_work() {
 
 /// The command with these arguments: its exit code, standard output and standard error.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .args(args)
-        .output()
-        .expect("the command starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let output = everwarp_testkit::output(command.args(args));
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),

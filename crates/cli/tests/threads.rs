@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use everwarp_testkit::Running;
+
 /// The first thread reads a byte and exits with it as the code; if there is an argument, it first polls for the byte and a
 /// clock. A second thread writes twenty lines and sleeps between them.
 const MODULE: &str = r#"(module
@@ -56,15 +58,15 @@ fn blocked_stdin_read_does_not_block_writes() {
     let engines: &[&str] = if gpu { &["cpu", "cuda"] } else { &["cpu"] };
     for engine in engines {
         for arguments in [vec![], vec!["--", "poll"]] {
-            let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-                .arg("run")
-                .arg(&module)
-                .args(["--engine", engine])
-                .args(&arguments)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("the command starts");
+            let mut child = Running::start(
+                Command::new(env!("CARGO_BIN_EXE_everwarp"))
+                    .arg("run")
+                    .arg(&module)
+                    .args(["--engine", engine])
+                    .args(&arguments)
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped()),
+            );
             let mut input = child.stdin.take().expect("it is piped");
             let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
             let (send, lines) = std::sync::mpsc::channel();
@@ -83,7 +85,7 @@ fn blocked_stdin_read_does_not_block_writes() {
                 assert_eq!(line.as_deref(), Ok("line\n"), "{engine} {arguments:?}");
             }
             input.write_all(b"a").expect("it is read");
-            let status = child.wait().expect("it ends");
+            let status = child.wait();
             assert_eq!(status.code(), Some(97), "{engine} {arguments:?}");
             assert_eq!(reader.join().expect("it has not panicked"), "");
         }

@@ -1,14 +1,18 @@
 //! Child processes with a time limit, whose output is read while they run.
 
-use std::io::{self, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::io::{self, Read, Write};
+use std::process::{
+    Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio,
+};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long to wait for the rest of the output after the child's exit. The end of a pipe comes only when every
 /// process that holds it has exited, and the child may have left processes of its own.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a child of a test may run that names no limit of its own. On a GPU the first start of a module compiles it.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +59,16 @@ impl Finished {
 /// # Errors
 /// The command cannot be started or waited for.
 pub fn run(command: &mut Command, limit: Duration) -> io::Result<Finished> {
-    let mut child = command
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
+    drain(child, limit)
+}
+
+/// Reads the pipes that a child has while it waits for it.
+fn drain(mut child: Child, limit: Duration) -> io::Result<Finished> {
     let stdout = Reader::start(child.stdout.take());
     let stderr = Reader::start(child.stderr.take());
     let outcome = wait(&mut child, limit);
@@ -90,6 +99,155 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Outcome> {
     }
 }
 
+/// The output of a command that exits by itself: [`run`] with a limit of two minutes, for tests.
+///
+/// # Panics
+/// The command cannot be started, or runs longer; the message has everything that it wrote.
+pub fn output(command: &mut Command) -> Output {
+    output_with_input(command, b"")
+}
+
+/// The output of a command that reads `input` from standard input, which it need not read to the end.
+///
+/// # Panics
+/// As [`output`].
+pub fn output_with_input(command: &mut Command, input: &[u8]) -> Output {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(command);
+    let mut stdin = running.stdin.take().expect("it is piped");
+    let input = input.to_vec();
+    // Written while the output is read: a full pipe would stop both.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = running.output();
+    // The writer has ended too, unless a process that the command has left still holds the pipe.
+    drop(writer);
+    output
+}
+
+/// A child that a test talks to while it runs. It is killed when it is dropped, and after two minutes, so that a test that
+/// waits for its output gets the end of the pipe and fails.
+#[derive(Debug)]
+pub struct Running {
+    /// The pipe to its standard input, if the command has one.
+    pub stdin: Option<ChildStdin>,
+    /// The pipe from its standard output, if the command has one.
+    pub stdout: Option<ChildStdout>,
+    /// The pipe from its standard error, if the command has one.
+    pub stderr: Option<ChildStderr>,
+    child: Arc<Mutex<Child>>,
+    /// Dropped when the child is not watched any more.
+    watched: Option<Sender<()>>,
+}
+
+impl Running {
+    /// Starts a command with the streams that it was given. What it writes to a piped standard error is read by
+    /// [`output`](Self::output), so it must not be long before that.
+    ///
+    /// # Panics
+    /// The command cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("the command starts");
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let child = Arc::new(Mutex::new(child));
+        let (watched, end) = channel::<()>();
+        let watch = Arc::clone(&child);
+        std::thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                drop(lock(&watch).kill());
+            }
+        });
+        Self {
+            stdin,
+            stdout,
+            stderr,
+            child,
+            watched: Some(watched),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        lock(&self.child).id()
+    }
+
+    /// Kills it, and returns when it is gone.
+    ///
+    /// # Panics
+    /// It has exited already.
+    pub fn kill(&mut self) {
+        let mut child = lock(&self.child);
+        let ended = child.try_wait().expect("it is a child");
+        assert_eq!(ended, None, "it should run");
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+
+    /// Waits until it exits by itself. Its pipes are not read meanwhile.
+    ///
+    /// # Panics
+    /// It takes longer than a child may.
+    pub fn wait(&mut self) -> ExitStatus {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            if let Some(status) = lock(&self.child).try_wait().expect("it is a child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("still running after {PATIENCE:?}")
+    }
+
+    /// Reads what is left in its pipes until it exits by itself.
+    ///
+    /// # Panics
+    /// It takes longer than a child may; the message has what was read.
+    pub fn output(mut self) -> Output {
+        drop(self.stdin.take());
+        let stdout = self.stdout.take().map(|pipe| Reader::start(Some(pipe)));
+        let stderr = self.stderr.take().map(|pipe| Reader::start(Some(pipe)));
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = lock(&self.child).try_wait().expect("it is a child") {
+                break Some(status);
+            }
+            if begin.elapsed() > PATIENCE {
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let deadline = Instant::now() + GRACE;
+        let read = |reader: Option<Reader>| reader.map_or_else(Vec::new, |r| r.finish(deadline));
+        let (stdout, stderr) = (read(stdout), read(stderr));
+        let Some(status) = status else {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            panic!(
+                "still running after {PATIENCE:?}\n{}{}",
+                text(&stderr),
+                text(&stdout)
+            );
+        };
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.watched.take());
+        let mut child = lock(&self.child);
+        // It may have exited.
+        drop(child.kill());
+        drop(child.wait());
+    }
+}
+
 /// A thread that reads a pipe to its end.
 struct Reader {
     read: Arc<Mutex<Vec<u8>>>,
@@ -98,6 +256,7 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads a pipe; the command was given one.
     fn start(pipe: Option<impl Read + Send + 'static>) -> Self {
         let read = Arc::<Mutex<Vec<u8>>>::default();
         let (reading, done) = channel();
@@ -125,9 +284,10 @@ impl Reader {
     }
 }
 
-/// A panic of another thread leaves the bytes as they were read, so that they can still be shown.
-fn lock(bytes: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
-    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+/// A panic of another thread leaves the bytes as they were read, so that they can still be shown, and a child can still be
+/// killed.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -187,6 +347,54 @@ mod tests {
             .expect("kill starts")
             .success()
             .expect("it is killed");
+    }
+
+    #[test]
+    fn input_is_written_while_output_is_read() {
+        let input = vec![b'i'; 1 << 20];
+        let output = output_with_input(&mut Command::new("cat"), &input);
+        assert!(output.status.success());
+        assert_eq!(output.stdout, input);
+        // This one reads nothing, and its input is long.
+        let output = output_with_input(&mut Command::new("true"), &input);
+        assert!(output.status.success());
+    }
+
+    #[test]
+    fn a_child_that_is_dropped_is_killed() {
+        let mut command = Command::new("sh");
+        let mut running = Running::start(
+            command
+                .args(["-c", "echo on; exec sleep 600"])
+                .stdout(Stdio::piped()),
+        );
+        let mut line = [0; 3];
+        let mut stdout = running.stdout.take().expect("it is piped");
+        stdout.read_exact(&mut line).expect("it writes a line");
+        drop(running);
+        let mut rest = Vec::new();
+        let read = stdout.read_to_end(&mut rest).expect("the pipe ends");
+        assert_eq!((&line, read), (b"on\n", 0));
+    }
+
+    #[test]
+    fn what_a_child_writes_after_a_talk_is_its_output() {
+        let mut command = Command::new("sh");
+        let mut running = Running::start(
+            command
+                .args(["-c", "read a; echo $a; echo aside >&2; exit 3"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let stdin = running.stdin.as_mut().expect("it is piped");
+        stdin.write_all(b"said\n").expect("it reads");
+        let output = running.output();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(
+            (&output.stdout[..], &output.stderr[..]),
+            (&b"said\n"[..], &b"aside\n"[..])
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ impl Kept {
     pub(crate) fn new() -> Self {
         let cells = vec![0; SIZE].into_boxed_slice();
         Self {
-            cells: cells.try_into().expect("there are so many"),
+            cells: cells.try_into().expect("there are as many cells"),
             depth: 0,
             top: 0,
         }

@@ -27,7 +27,7 @@ fn pass(numbers: &[u32], threads: usize) -> (usize, u64) {
                     count += 1;
                     sum += u64::from(number);
                 }
-                let mut total = total.lock().expect("nobody panics");
+                let mut total = total.lock().expect("no thread panics while it counts");
                 total.0 += count;
                 total.1 += sum;
             })
@@ -42,7 +42,7 @@ fn pass(numbers: &[u32], threads: usize) -> (usize, u64) {
     for taker in takers {
         taker.join().expect("it has not panicked");
     }
-    *total.lock().expect("nobody panics")
+    *total.lock().expect("no thread panics while it counts")
 }
 
 /// Rounds of threads that wait for each other. Each thread reports when it has come through all rounds.

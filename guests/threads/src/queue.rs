@@ -31,7 +31,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics who holds it")
+        self.state.lock().expect("a holder of it never panics")
     }
 
     /// Puts a number, as soon as there is room.
@@ -39,7 +39,7 @@ impl Queue {
         let full = |state: &mut State| state.numbers.len() == self.room;
         let state = self.changed[0].wait_while(self.state(), full);
         state
-            .expect("nobody panics who holds it")
+            .expect("a holder of it never panics")
             .numbers
             .push_back(number);
         self.changed[1].notify_one();
@@ -50,7 +50,7 @@ impl Queue {
         let empty = |state: &mut State| state.numbers.is_empty() && !state.closed;
         let state = self.changed[1].wait_while(self.state(), empty);
         let number = state
-            .expect("nobody panics who holds it")
+            .expect("a holder of it never panics")
             .numbers
             .pop_front();
         self.changed[0].notify_one();

@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::{check, writing};
 
 fn help(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .args(arguments)
-        .arg("--help")
-        .output()
-        .expect("the command starts");
+    let output = everwarp_testkit::output(
+        Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            .args(arguments)
+            .arg("--help"),
+    );
     assert!(output.status.success(), "{arguments:?} has no help");
     String::from_utf8(output.stdout).expect("the help is text")
 }
@@ -59,10 +59,8 @@ fn the_guide_to_the_commands_is_the_help_of_the_commands() {
             page += &runs();
         }
     }
-    let programs = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .arg("programs")
-        .output()
-        .expect("the command starts");
+    let programs =
+        everwarp_testkit::output(Command::new(env!("CARGO_BIN_EXE_everwarp")).arg("programs"));
     let programs = String::from_utf8(programs.stdout).expect("the list is text");
     let _ = write!(
         page,
@@ -74,10 +72,9 @@ fn the_guide_to_the_commands_is_the_help_of_the_commands() {
 
 /// The help of what `everwarp run` can run: a module, and each program.
 fn runs() -> String {
-    let listed = Command::new(env!("CARGO_BIN_EXE_everwarp"))
-        .args(["programs", "--json"])
-        .output()
-        .expect("the command starts");
+    let listed = everwarp_testkit::output(
+        Command::new(env!("CARGO_BIN_EXE_everwarp")).args(["programs", "--json"]),
+    );
     let listed: Value = serde_json::from_slice(&listed.stdout).expect("the list is JSON");
     let programs = listed.as_array().expect("it is a list").iter();
     let programs = programs.filter_map(|row| row["name"].as_str());

@@ -35,16 +35,16 @@ fn run(command: &str, scratch: &Path) -> Vec<String> {
     let folder = Path::new(env!("CARGO_BIN_EXE_everwarp")).parent();
     let folder = folder.expect("the command is in a folder").display();
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .current_dir(top())
         .env("PATH", format!("{folder}:{path}"))
         .env("CUDA_VISIBLE_DEVICES", "")
         .env("XDG_RUNTIME_DIR", scratch)
         .env("TMPDIR", scratch)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the shell starts");
+        .env("NO_COLOR", "1");
+    let output = everwarp_testkit::output(&mut shell);
     let text = String::from_utf8(output.stdout).expect("the output is text");
     text.lines().map(|l| l.trim_end().to_owned()).collect()
 }

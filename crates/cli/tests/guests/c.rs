@@ -3,9 +3,20 @@
 use std::collections::BTreeSet;
 
 use crate::modules::listed;
-use crate::{folder, run};
+use everwarp_testkit::cases;
 
-#[test]
+use crate::{Case, folder, run};
+
+/// Cases that run no guest on a GPU.
+pub(crate) const HOST: &[(&str, Case)] =
+    cases![the_modules_are_built_from_the_sources_that_are_there];
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    hello_prints_its_arguments_environment_and_input_length,
+    three_processes_find_the_same_primes_as_in_rust,
+    every_import_of_the_header_returns_the_promised_result
+];
+
 fn the_modules_are_built_from_the_sources_that_are_there() {
     let top = folder().join("c");
     let entries = std::fs::read_dir(&top).expect("the folder is there");
@@ -19,7 +30,6 @@ fn the_modules_are_built_from_the_sources_that_are_there() {
     assert_eq!(listed(&top), sources, "run guests/c/build");
 }
 
-#[test]
 fn hello_prints_its_arguments_environment_and_input_length() {
     let input = vec![b'x'; 10_000];
     let options = ["--env", "A=1", "--env", "B=two words"];
@@ -41,7 +51,6 @@ fn hello_prints_its_arguments_environment_and_input_length() {
     assert_eq!((ended.code, rest), (0, expected.to_vec()));
 }
 
-#[test]
 fn three_processes_find_the_same_primes_as_in_rust() {
     for args in [["0"], ["2"], ["3"], ["64"], ["65"], ["20000"]] {
         let ended = run("c/pipeline", &[], &args, b"");
@@ -54,7 +63,6 @@ fn three_processes_find_the_same_primes_as_in_rust() {
     }
 }
 
-#[test]
 fn every_import_of_the_header_returns_the_promised_result() {
     let ended = run("c/imports", &[], &[], b"");
     let header = std::fs::read_to_string(folder().join("c/everwarp.h")).expect("it is there");

@@ -3,7 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::{Ended, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    three_processes_find_the_primes,
+    an_invalid_limit_is_refused,
+    clients_read_the_values_that_they_have_put,
+    a_family_may_be_spawned_many_times
+];
 
 /// The output of `pipeline`, computed with a sieve.
 fn primes(limit: usize) -> String {
@@ -22,7 +32,6 @@ fn primes(limit: usize) -> String {
     format!("{count} primes below {limit}, sum {sum}\nthree processes ended\n")
 }
 
-#[test]
 fn three_processes_find_the_primes() {
     for limit in [0, 1, 2, 3, 63, 64, 65, 1000, 30_000] {
         let ended = run("pipeline", &[], &[&limit.to_string()], b"");
@@ -30,7 +39,6 @@ fn three_processes_find_the_primes() {
     }
 }
 
-#[test]
 fn an_invalid_limit_is_refused() {
     for wrong in ["x", "-1", "100000001"] {
         let ended = run("pipeline", &[], &[wrong], b"");
@@ -74,7 +82,6 @@ fn store(clients: u32, rounds: u32) -> String {
     out
 }
 
-#[test]
 fn clients_read_the_values_that_they_have_put() {
     for (clients, rounds) in [(1, 1), (3, 50), (8, 100), (28, 40)] {
         let args = [clients, rounds].map(|n: u32| n.to_string());
@@ -83,7 +90,6 @@ fn clients_read_the_values_that_they_have_put() {
     }
 }
 
-#[test]
 fn a_family_may_be_spawned_many_times() {
     let ended = run("pipeline", &["--instances", "10"], &["200"], b"");
     let mut lines: Vec<_> = ended.out.lines().collect();

@@ -1,12 +1,21 @@
 //! `forth` on programs whose results are known.
 
-use crate::{Ended, data, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, data, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    words_have_their_defined_effect,
+    programs_of_some_length_run_from_files,
+    errors_name_their_line,
+    an_endless_program_ends_when_its_fuel_is_spent
+];
 
 fn forth(program: &str) -> Ended {
     run("forth", &[], &[], program.as_bytes())
 }
 
-#[test]
 fn words_have_their_defined_effect() {
     for (program, out) in [
         (
@@ -92,7 +101,6 @@ fn words_have_their_defined_effect() {
     }
 }
 
-#[test]
 fn programs_of_some_length_run_from_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = "
@@ -122,7 +130,6 @@ fn programs_of_some_length_run_from_files() {
     assert_eq!(ended, Ended::new(0, &out, ""));
 }
 
-#[test]
 fn errors_name_their_line() {
     for (program, says) in [
         ("1 2\n+ + .", "2: the stack holds too few cells"),
@@ -169,7 +176,6 @@ fn errors_name_their_line() {
     assert_eq!(forth("5 . 1 0 /").out, "5 ");
 }
 
-#[test]
 fn an_endless_program_ends_when_its_fuel_is_spent() {
     let ended = run("forth", &["--fuel", "1000000"], &[], b": f begin again ; f");
     assert_eq!((ended.code, ended.out.as_str()), (1, ""));

@@ -1,8 +1,20 @@
 //! `hello` prints its arguments, environment and input; `pi` needs only arguments and random bytes.
 
-use crate::{Ended, ONE_PAGE, run, run_on};
+use everwarp_testkit::cases;
 
-#[test]
+use crate::{Case, Ended, ONE_PAGE, run, run_on};
+
+/// Cases that run no guest on a GPU.
+pub(crate) const HOST: &[(&str, Case)] =
+    cases![pi_without_a_seed_draws_points_of_its_own_in_every_instance];
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    hello_prints_its_arguments_environment_and_the_length_of_its_input,
+    pi_with_a_seed_draws_the_same_points_everywhere,
+    instances_know_their_number,
+    pi_refuses_an_invalid_number_of_samples
+];
+
 fn hello_prints_its_arguments_environment_and_the_length_of_its_input() {
     let options = ["--env", "LANG=C", "--env", "EMPTY=", "--memory", ONE_PAGE];
     for (length, args) in [(0, &[][..]), (10_000, &["one", "", "three words here"])] {
@@ -46,7 +58,6 @@ fn expected(samples: u64, seed: u64, stream: u64) -> u64 {
     (1..=samples).filter(|n| inside(point(*n))).count() as u64
 }
 
-#[test]
 fn pi_with_a_seed_draws_the_same_points_everywhere() {
     for (samples, seed, stream) in [
         (1, 0, 0),
@@ -66,7 +77,6 @@ fn pi_with_a_seed_draws_the_same_points_everywhere() {
     }
 }
 
-#[test]
 fn pi_without_a_seed_draws_points_of_its_own_in_every_instance() {
     let samples = 100_000;
     let ended = run_on(
@@ -95,7 +105,6 @@ fn pi_without_a_seed_draws_points_of_its_own_in_every_instance() {
     assert!(all.len() > 32, "{} different results only", all.len());
 }
 
-#[test]
 fn instances_know_their_number() {
     let args = ["1000", "7", "{instance}"];
     let ended = run(
@@ -134,7 +143,6 @@ fn instances_know_their_number() {
     );
 }
 
-#[test]
 fn pi_refuses_an_invalid_number_of_samples() {
     for (arg, says) in [
         (

@@ -2,13 +2,22 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::{Ended, ONE_PAGE, data, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, ONE_PAGE, data, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    sha256_matches_the_known_vectors,
+    sha256_is_right_for_every_length_near_a_block,
+    kernels_agree_with_other_implementations,
+    an_unknown_kernel_is_reported
+];
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-#[test]
 fn sha256_matches_the_known_vectors() {
     // The examples of FIPS 180-4 and the hash of nothing.
     let million = vec![b'a'; 1_000_000];
@@ -36,7 +45,6 @@ fn sha256_matches_the_known_vectors() {
     }
 }
 
-#[test]
 fn sha256_is_right_for_every_length_near_a_block() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut args, mut out) = (vec!["sha256".to_owned()], String::new());
@@ -113,7 +121,6 @@ fn mandel(n: u64) -> String {
     stay.to_string()
 }
 
-#[test]
 fn kernels_agree_with_other_implementations() {
     type Kernel = (&'static str, fn(u64) -> String);
     let kernels: [Kernel; 5] = [
@@ -137,7 +144,6 @@ fn kernels_agree_with_other_implementations() {
     }
 }
 
-#[test]
 fn an_unknown_kernel_is_reported() {
     let says = "use hashes sha256 [PATH...], or hashes chain|fnv|crc|mix|mandel N\n";
     for args in [&[][..], &["md5", "3"], &["fnv"], &["fnv", "three"]] {

@@ -2,7 +2,18 @@
 
 use std::path::Path;
 
-use crate::{Ended, ONE_PAGE, data, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, ONE_PAGE, data, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    valid_documents_are_accepted,
+    the_first_error_is_reported_with_its_position,
+    an_unreadable_document_is_reported,
+    a_document_larger_than_the_memory_ends_the_process_with_a_message,
+    broken_documents_are_judged_as_another_parser_judges_them
+];
 
 const VALID: &[&str] = &[
     "null",
@@ -86,7 +97,6 @@ fn validate(folder: &Path, documents: &[Vec<u8>]) -> Vec<String> {
     lines
 }
 
-#[test]
 fn valid_documents_are_accepted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut documents: Vec<_> = VALID.iter().map(|d| d.as_bytes().to_vec()).collect();
@@ -103,7 +113,6 @@ fn valid_documents_are_accepted() {
     );
 }
 
-#[test]
 fn the_first_error_is_reported_with_its_position() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let documents: Vec<_> = WRONG.iter().map(|(d, _)| d.to_vec()).collect();
@@ -113,14 +122,12 @@ fn the_first_error_is_reported_with_its_position() {
     }
 }
 
-#[test]
 fn an_unreadable_document_is_reported() {
     let ended = run("json", &[], &["/data/none"], b"");
     let says = "json: /data/none: not beneath a directory that this process was given\n";
     assert_eq!(ended, Ended::new(1, "", says));
 }
 
-#[test]
 fn a_document_larger_than_the_memory_ends_the_process_with_a_message() {
     let document = [b' '; 100_000];
     let ended = run("json", &["--memory", ONE_PAGE], &[], &document);
@@ -141,7 +148,6 @@ fn is_valid(document: &[u8]) -> bool {
         && serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok()
 }
 
-#[test]
 fn broken_documents_are_judged_as_another_parser_judges_them() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // A linear congruential generator modulo 2^64 with Knuth's factor; its high bits are good enough here.

@@ -15,10 +15,13 @@ mod modules;
 mod threads;
 mod words;
 
-use std::io::Write;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
+
+use everwarp::{Device, Select};
+use everwarp_testkit::needs_gpu;
+use libtest_mimic::{Arguments, Trial};
 
 /// The names of the guests, which are also the names of their modules.
 const GUESTS: [&str; 8] = [
@@ -60,11 +63,53 @@ impl Ended {
     }
 }
 
-/// Runs a guest with options of the command, arguments and standard input: on the CPU engine, and on a GPU if there is
-/// one, with the same result.
+/// A test.
+type Case = fn();
+
+/// Cases that run no guest on a GPU.
+const HOST: &[&[(&str, Case)]] = &[agreement::HOST, c::HOST, given::HOST, modules::HOST];
+/// Cases that run guests: each once on the CPU engine, and once on both engines, whose results must be the same.
+const RUNS: &[&[(&str, Case)]] = &[
+    c::ON_BOTH,
+    channels::ON_BOTH,
+    forth::ON_BOTH,
+    given::ON_BOTH,
+    hashes::ON_BOTH,
+    json::ON_BOTH,
+    threads::ON_BOTH,
+    words::ON_BOTH,
+];
+
+thread_local! {
+    /// Whether the case of this thread runs guests on a GPU too.
+    static WITH_GPU: Cell<bool> = const { Cell::new(false) };
+}
+
+fn main() {
+    let gpu = needs_gpu(&Device::open(Select::Cuda));
+    let trial = |name: &str, case: Case, with_gpu: bool| {
+        let run = move || {
+            WITH_GPU.set(with_gpu);
+            case();
+            Ok(())
+        };
+        let kind = if with_gpu { "cuda" } else { "cpu" };
+        Trial::test(name, run).with_kind(kind)
+    };
+    let host = HOST.iter().copied().flatten();
+    let host = host.map(|&(name, case)| trial(name, case, false));
+    let runs =
+        RUNS.iter().copied().flatten().flat_map(|&(name, case)| {
+            [trial(name, case, false), gpu.trial(trial(name, case, true))]
+        });
+    libtest_mimic::run(&Arguments::from_args(), host.chain(runs).collect()).exit()
+}
+
+/// Runs a guest with options of the command, arguments and standard input: on the CPU engine, and in a case with a GPU
+/// there as well, with the same result.
 fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
     let ended = run_on("cpu", guest, options, args, input);
-    if gpu() {
+    if WITH_GPU.get() {
         let comparable = |ended: &Ended| {
             // Processes that run at once write their lines in any order.
             let mut lines: Vec<_> = ended.out.lines().map(str::to_owned).collect();
@@ -90,39 +135,16 @@ fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
     ended
 }
 
-/// Whether there is a GPU to compare with. If not, this is printed once.
-fn gpu() -> bool {
-    static GPU: OnceLock<bool> = OnceLock::new();
-    *GPU.get_or_init(|| {
-        let there = everwarp::cuda_device_count().is_ok_and(|n| n > 0);
-        if !there {
-            // The harness hides the output of eprintln! if the test passes.
-            writeln!(std::io::stderr(), "skipped: no GPU to run guests on")
-                .expect("stderr takes a line");
-        }
-        there
-    })
-}
-
 fn run_on(engine: &str, guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_everwarp"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command
         .arg("run")
         .arg(module(guest))
         .args(["--engine", engine])
         .args(options)
         .arg("--")
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    let input = input.to_vec();
-    // Written while the output is read, because a full pipe would stop both. A guest need not read its input.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("writing does not panic");
+        .args(args);
+    let output = everwarp_testkit::output_with_input(&mut command, input);
     let text = |bytes| String::from_utf8(bytes).expect("it is text");
     Ended {
         code: output.status.code().expect("no signal ends it"),

@@ -6,7 +6,16 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use crate::{GUESTS, ONE_PAGE, WITH_STD, folder, module};
+use everwarp_testkit::cases;
+
+use crate::{Case, GUESTS, ONE_PAGE, WITH_STD, folder, module};
+
+/// Cases that run no guest on a GPU.
+pub(crate) const HOST: &[(&str, Case)] = cases![
+    the_modules_are_built_from_the_sources_that_are_there,
+    the_modules_are_those_of_the_guests_and_small,
+    every_module_becomes_ptx_and_starts_with_one_page
+];
 
 /// The files that the modules are built from, relative to the folder of the guests.
 fn sources(top: &Path, inner: &Path, found: &mut BTreeSet<String>) {
@@ -42,7 +51,6 @@ pub(crate) fn listed(top: &Path) -> BTreeSet<String> {
     list.lines().map(check).collect()
 }
 
-#[test]
 fn the_modules_are_built_from_the_sources_that_are_there() {
     let top = folder();
     let mut found = BTreeSet::new();
@@ -54,7 +62,6 @@ fn the_modules_are_built_from_the_sources_that_are_there() {
     );
 }
 
-#[test]
 fn the_modules_are_those_of_the_guests_and_small() {
     let mut built = BTreeSet::new();
     for entry in std::fs::read_dir(folder().join("built")).expect("the folder is there") {
@@ -74,13 +81,12 @@ fn the_modules_are_those_of_the_guests_and_small() {
     assert_eq!(built, all.map(|guest| (*guest).to_owned()).collect());
 }
 
-#[test]
 fn every_module_becomes_ptx_and_starts_with_one_page() {
     for guest in GUESTS {
         let compile = |args: &[&str]| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
             let command = command.arg("compile").arg(module(guest)).args(args);
-            let output = command.output().expect("the command starts");
+            let output = everwarp_testkit::output(command);
             let text = |bytes| String::from_utf8(bytes).expect("it is text");
             let errors = text(output.stderr);
             assert!(output.status.success(), "{guest}: {errors}");
@@ -97,7 +103,7 @@ fn every_module_becomes_ptx_and_starts_with_one_page() {
                 .arg("run")
                 .arg(module(guest))
                 .args(["--memory", memory]);
-            let output = command.output().expect("the command starts");
+            let output = everwarp_testkit::output(command);
             String::from_utf8(output.stderr).expect("it is text")
         };
         let fits = run(ONE_PAGE);

@@ -1,6 +1,14 @@
 //! `threads`, which is an ordinary program of Rust's standard library, compared with the same work done here without threads.
 
-use crate::{Ended, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    threads_give_the_same_result_as_one_thread,
+    a_program_that_may_not_start_its_threads_reports_it
+];
 
 /// The standard library gives each thread a stack of 2 MiB by default.
 const SMALL: [&str; 4] = ["--memory", "8M", "--env", "RUST_MIN_STACK=65536"];
@@ -31,7 +39,6 @@ fn expected(threads: usize, count: usize) -> Ended {
     Ended::new(0, &out, "")
 }
 
-#[test]
 fn threads_give_the_same_result_as_one_thread() {
     for (threads, count) in [(1, 0), (1, 100), (8, 3000), (30, 1000)] {
         let args = [threads.to_string(), count.to_string()];
@@ -41,7 +48,6 @@ fn threads_give_the_same_result_as_one_thread() {
     }
 }
 
-#[test]
 fn a_program_that_may_not_start_its_threads_reports_it() {
     let ended = run(
         "threads",

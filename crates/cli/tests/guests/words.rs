@@ -3,7 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::{Ended, ONE_PAGE, data, run};
+use everwarp_testkit::cases;
+
+use crate::{Case, Ended, ONE_PAGE, data, run};
+
+/// Cases that run guests, on either engine.
+pub(crate) const ON_BOTH: &[(&str, Case)] = cases![
+    words_of_a_directory_equal_a_plain_count,
+    words_of_files_and_of_standard_input,
+    words_reports_unreadable_files_and_counts_the_rest
+];
 
 /// Lines, words and bytes.
 fn count(bytes: &[u8]) -> [usize; 3] {
@@ -49,7 +58,6 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
     text + &format!("{lines} {words} {length} total\n")
 }
 
-#[test]
 fn words_of_a_directory_equal_a_plain_count() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut files = files(folder.path());
@@ -61,7 +69,6 @@ fn words_of_a_directory_equal_a_plain_count() {
     assert_eq!(ended, Ended::new(0, &report(&files), ""));
 }
 
-#[test]
 fn words_of_files_and_of_standard_input() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let files = files(folder.path());
@@ -78,7 +85,6 @@ fn words_of_files_and_of_standard_input() {
     assert_eq!(run("words", &[], &[], input), Ended::new(0, &out, ""));
 }
 
-#[test]
 fn words_reports_unreadable_files_and_counts_the_rest() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("there"), "one two\n").expect("the folder is writable");

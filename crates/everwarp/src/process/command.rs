@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use everwarp_process::sync::{ignore_poison, lock};
 use everwarp_process::{
     ChannelEnd, Directory, Exit, Grants, Input, Module, Output, Pid, SpawnError, SpawnRequest,
     StartWriter,
@@ -214,12 +215,10 @@ impl Command {
     ) -> Result<Children, SpawnError> {
         let parts = Mutex::new(Vec::<(u32, Vec<Pid>)>::new());
         let spawned = self.spawn_pids(count, &write, &|first, pids: &[Pid]| {
-            // A part is added in one step, so a panic elsewhere cannot leave the list inconsistent.
-            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
-            parts.push((first, pids.to_vec()));
+            lock(&parts).push((first, pids.to_vec()));
             ControlFlow::Continue(())
         });
-        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = ignore_poison(parts.into_inner());
         parts.sort_unstable_by_key(|(first, _)| *first);
         let pids = parts.into_iter().flat_map(|(_, pids)| pids).collect();
         let children = Children::new(self.host.engine(), pids);

@@ -1,8 +1,9 @@
 //! Hosts: the engines that processes run on.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use everwarp_process::sync::ignore_poison;
 use everwarp_process::{
     ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, StartError,
@@ -17,13 +18,12 @@ pub(super) struct ModuleSet(RwLock<Vec<(Module, ModuleId)>>);
 
 impl ModuleSet {
     pub(super) fn add(&self, module: Module, id: ModuleId) {
-        // A module is added in one step, so a panic elsewhere cannot leave the list inconsistent.
-        let mut modules = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut modules = ignore_poison(self.0.write());
         modules.push((module, id));
     }
 
     pub(super) fn find(&self, module: &Module) -> Option<ModuleId> {
-        let modules = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let modules = ignore_poison(self.0.read());
         let found = modules.iter().find(|(m, _)| m.is(module));
         found.map(|(_, id)| *id)
     }

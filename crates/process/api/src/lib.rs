@@ -34,6 +34,8 @@ pub use channel::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender};
 pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, StartWriter};
 pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
+#[doc(hidden)]
+pub use everwarp_engine::sync;
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use host_streams::{
     HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,

@@ -4,9 +4,10 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use everwarp_engine::sync::lock;
 use wasmparser::types::Types;
 use wasmparser::{
     BinaryReaderError, ExternalKind, FuncType, Import, Parser, Payload, TypeRef, ValType,
@@ -109,8 +110,7 @@ impl Module {
     /// that a host which loads the same module later need not make it again.
     #[doc(hidden)]
     pub fn keep<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        // The map is changed in one step, so a panic elsewhere cannot leave it inconsistent.
-        let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept.0);
         let value = kept
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Arc::new(make()));

@@ -7,8 +7,10 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use everwarp_engine::sync::{ignore_poison, lock};
 
 /// One of the host's two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +62,7 @@ impl OutputErrors {
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        // The fields are written one at a time, so a panic elsewhere cannot leave them inconsistent.
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.recorded)
     }
 
     /// Records a failed write. Only the first one is kept.
@@ -83,7 +84,7 @@ impl OutputErrors {
     pub fn wait(&self, timeout: Duration) -> Option<OutputError> {
         let waits = |recorded: &mut Recorded| recorded.first.is_none() && !recorded.closed;
         let waited = (self.changed).wait_timeout_while(self.recorded(), timeout, waits);
-        let (recorded, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (recorded, _) = ignore_poison(waited);
         recorded.first.clone()
     }
 

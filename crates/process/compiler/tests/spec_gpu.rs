@@ -12,11 +12,12 @@ mod support;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::spec::{self, Counts, File};
 use support::{cubins, gpu, report, tools};
@@ -46,9 +47,7 @@ fn main() {
     let mut trials = Vec::new();
     let assembled = folder("SPEC_ASSEMBLE");
     let device = gpu::device_name();
-    if let (Err(reason), None) = (&device, &assembled) {
-        eprintln!("skipped: the GPU's tests are ignored: {reason}");
-    }
+    let mut needed = None;
     for file in spec::files() {
         let name = file.name.to_string();
         trials.push(match &assembled {
@@ -67,7 +66,8 @@ fn main() {
                     results.insert(name.clone(), output);
                     Ok(verdict?)
                 };
-                Trial::test(format!("cuda::{}", file.name), test).with_ignored_flag(device.is_err())
+                let needed = needed.get_or_insert_with(|| needs_gpu(&device));
+                needed.trial(Trial::test(format!("cuda::{}", file.name), test))
             }
         });
     }
@@ -107,27 +107,8 @@ fn assemble(name: &str, folder: &Path) -> Result<(), Failed> {
 
 /// Runs a child and returns its output about a file, or an error if the child crashes or hangs.
 fn run_child(name: &str) -> Result<String, Failed> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .env(CHILD, name)
-        // The driver does not report the frame sizes of an image from its cache.
-        .env("CUDA_CACHE_DISABLE", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let begin = Instant::now();
-    while child.try_wait()?.is_none() {
-        if begin.elapsed() > LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("still running after {LIMIT:?}").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}\n{text}", output.status).into());
-    }
-    Ok(String::from_utf8(output.stdout)?)
+    let mut child = Command::new(std::env::current_exe()?);
+    // The driver does not report the frame sizes of an image from its cache.
+    child.env(CHILD, name).env("CUDA_CACHE_DISABLE", "1");
+    Ok(everwarp_testkit::run(&mut child, LIMIT)?.success()?)
 }

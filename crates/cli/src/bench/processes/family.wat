@@ -18,7 +18,7 @@
     (call $must (i32.eqz (call $wait (local.get $pid) (i32.const 8))))
     (call $must (i32.eqz (i32.or (i32.load (i32.const 8)) (i32.load (i32.const 12))))))
 
-  ;; Sends 0 to 999 to a child, for two of which there is room at a time.
+  ;; Sends 0 to 999 to a child, through a channel with room for two.
   (func $messages (local $n i32) (local $pid i64)
     (call $must (i32.eqz (call $channel (i32.const 2) (i32.const 8) (i32.const 0))))
     (local.set $pid (call $spawn (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 4) (i32.const 4) (i32.const 1)))

@@ -18,7 +18,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "P",
     title: "what processes cost",
     about: "WebAssembly processes that do next to nothing. On a GPU a call of the host crosses the bus both ways; the \
-            raw limit beside it is what a flag in pinned memory takes for that, directly and by way of a second \
+            raw limit next to it is what a flag in pinned memory takes for that, directly and by way of a second \
             multiprocessor. On the CPU engine the same modules run under wasmtime. Where one process calls, each \
             repetition is timed by the process itself; where many do, by the host, from their beginning to the end \
             of the last.",
@@ -220,8 +220,7 @@ fn begin(cx: &Context<'_>) -> Result<(), CliError> {
             times.push(took as f64 * 1e-9);
         }
     }
-    let what =
-        "from the first of many processes begun together to the last, by the clock where they run";
+    let what = "from the start of the first of many processes that are started together to that of the last, by the clock of the engine";
     let row = Row::new(what, "process", count as f64, times).size(count as u64);
     cx.emit(row.verified(right))
 }

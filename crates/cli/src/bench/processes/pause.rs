@@ -39,12 +39,12 @@ pub(super) fn pause(cx: &Context<'_>) -> Result<(), CliError> {
         (
             "park_sleeping",
             &sleep,
-            "parking and going on beside processes that sleep",
+            "parking and resuming while processes sleep",
         ),
         (
             "park_looping",
             &spin,
-            "parking and going on beside processes that loop for ever",
+            "parking and resuming while processes loop for ever",
         ),
     ] {
         let children = Command::new(&host, module).spawn_many(PROCESSES)?;
@@ -82,7 +82,7 @@ fn load(cx: &Context<'_>, host: &Host) -> Result<(), CliError> {
         right &= exits.iter().all(|exit| exit.success());
     }
     right &= all_exist(host)?;
-    let what = "a module loaded beside processes that loop for ever: how long the engine pauses";
+    let what = "a module loaded while processes loop for ever: how long the engine pauses";
     let row = Row::new(what, "pause", 1.0, times).size(PROCESSES.into());
     cx.emit_as("load", row.verified(right))
 }
