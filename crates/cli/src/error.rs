@@ -16,7 +16,7 @@ pub(crate) enum CliError {
         "the programs are: {known}; see `everwarp programs`. The name of a WebAssembly module ends in .wasm"
     ))]
     UnknownProgram { name: String, known: String },
-    #[error("`{option}` does not apply to the program `{program}`")]
+    #[error("`{option}` does not apply to `{program}`")]
     #[diagnostic(help(
         "it applies to {applies}; `everwarp run {program} --help` shows the options of {program}"
     ))]

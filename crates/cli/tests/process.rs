@@ -228,7 +228,7 @@ fn each_line_of_a_file_is_the_input_of_a_process() {
 fn an_option_that_does_not_apply_or_is_wrong_is_an_error() {
     let bench = bench();
     for (args, says) in [
-        (vec!["--n", "3"], "`--n` does not apply to the program"),
+        (vec!["--n", "3"], "`--n` does not apply to `"),
         (vec!["--verify"], "`--verify` does not apply"),
         (vec!["--instances", "0"], "0 is not in 1.."),
         (vec!["--instances", "-1"], "-1 is not in 1.."),
@@ -271,7 +271,7 @@ fn an_option_that_does_not_apply_or_is_wrong_is_an_error() {
     for args in [vec!["--instances", "3"], vec!["--tag"], vec!["--", "x"]] {
         let output = run(Path::new("fib"), &args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(words(&output.stderr).contains("does not apply to the program `fib`"));
+        assert!(words(&output.stderr).contains("does not apply to `fib`"));
     }
     let broken = bench.folder.path().join("broken.wasm");
     std::fs::write(&broken, b"\0asm\x01\0\0\0\x01").expect("the folder is writable");

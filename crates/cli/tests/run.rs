@@ -84,7 +84,7 @@ fn an_option_that_does_not_apply_is_named_with_the_programs_that_take_it() {
     let words: Vec<_> = errors.split_whitespace().collect();
     let errors = words.join(" ");
     assert!(
-        errors.contains("`--source` does not apply to the program `fib`"),
+        errors.contains("`--source` does not apply to `fib`"),
         "{errors}"
     );
     assert!(errors.contains("it applies to bfs"), "{errors}");

@@ -97,7 +97,9 @@ pub enum StartError {
         engine: everwarp_engine::EngineKind,
     },
     /// The module starts with more memory than its processes may have.
-    #[error("{module} starts with {needs} bytes of memory, and the limit is {limit}")]
+    #[error(
+        "{module} starts with {needs} bytes of memory, and the limit is {limit}: give it at least what it starts with"
+    )]
     Memory {
         /// The module's name.
         module: String,
@@ -196,7 +198,7 @@ pub enum SpawnError {
         bytes: usize,
     },
     /// A directory cannot be opened.
-    #[error("{path}: {source}")]
+    #[error("the directory {path} cannot be opened: {source}")]
     Directory {
         /// Its path on the host.
         path: PathBuf,
