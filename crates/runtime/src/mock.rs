@@ -302,7 +302,11 @@ impl TaskEngine for MockEngine {
     }
     fn resume(&self, size: Option<u32>) -> Result<(), EngineError> {
         if let Some(asked @ 2..) = size {
-            return Err(EngineError::Size { asked, max: 1 });
+            return Err(EngineError::Size {
+                asked,
+                min: 1,
+                max: 1,
+            });
         }
         self.shared.leave.store(false, Ordering::Release);
         let shared = self.shared.clone();

@@ -4,9 +4,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use everwarp::process::sync::lock;
 
 use super::folder::{ControlError, Folder};
 use super::{Answer, Request};
@@ -35,20 +37,20 @@ struct Connections {
 impl Connections {
     /// Counts a connection; false if there are too many.
     fn open(&self) -> bool {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         let allowed = *open < CONNECTIONS;
         *open += usize::from(allowed);
         allowed
     }
 
     fn close(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.open) -= 1;
         self.closed.notify_all();
     }
 
     /// Waits until all connections are closed, for a limited time.
     fn drain(&self, limit: Duration) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = lock(&self.open);
         drop(
             self.closed
                 .wait_timeout_while(open, limit, |open| *open > 0),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
+use everwarp::process::sync::{ignore_poison, lock};
 use everwarp::process::{Host, HostError, ParsePidError, Pid, ProcessSnapshot};
 
 use crate::control::{Answer, EngineSnapshot, ProcessRow, Request};
@@ -49,21 +50,17 @@ impl Job {
     }
 
     fn set_host(&self, host: Option<Host>) {
-        // The host is replaced in one step, so a panic elsewhere cannot leave it inconsistent.
-        *self.host.write().unwrap_or_else(PoisonError::into_inner) = host;
+        *ignore_poison(self.host.write()) = host;
     }
 
     /// Calls `act` with the host, which cannot end meanwhile; `None` if there is none.
     pub(super) fn with_host<T>(&self, act: impl FnOnce(&Host) -> T) -> Option<T> {
-        let host = self.host.read().unwrap_or_else(PoisonError::into_inner);
+        let host = ignore_poison(self.host.read());
         host.as_ref().map(act)
     }
 
     fn instances(&self) -> MutexGuard<'_, Vec<(Pid, u32)>> {
-        // The list only grows, one call of `extend` at a time.
-        self.instances
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.instances)
     }
 
     /// Notes that these processes have the numbers from `first` on.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp::EngineKind;
+use everwarp::process::sync::lock;
 use everwarp::process::{Children, Host, OutputError};
 use everwarp::trace::spanned;
 
@@ -57,8 +58,7 @@ fn waiters(kind: EngineKind, instances: u32) -> usize {
 fn wait(parts: &Parts) -> Result<Tallies, CliError> {
     let mut tallies = Tallies::new();
     loop {
-        // Receiving leaves the channel consistent if another waiter panics.
-        let part = parts.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let part = lock(parts).recv();
         let Ok((first, children)) = part else {
             return Ok(tallies);
         };

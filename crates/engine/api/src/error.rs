@@ -27,10 +27,12 @@ pub enum EngineError {
         report: String,
     },
     /// A size that the device cannot hold.
-    #[error("this engine can have a size of 1 to {max}, not {asked}")]
+    #[error("this engine can have a size of {min} to {max}, not {asked}")]
     Size {
         /// The size asked for.
         asked: u32,
+        /// The smallest possible.
+        min: u32,
         /// The largest possible.
         max: u32,
     },

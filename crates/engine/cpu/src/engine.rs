@@ -50,7 +50,7 @@ const MAX_THREADS: u32 = 256;
 fn check_size(asked: u32, max: u32) -> Result<(), EngineError> {
     match asked {
         1.. if asked <= max => Ok(()),
-        _ => Err(EngineError::Size { asked, max }),
+        _ => Err(EngineError::Size { asked, min: 1, max }),
     }
 }
 

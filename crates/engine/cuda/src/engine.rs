@@ -30,6 +30,8 @@ use crate::link::link;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 
+/// The fewest blocks: the first warp of the first block is the ingress warp, and another block runs block-shaped tasks.
+const LEAST_BLOCKS: u32 = 2;
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
 
@@ -77,7 +79,8 @@ impl Epoch {
     fn limit(&self, occupancy: u32, reserved: u32) -> Result<u32, EngineError> {
         let (asked, max) = (self.blocks, occupancy.min(reserved));
         if max < asked {
-            return Err(EngineError::Size { asked, max });
+            let min = LEAST_BLOCKS;
+            return Err(EngineError::Size { asked, min, max });
         }
         Ok(max)
     }
@@ -413,9 +416,10 @@ impl CudaEngine {
 
 /// Refuses sizes that the device cannot hold, and pools too small for what every worker keeps in reserve.
 fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), EngineError> {
-    if blocks < 2 || blocks > max_blocks {
+    if blocks < LEAST_BLOCKS || blocks > max_blocks {
         return Err(EngineError::Size {
             asked: blocks,
+            min: LEAST_BLOCKS,
             max: max_blocks,
         });
     }
@@ -703,6 +707,7 @@ mod tests {
         let refused = epoch.next_size(Some(264), pools);
         let limit = EngineError::Size {
             asked: 264,
+            min: 2,
             max: 132,
         };
         assert_eq!(refused.map_err(|e| e.to_string()), Err(limit.to_string()));
@@ -721,6 +726,7 @@ mod tests {
                 refused,
                 Err(EngineError::Size {
                     asked: 264,
+                    min: 2,
                     max: 132
                 })
             ),

@@ -97,6 +97,8 @@ pub use builder::HostBuilder;
 pub use child::{Child, ChildIter, Children};
 pub use command::Command;
 pub use error::Error;
+#[doc(hidden)]
+pub use everwarp_process::sync;
 pub use everwarp_process::{
     Bytes, Captured, ChannelEnd, ChannelError, Directory, Exit, ExitStatus, HostError, Input,
     Listing, LoadConfig, LoadError, LoadedModule, Module, Output, OutputError, OutputErrors,

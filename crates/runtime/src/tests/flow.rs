@@ -339,7 +339,11 @@ fn epochs_keep_submissions_in_flight() {
     assert!(
         matches!(
             size,
-            Err(Error::Engine(EngineError::Size { asked: 2, max: 1 }))
+            Err(Error::Engine(EngineError::Size {
+                asked: 2,
+                max: 1,
+                ..
+            }))
         ),
         "{size:?}"
     );
