@@ -51,6 +51,13 @@ pub(crate) enum CliError {
     #[error("the result differs from the plain reference: {what}")]
     #[diagnostic(help("this is a bug in everwarp: please report it with the command line"))]
     Wrong { what: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Run(crate::run::RunError),
+    #[error("the request of a client is not understood: {what}")]
+    Request { what: String },
+    #[error("the file for the result: {source}")]
+    Result { source: std::io::Error },
     #[error("{path}: {source}")]
     Output {
         path: PathBuf,
@@ -140,6 +147,14 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Engine(#[from] everwarp::Error),
     #[error(transparent)]
+    #[diagnostic(help(
+        "run it with --alone to start an engine for this command, or restart the service with `everwarp down` and `everwarp up`"
+    ))]
+    Service(everwarp::ServiceError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Up(#[from] crate::service::UpError),
+    #[error(transparent)]
     #[diagnostic(transparent)]
     Control(#[from] crate::control::ControlError),
 }
@@ -173,7 +188,11 @@ impl CliError {
                 | everwarp_kb::KbError::Incomplete { .. },
             )
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
+            | Self::Up(
+                crate::service::UpError::Duration { .. } | crate::service::UpError::Level { .. },
+            )
             | Self::Spec(_) => exit_code::USAGE,
+            Self::Run(error) => error.exit_code(),
             Self::Signal { signal, .. } => exit_code::of_signal(*signal),
             _ => exit_code::FAILED,
         }

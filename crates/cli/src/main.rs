@@ -15,6 +15,7 @@ mod process;
 mod programs;
 mod ps;
 mod run;
+mod service;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,15 @@ struct Cli {
 enum Command {
     /// Run a native program, or a WebAssembly module as processes.
     Run(run::Args),
+    /// Start the service, which keeps engines ready for other commands.
+    Up(service::UpArgs),
+    /// End the service.
+    Down(service::DownArgs),
+    /// Say what the service and its engines do.
+    Status(service::StatusArgs),
+    /// The child of the service that has an engine.
+    #[command(hide = true)]
+    Engine(service::EngineArgs),
     /// List the engines that run, and their processes.
     Ps(ps::PsArgs),
     /// Ask a process of an engine that runs to end.
@@ -55,6 +65,10 @@ fn main() -> ExitCode {
     let command = trace::span("command");
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(args),
+        Command::Up(args) => service::up(args).map(|()| 0),
+        Command::Down(args) => service::down(&args).map(|()| 0),
+        Command::Status(args) => service::status(&args).map(|()| 0),
+        Command::Engine(args) => service::engine(&args),
         Command::Ps(args) => ps::ps(&args).map(|()| 0),
         Command::Kill(args) => ps::kill(&args).map(|()| 0),
         Command::Doctor(args) => doctor::main(&args).map(|()| 0),

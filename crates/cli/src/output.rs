@@ -36,27 +36,71 @@ pub(crate) fn write_file(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), CliError> {
-    let failed = |source| CliError::Output {
+    let result = ResultFile::create(path)?;
+    let mut buffered = std::io::BufWriter::new(result.file());
+    let written = fill(&mut buffered).and_then(|()| buffered.flush());
+    written.map_err(|source| CliError::Output {
         path: path.to_owned(),
         source,
-    };
-    check_place(path)?;
-    // A device or a pipe cannot be replaced by a rename, so it is written directly.
-    if path.exists() && !path.is_file() {
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map_err(failed)?;
-        return fill(&mut file).map_err(failed);
+    })?;
+    drop(buffered);
+    result.keep()
+}
+
+/// A file for a result. Until it is kept, nothing has changed at its path.
+pub(crate) struct ResultFile<'p> {
+    path: &'p Path,
+    open: OpenResult,
+}
+
+enum OpenResult {
+    /// A temporary file in the same folder.
+    Temporary(tempfile::NamedTempFile),
+    /// A device or a pipe, which cannot be replaced by a rename and is written directly.
+    Direct(std::fs::File),
+}
+
+impl<'p> ResultFile<'p> {
+    pub(crate) fn create(path: &'p Path) -> Result<Self, CliError> {
+        let failed = |source| CliError::Output {
+            path: path.to_owned(),
+            source,
+        };
+        check_place(path)?;
+        let open = match path.exists() && !path.is_file() {
+            true => {
+                let file = std::fs::OpenOptions::new().write(true).open(path);
+                OpenResult::Direct(file.map_err(failed)?)
+            }
+            false => {
+                let file = tempfile::NamedTempFile::new_in(folder(path));
+                OpenResult::Temporary(file.map_err(failed)?)
+            }
+        };
+        Ok(Self { path, open })
     }
-    let mut file = tempfile::NamedTempFile::new_in(folder(path)).map_err(failed)?;
-    {
-        let mut buffered = std::io::BufWriter::new(&mut file);
-        fill(&mut buffered)
-            .and_then(|()| buffered.flush())
-            .map_err(failed)?;
+
+    /// The open file.
+    pub(crate) fn file(&self) -> &std::fs::File {
+        match &self.open {
+            OpenResult::Temporary(file) => file.as_file(),
+            OpenResult::Direct(file) => file,
+        }
     }
-    file.persist(path).map(drop).map_err(|e| failed(e.error))
+
+    /// Puts the result at its path.
+    pub(crate) fn keep(self) -> Result<(), CliError> {
+        match self.open {
+            OpenResult::Direct(_) => Ok(()),
+            OpenResult::Temporary(file) => {
+                let kept = file.persist(self.path);
+                kept.map(drop).map_err(|error| CliError::Output {
+                    path: self.path.to_owned(),
+                    source: error.error,
+                })
+            }
+        }
+    }
 }
 
 /// Prints lines. A closed pipe, as in `| head`, is not an error.

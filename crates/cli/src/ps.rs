@@ -3,7 +3,9 @@
 use everwarp::process::{ParsePidError, Pid};
 use serde::Serialize;
 
-use crate::control::{Answer, ControlError, EngineSnapshot, Folder, Request, ask, engines};
+use crate::control::{
+    Answer, ControlError, EngineSnapshot, Folder, Request, ServedClients, ask, engines,
+};
 use crate::error::CliError;
 use crate::output::{print, print_json};
 
@@ -13,7 +15,7 @@ const NO_ANSWER_TO_THIS: &str =
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PsArgs {
-    /// Show only the engine with this number, which is the process id of its `everwarp run`.
+    /// Show only the engine with this number, which is the process id of its `everwarp run`, in the service or alone.
     #[arg(long, value_name = "N")]
     engine: Option<u32>,
     /// The largest number of processes to show of each engine: first those that run, then those that wait for a place,
@@ -63,8 +65,7 @@ fn list(numbers: &[u32]) -> String {
 }
 
 /// The engines that run, or the one that the user chose.
-fn chosen(folder: &Folder, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
-    let all = engines(folder)?;
+fn chosen(all: Vec<u32>, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
     match engine {
         None => Ok(all),
         Some(_) if all.is_empty() => Err(ControlError::NoEngine),
@@ -76,6 +77,15 @@ fn chosen(folder: &Folder, engine: Option<u32>) -> Result<Vec<u32>, ControlError
     }
 }
 
+/// The numbers of the engines of commands, and of the clients of the service.
+fn all_numbers(folder: &Folder, served: &ServedClients) -> Result<Vec<u32>, ControlError> {
+    let mut all = engines(folder)?;
+    all.extend(served.numbers());
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
 /// `everwarp ps`: lists engines and their processes.
 pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
     let folder = Folder::of_user();
@@ -84,7 +94,13 @@ pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
         engines: Vec::new(),
         silent: Vec::new(),
     };
-    for engine in chosen(&folder, args.engine)? {
+    let served = ServedClients::list(&folder, most)?;
+    for engine in chosen(all_numbers(&folder, &served)?, args.engine)? {
+        let mut found = served.snapshots(engine).peekable();
+        if found.peek().is_some() {
+            report.engines.extend(found);
+            continue;
+        }
         match ask(&folder, engine, &Request::List { most }) {
             Ok(Some(Answer::Listing(engine))) => report.engines.push(engine),
             // The engine has ended since.
@@ -156,7 +172,8 @@ fn describe(report: &PsReport) -> String {
 /// `everwarp kill`: asks a process to end.
 pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
     let folder = Folder::of_user();
-    let engine = match chosen(&folder, args.engine)?[..] {
+    let mut served = ServedClients::list(&folder, 0)?;
+    let engine = match chosen(all_numbers(&folder, &served)?, args.engine)?[..] {
         [] => return Err(ControlError::NoEngine.into()),
         [engine] => engine,
         ref several => {
@@ -165,6 +182,12 @@ pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
         }
     };
     let pid = args.pid.clone();
+    if served.has(engine) {
+        return match served.kill(engine, &pid)? {
+            true => Ok(()),
+            false => Err(ControlError::NoProcess { engine, pid }.into()),
+        };
+    }
     let request = Request::Kill { pid: pid.clone() };
     match ask(&folder, engine, &request)? {
         Some(Answer::Asked) => Ok(()),

@@ -6,6 +6,7 @@
 mod line;
 mod native;
 mod options;
+mod served;
 
 use std::ffi::OsString;
 
@@ -15,6 +16,7 @@ use crate::error::CliError;
 use crate::process;
 use line::Line;
 use options::Target;
+pub(crate) use served::{RunError, serve};
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true, override_help = help())]

@@ -135,6 +135,10 @@
 
 #[cfg(feature = "process")]
 pub mod process;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod service;
+#[cfg(all(feature = "process", target_os = "linux"))]
+pub use service::{Service, ServiceError};
 
 pub use everwarp_runtime::{
     Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask, DevType, DevWorker,

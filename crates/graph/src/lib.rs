@@ -26,5 +26,5 @@ pub use csr::Csr;
 pub use direction::Direction;
 pub use error::{GraphError, MAX_ID};
 pub use generate::generate;
-pub use read::{Format, ReadOptions, read, read_path};
+pub use read::{Format, ReadOptions, read, read_file, read_path};
 pub use spec::{DEFAULT_EDGE_FACTOR, DEFAULT_SEED, GRAMMAR, Spec, SpecError};

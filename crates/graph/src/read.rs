@@ -83,6 +83,19 @@ pub fn read_path(
             source,
         },
     })?;
+    read_file(file, path, options, progress)
+}
+
+/// The same for a file that is open. Errors name it by `path`.
+///
+/// # Errors
+/// [`GraphError::InFile`].
+pub fn read_file(
+    file: File,
+    path: &Path,
+    options: &ReadOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Csr, GraphError> {
     let in_file = |error| GraphError::InFile {
         path: path.to_owned(),
         error: Box::new(error),

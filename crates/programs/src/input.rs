@@ -1,7 +1,7 @@
 //! The input of programs: graphs from files or generated, and what can be wrong with it.
 
 use everwarp_graph::{
-    Csr, Direction, GraphError, ReadOptions, Spec, SpecError, generate, read_path,
+    Csr, Direction, GraphError, ReadOptions, Spec, SpecError, generate, read_file, read_path,
 };
 
 use crate::option::{OptionValues, ProgramOption};
@@ -93,7 +93,16 @@ pub(crate) fn graph(
         direction,
         ..ReadOptions::default()
     };
-    Ok(read_path(path, &how, &mut |done, total| {
-        progress(&reading, Some((done, total)));
-    })?)
+    let mut report = |done, total| progress(&reading, Some((done, total)));
+    let graph = match options.open(&GRAPH) {
+        Some(file) => {
+            let file = file.try_clone().map_err(|source| GraphError::Open {
+                path: path.to_owned(),
+                source,
+            })?;
+            read_file(file, path, &how, &mut report)
+        }
+        None => read_path(path, &how, &mut report),
+    };
+    Ok(graph?)
 }

@@ -1,7 +1,9 @@
 //! The options of programs, as data: the command builds its flags and its help from them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::input::InputError;
 
@@ -121,16 +123,32 @@ impl ProgramOption {
 
 /// The options that were given to a program.
 #[derive(Clone, Debug, Default)]
-pub struct OptionValues(BTreeMap<&'static str, OptionValue>);
+pub struct OptionValues {
+    given: BTreeMap<&'static str, OptionValue>,
+    /// Files that are open, by the option that names them.
+    open: BTreeMap<&'static str, Arc<File>>,
+}
 
 impl OptionValues {
     /// Sets an option.
     pub fn set(&mut self, option: &ProgramOption, value: OptionValue) {
-        self.0.insert(option.flag, value);
+        self.given.insert(option.flag, value);
+    }
+    /// Gives the open file of an option whose value is its path. It is used instead of the path.
+    pub fn set_open(&mut self, option: &ProgramOption, file: File) {
+        self.open.insert(option.flag, Arc::new(file));
+    }
+    /// The open file of an option, if it was given.
+    pub fn open(&self, option: &ProgramOption) -> Option<&Arc<File>> {
+        self.open.get(option.flag)
+    }
+    /// The options that were given, by their flags.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &OptionValue)> {
+        self.given.iter().map(|(flag, value)| (*flag, value))
     }
     /// Whether a switch was given.
     pub fn is_given(&self, option: &ProgramOption) -> bool {
-        self.0.contains_key(option.flag)
+        self.given.contains_key(option.flag)
     }
     /// A number: as given, or its default.
     ///
@@ -140,7 +158,7 @@ impl OptionValues {
         let OptionKind::Number { default, most } = option.kind else {
             return Ok(0);
         };
-        match self.0.get(option.flag) {
+        match self.given.get(option.flag) {
             Some(&OptionValue::Number(value)) if value > most => Err(InputError::Value {
                 option: option.flag,
                 rule: format!("at most {most}"),
@@ -152,14 +170,14 @@ impl OptionValues {
     }
     /// A text, if it was given.
     pub fn text(&self, option: &ProgramOption) -> Option<&str> {
-        match self.0.get(option.flag) {
+        match self.given.get(option.flag) {
             Some(OptionValue::Text(text)) => Some(text),
             _ => None,
         }
     }
     /// A path, if it was given.
     pub fn file(&self, option: &ProgramOption) -> Option<&Path> {
-        match self.0.get(option.flag) {
+        match self.given.get(option.flag) {
             Some(OptionValue::File(path)) => Some(path),
             _ => None,
         }

@@ -4,7 +4,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::folder::{ControlError, Folder};
+use everwarp_service::Folder;
+
+use super::folder::{self, ControlError};
 use super::server::{encode, read_line, write_line};
 use super::{Answer, Request};
 
@@ -15,7 +17,7 @@ const ANSWER_MOST: usize = 1 << 30;
 
 /// Connects to an engine; `None` if it has ended, and then its socket is removed.
 fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
-    let path = folder.socket(engine);
+    let path = folder::socket(folder, engine);
     match UnixStream::connect(&path) {
         Ok(stream) => Ok(Some(stream)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -30,7 +32,7 @@ fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
 /// The process ids of the engines that run.
 pub(crate) fn engines(folder: &Folder) -> Result<Vec<u32>, ControlError> {
     let mut running = Vec::new();
-    for engine in folder.sockets()? {
+    for engine in folder::sockets(folder)? {
         match connect(folder, engine) {
             Ok(None) => {}
             // An engine that exists and cannot be reached is listed too, so that the user learns of it.

@@ -1,9 +1,9 @@
-//! The folder with the sockets.
+//! The sockets of commands with an engine of their own.
 
-use std::fs::{DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use everwarp_service::{Folder, FolderError};
 
 /// Why a running engine could not be reached.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -28,130 +28,72 @@ pub(crate) enum ControlError {
     Garbled { engine: u32, reason: String },
     #[error("engine {engine} refuses: {reason}")]
     Refused { engine: u32, reason: String },
+    #[error("the service does not answer: {reason}")]
+    Service { reason: String },
     #[error("engine {engine} has no process {pid}")]
     #[diagnostic(help("it has exited, or never existed; see `everwarp ps --all`"))]
     NoProcess { engine: u32, pid: String },
 }
 
-/// A folder that only its user can use.
-#[derive(Clone, Debug)]
-pub(crate) struct Folder(PathBuf);
+impl From<FolderError> for ControlError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::Shared { path } => Self::Shared { path },
+            FolderError::System { path, source } => Self::Folder { path, source },
+        }
+    }
+}
 
 const ENDING: &str = "sock";
 
-impl Folder {
-    /// The folder at this path.
-    #[cfg(test)]
-    pub(super) fn at(path: PathBuf) -> Self {
-        Self(path)
-    }
+/// The socket of the engine with this process id.
+pub(super) fn socket(folder: &Folder, os_pid: u32) -> PathBuf {
+    folder.path().join(format!("{os_pid}.{ENDING}"))
+}
 
-    /// The current user's folder: in `XDG_RUNTIME_DIR`, or in the folder for temporary files.
-    pub(crate) fn of_user() -> Self {
-        let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        Self(match given.filter(|path| path.is_absolute()) {
-            Some(path) => path.join("everwarp"),
-            None => {
-                let user = rustix::process::geteuid().as_raw();
-                std::env::temp_dir().join(format!("everwarp-{user}"))
-            }
-        })
+/// The process ids of the engines that have a socket, in order; some engines may have ended.
+pub(super) fn sockets(folder: &Folder) -> Result<Vec<u32>, ControlError> {
+    if !folder.exists()? {
+        return Ok(Vec::new());
     }
-
-    fn failed(&self, source: io::Error) -> ControlError {
-        let path = self.0.clone();
-        ControlError::Folder { path, source }
+    let failed = |source: io::Error| ControlError::Folder {
+        path: folder.path().to_owned(),
+        source,
+    };
+    let mut numbers = Vec::new();
+    for entry in folder.path().read_dir().map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = Path::new(&name);
+        let number = name
+            .file_stem()
+            .and_then(|stem| stem.to_str()?.parse::<u32>().ok());
+        let number = number.filter(|_| name.extension().is_some_and(|e| e == ENDING));
+        numbers.extend(number);
     }
-
-    /// Refuses a path that is not a folder, or a folder that another user made or may change.
-    fn check(&self, found: &Metadata) -> Result<(), ControlError> {
-        let own = found.uid() == rustix::process::geteuid().as_raw();
-        match found.is_dir() && own && found.mode() & 0o077 == 0 {
-            true => Ok(()),
-            false => Err(ControlError::Shared {
-                path: self.0.clone(),
-            }),
-        }
-    }
-
-    /// Makes the folder, unless it exists.
-    pub(super) fn make(&self) -> Result<(), ControlError> {
-        match DirBuilder::new().mode(0o700).create(&self.0) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(self.failed(e)),
-            _ => {}
-        }
-        let found = self.0.symlink_metadata().map_err(|e| self.failed(e))?;
-        self.check(&found)
-    }
-
-    /// The socket of the engine with this process id.
-    pub(super) fn socket(&self, os_pid: u32) -> PathBuf {
-        self.0.join(format!("{os_pid}.{ENDING}"))
-    }
-
-    /// The process ids of the engines that have a socket, in order; some engines may have ended.
-    pub(super) fn sockets(&self) -> Result<Vec<u32>, ControlError> {
-        let found = match self.0.symlink_metadata() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            found => found.map_err(|e| self.failed(e))?,
-        };
-        self.check(&found)?;
-        let mut numbers = Vec::new();
-        for entry in self.0.read_dir().map_err(|e| self.failed(e))? {
-            let name = entry.map_err(|e| self.failed(e))?.file_name();
-            let name = Path::new(&name);
-            let number = name
-                .file_stem()
-                .and_then(|stem| stem.to_str()?.parse::<u32>().ok());
-            let number = number.filter(|_| name.extension().is_some_and(|e| e == ENDING));
-            numbers.extend(number);
-        }
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
     use super::*;
 
     #[test]
-    fn a_folder_of_another_user_is_refused() {
+    fn only_names_of_engines_are_listed() {
         let beneath = tempfile::tempdir().expect("a temporary folder");
-        let folder = |name: &str| Folder(beneath.path().join(name));
-        let fresh = folder("fresh");
-        assert!(fresh.sockets().expect("none yet").is_empty());
-        fresh.make().expect("it can be made");
-        fresh.make().expect("it is there");
+        let folder = Folder::at(beneath.path().join("everwarp"));
+        assert!(sockets(&folder).expect("none yet").is_empty());
+        folder.make().expect("it can be made");
         for name in [
             "7.sock",
             "12.sock",
-            "x.sock",
+            "service.sock",
             "8.txt",
             "-1.sock",
             "99999999999.sock",
         ] {
-            std::fs::write(fresh.0.join(name), "").expect("the folder is writable");
+            std::fs::write(folder.path().join(name), "").expect("the folder is writable");
         }
-        assert_eq!(fresh.sockets().expect("it can be read"), [7, 12]);
-
-        let open = folder("open");
-        std::fs::create_dir(&open.0).expect("the folder is writable");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&open.0, mode).expect("it is ours");
-        let link = folder("link");
-        symlink(&fresh.0, &link.0).expect("the folder is writable");
-        let file = folder("file");
-        std::fs::write(&file.0, "").expect("the folder is writable");
-        for refused in [open, link, file] {
-            for found in [refused.make(), refused.sockets().map(drop)] {
-                assert!(
-                    matches!(found, Err(ControlError::Shared { .. })),
-                    "{found:?}"
-                );
-            }
-        }
+        assert_eq!(sockets(&folder).expect("it can be read"), [7, 12]);
     }
 }

@@ -1,17 +1,20 @@
-//! How commands talk to each other: each `everwarp run` of a module serves a socket in a folder of its user, named by
-//! the command's process id.
+//! How commands talk to each other. The service answers for its clients. Each other `everwarp run` of a module serves a
+//! socket in a folder of its user, named by the command's process id.
 //!
 //! A request is one line of JSON, and so is its answer; then the connection ends. Only the user can open the folder, but
 //! requests are treated as hostile all the same: their length, their number and their time are limited.
 
 mod client;
 mod folder;
+mod served;
 mod server;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{ask, engines};
-pub(crate) use folder::{ControlError, Folder};
+pub(crate) use everwarp_service::Folder;
+pub(crate) use folder::ControlError;
+pub(crate) use served::ServedClients;
 pub(crate) use server::Server;
 
 /// A request to a running engine.

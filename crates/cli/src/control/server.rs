@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp::process::sync::lock;
+use everwarp_service::Folder;
 
-use super::folder::{ControlError, Folder};
+use super::folder::{self, ControlError};
 use super::{Answer, Request};
 
 /// The longest request.
@@ -70,7 +71,7 @@ impl Server {
     /// Starts to listen for requests to this process.
     pub(crate) fn start(folder: &Folder, answers: Arc<Answers>) -> Result<Self, ControlError> {
         folder.make()?;
-        let path = folder.socket(std::process::id());
+        let path = folder::socket(folder, std::process::id());
         let failed = |source| ControlError::Folder {
             path: path.clone(),
             source,
@@ -248,7 +249,7 @@ mod tests {
             Answer::Asked
         };
         let server = Server::start(&folder, Arc::new(answers)).expect("the socket can be made");
-        let socket = folder.socket(std::process::id());
+        let socket = folder::socket(&folder, std::process::id());
         let mut client = UnixStream::connect(socket).expect("the server listens");
         let request = encode(&Request::Kill {
             pid: "0.1".to_owned(),

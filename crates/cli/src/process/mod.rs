@@ -1,8 +1,8 @@
 //! `everwarp run MODULE.wasm`: one process, or many of one module.
 
 mod job;
-mod lines;
 mod options;
+mod place;
 mod plan;
 mod report;
 mod run;
@@ -18,6 +18,7 @@ use everwarp::trace::spanned;
 
 use job::Job;
 pub(crate) use options::{Args, Options};
+use place::Place;
 use plan::Plan;
 
 use crate::control::{Folder, Request, Server};
@@ -56,9 +57,14 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         load(Path::new(&args.program))
     })?;
     let job = Arc::new(Job::new(&args.program));
-    signal::listen(&job)?;
-    let server = serve(&job);
-    let plan = Plan::new(args, module, job)?;
+    let service = Place::in_service(args)?;
+    signal::listen(&job, service.is_some())?;
+    // The service itself answers for its clients.
+    let server = match service {
+        Some(_) => None,
+        None => serve(&job),
+    };
+    let plan = Plan::new(args, module, service, job)?;
     let ran = run::run(&plan)?;
     drop(server);
     spanned("report", || report::finish(&plan, ran))

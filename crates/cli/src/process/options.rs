@@ -18,6 +18,10 @@ pub(crate) struct Args {
     pub(crate) size: Option<u32>,
     /// Whether to print one JSON object.
     pub(crate) json: bool,
+    /// Whether to start an engine even if a service is up.
+    pub(crate) alone: bool,
+    /// Whether to say where the processes run.
+    pub(crate) verbose: bool,
     /// The other options.
     pub(crate) process: Options,
 }

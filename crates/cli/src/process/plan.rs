@@ -1,17 +1,19 @@
 //! The plan of a run, from the command line: the device, the number of processes, and what each of them gets.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everwarp::process::{Command, Directory, Host, Input, Module, Output, StartError, StartWriter};
+use everwarp::EngineKind;
+use everwarp::process::{
+    Command, Directory, Host, Input, InputLines, Module, Output, StartError, StartWriter,
+};
 use everwarp::trace::spanned;
-use everwarp::{Device, EngineKind, Select, cuda_device_count};
 
 use super::job::Job;
-use super::lines::StdinLines;
 use super::options::Args;
+use super::place::Place;
 use crate::error::CliError;
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
@@ -24,39 +26,49 @@ const BYTES_BESIDES_INPUT: u64 = 128;
 pub(super) struct Plan<'a> {
     pub(super) args: &'a Args,
     pub(super) module: Module,
-    pub(super) device: Device,
-    /// The time to open the device; zero for the CPU engine.
+    place: Place,
+    /// The time to open the place; zero for the CPU engine of this program.
     opening: Duration,
     pub(super) instances: u32,
-    lines: Option<StdinLines>,
+    lines: Option<InputLines>,
     directories: Vec<Directory>,
     pub(super) job: Arc<Job>,
 }
 
 impl<'a> Plan<'a> {
-    /// Opens what the command line names.
-    pub(super) fn new(args: &'a Args, module: Module, job: Arc<Job>) -> Result<Self, CliError> {
+    /// Opens what the command line names. `service` is where the processes run, if a service is up.
+    pub(super) fn new(
+        args: &'a Args,
+        module: Module,
+        service: Option<Place>,
+        job: Arc<Job>,
+    ) -> Result<Self, CliError> {
         let options = &args.process;
-        let select = args.engine.parse()?;
         let directories = open_directories(&options.dir)?;
         let begin = Instant::now();
-        let mut device = spanned("device: open", || open_device(args, select))?;
+        let mut place = match service {
+            Some(service) => service,
+            None => spanned("device: open", || Place::own(args))?,
+        };
         let opening = begin.elapsed();
         let file = options.stdin_lines.as_deref();
-        let lines = file.map(|file| spanned("lines: read", || StdinLines::read(file, &device)));
-        let lines = lines.transpose()?;
+        let lines = file
+            .map(|file| spanned("lines: read", || read_lines(file, &place)))
+            .transpose()?;
         let wanted = options.instances();
         let instances = match (&lines, file) {
-            (Some(lines), Some(file)) => lines.instances(file, wanted)?,
+            (Some(lines), Some(file)) => instances_of(lines, file, wanted)?,
             _ => wanted.unwrap_or(1),
         };
-        if instances == 1 && select != Select::Cuda {
-            device = Device::open(Select::Cpu)?;
+        let mut lines = lines;
+        if instances == 1 && place.move_to_cpu(args)? {
+            // What was read there belongs to that place.
+            lines = file.map(|file| read_lines(file, &place)).transpose()?;
         }
         Ok(Self {
             args,
             module,
-            device,
+            place,
             opening,
             instances,
             lines,
@@ -74,7 +86,9 @@ impl<'a> Plan<'a> {
     pub(super) fn start(&self) -> Result<(Host, Duration), CliError> {
         let options = &self.args.process;
         let begin = Instant::now();
-        let mut builder = Host::builder(&self.device)
+        let mut builder = self
+            .place
+            .host()
             .module(&self.module)
             .threads(options.threads)
             .metered(options.fuel.is_some())
@@ -97,9 +111,9 @@ impl<'a> Plan<'a> {
 
     /// The bytes that all processes get together, if that is a lot.
     fn input_bytes(&self) -> u64 {
-        let lines = self.lines.as_ref().map(StdinLines::bytes);
+        let lines = self.lines.as_ref().map(InputLines::bytes);
         lines.map_or(0, |bytes| {
-            bytes as u64 + u64::from(self.instances) * BYTES_BESIDES_INPUT
+            bytes + u64::from(self.instances) * BYTES_BESIDES_INPUT
         })
     }
 
@@ -143,7 +157,7 @@ impl<'a> Plan<'a> {
         options.each_arg(&digits, |parts| start.arg(parts));
         options.each_variable(&digits, |name, parts| start.variable(name, parts));
         if let Some(lines) = &self.lines {
-            start.stdin(lines.of(number));
+            start.stdin_line(lines, number);
         }
     }
 }
@@ -158,22 +172,27 @@ fn open_directories(directories: &[(PathBuf, String)]) -> Result<Vec<Directory>,
     directories.iter().map(open).collect()
 }
 
-/// Opens the device. One process is faster on a core, because a lane of a GPU is many times slower; only many lanes are
-/// fast together.
-fn open_device(args: &Args, select: Select) -> Result<Device, CliError> {
-    let many = match args.process.instances() {
-        Some(instances) => instances > 1,
-        None => args.process.stdin_lines.is_some(),
-    };
-    let on_gpu = match select {
-        Select::Cpu => false,
-        // Only the CPU engine has this option, so there is no need to look for a GPU.
-        Select::Cuda if args.size.is_some() => return Err(not_on("--size", EngineKind::Cuda)),
-        Select::Cuda => true,
-        Select::Auto => many && args.size.is_none() && cuda_device_count().is_ok_and(|n| n > 0),
-    };
-    let select = if on_gpu { Select::Cuda } else { Select::Cpu };
-    Ok(Device::open(select)?)
+fn read_lines(path: &Path, place: &Place) -> Result<InputLines, CliError> {
+    let file = std::fs::File::open(path);
+    let lines = file.and_then(|file| place.lines(file));
+    lines.map_err(|source| CliError::Input {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// How many processes the lines are for: as many as wanted, or one for each line.
+fn instances_of(lines: &InputLines, path: &Path, wanted: Option<u32>) -> Result<u32, CliError> {
+    let count = lines.count();
+    match wanted {
+        None => u32::try_from(count).ok().filter(|&n| n > 0),
+        Some(wanted) => Some(wanted).filter(|&n| u64::from(n) <= count),
+    }
+    .ok_or_else(|| CliError::FewLines {
+        path: path.to_owned(),
+        lines: count,
+        wanted: wanted.unwrap_or(1),
+    })
 }
 
 fn at_least_one(size: u32) -> Result<NonZeroUsize, CliError> {
@@ -192,7 +211,7 @@ fn stack_bytes(stack: u64) -> Result<u32, CliError> {
     })
 }
 
-fn not_on(option: &'static str, engine: EngineKind) -> CliError {
+pub(super) fn not_on(option: &'static str, engine: EngineKind) -> CliError {
     let (engine, other) = match engine {
         EngineKind::Cpu => ("CPU", "cuda"),
         EngineKind::Cuda => ("CUDA", "cpu"),

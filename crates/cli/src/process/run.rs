@@ -133,7 +133,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
         width,
         place: match host.kind() {
             EngineKind::Cpu => format!("{width} threads of the CPU engine"),
-            EngineKind::Cuda => format!("{width} places of {}", plan.device.name()),
+            EngineKind::Cuda => format!("{width} places of {}", host.device_name()),
         },
         load,
         elapsed,

@@ -1,9 +1,11 @@
-//! Ctrl-C: the processes end, and the command reports how far they came.
+//! Ctrl-C: the processes end, and the command reports how far they came. Ctrl-Z: the command stops, and so does the
+//! output of its processes in a service.
 
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::job::Job;
 use crate::error::CliError;
@@ -12,17 +14,34 @@ use crate::exit_code;
 /// Listens for signals on a thread of its own.
 ///
 /// The first signal ends the processes, or the command if there are none yet. The second one ends the command in any
-/// case, for processes that do not end.
-pub(super) fn listen(job: &Arc<Job>) -> Result<(), CliError> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
+/// case, for processes that do not end. With an engine of its own, Ctrl-Z stops the command and its processes without
+/// being listened for.
+pub(super) fn listen(job: &Arc<Job>, in_service: bool) -> Result<(), CliError> {
+    let signals = match in_service {
+        true => Signals::new([SIGINT, SIGTERM, SIGTSTP]),
+        false => Signals::new([SIGINT, SIGTERM]),
+    };
+    let mut signals = signals.map_err(CliError::Signals)?;
     let job = job.clone();
     let listen = move || {
         for signal in signals.forever() {
-            handle(&job, signal);
+            match signal {
+                SIGTSTP => stop(&job),
+                signal => handle(&job, signal),
+            }
         }
     };
     let builder = std::thread::Builder::new().name("signals".to_owned());
     builder.spawn(listen).map(drop).map_err(CliError::Signals)
+}
+
+/// Stops this command until it is continued. Meanwhile its processes in the service write nothing.
+fn stop(job: &Job) {
+    // If the service has ended, the threads that wait report it.
+    drop(job.with_host(|host| host.hold_output(true)));
+    // It returns when the command is continued. If the system refuses, the command goes on.
+    drop(emulate_default_handler(SIGTSTP));
+    drop(job.with_host(|host| host.hold_output(false)));
 }
 
 fn handle(job: &Job, signal: i32) {

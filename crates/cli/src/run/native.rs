@@ -1,20 +1,22 @@
 //! `everwarp run PROGRAM`: one run of a native program.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use everwarp::{Device, Engine};
 use everwarp_programs::{InputError, OUTPUT, OptionValues, Prepared, Registered};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::options::NativeOptions;
+use super::served;
 use crate::error::CliError;
 use crate::output::{check_place, print, print_json, write_file};
 
 /// The report that is printed.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    program: &'static str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    program: String,
     engine: String,
     device: String,
     why: String,
@@ -37,7 +39,13 @@ struct Report {
     verified: Option<bool>,
 }
 
-/// Runs a program as the options say.
+/// A run that has ended: its report, and why its result is wrong if it is.
+pub(super) struct Ran {
+    pub(super) report: Report,
+    pub(super) wrong: Option<String>,
+}
+
+/// Runs a program as the options say, in the service if one is up.
 pub(super) fn main(
     program: &'static dyn Registered,
     options: &NativeOptions,
@@ -45,17 +53,54 @@ pub(super) fn main(
     let output = options.values.file(&OUTPUT);
     let select = options.engine.engine.parse()?;
     output.map_or(Ok(()), check_place)?;
+    let ran = match served::run(program, options, select)? {
+        Some(ran) => ran,
+        None => {
+            let device = || Ok(Device::open(select)?);
+            let write = |fill: &mut Fill<'_>| match output {
+                Some(path) => write_file(path, fill),
+                None => Ok(()),
+            };
+            let (values, size) = (&options.values, options.engine.size);
+            run(program, values, options.verify, size, device, write)?
+        }
+    };
+    if let Some(what) = ran.wrong {
+        if options.engine.json {
+            print_json(&ran.report)?;
+        }
+        return Err(CliError::Wrong { what });
+    }
+    match options.engine.json {
+        true => print_json(&ran.report),
+        false => print(&describe(&ran.report)),
+    }
+}
+
+/// Writes a result.
+pub(super) type Fill<'a> = dyn FnMut(&mut dyn Write) -> std::io::Result<()> + 'a;
+
+/// Runs a program on the device that `open` opens once the input is there. `write` gets the result if it is right.
+pub(super) fn run<D: std::borrow::Borrow<Device>>(
+    program: &'static dyn Registered,
+    values: &OptionValues,
+    verify: bool,
+    size: Option<u32>,
+    open: impl FnOnce() -> Result<D, CliError>,
+    write: impl FnOnce(&mut Fill<'_>) -> Result<(), CliError>,
+) -> Result<Ran, CliError> {
     let begin = Instant::now();
-    let prepared = prepare(program, &options.values)?;
+    let prepared = prepare(program, values)?;
     let input_s = begin.elapsed().as_secs_f64();
-    let device = Device::open(select)?;
-    let engine = start(&device, program, options.engine.size)?;
+    let device = open()?;
+    let device = device.borrow();
+    let engine = start(device, program, size)?;
     let running = format!("running {}", program.name());
     let finished = spin(&running, || prepared.run(&engine))?;
-    let verified = options.verify.then(|| finished.verify());
+    let verified = verify.then(|| finished.verify());
     let facts = finished.facts();
     let mut report = Report {
-        program: program.name(),
+        program: program.name().to_owned(),
         engine: engine.kind().to_string(),
         device: engine.device_name(),
         why: device.why().to_owned(),
@@ -71,20 +116,14 @@ pub(super) fn main(
     };
     // A wrong result is not written to the file.
     if let Some(Err(what)) = verified {
-        if options.engine.json {
-            print_json(&report)?;
-        }
-        return Err(CliError::Wrong { what });
+        let wrong = Some(what);
+        return Ok(Ran { report, wrong });
     }
-    if let Some(path) = output {
-        write_file(path, |out| finished.write(out))?;
-    }
+    write(&mut |out| finished.write(out))?;
     engine.park()?;
     report.tasks = engine.stats()?.executed;
-    match options.engine.json {
-        true => print_json(&report),
-        false => print(&describe(&report)),
-    }
+    let wrong = None;
+    Ok(Ran { report, wrong })
 }
 
 /// Starts an engine with the program.
@@ -103,7 +142,7 @@ fn start(
 }
 
 /// Shows a spinner on a terminal while something takes long.
-fn spin<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub(super) fn spin<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let bar = spinner(what);
     let result = work();
     bar.finish_and_clear();

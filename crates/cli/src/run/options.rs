@@ -61,6 +61,12 @@ pub(super) struct EngineOptions {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
+    /// Start an engine for this command, even if a service is up (`everwarp up`).
+    #[arg(long)]
+    pub(super) alone: bool,
+    /// Say where it runs: in the service, or on an engine of this command.
+    #[arg(short, long)]
+    pub(super) verbose: bool,
 }
 
 /// How a native program is to run.
@@ -179,12 +185,20 @@ pub(super) fn native(program: &'static dyn Registered, words: &[OsString]) -> Na
 /// The options of a module.
 pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
     let matches = matches(module_command(path), words);
-    let EngineOptions { engine, size, json } = engine(&matches);
+    let EngineOptions {
+        engine,
+        size,
+        json,
+        alone,
+        verbose,
+    } = engine(&matches);
     process::Args {
         program: path.to_owned(),
         engine,
         size,
         json,
+        alone,
+        verbose,
         process: process::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),
     }
 }

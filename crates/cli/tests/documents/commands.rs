@@ -40,7 +40,7 @@ command line is wrong. A single process of a WebAssembly module passes its own e
 |---|---|
 | `EVERWARP_NVRTC` | the path of `libnvrtc.so`, instead of the usual places |
 | `EVERWARP_CACHE_DIR` | the folder of compiled images |
-| `XDG_RUNTIME_DIR` | the folder in which `everwarp run` listens for `ps` and `kill`; without it, the folder for temporary files |
+| `XDG_RUNTIME_DIR` | the folder in which the service listens, and each `everwarp run` without it for `ps` and `kill`; without it, the folder for temporary files |
 
 ";
 

@@ -8,7 +8,7 @@ use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
 use crate::{EngineError, EngineLoader, EngineMemory, Footprint, PoolState, Pools};
 
 /// The kinds of engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     /// Host threads.
     Cpu,

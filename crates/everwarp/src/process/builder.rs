@@ -3,7 +3,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use everwarp_process::{HostConfig, Module, ModuleId, ProcessEngine, Reads, StartError};
+use everwarp_process::{
+    HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, StartError,
+};
 use everwarp_runtime::{Device, EngineKind};
 
 use super::host::{Host, ModuleSet};
@@ -16,15 +18,25 @@ use super::host::{Host, ModuleSet};
 #[derive(Clone, Debug)]
 #[must_use = "a host runs only after `start`"]
 pub struct HostBuilder<'d> {
-    device: &'d Device,
+    place: Place<'d>,
     modules: Vec<Module>,
     config: HostConfig,
 }
 
+/// Where a host runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'d> {
+    /// On a device, in this program.
+    Device(&'d Device),
+    /// In the service.
+    #[cfg(target_os = "linux")]
+    Service(&'d crate::Service),
+}
+
 impl<'d> HostBuilder<'d> {
-    pub(super) fn new(device: &'d Device) -> Self {
+    pub(crate) fn new(place: Place<'d>) -> Self {
         Self {
-            device,
+            place,
             modules: Vec::new(),
             config: HostConfig::default(),
         }
@@ -144,25 +156,34 @@ impl<'d> HostBuilder<'d> {
     /// # Errors
     /// [`StartError`]: a module is refused, a setting does not exist on this engine, or memory is short.
     pub fn start(self) -> Result<Host, StartError> {
-        let engine = start_engine(self.device, &self.modules, &self.config)?;
+        let (engine, device) = match self.place {
+            Place::Device(device) => {
+                let engine = start_engine(device, &self.modules, &self.config, None)?;
+                (engine, device.name())
+            }
+            #[cfg(target_os = "linux")]
+            Place::Service(service) => service.start_host(&self.modules, &self.config)?,
+        };
         let modules = ModuleSet::default();
         for (number, module) in self.modules.into_iter().enumerate() {
             modules.add(module, ModuleId(number as u32));
         }
-        Ok(Host::new(engine, modules))
+        Ok(Host::new(engine, modules, device))
     }
 }
 
-fn start_engine(
+/// Starts an engine. What processes inherit are `streams`, or this program's own.
+pub(crate) fn start_engine(
     device: &Device,
     modules: &[Module],
     config: &HostConfig,
+    streams: Option<&HostStreams>,
 ) -> Result<Arc<dyn ProcessEngine>, StartError> {
     match device.kind() {
-        EngineKind::Cpu => Ok(Arc::new(everwarp_process_cpu::CpuProcesses::start(
-            modules, config,
+        EngineKind::Cpu => Ok(Arc::new(everwarp_process_cpu::CpuProcesses::start_with(
+            modules, config, streams,
         )?)),
-        EngineKind::Cuda => start_on_gpu(device, modules, config),
+        EngineKind::Cuda => start_on_gpu(device, modules, config, streams),
     }
 }
 
@@ -171,13 +192,11 @@ fn start_on_gpu(
     device: &Device,
     modules: &[Module],
     config: &HostConfig,
+    streams: Option<&HostStreams>,
 ) -> Result<Arc<dyn ProcessEngine>, StartError> {
-    let engine = everwarp_process_cuda::CudaProcesses::start(
-        device,
-        modules,
-        config,
-        everwarp_process_cuda::Streams::inherit(),
-    )?;
+    use everwarp_process_cuda::{CudaProcesses, Streams};
+    let streams = streams.map_or_else(Streams::inherit, Streams::of_host);
+    let engine = CudaProcesses::start(device, modules, config, streams)?;
     Ok(Arc::new(engine))
 }
 
@@ -186,6 +205,7 @@ fn start_on_gpu(
     _: &Device,
     _: &[Module],
     _: &HostConfig,
+    _: Option<&HostStreams>,
 ) -> Result<Arc<dyn ProcessEngine>, StartError> {
     let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
     Err(StartError::System {

@@ -10,7 +10,7 @@ use everwarp_process::{
 };
 use everwarp_runtime::{Device, EngineKind};
 
-use super::builder::HostBuilder;
+use super::builder::{HostBuilder, Place};
 
 /// The modules of a host with their ids.
 #[derive(Debug, Default)]
@@ -37,18 +37,21 @@ impl ModuleSet {
 pub struct Host {
     engine: Arc<dyn ProcessEngine>,
     modules: Arc<ModuleSet>,
+    /// The name of its device.
+    device: Arc<str>,
 }
 
 impl Host {
     /// Prepares a host on a device. The device's kind decides which engine runs the processes.
     pub fn builder(device: &Device) -> HostBuilder<'_> {
-        HostBuilder::new(device)
+        HostBuilder::new(Place::Device(device))
     }
 
-    pub(super) fn new(engine: Arc<dyn ProcessEngine>, modules: ModuleSet) -> Self {
+    pub(super) fn new(engine: Arc<dyn ProcessEngine>, modules: ModuleSet, device: String) -> Self {
         Self {
             engine,
             modules: Arc::new(modules),
+            device: device.into(),
         }
     }
 
@@ -63,6 +66,11 @@ impl Host {
     /// The kind of engine that runs the processes.
     pub fn kind(&self) -> EngineKind {
         self.engine.kind()
+    }
+
+    /// The name of the device.
+    pub fn device_name(&self) -> &str {
+        &self.device
     }
 
     /// How many processes of a module can run at the same time: the CPU engine's threads, or the module's places on a
@@ -130,6 +138,12 @@ impl Host {
     #[doc(hidden)]
     pub fn pause(&self) -> Result<std::time::Duration, HostError> {
         self.engine.pause()
+    }
+
+    /// Holds back the output of processes in a service, or lets it go on: for a program that is about to be stopped.
+    #[doc(hidden)]
+    pub fn hold_output(&self, held: bool) -> Result<(), HostError> {
+        self.engine.hold_output(held)
     }
 
     /// Makes a channel for `capacity` messages of up to `bytes` bytes each. [`Command::end`](super::Command::end) passes

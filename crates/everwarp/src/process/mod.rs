@@ -92,8 +92,14 @@ mod child;
 mod command;
 mod error;
 mod host;
+mod lines;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod serving;
 
 pub use builder::HostBuilder;
+#[cfg(target_os = "linux")]
+pub(crate) use builder::Place;
 pub use child::{Child, ChildIter, Children};
 pub use command::Command;
 pub use error::Error;
@@ -101,8 +107,9 @@ pub use error::Error;
 pub use everwarp_process::sync;
 pub use everwarp_process::{
     Bytes, Captured, ChannelEnd, ChannelError, Directory, Exit, ExitStatus, HostError, Input,
-    Listing, LoadConfig, LoadError, LoadedModule, Module, Output, OutputError, OutputErrors,
-    OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, Sender, SpawnError, Stage,
-    StartError, StartWriter, Trap, TrapKind, threads,
+    InputLines, Listing, LoadConfig, LoadError, LoadedModule, Module, Output, OutputError,
+    OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, Sender,
+    SpawnError, Stage, StartError, StartWriter, Trap, TrapKind, threads,
 };
 pub use host::Host;
+pub use lines::read_lines;

@@ -127,6 +127,16 @@ pub trait ProcessEngine: Send + Sync + std::fmt::Debug {
         Ok(Duration::ZERO)
     }
 
+    /// Holds back output to the host's streams, or lets it go on, where the processes run in a service: for a program
+    /// that is about to be stopped. Elsewhere the processes stop with the program.
+    ///
+    /// # Errors
+    /// [`HostError::Lost`]: the engine has failed.
+    fn hold_output(&self, held: bool) -> Result<(), HostError> {
+        let _ = held;
+        Ok(())
+    }
+
     /// Makes a channel for `capacity` messages of up to `bytes` bytes each. The host holds both ends and may pass them
     /// to processes ([`Grants::ends`]). A side is open as long as any end of it exists.
     ///

@@ -1,15 +1,13 @@
-//! A file whose lines are the standard input of many processes.
+//! The lines of a file, in this program's memory.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-use everwarp::process::Bytes;
-use everwarp::{Device, EngineKind};
-
-use crate::error::CliError;
+use everwarp_process::{Bytes, InputLines, LineSource};
+use everwarp_runtime::{Device, EngineKind};
 
 /// How many lines share a reference count. A line is cloned and dropped several times on its way to a process and after
 /// the process has exited; with a single count for all threads that would cost more than everything else about a small
@@ -51,38 +49,58 @@ fn read_to(bytes: &mut [u8], file: &mut File) -> std::io::Result<(usize, Vec<u8>
 }
 
 /// The lines of a file, each with its line feed.
-pub(super) struct StdinLines(Vec<Bytes>);
+struct FileLines {
+    lines: Vec<Bytes>,
+    bytes: u64,
+}
 
-impl StdinLines {
-    /// Reads the file for processes on a device. A GPU copies from page-locked memory without a detour.
-    pub(super) fn read(path: &Path, device: &Device) -> Result<Self, CliError> {
-        let gpu = Some(device).filter(|device| device.kind() == EngineKind::Cuda);
-        Self::read_file(path, gpu).map_err(|source| CliError::Input {
-            path: path.to_owned(),
-            source,
-        })
+impl LineSource for FileLines {
+    fn count(&self) -> u64 {
+        self.lines.len() as u64
     }
 
-    fn read_file(path: &Path, gpu: Option<&Device>) -> std::io::Result<Self> {
-        let mut file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let gpu = gpu.filter(|_| (1..=LOCKED_MOST).contains(&len));
-        // Without page-locked memory the copy is slower.
-        let Some(mut locked) = gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) else {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(Self::of_bytes(bytes));
-        };
-        let (filled, rest) = read_to(&mut locked, &mut file)?;
-        if rest.is_empty() {
-            return Ok(Self::of_first(Arc::new(locked), filled));
-        }
-        // The file has grown meanwhile.
-        let mut bytes = locked[..filled].to_vec();
-        bytes.extend_from_slice(&rest);
-        Ok(Self::of_bytes(bytes))
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
+    fn line(&self, number: u32) -> Option<Bytes> {
+        self.lines.get(number as usize).cloned()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Reads the lines of a file for processes on a device: [`StartWriter::stdin_line`](super::StartWriter::stdin_line) gives
+/// one to a process. A GPU copies them from page-locked memory without a detour.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_lines(mut file: File, device: &Device) -> std::io::Result<InputLines> {
+    let gpu = Some(device).filter(|device| device.kind() == EngineKind::Cuda);
+    let len = file.metadata()?.len();
+    let gpu = gpu.filter(|_| (1..=LOCKED_MOST).contains(&len));
+    // Without page-locked memory the copy is slower.
+    let Some(mut locked) = gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) else {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        return Ok(InputLines::new(FileLines::of_bytes(bytes)));
+    };
+    let (filled, rest) = read_to(&mut locked, &mut file)?;
+    if rest.is_empty() {
+        return Ok(InputLines::new(FileLines::of_first(
+            Arc::new(locked),
+            filled,
+        )));
+    }
+    // The file has grown meanwhile.
+    let mut bytes = locked[..filled].to_vec();
+    bytes.extend_from_slice(&rest);
+    Ok(InputLines::new(FileLines::of_bytes(bytes)))
+}
+
+impl FileLines {
     fn of_bytes(bytes: Vec<u8>) -> Self {
         let len = bytes.len();
         Self::of_first(Arc::new(bytes), len)
@@ -108,31 +126,8 @@ impl StdinLines {
             }
             begin += bytes;
         }
-        Self(lines)
-    }
-
-    /// The bytes of all lines.
-    pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
-    }
-
-    /// How many processes they are for: as many as wanted, or one for each line.
-    pub(super) fn instances(&self, path: &Path, wanted: Option<u32>) -> Result<u32, CliError> {
-        let lines = self.0.len() as u64;
-        match wanted {
-            None => u32::try_from(lines).ok().filter(|&n| n > 0),
-            Some(wanted) => Some(wanted).filter(|&n| u64::from(n) <= lines),
-        }
-        .ok_or_else(|| CliError::FewLines {
-            path: path.to_owned(),
-            lines,
-            wanted: wanted.unwrap_or(1),
-        })
-    }
-
-    /// The line of the process with this number.
-    pub(super) fn of(&self, number: u32) -> Bytes {
-        self.0[number as usize].clone()
+        let bytes = len as u64;
+        Self { lines, bytes }
     }
 }
 
@@ -148,11 +143,11 @@ mod tests {
             text.push('\n');
         }
         text += "the last has no end";
-        let lines = StdinLines::of_bytes(text.clone().into_bytes());
+        let lines = FileLines::of_bytes(text.clone().into_bytes());
         let expected: Vec<_> = text.split_inclusive('\n').collect();
-        assert_eq!(lines.0, expected);
-        assert_eq!(lines.bytes(), text.len());
-        assert!(StdinLines::of_bytes(Vec::new()).0.is_empty());
+        assert_eq!(lines.lines, expected);
+        assert_eq!(lines.bytes(), text.len() as u64);
+        assert!(FileLines::of_bytes(Vec::new()).lines.is_empty());
     }
 
     #[test]
@@ -160,11 +155,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("lines");
         std::fs::write(&path, "one\ntwo\nthree").expect("the folder is writable");
-        let device = Device::open(everwarp::Select::Cpu).expect("there is a CPU");
-        for device in [None, Some(&device)] {
-            let lines = StdinLines::read_file(&path, device).expect("it can be read");
-            assert_eq!(lines.0, ["one\n", "two\n", "three"]);
-        }
+        let device = Device::open(everwarp_runtime::Select::Cpu).expect("there is a CPU");
+        let file = File::open(&path).expect("it is there");
+        let lines = read_lines(file, &device).expect("it can be read");
+        let line = |n| lines.source().line(n).expect("it is in memory");
+        assert_eq!([line(0), line(1), line(2)], ["one\n", "two\n", "three"]);
+        assert_eq!((lines.count(), lines.bytes()), (3, 13));
         for (room, expected) in [(3, (3, "\ntwo\nthree")), (13, (13, "")), (20, (13, ""))] {
             let mut bytes = vec![0; room];
             let mut file = File::open(&path).expect("it is there");

@@ -1,8 +1,8 @@
-//! `everwarp run MODULE.wasm` from end to end.
+//! What `everwarp run MODULE.wasm` does, whichever engine runs the processes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use everwarp_testkit::Running;
 
@@ -62,7 +62,7 @@ fn bench() -> Bench {
 }
 
 fn run(module: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let mut command = crate::everwarp();
     let command = command.arg("run").arg(module).args(args);
     everwarp_testkit::output(command)
 }
@@ -83,7 +83,7 @@ fn one_process_gets_its_input_and_passes_its_code_on() {
     std::fs::write(bench.folder.path().join("in.txt"), "file").expect("the folder is writable");
     let name = bench.module.to_str().expect("a plain path");
     let dir = format!("{}::/data", bench.folder.path().display());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let mut command = crate::everwarp();
     command
         .args([
             "run", name, "--engine", "cpu", "--env", "A=b=c", "--dir", &dir,
@@ -351,7 +351,7 @@ fn run_and_compile_refuse_the_same_modules_in_the_same_words() {
         let module = bench.folder.path().join("refused.wasm");
         std::fs::write(&module, bytes).expect("the folder is writable");
         let ran = run(&module, &[]);
-        let mut compile = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        let mut compile = crate::everwarp();
         let compiled = everwarp_testkit::output(compile.arg("compile").arg(&module));
         for output in [&ran, &compiled] {
             assert_eq!(output.status.code(), Some(1), "{text}");
@@ -382,7 +382,7 @@ fn names_of_functions_and_exports_are_escaped() {
     assert_eq!(trapped.status.code(), Some(1));
     let told = words(&trapped.stderr);
     assert!(told.contains(r"in `\u{1b}[31m`"), "{told}");
-    let mut compile = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let mut compile = crate::everwarp();
     let compiled = everwarp_testkit::output(compile.arg("compile").arg(&module));
     assert!(compiled.status.success());
     for bytes in [&trapped.stderr, &compiled.stdout] {
@@ -395,7 +395,7 @@ fn names_of_functions_and_exports_are_escaped() {
 fn end_by(signal: rustix::process::Signal, args: &[&str]) -> Output {
     let bench = bench();
     let mut child = Running::start(
-        Command::new(env!("CARGO_BIN_EXE_everwarp"))
+        crate::everwarp()
             .arg("run")
             .arg(&bench.module)
             .args(["--engine", "cpu"])
@@ -468,7 +468,7 @@ fn a_closed_pipe_ends_the_run_soon_and_quietly() {
     let module = writer(folder.path());
     for args in [&[][..], &["--instances", "1000", "--size", "2"]] {
         let mut child = Running::start(
-            Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            crate::everwarp()
                 .arg("run")
                 .arg(&module)
                 .args(["--engine", "cpu"])
@@ -496,7 +496,7 @@ fn output_that_a_full_disk_loses_makes_the_command_fail() {
     for args in [&["--", "x"][..], &["--instances", "20", "--", "x"]] {
         let full = std::fs::File::options().write(true).open("/dev/full");
         let child = Running::start(
-            Command::new(env!("CARGO_BIN_EXE_everwarp"))
+            crate::everwarp()
                 .arg("run")
                 .arg(&module)
                 .args(["--engine", "cpu"])

@@ -1,0 +1,118 @@
+//! Where the processes of a command run: in the service, or on an engine of the command's own.
+
+use std::fs::File;
+
+use everwarp::process::{Host, HostBuilder, InputLines, read_lines};
+use everwarp::{Device, EngineKind, Select, Service, cuda_device_count};
+
+use super::options::Args;
+use super::plan::not_on;
+use crate::error::CliError;
+
+/// Where processes run.
+pub(super) enum Place {
+    /// On a device, by an engine that this command starts.
+    Own(Device),
+    /// In the service that is up.
+    Service(Service),
+}
+
+/// Whether the command is for many processes. One process is faster on a core, because a lane of a GPU is many times
+/// slower; only many lanes are fast together.
+fn many(args: &Args) -> bool {
+    match args.process.instances() {
+        Some(instances) => instances > 1,
+        None => args.process.stdin_lines.is_some(),
+    }
+}
+
+/// What the command line asks for.
+fn select(args: &Args) -> Result<Select, CliError> {
+    match args.engine.parse()? {
+        // Only the CPU engine has this option, so there is no need to look for a GPU.
+        Select::Cuda if args.size.is_some() => Err(not_on("--size", EngineKind::Cuda)),
+        Select::Auto if !many(args) || args.size.is_some() => Ok(Select::Cpu),
+        select => Ok(select),
+    }
+}
+
+impl Place {
+    /// The service, unless none is up or the command line asks for an engine of its own.
+    pub(super) fn in_service(args: &Args) -> Result<Option<Self>, CliError> {
+        let select = select(args)?;
+        if args.alone {
+            return Ok(None);
+        }
+        match Service::connect(select) {
+            Ok(Some(service)) => {
+                if args.verbose {
+                    let (kind, os_pid) = (service.kind(), service.os_pid());
+                    eprintln!(
+                        "everwarp: the service runs this on its {kind} engine, process {os_pid}"
+                    );
+                }
+                Ok(Some(Self::Service(service.program(&args.program))))
+            }
+            Ok(None) => {
+                if args.verbose {
+                    eprintln!(
+                        "everwarp: no service is up, so this command starts an engine of its own"
+                    );
+                }
+                Ok(None)
+            }
+            // Where no socket can be, no service is.
+            Err(error) if error.is_folder() => Ok(None),
+            Err(error) => Err(CliError::Service(error)),
+        }
+    }
+
+    /// A device for an engine of the command's own.
+    pub(super) fn own(args: &Args) -> Result<Self, CliError> {
+        let select = match select(args)? {
+            Select::Auto if cuda_device_count().is_ok_and(|n| n > 0) => Select::Cuda,
+            Select::Auto => Select::Cpu,
+            select => select,
+        };
+        Ok(Self::Own(Device::open(select)?))
+    }
+
+    /// Goes to the CPU engine for a single process, unless a GPU was asked for. Returns whether the place has changed.
+    pub(super) fn move_to_cpu(&mut self, args: &Args) -> Result<bool, CliError> {
+        let asked = args.engine.parse::<Select>()? == Select::Cuda;
+        if asked || self.kind() == EngineKind::Cpu {
+            return Ok(false);
+        }
+        *self = match self {
+            Self::Own(_) => Self::Own(Device::open(Select::Cpu)?),
+            Self::Service(_) => match Service::connect(Select::Cpu).map_err(CliError::Service)? {
+                Some(service) => Self::Service(service.program(&args.program)),
+                None => Self::Own(Device::open(Select::Cpu)?),
+            },
+        };
+        Ok(true)
+    }
+
+    fn kind(&self) -> EngineKind {
+        match self {
+            Self::Own(device) => device.kind(),
+            Self::Service(service) => service.kind(),
+        }
+    }
+
+    /// Prepares a host.
+    pub(super) fn host(&self) -> HostBuilder<'_> {
+        match self {
+            Self::Own(device) => Host::builder(device),
+            Self::Service(service) => service.host(),
+        }
+    }
+
+    /// Reads the lines of a file for processes of the next host.
+    pub(super) fn lines(&self, file: File) -> std::io::Result<InputLines> {
+        match self {
+            Self::Own(device) => read_lines(file, device),
+            Self::Service(service) => service.lines(&file),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The service from end to end: what clients see, and what happens when any part of it ends.
+
+#![cfg(target_os = "linux")]
+
+mod alike;
+mod clients;
+mod ends;
+mod hostile;
+mod operator;
+#[path = "../process/cases.rs"]
+mod process;
+mod sandbox;
+mod terminal;
+
+use std::process::Command;
+use std::sync::OnceLock;
+
+use sandbox::{Sandbox, Service};
+
+/// The service that the cases of `everwarp run` share. It ends with this program.
+fn shared() -> &'static Sandbox {
+    static SHARED: OnceLock<(Sandbox, Service)> = OnceLock::new();
+    let (sandbox, _) = SHARED.get_or_init(|| {
+        let sandbox = Sandbox::new();
+        let service = sandbox.up(&[]);
+        (sandbox, service)
+    });
+    sandbox
+}
+
+/// The command, which uses the service.
+fn everwarp() -> Command {
+    shared().command(&[])
+}

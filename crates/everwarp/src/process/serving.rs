@@ -1,0 +1,56 @@
+//! The engine of a service's child. Not a stable API.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
+use everwarp_runtime::{Device, EngineKind};
+pub use everwarp_service::*;
+
+use super::builder::start_engine;
+use super::lines::read_lines;
+
+/// Runs a native program: the request of the client's command, and the files that it names.
+pub type Native = dyn Fn(&Device, &[u8], Vec<OwnedFd>) -> Vec<u8> + Send + Sync;
+
+/// A device that serves clients.
+pub struct DeviceBackend {
+    device: Device,
+    native: Box<Native>,
+}
+
+impl DeviceBackend {
+    /// Serves with a device.
+    pub fn new(device: Device, native: Box<Native>) -> Self {
+        Self { device, native }
+    }
+}
+
+impl Backend for DeviceBackend {
+    fn kind(&self) -> EngineKind {
+        self.device.kind()
+    }
+
+    fn device_name(&self) -> String {
+        self.device.name()
+    }
+
+    fn start(
+        &self,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: &HostStreams,
+    ) -> Result<Arc<dyn ProcessEngine>, StartError> {
+        start_engine(&self.device, modules, config, Some(streams))
+    }
+
+    fn lines(&self, file: File) -> io::Result<InputLines> {
+        read_lines(file, &self.device)
+    }
+
+    fn native(&self, body: &[u8], files: Vec<OwnedFd>) -> Vec<u8> {
+        (self.native)(&self.device, body, files)
+    }
+}

@@ -1,0 +1,126 @@
+//! The client's side.
+
+use everwarp_process::{Bytes, InputLines, SpawnError, StartWriter};
+
+use super::lines::RemoteLines;
+use super::{LENGTH_MOST, SAME_ARGS, SAME_ENV, STDIN_BYTES, STDIN_LINE};
+use crate::wire::codec::{Wire, put_bytes};
+
+/// The records of the processes of one request.
+#[derive(Default)]
+pub(crate) struct Records {
+    pub(crate) bytes: Vec<u8>,
+    /// What the last process has got.
+    args: Vec<u8>,
+    env: Vec<u8>,
+    next: Writer,
+}
+
+/// What the next process gets.
+#[derive(Default)]
+struct Writer {
+    args: Vec<u8>,
+    env: Vec<u8>,
+    stdin: Option<GivenInput>,
+    /// Lines of another host were given.
+    foreign: bool,
+}
+
+enum GivenInput {
+    Bytes(Bytes),
+    Line { set: u32, number: u32 },
+}
+
+fn put_parts(parts: &[&str], to: &mut Vec<u8>) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    length.put(to);
+    parts
+        .iter()
+        .for_each(|part| to.extend_from_slice(part.as_bytes()));
+}
+
+impl StartWriter for Writer {
+    fn arg(&mut self, parts: &[&str]) {
+        put_parts(parts, &mut self.args);
+    }
+
+    fn variable(&mut self, name: &str, parts: &[&str]) {
+        put_parts(&[name], &mut self.env);
+        put_parts(parts, &mut self.env);
+    }
+
+    fn stdin(&mut self, bytes: Bytes) {
+        self.stdin = Some(GivenInput::Bytes(bytes));
+    }
+
+    fn stdin_line(&mut self, lines: &InputLines, number: u32) {
+        match lines.source().line(number) {
+            Some(line) => self.stdin(line),
+            None => match lines.source().as_any().downcast_ref::<RemoteLines>() {
+                Some(remote) => {
+                    let set = remote.set;
+                    self.stdin = Some(GivenInput::Line { set, number });
+                }
+                None => self.foreign = true,
+            },
+        }
+    }
+}
+
+impl Records {
+    /// Adds the record of a process, whose values `write` writes.
+    ///
+    /// # Errors
+    /// The values are too long, or lines of another host.
+    pub(crate) fn add(
+        &mut self,
+        write: impl FnOnce(&mut dyn StartWriter),
+    ) -> Result<(), SpawnError> {
+        let next = &mut self.next;
+        next.args.clear();
+        next.env.clear();
+        next.stdin = None;
+        let first = self.bytes.is_empty();
+        write(next);
+        let stdin = match &next.stdin {
+            Some(GivenInput::Bytes(bytes)) => bytes.len(),
+            _ => 0,
+        };
+        let bytes = (next.args.len() + next.env.len()).max(stdin);
+        if bytes >= LENGTH_MOST {
+            return Err(SpawnError::TooLong { bytes });
+        }
+        if next.foreign {
+            let text = "lines of another host were given to a process";
+            return Err(SpawnError::Service(text.to_owned()));
+        }
+        let (same_args, same_env) = (next.args == self.args, next.env == self.env);
+        let (same_args, same_env) = (same_args && !first, same_env && !first);
+        let stdin = match &next.stdin {
+            None => 0,
+            Some(GivenInput::Bytes(_)) => STDIN_BYTES,
+            Some(GivenInput::Line { .. }) => STDIN_LINE,
+        };
+        let flag = |set: bool, flag| if set { flag } else { 0 };
+        let flags = stdin | flag(same_args, SAME_ARGS) | flag(same_env, SAME_ENV);
+        self.bytes.push(flags);
+        if !same_args {
+            put_bytes(&next.args, &mut self.bytes);
+            std::mem::swap(&mut self.args, &mut next.args);
+        }
+        if !same_env {
+            put_bytes(&next.env, &mut self.bytes);
+            std::mem::swap(&mut self.env, &mut next.env);
+        }
+        match &next.stdin {
+            None => {}
+            Some(GivenInput::Bytes(bytes)) => put_bytes(bytes, &mut self.bytes),
+            Some(GivenInput::Line { set, number }) => {
+                set.put(&mut self.bytes);
+                number.put(&mut self.bytes);
+            }
+        }
+        Ok(())
+    }
+}
