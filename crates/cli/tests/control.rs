@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use everwarp::process::sync::lock;
 use everwarp::{Device, Select};
 use everwarp_testkit::{Running, cases, needs_gpu};
 use libtest_mimic::{Arguments, Trial};
@@ -200,7 +201,7 @@ fn processes_are_listed_and_killed() {
 /// The GPU, for one test at a time.
 fn gpu() -> MutexGuard<'static, ()> {
     // The lock protects no data, so a test that has failed leaves nothing inconsistent.
-    GPU.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&GPU)
 }
 
 fn processes_on_a_gpu_are_listed_and_killed() {

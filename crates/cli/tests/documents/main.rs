@@ -12,7 +12,7 @@ mod paths;
 mod snippets;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The top of the repository.
 fn top() -> PathBuf {
@@ -49,7 +49,7 @@ fn update() -> bool {
 fn writing() -> MutexGuard<'static, ()> {
     static WRITING: Mutex<()> = Mutex::new(());
     // A failed test holds no half-written document.
-    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+    everwarp::process::sync::lock(&WRITING)
 }
 
 /// Compares a document with the text that it should have, or writes it.

@@ -1,7 +1,7 @@
 //! The official test suite of WASI, preview 1, on one of the engines.
 //!
 //! The suite is not part of this repository: `WASI_TESTSUITE` names a folder with its programs as modules, such as `tests`
-//! in a checkout whose programs have been built. Without it no program is run, and the test prints that.
+//! in a checkout whose programs have been built. Without it the test is reported as ignored.
 //! `WASI_TESTSUITE_ENGINE` is `cpu` (the default) or `cuda`, `WASI_TESTSUITE_TABLE` a file for the table of results, and
 //! `WASI_TESTSUITE_GROUPS` into how many groups the programs are divided, by default as many as the machine runs at once.
 //!
@@ -23,7 +23,8 @@ use std::sync::Mutex;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use everwarp_testkit::Outcome;
+use everwarp_testkit::{Needed, Outcome};
+use libtest_mimic::{Arguments, Trial};
 use program::{Ended, Program, find};
 
 /// The variable with the path of a child's work, by which the child also knows that it is one.
@@ -149,18 +150,17 @@ fn main() -> ExitCode {
             }
         };
     }
-    let Some(folder) = std::env::var_os("WASI_TESTSUITE") else {
-        eprintln!("skipped: WASI_TESTSUITE names no folder with the programs of the WASI suite");
-        return ExitCode::SUCCESS;
-    };
-    match suite(Path::new(&folder)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+    let folder = std::env::var_os("WASI_TESTSUITE");
+    let folder = folder.ok_or("WASI_TESTSUITE names no folder with them");
+    let needed = Needed::look("the programs of the WASI suite", &folder);
+    let test = Trial::test("all_programs_of_the_suite_pass", move || {
+        match suite(Path::new(&folder?))? {
+            true => Ok(()),
+            false => Err("some programs failed; they are named above".into()),
         }
-    }
+    });
+    let trials = vec![needed.trial(test)];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Runs a suite as the environment says; returns whether all passed.

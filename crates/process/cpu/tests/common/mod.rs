@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use everwarp_process::sync::{ignore_poison, lock};
 use everwarp_process::{
     Bytes, Exit, Grants, HostConfig, HostError, Listing, LoadConfig, Module, ModuleId, Output, Pid,
     ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartWriter,
@@ -121,7 +122,7 @@ impl TestHost {
 
     /// The id of a module with these settings.
     pub(crate) fn load(&self, module: &Module, config: &LoadConfig) -> ModuleId {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.loaded);
         let mut all = loaded.iter();
         if let Some((_, _, id)) = all.find(|(m, c, _)| m.is(module) && c == config) {
             return *id;
@@ -154,12 +155,12 @@ impl TestHost {
                 given.write(writer);
             },
             started: &|first, pids| {
-                let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut parts = lock(&parts);
                 parts.insert(first, pids.to_vec());
                 ControlFlow::Continue(())
             },
         })?;
-        let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let parts = ignore_poison(parts.into_inner());
         Ok(parts.into_values().flatten().collect())
     }
 
