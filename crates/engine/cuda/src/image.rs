@@ -234,3 +234,67 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::SOURCES;
+
+    /// The headers that a source includes.
+    fn includes(text: &str) -> impl Iterator<Item = &str> {
+        let quoted = text.lines().filter_map(|l| l.strip_prefix("#include \""));
+        quoted.filter_map(|rest| rest.strip_suffix('"'))
+    }
+
+    /// How many headers are below a header, in the longest way down.
+    fn depth<'s>(
+        name: &'s str,
+        texts: &BTreeMap<&str, &'s str>,
+        above: &mut Vec<&'s str>,
+    ) -> Result<usize, String> {
+        if above.contains(&name) {
+            return Err(format!("{} > {name}", above.join(" > ")));
+        }
+        above.push(name);
+        let mut deepest = 0;
+        for included in includes(texts.get(name).copied().unwrap_or_default()) {
+            deepest = deepest.max(1 + depth(included, texts, above)?);
+        }
+        above.pop();
+        Ok(deepest)
+    }
+
+    #[test]
+    fn headers_include_each_other_without_circles() {
+        let texts: BTreeMap<_, _> = SOURCES.iter().copied().collect();
+        for name in texts.keys() {
+            let found = depth(name, &texts, &mut Vec::new());
+            assert!(found.is_ok_and(|levels| levels < SOURCES.len()), "{name}");
+        }
+        let circle = BTreeMap::from([("a", "#include \"b\"\n"), ("b", "\n#include \"a\"\n")]);
+        let found = depth("a", &circle, &mut Vec::new());
+        assert_eq!(found, Err("a > b > a".to_owned()));
+    }
+
+    /// A header includes what it calls. Only functions that are generated with each image are declared before.
+    #[test]
+    fn headers_declare_no_function_of_a_later_header() {
+        let mut declared = 0;
+        for (name, text) in SOURCES {
+            let (mut generated, lines) = (false, text.lines());
+            for line in lines {
+                let code = line.split("//").next().unwrap_or_default().trim_end();
+                let function = line.starts_with("EW_FN ") || line.starts_with("EW_CALL ");
+                if !(function && code.ends_with(");")) {
+                    generated = false;
+                    continue;
+                }
+                generated |= line.contains("// generated with the image");
+                assert!(generated, "{name}: {line}");
+                declared += 1;
+            }
+        }
+        assert!(declared >= 6, "the generated functions are found");
+    }
+}
