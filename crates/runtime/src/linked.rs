@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use everwarp_engine::{EngineError, HostCallMemory, Image, Linked, PreparedImage};
+use everwarp_engine::{EngineError, Frames, HostCallMemory, Image, Linked, PreparedImage};
 
 use crate::builder::EngineBuilder;
 use crate::engine::Engine;
@@ -47,16 +47,16 @@ impl LinkedEngineBuilder for EngineBuilder<'_> {
 pub trait LinkedEngine {
     /// The host-call ring, if the engine was started with one.
     fn host_calls(&self) -> Option<HostCallMemory>;
-    /// Bytes of the largest stack frame among the functions of the engine's image; 0 where nothing is linked.
-    fn largest_frame(&self) -> u32;
-    /// Compiles the engine's image again with other linked parts, which must begin with the engine's current ones. The
-    /// engine goes on meanwhile.
+    /// The stack frames of the functions of the engine's image.
+    fn frames(&self) -> Frames;
+    /// Compiles the engine's image again with other linked parts. The engine goes on meanwhile.
     ///
     /// # Errors
-    /// A part does not assemble, or the parts do not begin with the current ones.
+    /// A part does not assemble.
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error>;
     /// Parks the engine, loads an image from [`prepare_linked`](Self::prepare_linked), and goes on. Nothing in flight is
-    /// lost. Fails if programs were loaded after `prepare_linked`.
+    /// lost, unless it runs in a part that the image does not have any more. Fails if programs were loaded after
+    /// `prepare_linked`.
     ///
     /// # Errors
     /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
@@ -68,8 +68,8 @@ impl LinkedEngine for Engine {
     fn host_calls(&self) -> Option<HostCallMemory> {
         self.core.engine.host_calls()
     }
-    fn largest_frame(&self) -> u32 {
-        self.core.engine.largest_frame()
+    fn frames(&self) -> Frames {
+        self.core.engine.frames()
     }
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
         self.core.check()?;

@@ -11,7 +11,8 @@ use everwarp_contract::telemetry::{WORKER_IDLE, WORKER_RUNNING, WORKER_STARVED};
 use everwarp_contract::{DevCompletion, DevTask, DevType, DevWords, DevWorker, InstanceId};
 use everwarp_engine::{
     DevNone, ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings,
-    Footprint, HeapControl, Image, PoolState, Pools, PreparedImage, TaskCx, TaskEngine, program,
+    Footprint, Frames, HeapControl, Image, PoolState, Pools, PreparedImage, TaskCx, TaskEngine,
+    program,
 };
 
 use crate::core::EngineCore;
@@ -371,7 +372,7 @@ impl EngineLoader for MockEngine {
         Ok(PreparedImage {
             image: image.clone(),
             code: Vec::new(),
-            largest_frame: 0,
+            frames: Frames::default(),
         })
     }
     fn set_image(&self, _: &PreparedImage) -> Result<(), EngineError> {

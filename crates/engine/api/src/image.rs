@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everwarp_contract::{DevHostCall, DevHostCallEntry, FunctionId};
 
-use crate::{EngineError, Function, Program, ProgramRef};
+use crate::{EngineError, Frames, Function, Program, ProgramRef};
 
 /// The programs an engine runs, in the order that numbers their functions.
 #[derive(Clone, Debug, Default)]
@@ -46,18 +46,15 @@ impl Image {
     pub fn check(&self) -> Result<(), EngineError> {
         self.programs.iter().try_for_each(|p| p.check())
     }
-    /// Checks that `next` may follow this image: it must begin with the same programs and linked parts.
+    /// Checks that `next` may follow this image: it must begin with the same programs. Linked parts may come and go: the
+    /// caller knows that nothing runs in a part that goes.
     pub fn check_successor(&self, next: &Image) -> Result<(), EngineError> {
         let names = |image: &Image| -> Vec<_> {
             let programs = image.programs.iter();
             programs.map(|p| p.name.to_string()).collect()
         };
-        let parts = |image: &Image| -> Vec<_> {
-            let parts = image.linked.parts.iter();
-            parts.map(|p| (p.name.clone(), p.ptx.clone())).collect()
-        };
         let (old, new) = (names(self), names(next));
-        if new.starts_with(&old) && parts(next).starts_with(&parts(self)) {
+        if new.starts_with(&old) {
             return Ok(());
         }
         Err(EngineError::ImageOrder {
@@ -83,8 +80,7 @@ impl Image {
 /// does not change by the existence of this.
 #[derive(Clone, Debug, Default)]
 pub struct Linked {
-    /// The parts, in the order in which they were added. A later image may append to the list, never
-    /// reorder it.
+    /// The parts.
     pub parts: Vec<LinkedPart>,
     /// CUDA C++ before the programs' sources: it declares the functions of the parts that they call.
     pub declarations: String,
@@ -121,8 +117,8 @@ pub struct PreparedImage {
     pub image: Image,
     /// The machine code, as the engine wants it; empty where there is none.
     pub code: Vec<u8>,
-    /// Bytes of the largest stack frame among all its functions; 0 where nothing is linked.
-    pub largest_frame: u32,
+    /// The stack frames of its functions.
+    pub frames: Frames,
 }
 
 /// The addresses of the host-call ring on the host; the access rules are those of `everwarp_contract::hostcall`.
@@ -158,8 +154,8 @@ pub trait EngineLoader {
     fn host_calls(&self) -> Option<HostCallMemory> {
         None
     }
-    /// Bytes of the largest stack frame among all functions of the image; 0 where nothing is linked.
-    fn largest_frame(&self) -> u32 {
-        0
+    /// The stack frames of the image's functions.
+    fn frames(&self) -> Frames {
+        Frames::default()
     }
 }

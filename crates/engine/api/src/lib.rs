@@ -7,6 +7,7 @@ mod context;
 mod declare;
 mod engine;
 mod error;
+mod frames;
 mod heap;
 mod image;
 mod memory;
@@ -22,6 +23,7 @@ pub use context::{TaskCx, Twin, TwinClosure, TwinFn};
 pub use declare::DevNone;
 pub use engine::{EngineKind, EngineRings, TaskEngine};
 pub use error::EngineError;
+pub use frames::Frames;
 pub use heap::{
     HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
     HeapStats,

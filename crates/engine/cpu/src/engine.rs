@@ -10,7 +10,7 @@ use everwarp_contract::fault::{FAULT_INTERNAL, FAULT_NONE};
 use everwarp_contract::{DevTask, DevWords, DevWorker, FunctionId};
 use everwarp_engine::sync::lock;
 use everwarp_engine::{
-    EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Image, PoolState, Pools,
+    EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Frames, Image, PoolState, Pools,
     PreparedImage, TaskEngine,
 };
 
@@ -299,7 +299,7 @@ impl EngineLoader for CpuEngine {
         Ok(PreparedImage {
             image: image.clone(),
             code: Vec::new(),
-            largest_frame: 0,
+            frames: Frames::default(),
         })
     }
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {

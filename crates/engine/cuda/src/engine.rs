@@ -16,7 +16,7 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
     ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
-    HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
+    Frames, HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
 };
 
 use crate::cache::Cache;
@@ -38,14 +38,18 @@ const START_GRACE: Duration = Duration::from_secs(20);
 /// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
 #[derive(Clone, Copy, Debug)]
 struct Kernel {
+    module: sys::CUmodule,
     raw: sys::CUfunction,
     shared_bytes: u32,
     tables: sys::CUdeviceptr,
-    /// Bytes of the largest stack frame; 0 where nothing is linked.
-    largest_frame: u32,
 }
 
 impl Kernel {
+    /// Gives the memory of the code back. Nothing may be resident, because the driver waits for that.
+    fn unload(self) {
+        // SAFETY: the module was loaded by `load` and is unloaded once; a failure leaves a leak.
+        let _ = unsafe { call!(cuModuleUnload(self.module)) };
+    }
     /// Tells the kernel where its memory is. Nothing may be resident.
     fn install(&self, tables: &DevEngine) -> Result<(), EngineError> {
         // SAFETY: the module's constant has this type, which `load` has checked by its size.
@@ -58,7 +62,7 @@ impl Kernel {
         }
     }
 }
-// SAFETY: a function handle may be used from any thread.
+// SAFETY: handles of modules and functions may be used from any thread.
 unsafe impl Send for Kernel {}
 
 /// What changes from epoch to epoch.
@@ -70,6 +74,7 @@ struct Epoch {
     max_blocks: u32,
     resident: bool,
     kernel: Kernel,
+    frames: Frames,
     image: Image,
 }
 
@@ -85,11 +90,13 @@ impl Epoch {
         Ok(max)
     }
 
-    /// The next epoch runs this image.
-    fn exchange(&mut self, kernel: Kernel, max_blocks: u32, image: Image) {
-        self.kernel = kernel;
+    /// The next epoch runs this image. Returns the kernel of the one before.
+    #[must_use]
+    fn exchange(&mut self, kernel: Kernel, max_blocks: u32, prepared: &PreparedImage) -> Kernel {
         self.max_blocks = max_blocks;
-        self.image = image;
+        self.frames = prepared.frames.clone();
+        self.image = prepared.image.clone();
+        std::mem::replace(&mut self.kernel, kernel)
     }
 
     /// The number of blocks of the next epoch, which is the last one's unless another is asked for.
@@ -126,19 +133,19 @@ fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
     let linked = &image.linked;
-    let (compiled, largest_frame) = if linked.is_empty() {
+    let (compiled, frames) = if linked.is_empty() {
         let compiled = cache.compile(&source, arch);
         let compiled = compiled.map_err(|e| EngineError::Compile(Box::new(e)))?;
-        (compiled, 0)
+        (compiled, Frames::default())
     } else {
         let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
-        let frame = crate::frame::largest_frame(&compiled.image);
-        (compiled, frame.ok_or(EngineError::Frames)?)
+        let frames = crate::frame::frames(&compiled.image);
+        (compiled, frames.ok_or(EngineError::Frames)?)
     };
     Ok(PreparedImage {
         image: image.clone(),
         code: compiled.into_image(),
-        largest_frame,
+        frames,
     })
 }
 
@@ -162,10 +169,9 @@ fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
         let _span = span("image: stack");
         set_stack(linked.stack_bytes)?;
     }
-    let (cubin, largest_frame) = (&prepared.code, prepared.largest_frame);
+    let cubin = &prepared.code;
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid. Modules are never
-    // unloaded: that would wait for the device.
+    // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid.
     unsafe {
         spanned("image: load the code", || {
             call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
@@ -199,10 +205,10 @@ fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
         Ok(Kernel {
+            module,
             raw: kernel,
             shared_bytes,
             tables,
-            largest_frame,
         })
     }
 }
@@ -273,6 +279,7 @@ impl CudaEngine {
                 max_blocks,
                 resident: false,
                 kernel,
+                frames: prepared.frames,
                 image: image.clone(),
             }),
             lost: AtomicBool::new(false),
@@ -640,16 +647,23 @@ impl EngineLoader for CudaEngine {
         epoch.image.check_successor(&prepared.image)?;
         let kernel = load(prepared)?;
         let occupancy = occupancy(kernel, self.multiprocessors)?;
-        let max_blocks = epoch.limit(occupancy, self.reserved_blocks)?;
+        let max_blocks = match epoch.limit(occupancy, self.reserved_blocks) {
+            Ok(max_blocks) => max_blocks,
+            Err(refused) => {
+                kernel.unload();
+                return Err(refused);
+            }
+        };
         kernel.install(&self.tables.engine)?;
-        epoch.exchange(kernel, max_blocks, prepared.image.clone());
+        // The kernel before has ended when it says that it is parked, or is about to; unloading waits for that.
+        epoch.exchange(kernel, max_blocks, prepared).unload();
         Ok(())
     }
     fn host_calls(&self) -> Option<HostCallMemory> {
         self.host_calls.as_ref().map(HostCalls::memory)
     }
-    fn largest_frame(&self) -> u32 {
-        lock(&self.epoch).kernel.largest_frame
+    fn frames(&self) -> Frames {
+        lock(&self.epoch).frames.clone()
     }
 }
 
@@ -693,7 +707,16 @@ mod tests {
             max_blocks,
             resident: false,
             kernel: kernel(),
+            frames: Frames::default(),
             image: Image::default(),
+        }
+    }
+
+    fn prepared() -> PreparedImage {
+        PreparedImage {
+            image: Image::default(),
+            code: Vec::new(),
+            frames: Frames::default(),
         }
     }
 
@@ -703,7 +726,7 @@ mod tests {
         let (mut epoch, pools) = (epoch(132, 264), Pools::default());
         assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
         let max_blocks = epoch.limit(132, 264).expect("132 blocks fit");
-        epoch.exchange(kernel(), max_blocks, Image::default());
+        let _before = epoch.exchange(kernel(), max_blocks, &prepared());
         let refused = epoch.next_size(Some(264), pools);
         let limit = EngineError::Size {
             asked: 264,
@@ -714,7 +737,7 @@ mod tests {
         assert_eq!(epoch.next_size(None, pools).ok(), Some(132));
         // A smaller image may have as many blocks as the tables have room for again.
         let max_blocks = epoch.limit(396, 264).expect("132 blocks fit");
-        epoch.exchange(kernel(), max_blocks, Image::default());
+        let _before = epoch.exchange(kernel(), max_blocks, &prepared());
         assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
     }
 

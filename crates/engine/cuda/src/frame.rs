@@ -5,9 +5,13 @@
 //! `.nv.info`: records of a format byte, an attribute byte and a 16-bit length or value. The attribute
 //! wanted is the frame's size, a symbol's number and the bytes.
 
+use everwarp_engine::Frames;
+
 /// The format whose length counts bytes that follow.
 const SIZED: u8 = 4;
 const FRAME_SIZE: u8 = 0x11;
+/// Bytes of an entry of the table of symbols.
+const SYMBOL_BYTES: usize = 24;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
     let field = bytes.get(at..at + 2)?.try_into().ok()?;
@@ -22,17 +26,29 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
     Some(u64::from_le_bytes(field) as usize)
 }
 
-/// A section's name offset and bytes.
-fn section(image: &[u8], at: usize) -> Option<(usize, &[u8])> {
+/// A section's header.
+#[derive(Clone, Copy)]
+struct Section<'i> {
+    name: usize,
+    /// The number of the section that this one refers to.
+    link: usize,
+    bytes: &'i [u8],
+}
+
+fn section(image: &[u8], at: usize) -> Option<Section<'_>> {
     let name = u32_at(image, at)? as usize;
     let header = image.get(at..)?;
     let (offset, size) = (u64_at(header, 24)?, u64_at(header, 32)?);
-    Some((name, image.get(offset..offset.checked_add(size)?)?))
+    Some(Section {
+        name,
+        link: u32_at(header, 40)? as usize,
+        bytes: image.get(offset..offset.checked_add(size)?)?,
+    })
 }
 
-/// The largest frame in a section of records.
-fn largest_in(mut records: &[u8]) -> Option<u32> {
-    let mut largest = None;
+/// The frames in a section of records: the number of the function's symbol, and the bytes.
+fn records(mut records: &[u8]) -> Option<Vec<(u32, u32)>> {
+    let mut found = Vec::new();
     while records.len() >= 4 {
         let (format, attribute) = (records[0], records[1]);
         let length = if format == SIZED {
@@ -42,35 +58,45 @@ fn largest_in(mut records: &[u8]) -> Option<u32> {
         };
         let body = records.get(4..4 + length)?;
         if format == SIZED && attribute == FRAME_SIZE {
-            largest = largest.max(Some(u32_at(body, 4)?));
+            found.push((u32_at(body, 0)?, u32_at(body, 4)?));
         }
         records = &records[4 + length..];
     }
-    largest
+    Some(found)
 }
 
-/// Bytes of the largest stack frame in a cubin, or nothing if it does not say.
-pub(crate) fn largest_frame(image: &[u8]) -> Option<u32> {
+/// The text at an offset of a section of strings.
+fn text(strings: &[u8], at: usize) -> Option<&str> {
+    let bytes = strings.get(at..)?;
+    let end = bytes.iter().position(|&b| b == 0)?;
+    std::str::from_utf8(&bytes[..end]).ok()
+}
+
+/// The stack frames of a cubin's functions, or nothing if it does not say.
+pub(crate) fn frames(image: &[u8]) -> Option<Frames> {
     if image.get(..5)? != b"\x7fELF\x02" {
         return None;
     }
-    let (sections, size) = (u64_at(image, 40)?, u16_at(image, 58)?);
+    let (first, size) = (u64_at(image, 40)?, u16_at(image, 58)?);
     let (count, names) = (u16_at(image, 60)?, u16_at(image, 62)?);
-    let header = |i: usize| sections.checked_add(i * size);
-    let (_, names) = section(image, header(names)?)?;
-    let mut largest = None;
-    for i in 0..count {
-        let Some((name, bytes)) = header(i).and_then(|at| section(image, at)) else {
-            continue;
-        };
-        if names
-            .get(name..)
-            .is_some_and(|n| n.starts_with(b".nv.info\0"))
-        {
-            largest = largest.max(largest_in(bytes));
-        }
-    }
-    largest
+    let at = |i: usize| section(image, first.checked_add(i.checked_mul(size)?)?);
+    let names = at(names)?.bytes;
+    let named = |wanted: &str| {
+        let all = (0..count).filter_map(at);
+        all.filter(|s| text(names, s.name) == Some(wanted)).last()
+    };
+    let symbols = named(".symtab")?;
+    let strings = at(symbols.link)?.bytes;
+    let name = |symbol: u32| {
+        let at = u32_at(symbols.bytes, (symbol as usize).checked_mul(SYMBOL_BYTES)?)?;
+        text(strings, at as usize)
+    };
+    let found = records(named(".nv.info")?.bytes)?;
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(symbol, bytes)| Some((name(symbol)?.into(), bytes)))
+        .collect::<Option<_>>()?;
+    (!found.is_empty()).then(|| found.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -78,33 +104,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_of_the_frames_counts() {
-        let record = |attribute: u8, frame: u32| {
-            let mut bytes = vec![SIZED, attribute, 8, 0, 7, 0, 0, 0];
+    fn each_record_of_a_frame_names_its_function() {
+        let record = |attribute: u8, symbol: u32, frame: u32| {
+            let mut bytes = vec![SIZED, attribute, 8, 0];
+            bytes.extend(symbol.to_le_bytes());
             bytes.extend(frame.to_le_bytes());
             bytes
         };
         // A record of another format carries its value in place of the length.
         let other = vec![3, 0x1b, 0xff, 0x00];
-        let records = [
-            record(FRAME_SIZE, 16),
+        let all = [
+            record(FRAME_SIZE, 7, 16),
             other,
-            record(0x12, 4096),
-            record(FRAME_SIZE, 288),
-            record(FRAME_SIZE, 0),
+            record(0x12, 7, 4096),
+            record(FRAME_SIZE, 9, 288),
         ];
-        assert_eq!(largest_in(&records.concat()), Some(288));
-        assert_eq!(largest_in(&records[2]), None);
-        assert_eq!(largest_in(&records[3][..9]), None, "a record is cut off");
+        assert_eq!(records(&all.concat()), Some(vec![(7, 16), (9, 288)]));
+        assert_eq!(records(&all[2]), Some(Vec::new()));
+        assert_eq!(records(&all[3][..9]), None, "a record is cut off");
     }
 
     #[test]
     fn what_is_no_machine_code_says_nothing() {
         for bytes in [&b""[..], b"\x7fELF", b"//\n// Generated", &[0x7f; 100]] {
-            assert_eq!(largest_frame(bytes), None);
+            assert_eq!(frames(bytes), None);
         }
         let mut elf = b"\x7fELF\x02".to_vec();
         elf.resize(64, 0xff);
-        assert_eq!(largest_frame(&elf), None);
+        assert_eq!(frames(&elf), None);
     }
 }

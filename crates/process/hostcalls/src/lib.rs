@@ -84,7 +84,7 @@ pub use limits::DATA_BYTES;
 pub use output::HostOutput;
 pub use request::{Reply, Request};
 pub use ring::{Ring, RingError, RingMemory};
-pub use server::{Server, ServerConfig};
+pub use server::{Attached, Server, ServerConfig};
 pub use service::{OpenError, Service};
 pub use streams::Streams;
 pub use wait::Wait;

@@ -196,6 +196,13 @@ impl Ring {
         into.resize(claimed, 0);
     }
 
+    /// Makes a slot as it was before its first request. No process uses it.
+    pub(crate) fn begin_anew(&self, slot: u32) {
+        self.busy[slot as usize].store(false, Relaxed);
+        // The next process in the slot starts after this, by a task that releases.
+        self.slot_word(slot, 0).store(0, Relaxed);
+    }
+
     /// Answers a request, after which the slot is the device's.
     pub(crate) fn answer(&self, ticket: Ticket, reply: &Reply) {
         let data = &reply.data[..reply.data.len().min(ticket.room())];

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem::{replace, take};
+use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
@@ -57,6 +58,8 @@ pub enum OpenError {
 /// Many threads may use it at a time. Requests of one process that are to take effect in order must be served in order;
 /// [`Server`](crate::Server) does so.
 pub struct Service {
+    /// The number of the first slot. Several services of one ring have slots of their own.
+    first: u32,
     slots: Box<[Mutex<ProcessSlot>]>,
     streams: Streams,
     events: Arc<dyn Events>,
@@ -74,6 +77,19 @@ impl Service {
     /// # Errors
     /// The system gives no thread.
     pub fn new(slots: u32, streams: Streams, events: Arc<dyn Events>) -> io::Result<Self> {
+        Self::for_slots(0..slots, streams, events)
+    }
+
+    /// A service for the processes with slots of these numbers. Several services may share a ring
+    /// ([`Server::attach`](crate::Server::attach)).
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn for_slots(
+        slots: Range<u32>,
+        streams: Streams,
+        events: Arc<dyn Events>,
+    ) -> io::Result<Self> {
         let waits = Arc::new(Waits::default());
         let listener: Weak<Waits> = Arc::downgrade(&waits);
         streams.stdin.listen(Box::new(move || {
@@ -86,7 +102,8 @@ impl Service {
             .name("everwarp-waits".into())
             .spawn(move || of_thread.run())?;
         Ok(Self {
-            slots: (0..slots).map(|_| Mutex::default()).collect(),
+            first: slots.start,
+            slots: slots.map(|_| Mutex::default()).collect(),
             streams,
             events,
             waits,
@@ -95,6 +112,11 @@ impl Service {
             counters: Arc::default(),
             doomed: Mutex::default(),
         })
+    }
+
+    /// The numbers of its slots.
+    pub fn slots(&self) -> Range<u32> {
+        self.first..self.first + self.slots.len() as u32
     }
 
     pub(crate) fn events(&self) -> &Arc<dyn Events> {
@@ -249,7 +271,8 @@ impl Service {
     }
 
     pub(crate) fn slot(&self, process: Pid) -> Option<&Mutex<ProcessSlot>> {
-        self.slots.get(process.slot() as usize)
+        let slot = process.slot().wrapping_sub(self.first);
+        self.slots.get(slot as usize)
     }
 
     /// Empties the slot of a process; `None` if there is no such process.

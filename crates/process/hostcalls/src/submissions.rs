@@ -1,5 +1,6 @@
 //! The reading end of the submission queue.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -17,8 +18,8 @@ pub(crate) type Job = (Ticket, Request<'static>);
 #[derive(Debug)]
 pub(crate) enum Entry {
     Request(Job),
-    /// It names no slot, or one that belongs to the host already.
-    Bad,
+    /// It names this slot, which does not exist or belongs to the host already.
+    Bad(u32),
 }
 
 /// The reading end of a ring's queue. A ring has one.
@@ -38,6 +39,15 @@ impl Submissions {
             head: 0,
             uses: vec![0; ring.memory.slot_count as usize].into(),
             ring,
+        }
+    }
+
+    /// Lets the calls of these slots count from 0 again. The device uses none of them.
+    pub(crate) fn begin_anew(&mut self, slots: Range<u32>) {
+        for slot in slots {
+            if std::mem::take(&mut self.uses[slot as usize]) > 0 {
+                self.ring.begin_anew(slot);
+            }
         }
     }
 
@@ -71,7 +81,7 @@ impl Submissions {
         // Only this thread sets it, so a load and a store suffice.
         let busy = match self.ring.busy.get(slot as usize) {
             Some(busy) if !busy.load(Relaxed) => busy,
-            _ => return Some(Entry::Bad),
+            _ => return Some(Entry::Bad(slot)),
         };
         busy.store(true, Relaxed);
         let uses = &mut self.uses[slot as usize];
