@@ -126,6 +126,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
         watch::while_output_is_read(&host, &plan.job, || spawn_and_wait(plan, &host))
     })?;
     let elapsed = begin.elapsed();
+    // The report is all that is left to do.
+    everwarp::cuda::leave();
     plan.job.finish();
     let width = host.width(&plan.module);
     Ok(Ran {

@@ -12,7 +12,7 @@ use crate::driver::{Context, Pinned, Stream, call};
 use crate::pieces::Pieces;
 
 /// Bytes of the staging area of each lane.
-const STAGING: usize = 4 << 20;
+const STAGING: usize = 1 << 20;
 /// Copies that may be on their way at once, each filled by a thread of its own.
 const LANES: usize = 8;
 

@@ -26,6 +26,7 @@ use crate::driver::{Context, Stream, call};
 use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
+use crate::leaving::is_leaving;
 use crate::link::link;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
@@ -227,6 +228,37 @@ fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, EngineError> {
     Ok(per_sm as u32 * multiprocessors)
 }
 
+/// Compiles or reads an image and loads it; and how long the first of the two took.
+fn code(
+    device: &CudaDevice,
+    image: &Image,
+) -> Result<(PreparedImage, Kernel, Duration), EngineError> {
+    let begin = Instant::now();
+    let prepared = spanned("image: read or compile", || prepare(image, device.arch()))?;
+    let compiling = begin.elapsed();
+    let kernel = spanned("image: load", || load(&prepared))?;
+    Ok((prepared, kernel, compiling))
+}
+
+/// The memory of an engine that does not depend on its image.
+struct HostMemory {
+    host_calls: Option<HostCalls>,
+    copier: Copier,
+}
+
+impl HostMemory {
+    fn new(device: &CudaDevice, image: &Image) -> Result<Self, EngineError> {
+        device.context.enter()?;
+        Ok(Self {
+            host_calls: match image.linked.host_call_slots {
+                0 => None,
+                slots => Some(spanned("memory: host-call ring", || HostCalls::new(slots))?),
+            },
+            copier: spanned("memory: staging areas", || Copier::new(device.context))?,
+        })
+    }
+}
+
 impl CudaEngine {
     /// Starts an engine of `blocks` blocks, or as many as can be resident.
     pub fn start(
@@ -237,19 +269,26 @@ impl CudaEngine {
     ) -> Result<Self, EngineError> {
         device.context.enter()?;
         pools.check()?;
-        let prepared = spanned("image: read or compile", || prepare(image, device.arch()))?;
-        let kernel = spanned("image: load", || load(&prepared))?;
-        let started = Instant::now();
+        let begin = Instant::now();
+        let (code, memory) = std::thread::scope(|scope| {
+            // Page-locking takes longer than everything else, so it happens while the image is read and loaded.
+            let memory = scope.spawn(|| HostMemory::new(device, image));
+            let code = code(device, image);
+            let memory = memory
+                .join()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e));
+            (code, memory)
+        });
+        // Memory of a start that fails stays until the process ends.
+        let (prepared, kernel, compiling) = code?;
+        let HostMemory { host_calls, copier } = memory?;
+        let started = begin + compiling;
         let max_blocks = occupancy(kernel, device.multiprocessors())?;
         let blocks = blocks.unwrap_or(max_blocks);
         check_size(blocks, max_blocks, pools)?;
         let mut tables = spanned("memory: rings and tables", || {
             Tables::new(pools, max_blocks)
         })?;
-        let host_calls = match image.linked.host_call_slots {
-            0 => None,
-            slots => Some(spanned("memory: host-call ring", || HostCalls::new(slots))?),
-        };
         if let Some(calls) = &host_calls {
             tables.engine.host_calls = calls.ring();
         }
@@ -258,7 +297,6 @@ impl CudaEngine {
             tables.engine.heap = DevPtr::new(heap.address());
         }
         kernel.install(&tables.engine)?;
-        let copier = spanned("memory: staging areas", || Copier::new(device.context))?;
         let heap = spanned("memory: buffers", || Heap::new(device.context))?;
         let mut engine = Self {
             context: device.context,
@@ -672,7 +710,7 @@ impl Drop for CudaEngine {
         let _span = span("engine: end");
         let parked = self.park(Duration::from_secs(2)).is_ok();
         // A kernel that does not end keeps its memory until the process ends: freeing would wait for it.
-        if parked && self.stream.synchronize().is_ok() {
+        if parked && self.stream.synchronize().is_ok() && !is_leaving() {
             // SAFETY: nothing is resident, and no other thread has the engine.
             unsafe {
                 self.tables.release();
@@ -693,10 +731,10 @@ mod tests {
 
     fn kernel() -> Kernel {
         Kernel {
+            module: std::ptr::null_mut(),
             raw: std::ptr::null_mut(),
             shared_bytes: 0,
             tables: 0,
-            largest_frame: 0,
         }
     }
 

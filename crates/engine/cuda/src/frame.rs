@@ -82,8 +82,8 @@ pub(crate) fn frames(image: &[u8]) -> Option<Frames> {
     let at = |i: usize| section(image, first.checked_add(i.checked_mul(size)?)?);
     let names = at(names)?.bytes;
     let named = |wanted: &str| {
-        let all = (0..count).filter_map(at);
-        all.filter(|s| text(names, s.name) == Some(wanted)).last()
+        let mut all = (0..count).filter_map(at);
+        all.rfind(|s| text(names, s.name) == Some(wanted))
     };
     let symbols = named(".symtab")?;
     let strings = at(symbols.link)?.bytes;

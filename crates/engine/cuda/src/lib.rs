@@ -14,6 +14,7 @@ mod frame;
 mod heap;
 mod hostcalls;
 pub mod image;
+mod leaving;
 mod link;
 mod locked;
 #[cfg(all(test, loom))]
@@ -29,4 +30,5 @@ mod vmm;
 
 pub use device::{CudaDevice, CudaUnavailable};
 pub use engine::CudaEngine;
+pub use leaving::leave;
 pub use locked::LockedBytes;

@@ -77,8 +77,8 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
     p->exit_code = 0;
     p->call = CALL_NONE;
     p->call_area = 0;
-    // The count of a place's calls goes on from one of its processes to the next.
-    if (flags & PROCESS_FRESH) p->call_sequence = 0;
+    // The count of a place's calls goes on from one of its processes to the next, as long as the place keeps its number.
+    if (flags & (PROCESS_FRESH | PROCESS_FIRST)) p->call_sequence = 0;
     p->progress = 0;
     p->turn = TURN_RUNS;
     p->stage = STAGE_NEW;

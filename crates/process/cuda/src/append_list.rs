@@ -38,6 +38,11 @@ impl<T> AppendList<T> {
         self.slots.iter().map_while(OnceLock::get)
     }
 
+    /// The elements that have been added, in order.
+    pub(crate) fn into_elements(self) -> impl Iterator<Item = T> {
+        self.slots.into_iter().map_while(OnceLock::into_inner)
+    }
+
     /// How many elements have been added.
     pub(crate) fn len(&self) -> usize {
         self.iter().count()

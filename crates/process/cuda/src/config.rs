@@ -1,5 +1,7 @@
 //! The limits of a module's places, and how the options of the process API become those of the host-call servers.
 
+use std::sync::Arc;
+
 use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
 use everwarp_process::threads::THREADS_MOST;
 use everwarp_process::{LoadConfig, StartError};
@@ -8,8 +10,8 @@ use everwarp_runtime::Device;
 use crate::error::not_started;
 use crate::module::CompiledModule;
 
-/// Modules that a host can have. Each one is an instance of the program, an engine has room for 256 instances, and one
-/// instance reads the device's clock.
+/// Modules that the image of an engine, or a host, can have. A host's module is an instance of the program, and an engine has
+/// room for 256 instances.
 pub(crate) const MODULES_MOST: usize = 255;
 /// The most places that a module with threads has: each takes a slot for host calls and a record.
 pub(crate) const PLACES_MOST: u32 = 1 << 14;
@@ -53,8 +55,8 @@ impl PlaceConfig {
     }
 
     /// How many places the modules that a host starts with have at most, including those for children and threads.
-    pub(crate) fn places_of(&self, modules: &[CompiledModule]) -> u64 {
-        let children = match modules.iter().any(CompiledModule::uses_gpu) {
+    pub(crate) fn places_of(&self, modules: &[Arc<CompiledModule>]) -> u64 {
+        let children = match modules.iter().any(|module| module.uses_gpu()) {
             true => self.children,
             false => 0,
         };
@@ -74,11 +76,33 @@ impl PlaceConfig {
     }
 
     /// The slots of the host-call ring with these modules: one for each place, including the spare ones.
-    pub(crate) fn slots(&self, modules: &[CompiledModule], spare_places: u32) -> u32 {
+    pub(crate) fn slots(&self, modules: &[Arc<CompiledModule>], spare_places: u32) -> u32 {
         let places = self.places_of(modules) + u64::from(spare_places);
         places
             .next_power_of_two()
             .clamp(32, HOSTCALL_SLOTS_MOST.into()) as u32
+    }
+}
+
+/// What decides whether places fit a module of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlaceKey {
+    /// How many places were asked for.
+    places: u32,
+    /// The limit of each process's memory, if the host sets one.
+    memory: Option<u64>,
+    threads: u32,
+    depth: u32,
+}
+
+impl PlaceKey {
+    pub(crate) fn new(config: &PlaceConfig, depth: u32) -> Self {
+        Self {
+            places: config.places,
+            memory: config.memory,
+            threads: config.threads,
+            depth,
+        }
     }
 }
 
@@ -111,11 +135,11 @@ mod tests {
         memory_budget: 0,
     };
 
-    fn module(imports: &str) -> CompiledModule {
+    fn module(imports: &str) -> Arc<CompiledModule> {
         let text = format!(
             r#"(module {imports} (func (export "wasi_thread_start") (param i32 i32)) (func (export "_start")))"#
         );
-        load(&text).expect("it compiles")
+        Arc::new(load(&text).expect("it compiles"))
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The engine of processes on a GPU.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp_engine::sync::lock;
-use everwarp_hostcalls::Server;
+use everwarp_hostcalls::Attached;
 use everwarp_process::{
     ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
@@ -17,20 +18,24 @@ use crate::directory::DirectoryCache;
 use crate::error::refused;
 use crate::host_core::HostCore;
 use crate::load::ModuleLoader;
+use crate::resident::{ResidentProcesses, SlotLease};
 
 /// How long processes have to end when their host is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A running engine with modules linked to it, and their processes.
+/// A host on an engine: its modules, and their processes.
 pub struct CudaProcesses {
-    pub(crate) core: Arc<HostCore>,
-    pub(crate) server: Option<Server>,
+    pub(crate) core: ManuallyDrop<Arc<HostCore>>,
+    /// Serves the host calls of the processes.
+    pub(crate) attached: Option<Attached>,
     pub(crate) dispatcher: Option<JoinHandle<()>>,
     pub(crate) depth: u32,
     /// The state that later loads start from.
     pub(crate) loader: Mutex<ModuleLoader>,
     /// The directories that processes have been given.
     pub(crate) directories: DirectoryCache,
+    pub(crate) _slots: SlotLease,
+    pub(crate) resident: Arc<ResidentProcesses>,
 }
 
 impl std::fmt::Debug for CudaProcesses {
@@ -49,7 +54,7 @@ impl CudaProcesses {
 
     /// Bytes of the largest stack frame among all functions of the modules.
     pub fn largest_frame(&self) -> u32 {
-        self.core.engine.largest_frame()
+        self.core.engine.frames().largest()
     }
 
     /// How deep calls of a process may nest.
@@ -84,7 +89,7 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError> {
-        lock(&self.loader).load(&self.core, module, config)
+        lock(&self.loader).load(&self.resident, &self.core, module, config)
     }
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
@@ -140,6 +145,28 @@ impl ProcessEngine for CudaProcesses {
     }
 }
 
+impl CudaProcesses {
+    /// Leaves the places to later hosts of the engine, if all processes have ended and no other place is known to them.
+    fn leave_places(&self, core: Arc<HostCore>) {
+        // A sender or receiver of a caller may still hold a part of it.
+        let Some(core) = Arc::into_inner(core) else {
+            return;
+        };
+        let reusable = core.waiters.failure().is_none() && core.alive().is_empty();
+        let common = lock(&self.loader).common.clone();
+        let (modules, generations) = core.into_places();
+        let mut freed = 0;
+        for (hosted, generations) in modules.zip(generations) {
+            freed += hosted.places.bytes();
+            if reusable && !hosted.places.meets_others() {
+                let key = hosted.places.key(common.depth);
+                lock(&self.resident.idle).put(&hosted.code, key, hosted.places, generations);
+            }
+        }
+        lock(&self.resident.budget).used -= freed;
+    }
+}
+
 impl Drop for CudaProcesses {
     /// Kills what still runs.
     fn drop(&mut self) {
@@ -158,7 +185,10 @@ impl Drop for CudaProcesses {
         if let Some(dispatcher) = self.dispatcher.take() {
             drop(dispatcher.join());
         }
-        // The server reads the engine's memory, so it ends before the engine.
-        self.server.take();
+        // The service's threads use the places until here.
+        self.attached.take();
+        // SAFETY: this is the only place that takes it, and nothing uses it afterwards.
+        let core = unsafe { ManuallyDrop::take(&mut self.core) };
+        self.leave_places(core);
     }
 }

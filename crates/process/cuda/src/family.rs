@@ -15,6 +15,7 @@ use everwarp_runtime::{Buffer, DevPtr, DevType, Engine, Error, Instance, Layout}
 
 use crate::config::MODULES_MOST;
 use crate::error::channel_lost;
+use crate::layout::DevProcessTable;
 use crate::layout::family::{
     CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel, DevChildRecord, DevHostOp, DevModule,
     DevRelations, DevWorld, FREE_STACKS, FREE_STRIDE, HOST_RECEIVE, MESSAGE_BYTES, NAME_BYTES,
@@ -42,6 +43,61 @@ impl FamilyHead {
     /// The address that is passed to the places.
     pub(crate) fn address(&self) -> DevPtr<DevWorld> {
         DevPtr::new(self.0.ptr().address())
+    }
+}
+
+/// The group that counts the tasks that processes submit. The families of all hosts of an engine share it, because it
+/// never ends: its instance and its task stay as long as the engine.
+#[derive(Default)]
+pub(crate) struct Anchor(Mutex<Option<OpenAnchor>>);
+
+struct OpenAnchor {
+    group: u32,
+    _instance: Instance,
+    _world: Buffer<u8>,
+}
+
+impl Anchor {
+    /// The group's number. The first call opens the group.
+    pub(crate) fn group(&self, engine: &Engine) -> Result<u32, Error> {
+        let mut anchor = lock(&self.0);
+        match &*anchor {
+            Some(open) => Ok(open.group),
+            None => Ok(anchor.insert(OpenAnchor::open(engine)?).group),
+        }
+    }
+}
+
+impl OpenAnchor {
+    fn open(engine: &Engine) -> Result<Self, Error> {
+        let world = engine.buffer::<u8>(size_of::<DevWorld>())?;
+        let at = offset_of!(DevWorld, group);
+        world.write_at(at, &NONE.to_le_bytes())?;
+        let table = DevProcessTable {
+            world: DevPtr::new(world.ptr().address()),
+            ..DevProcessTable::ZERO
+        };
+        // SAFETY: the task writes the group's number to the record and follows no other address.
+        let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
+        // No thread waits for the task's completion, which never comes.
+        drop(engine.submit(instance.task(program::ANCHOR))?);
+        let begin = Instant::now();
+        let mut group = NONE.to_le_bytes();
+        loop {
+            world.read_at(at, &mut group)?;
+            let group = u32::from_le_bytes(group);
+            if group != NONE {
+                return Ok(Self {
+                    group,
+                    _instance: instance,
+                    _world: world,
+                });
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(Error::Timeout { after: PATIENCE });
+            }
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -99,6 +155,7 @@ impl FamilyMemory {
         places: Range<u32>,
         channels: u32,
         of: &Places,
+        group: u32,
     ) -> Result<Self, Error> {
         let (first, total) = (places.start, places.len());
         let channel_count = channels.max(1);
@@ -128,11 +185,11 @@ impl FamilyMemory {
             channels_free,
             module_count: 0,
             channel_count,
-            group: NONE,
+            group,
             reserved: [0; 5],
         };
         head.0.write(record.bytes())?;
-        let memory = Self {
+        Ok(Self {
             head,
             mailbox,
             asker: Arc::clone(&of.instance),
@@ -143,33 +200,12 @@ impl FamilyMemory {
             modules,
             _channels: [channels, channel_links, messages],
             joined: Vec::new(),
-        };
-        memory.open_group(engine)?;
-        Ok(memory)
+        })
     }
 
     /// The address that is passed to places.
     pub(crate) fn address(&self) -> DevPtr<DevWorld> {
         self.head.address()
-    }
-
-    /// Opens the group that counts the tasks that processes submit, by a task of the first module. The group never ends,
-    /// so no thread waits for the task's completion.
-    fn open_group(&self, engine: &Engine) -> Result<(), Error> {
-        drop(engine.submit(self.asker.task(program::ANCHOR))?);
-        let begin = Instant::now();
-        let mut group = NONE.to_le_bytes();
-        loop {
-            let at = offset_of!(DevWorld, group);
-            self.head.0.read_at(at, &mut group)?;
-            if u32::from_le_bytes(group) != NONE {
-                return Ok(());
-            }
-            if begin.elapsed() > PATIENCE {
-                return Err(Error::Timeout { after: PATIENCE });
-            }
-            std::thread::yield_now();
-        }
     }
 
     /// Writes the records of a module and of its places, which no process reads before [`FamilyMemory::admit`].

@@ -10,6 +10,7 @@ use everwarp_process::{Exit, ExitStatus, ModuleId, Pid};
 use everwarp_runtime::{Engine, Error, Pending};
 
 use crate::append_list::AppendList;
+use crate::code::LoadedCode;
 use crate::config::MODULES_MOST;
 use crate::family::SharedFamily;
 use crate::module::CompiledModule;
@@ -24,7 +25,8 @@ const GLANCE: Duration = Duration::from_micros(200);
 
 /// A module of a host and the places of its processes.
 pub(crate) struct HostedModule {
-    pub(crate) module: CompiledModule,
+    pub(crate) code: Arc<LoadedCode>,
+    pub(crate) module: Arc<CompiledModule>,
     pub(crate) places: Places,
 }
 
@@ -76,6 +78,17 @@ impl HostCore {
             waiters: Waiters::default(),
             last: LastSubmission::default(),
         }
+    }
+
+    /// The modules with their places, and the generations of the places' last processes, of a host that has ended.
+    pub(crate) fn into_places(
+        self,
+    ) -> (
+        impl Iterator<Item = HostedModule>,
+        impl Iterator<Item = Vec<u32>>,
+    ) {
+        let generations = self.queues.generations();
+        (self.modules.into_elements(), generations.into_iter())
     }
 
     /// A module that the host has.

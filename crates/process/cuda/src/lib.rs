@@ -38,6 +38,8 @@
 mod append_list;
 mod channel;
 mod children;
+mod clock;
+mod code;
 mod config;
 mod directory;
 mod dispatch;
@@ -45,6 +47,7 @@ mod engine;
 mod error;
 mod family;
 mod host_core;
+mod idle;
 mod layout;
 mod lease;
 mod link;
@@ -56,6 +59,8 @@ mod places;
 mod process;
 mod program;
 mod queue;
+mod resident;
+mod slots;
 mod spawn;
 mod start;
 mod strings;
@@ -64,7 +69,8 @@ mod wait;
 mod waiters;
 mod wasi;
 
+#[doc(hidden)]
+pub use code::image;
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
-#[doc(hidden)]
-pub use link::image;
+pub use resident::{ResidentConfig, ResidentProcesses};

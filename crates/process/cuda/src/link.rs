@@ -1,11 +1,12 @@
 //! The code that is linked to an engine for modules, and the sizes of the engine's pools.
 
-use everwarp_process::{HostConfig, Module, StartError};
-use everwarp_runtime::{HeapConfig, Image, Linked, LinkedPart, Pools};
+use std::sync::Arc;
 
-use crate::config::{PlaceConfig, STACK_BYTES};
-use crate::module::{CompileChoice, CompiledModule, compile_module};
-use crate::program;
+use everwarp_process::StartError;
+use everwarp_runtime::{HeapConfig, LinkedPart, Pools};
+
+use crate::config::PlaceConfig;
+use crate::module::CompiledModule;
 
 /// The least depth of calls that ordinary programs need.
 const DEPTH_LEAST: u32 = 24;
@@ -25,18 +26,18 @@ const POOLS: Pools = Pools {
 
 /// The sizes of the engine's pools. A task that a process submits takes a chunk of 32 tasks for itself. There may be three
 /// such tasks for each place: one continues its process, one wakes its neighbours, and one starts it.
-pub(crate) fn pools(config: &PlaceConfig, spare_places: u32, modules: &[CompiledModule]) -> Pools {
+pub(crate) fn pools(
+    config: &PlaceConfig,
+    spare_places: u32,
+    modules: &[Arc<CompiledModule>],
+) -> Pools {
     // A module that is loaded later may need them.
     let places = u64::from(spare_places)
-        + match modules.iter().any(CompiledModule::needs_family) {
+        + match modules.iter().any(|module| module.needs_family()) {
             true => config.places_of(modules),
             false => 0,
         };
-    let tasks = u64::from(POOLS.tasks) + 3 * 32 * places;
-    Pools {
-        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
-        ..POOLS
-    }
+    with_places(places)
 }
 
 /// The part of the image that a module contributes.
@@ -47,45 +48,17 @@ pub(crate) fn part(loaded: &CompiledModule) -> LinkedPart {
     }
 }
 
-/// Compiles modules and says how they are linked.
-pub(crate) fn link(
-    modules: &[Module],
-    config: &HostConfig,
-) -> Result<(Vec<CompiledModule>, Linked), StartError> {
-    let choice = CompileChoice {
-        interleaved: config.interleaved,
-        contract: config.contract,
-    };
-    let loaded = modules.iter().enumerate().map(|(number, module)| {
-        compile_module(module, number, choice).map_err(|source| StartError::Load {
-            module: module.name().to_owned(),
-            source,
-        })
-    });
-    let loaded: Vec<_> = loaded.collect::<Result<_, _>>()?;
-    let linked = Linked {
-        parts: loaded.iter().map(part).collect(),
-        declarations: program::declarations(loaded.len()),
-        headers: program::HEADERS,
-        stack_bytes: config.stack_bytes.unwrap_or(STACK_BYTES),
-        // The budget reduces the number of places, but not the number of their slots.
-        host_call_slots: PlaceConfig::of(&config.load, 0).slots(&loaded, config.spare_places),
-    };
-    Ok((loaded, linked))
+/// The pools of an engine that hosts share: any of its places may be a place for processes that others wake.
+pub(crate) fn shared_pools(places: u32) -> Pools {
+    with_places(places.into())
 }
 
-/// The image that a host of these modules would start, for tests that compile it without a GPU.
-///
-/// # Errors
-/// [`StartError`]: a module is refused.
-#[doc(hidden)]
-pub fn image(modules: &[Module], config: &HostConfig) -> Result<Image, StartError> {
-    let linked = link(modules, config)?.1;
-    let programs = vec![&program::PROGRAM];
-    Ok(Image {
-        linked,
-        ..Image::of(programs)
-    })
+fn with_places(places: u64) -> Pools {
+    let tasks = u64::from(POOLS.tasks) + 3 * 32 * places;
+    Pools {
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        ..POOLS
+    }
 }
 
 /// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.

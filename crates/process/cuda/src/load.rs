@@ -1,28 +1,29 @@
 //! Loading modules into an engine that runs.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::sync::Arc;
 
+use everwarp_engine::sync::lock;
 use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
-use everwarp_runtime::{DevPtr, Device, Error, Linked, LinkedEngine, Select};
+use everwarp_runtime::{DevPtr, Error, LinkedEngine};
 
-use crate::config::{PlaceConfig, free_bytes, memory_budget};
+use crate::code::largest_frame;
+use crate::config::PlaceConfig;
 use crate::error::not_started;
 use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
 use crate::host_core::{HostCore, HostedModule};
 use crate::layout::family::DevWorld;
-use crate::link::{depth, part};
-use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::link::depth;
+use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
-use crate::program;
 use crate::queue::ModuleQueue;
+use crate::resident::ResidentProcesses;
 
 /// The state that later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct ModuleLoader {
-    pub(crate) linked: Linked,
     pub(crate) common: CommonParameters,
-    /// Whether a product and a sum may be rounded once.
-    pub(crate) contract: bool,
+    /// How the modules that the host started with are compiled.
+    pub(crate) choice: CompileChoice,
     /// How many channels there can be at the same time.
     pub(crate) channels: u32,
     /// The places that no module has.
@@ -34,8 +35,8 @@ impl ModuleLoader {
     /// suspended at their next safepoint, the engine gets the new image, and they continue in it. A suspended process is
     /// described by positions in its module, not by addresses in the image.
     ///
-    /// Calls in modules that were loaded before nest as deep as they did. The stack of the device's threads cannot
-    /// change, so a module whose frames are too large for it is refused.
+    /// Calls in modules that were loaded before nest as deep as they did. A module whose frames are too large for the
+    /// stack of the device's threads is refused.
     ///
     /// The module may import `everwarp:gpu` or have threads. Its processes and those of earlier modules find each other's
     /// modules by name if both have places for children. A module that the host started with has such places if a module
@@ -44,78 +45,79 @@ impl ModuleLoader {
     /// After an error the engine continues as before, unless it was lost.
     pub(crate) fn load(
         &mut self,
+        resident: &ResidentProcesses,
         core: &HostCore,
         module: &Module,
         config: &LoadConfig,
     ) -> Result<LoadedModule, StartError> {
-        let begin = Instant::now();
         let number = core.modules.len();
         if !core.modules.has_room() {
             return Err(StartError::Modules { most: number });
         }
         let id = ModuleId(number as u32);
-        let module = self.compile(module, number)?;
-        let config = self.place_config(&module, config)?;
-        let mut linked = self.linked.clone();
-        linked.parts.push(part(&module));
-        linked.declarations = program::declarations(number + 1);
-        let prepared = core.engine.prepare_linked(linked.clone());
-        let prepared = prepared.map_err(not_started)?;
-        let compiling = begin.elapsed();
+        let choice = CompileChoice {
+            interleaved: false,
+            ..self.choice
+        };
+        let mut set = resident.code();
+        let (codes, times) = set.load(&core.engine, std::slice::from_ref(module), choice)?;
+        let stack = set.stack_bytes();
+        drop(set);
+        let code = &codes[0];
+        let module = &code.module;
+        let config = self.place_config(resident, module, config)?;
         let meets_others = module.needs_family() || config.children > 0;
         let family = meets_others.then(|| FoundFamily::of(core)).transpose();
         let family = family.map_err(not_started)?;
         let common = CommonParameters {
-            depth: depth(linked.stack_bytes, prepared.largest_frame)?,
+            depth: depth(stack, largest_frame(&core.engine.frames(), &codes))?,
             family: family.as_ref().map_or(DevPtr::NULL, FoundFamily::address),
             ..self.common.clone()
         };
         let first = self.spare.start;
-        let places = Places::new(&core.engine, &module, id, first, &config, &common)?;
+        let places = Places::new(&core.engine, code, first, &config, &common)?;
         let joined = family.map(|family| {
-            let hosted = (&module, &places);
-            family.join(core, self.spare.clone(), self.channels, id, hosted)
+            let hosted = (&**module, &places);
+            family.join(
+                resident,
+                core,
+                self.spare.clone(),
+                self.channels,
+                id,
+                hosted,
+            )
         });
         let joined = joined.transpose().map_err(not_started)?;
-        let exchanged = core.engine.exchange(&prepared).map_err(not_started)?;
         self.spare.start += places.total();
-        self.linked = linked;
+        lock(&resident.budget).used += places.bytes();
         // A thread that finds the module must find its queue too.
         core.queues.add(ModuleQueue::new(places.count()));
-        let pushed = core.modules.push(HostedModule { module, places });
+        let hosted = HostedModule {
+            code: Arc::clone(code),
+            module: Arc::clone(module),
+            places,
+        };
+        let pushed = core.modules.push(hosted);
         assert!(pushed.is_ok(), "there was room, and only one thread loads");
         if let Some(joined) = joined {
             // From here on, processes that run may spawn processes of the module.
             joined.admit(core, id).map_err(not_started)?;
         }
-        Ok(LoadedModule::new(id, compiling, exchanged.total()))
-    }
-
-    fn compile(&self, module: &Module, number: usize) -> Result<CompiledModule, StartError> {
-        let choice = CompileChoice {
-            interleaved: false,
-            contract: self.contract,
-        };
-        compile_module(module, number, choice).map_err(|source| StartError::Load {
-            module: module.name().to_owned(),
-            source,
-        })
+        Ok(LoadedModule::new(id, times.compiling, times.pause))
     }
 
     /// The limits of a module's places, if enough places are left.
     fn place_config(
         &self,
+        resident: &ResidentProcesses,
         module: &CompiledModule,
         config: &LoadConfig,
     ) -> Result<PlaceConfig, StartError> {
-        let budget = match config.memory_budget {
-            Some(bytes) => bytes,
-            None => {
-                let device = Device::open(Select::Cuda).map_err(not_started)?;
-                memory_budget(free_bytes(&device)?, 1)
-            }
+        let left = {
+            let budget = lock(&resident.budget);
+            budget.most.saturating_sub(budget.used)
         };
-        let config = PlaceConfig::of(config, budget);
+        let config = PlaceConfig::of(config, left);
         let config = PlaceConfig {
             places: config.places.max(1),
             children: match module.threads {
@@ -159,6 +161,7 @@ impl FoundFamily {
     /// Lets a module join. Memory that does not exist yet is laid out for all the spare places.
     fn join(
         self,
+        resident: &ResidentProcesses,
         core: &HostCore,
         spare: Range<u32>,
         channels: u32,
@@ -169,7 +172,12 @@ impl FoundFamily {
         let memory = match self {
             Self::Existing(_) => None,
             Self::New(head) => Some(FamilyMemory::lay_out(
-                engine, head, spare, channels, places,
+                engine,
+                head,
+                spare,
+                channels,
+                places,
+                resident.anchor.group(engine)?,
             )?),
         };
         let module = match &memory {

@@ -14,7 +14,7 @@ use crate::{program, wasi};
 const TABLE_GROWTH: u64 = 256;
 
 /// The options for compiling a module that a host sets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompileChoice {
     /// Interleave the memories, if the module allows it.
     pub(crate) interleaved: bool,

@@ -1,7 +1,6 @@
 //! The program of processes: device sources, and how modules are linked to them.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use everwarp_runtime::{Function, Layout, Params, Program, TaskCx};
 
@@ -93,26 +92,26 @@ pub(crate) fn prefix(module: usize) -> String {
     format!("m{module}_")
 }
 
-/// Declares the entries of `modules` modules, and the function that calls them by the module's number.
-pub(crate) fn declarations(modules: usize) -> String {
-    let mut out = String::new();
-    let mut cases = String::new();
-    for prefix in (0..modules).map(prefix) {
-        let _ = writeln!(
-            out,
-            "extern \"C\" __device__ void {prefix}enter(u64 block, u32 entry, u64 args, u64 results);"
-        );
+/// Whether a function of the image belongs to a module.
+pub(crate) fn is_of_module(name: &str) -> bool {
+    let number = name.strip_prefix('m').and_then(|rest| rest.split_once('_'));
+    number
+        .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Declares the function that calls a module's entry by the module's number. It is linked with the modules.
+pub(crate) const DECLARATIONS: &str =
+    "extern \"C\" __device__ void linked_enter(u32 module, u64 block, u32 entry, u64 args);\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_modules_begin_with_their_prefix() {
+        assert!(is_of_module(&format!("{}f3", prefix(12))));
+        for other in ["m_f3", "mx1_f", "m12", "linked_enter", "everwarp_engine"] {
+            assert!(!is_of_module(other), "{other}");
+        }
     }
-    for (i, prefix) in (0..modules).map(prefix).enumerate() {
-        let _ = writeln!(
-            cases,
-            "    case {i}: return {prefix}enter(block, entry, args, 0);"
-        );
-    }
-    let _ = writeln!(
-        out,
-        "__device__ __forceinline__ void linked_enter(u32 module, u64 block, u32 entry, u64 args) {{\n  \
-         switch (module) {{\n{cases}  }}\n}}"
-    );
-    out
 }

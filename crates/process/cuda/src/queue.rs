@@ -55,6 +55,15 @@ impl ModuleQueue {
         }
     }
 
+    /// The queue of a module with places that had processes of these generations last. All are free.
+    pub(crate) fn with_generations(generations: Vec<u32>) -> Self {
+        Self {
+            free: (0..generations.len() as u32).collect(),
+            generations,
+            ..Self::default()
+        }
+    }
+
     /// How many waiting processes have a place.
     fn startable(&self) -> usize {
         self.free.len().min(self.waiting.len())
@@ -226,6 +235,15 @@ impl Queues {
                 return Work::Nothing;
             }
         }
+    }
+
+    /// The generations of the last processes of each module's places, by module.
+    pub(crate) fn generations(&self) -> Vec<Vec<u32>> {
+        let mut state = self.state();
+        let queues = state.queues.iter_mut();
+        queues
+            .map(|queue| std::mem::take(&mut queue.generations))
+            .collect()
     }
 
     /// Ends the dispatcher.

@@ -1,44 +1,62 @@
-//! Starting a host: modules are compiled and linked, the engine starts, and tables and threads are made for it.
+//! Opening a host: its modules are loaded, and tables and threads are made for it.
 
 use std::fs::File;
 use std::io::Read;
-use std::ptr::NonNull;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use everwarp_contract::hostcall::HOSTCALL_SLOTS_MOST;
-use everwarp_hostcalls::{
-    Ring, RingMemory, Server, ServerConfig, Service, Streams, reserve_descriptors,
-};
-use everwarp_process::{HostConfig, Module, ModuleId, StartError};
-use everwarp_runtime::trace::spanned;
-use everwarp_runtime::{
-    DevPtr, DevType, Device, Engine, EngineKind, Error, Linked, LinkedEngine, LinkedEngineBuilder,
-    Pools,
-};
+use everwarp_engine::sync::lock;
+use everwarp_hostcalls::{Attached, ServerConfig, Service, Streams, reserve_descriptors};
+use everwarp_process::{HostConfig, HostStreams, Module, ModuleId, StartError};
+use everwarp_runtime::trace::{span, spanned};
+use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, LinkedEngine};
 
-use crate::config::{PlaceConfig, free_bytes, memory_budget};
+use crate::code::{CodeSet, LoadedCode, largest_frame};
+use crate::config::{PlaceConfig, PlaceKey, STACK_BYTES};
 use crate::directory::DirectoryCache;
 use crate::engine::CudaProcesses;
 use crate::error::{not_started, system};
 use crate::family::{FamilyHead, FamilyMemory, SharedFamily};
 use crate::host_core::{HostCore, HostedModule};
-use crate::layout::DevProcessTable;
-use crate::link::{depth, link, pools, stack_wanted};
+use crate::link::{depth, pools, stack_wanted};
 use crate::listener::ServiceListener;
 use crate::load::ModuleLoader;
-use crate::module::CompiledModule;
+use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
-use crate::program;
 use crate::queue::{ModuleQueue, Queues};
+use crate::resident::{ResidentProcesses, SlotLease};
 
-/// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
-const WATCHDOG: Duration = Duration::from_secs(1 << 32);
+/// Where the places of a host's modules come from.
+struct PlaceSource<'r> {
+    resident: &'r ResidentProcesses,
+    config: PlaceConfig,
+    common: &'r CommonParameters,
+}
+
+impl ResidentProcesses {
+    /// Opens a host with these modules, whose ids are their positions. What its processes inherit are `streams`, or this
+    /// program's own. Modules that no other host has loaded are compiled, while other processes run, and then all
+    /// processes pause for some milliseconds.
+    ///
+    /// # Errors
+    /// [`StartError`]: a module is refused, or there is too little memory or stack.
+    pub fn open(
+        self: &Arc<Self>,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Option<&HostStreams>,
+    ) -> Result<CudaProcesses, StartError> {
+        let streams = streams.map_or_else(Streams::inherit, Streams::of_host);
+        CudaProcesses::open(self, modules, config, streams, None)
+    }
+}
 
 impl CudaProcesses {
-    /// Compiles modules, links them to an engine on `device`, and starts it. The modules have the ids from 0 on. Standard
-    /// streams that processes inherit are `streams`.
+    /// Starts an engine on `device` for one host with these modules, whose ids are their positions. Standard streams that
+    /// processes inherit are `streams`.
     ///
     /// Without [`HostConfig::stack_bytes`] the stack is made larger if the frames of the modules need more than usual.
     ///
@@ -50,106 +68,276 @@ impl CudaProcesses {
         config: &HostConfig,
         streams: Streams,
     ) -> Result<Self, StartError> {
-        if config.workers.is_some() {
-            return Err(StartError::Option {
-                option: "workers",
-                engine: EngineKind::Cuda,
-            });
-        }
-        let budget = memory_budget(
-            spanned("host: ask for free memory", || free_bytes(device))?,
-            modules.len(),
-        );
-        let place_config = PlaceConfig::of(&config.load, budget);
-        // It takes some 16 ms, and what follows takes longer.
+        check_options(config)?;
+        // The budget reduces the number of places, but not the number of their slots.
+        let wanted = PlaceConfig::of(&config.load, 0);
+        let stack_bytes = config.stack_bytes.unwrap_or(STACK_BYTES);
+        let mut engine_pools = None;
+        let code = spanned("host: translate modules", || {
+            CodeSet::new(modules, choice(config), stack_bytes, |codes| {
+                // Equal modules have places of their own.
+                let all = modules.iter().map(|module| {
+                    let found = codes.iter().find(|code| code.is_of(module));
+                    Arc::clone(&found.expect("each module was compiled").module)
+                });
+                let all: Vec<_> = all.collect();
+                engine_pools = Some(pools(&wanted, config.spare_places, &all));
+                wanted.slots(&all, config.spare_places)
+            })
+        })?;
+        let pools = engine_pools.expect("the sizes were asked for");
+        let resident = spanned("host: start the engine", || {
+            ResidentProcesses::with_code(device, code, None, pools)
+        })?;
+        Self::open(&resident, modules, config, streams, Some(modules.len()))
+    }
+
+    /// Opens a host on an engine. `alone` is the number of its modules if no other host will share the engine.
+    pub(crate) fn open(
+        resident: &Arc<ResidentProcesses>,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Streams,
+        alone: Option<usize>,
+    ) -> Result<Self, StartError> {
+        check_options(config)?;
+        let engine = &resident.engine;
+        let choice = choice(config);
+        let mut code = resident.code();
+        let (codes, _) = code.load(engine, modules, choice)?;
+        let depth = stack_depth(&mut code, engine, &codes, config)?;
+        drop(code);
+        let place_config = PlaceConfig::of(&config.load, budget(resident, alone));
+        // It takes some 16 ms when the table of descriptors has to grow later, while processes run.
         spanned("host: descriptors", || {
             reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
         });
-        let (compiled, mut linked) = spanned("host: translate modules", || link(modules, config))?;
-        let pools = pools(&place_config, config.spare_places, &compiled);
-        let (engine, depth) = spanned("host: start the engine", || {
-            start_engine(device, &mut linked, pools, config)
-        })?;
         spanned("host: memory for inputs", || {
-            map_given_bytes(&engine, config.given_bytes)
+            map_given_bytes(engine, config.given_bytes)
         })?;
-        let head = compiled.iter().any(CompiledModule::needs_family);
-        let head = head.then(|| FamilyHead::reserve(&engine)).transpose();
+        let compiled: Vec<_> = codes.iter().map(|code| Arc::clone(&code.module)).collect();
+        let wanted = place_config.places_of(&compiled) + u64::from(config.spare_places);
+        let slots = SlotLease::take(resident, u32::try_from(wanted).unwrap_or(u32::MAX));
+        let head = compiled.iter().any(|module| module.needs_family());
+        let head = head.then(|| FamilyHead::reserve(engine)).transpose();
         let head = head.map_err(not_started)?;
-        let common = spanned("host: clock", || common(&engine, depth, head.as_ref()))?;
-        let hosted = spanned("host: places", || {
-            make_places(&engine, compiled, &place_config, &common)
-        })?;
-        let first_spare = hosted.iter().map(|h| h.places.total()).sum::<u32>();
-        // A place without a slot of the ring could not call the host.
-        let spare = config.spare_places.min(HOSTCALL_SLOTS_MOST - first_spare);
-        let spare = first_spare..first_spare + spare;
-        let family = make_family(&engine, head, spare.end, config.channels, &hosted);
-        let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
-        let _span = everwarp_runtime::trace::span("host: tables and threads");
+        let common = CommonParameters {
+            depth,
+            clock_offset: resident.clock_offset,
+            random_key: random_key().map_err(system("/dev/urandom"))?,
+            family: head.as_ref().map_or(DevPtr::NULL, FamilyHead::address),
+        };
+        let source = PlaceSource {
+            resident,
+            config: place_config,
+            common: &common,
+        };
         let listener = Arc::new(ServiceListener::default());
-        let service = Service::new(spare.end, streams, listener.clone());
-        let service = service.map_err(system("a thread that waits"))?;
+        let serving = ServerConfig {
+            workers: config.servers,
+            reads: config.reads,
+            ..ServerConfig::default()
+        };
+        // The tables and threads for host calls do not wait for the device.
+        let (served, made) = std::thread::scope(|scope| {
+            let range = slots.range.clone();
+            let served = scope.spawn(|| {
+                let _span = span("host: host calls");
+                serve(resident, range, streams, listener.clone(), serving)
+            });
+            let made = spanned("host: places", || source.make(&codes, &slots.range));
+            (served.join().unwrap_or_else(|e| resume_unwind(e)), made)
+        });
+        let ((service, attached), (hosted, queues)) = (served?, made?);
+        let first_spare = slots.range.start + hosted.iter().map(|h| h.places.total()).sum::<u32>();
+        // A place without a slot of the ring could not call the host.
+        let spare = config.spare_places.min(slots.range.end - first_spare);
+        let spare = first_spare..first_spare + spare;
+        let places = slots.range.start..spare.end;
+        let family = make_family(resident, head, places, config.channels, &hosted);
+        let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
         // Spare places may become places for children, whose numbers are in the pids of children.
         let children = hosted.iter().map(|h| h.places.of_children());
         let children = children.chain([spare.clone()]).collect();
-        let queues = hosted.iter().map(|h| ModuleQueue::new(h.places.count()));
-        let queues = Queues::new(queues.collect());
-        let core = HostCore::new(engine, hosted, Arc::new(service), family, children, queues);
+        let queues = Queues::new(queues);
+        let core = HostCore::new(engine.clone(), hosted, service, family, children, queues);
         let core = Arc::new(core);
         listener.connect(&core);
         Ok(Self {
-            server: Some(serve(&core, config)?),
             dispatcher: Some(start_dispatcher(&core)?),
-            core,
+            attached: Some(attached),
+            core: ManuallyDrop::new(core),
             depth,
             loader: Mutex::new(ModuleLoader {
-                linked,
                 common,
-                contract: config.contract,
+                choice,
                 channels: config.channels,
                 spare,
             }),
             directories: DirectoryCache::default(),
+            _slots: slots,
+            resident: Arc::clone(resident),
         })
     }
 }
 
-/// Starts the engine, and says how deep calls may nest on its stack. How large the frames are is known only once the
-/// image is compiled, so an engine whose stack turns out too small is started once more with a larger one, unless the
-/// configuration sets the stack.
-fn start_engine(
-    device: &Device,
-    linked: &mut Linked,
-    pools: Pools,
+/// Starts what serves the host calls of these slots.
+fn serve(
+    resident: &ResidentProcesses,
+    slots: Range<u32>,
+    streams: Streams,
+    listener: Arc<ServiceListener>,
+    config: ServerConfig,
+) -> Result<(Arc<Service>, Attached), StartError> {
+    let service = Service::for_slots(slots, streams, listener);
+    let service = Arc::new(service.map_err(system("a thread that waits"))?);
+    let attached = resident.server.attach(&service, config);
+    let attached = attached.map_err(system("threads that serve host calls"))?;
+    Ok((service, attached))
+}
+
+/// Refuses the options that a GPU does not have.
+fn check_options(config: &HostConfig) -> Result<(), StartError> {
+    match config.workers {
+        None => Ok(()),
+        Some(_) => Err(StartError::Option {
+            option: "workers",
+            engine: EngineKind::Cuda,
+        }),
+    }
+}
+
+/// How a host's modules are compiled.
+fn choice(config: &HostConfig) -> CompileChoice {
+    CompileChoice {
+        interleaved: config.interleaved,
+        contract: config.contract,
+    }
+}
+
+/// Bytes of device memory for each module of a new host, unless the configuration says how much. A host that shares its
+/// engine gets half of what is left, so that something is left for the next one.
+fn budget(resident: &ResidentProcesses, alone: Option<usize>) -> u64 {
+    let budget = lock(&resident.budget);
+    match alone {
+        Some(modules) => budget.most / (modules.max(1) as u64),
+        None => budget.most.saturating_sub(budget.used) / 2,
+    }
+}
+
+/// How deep calls of these modules may nest on the stack that the configuration grants. Without one, the stack is made
+/// larger if the frames need it.
+fn stack_depth(
+    code: &mut CodeSet,
+    engine: &Engine,
+    codes: &[Arc<LoadedCode>],
     config: &HostConfig,
-) -> Result<(Engine, u32), StartError> {
-    let start = |linked: &Linked| {
-        let engine = device
-            .engine()
-            .program(&program::PROGRAM)
-            .linked(linked.clone())
-            .pools(pools)
-            .watchdog(WATCHDOG)
-            .start();
-        let engine = engine.map_err(not_started)?;
-        let nests = depth(linked.stack_bytes, engine.largest_frame());
-        Ok((engine, nests))
-    };
-    let (engine, nests) = start(linked)?;
-    let wanted = match &nests {
-        Err(StartError::Stack { frame, .. }) if config.stack_bytes.is_none() => {
-            stack_wanted(*frame)
+) -> Result<u32, StartError> {
+    let frame = largest_frame(&engine.frames(), codes);
+    let granted = config.stack_bytes.unwrap_or(STACK_BYTES);
+    let (stack, nests) = match (depth(granted, frame), stack_wanted(frame)) {
+        (Err(StartError::Stack { .. }), Some(wanted)) if config.stack_bytes.is_none() => {
+            (wanted, depth(wanted, frame)?)
         }
-        _ => None,
+        (nests, _) => (granted, nests?),
     };
-    let Some(wanted) = wanted else {
-        return Ok((engine, nests?));
-    };
-    drop(engine);
-    linked.stack_bytes = wanted;
-    let (engine, nests) = start(linked)?;
-    Ok((engine, nests?))
+    code.grow_stack(engine, stack)?;
+    Ok(nests)
+}
+
+impl PlaceSource<'_> {
+    /// Makes the places of the modules that a host opens with, with their queues. `slots` are the numbers that they may
+    /// have.
+    fn make(
+        &self,
+        codes: &[Arc<LoadedCode>],
+        slots: &Range<u32>,
+    ) -> Result<(Vec<HostedModule>, Vec<ModuleQueue>), StartError> {
+        let shares = codes.iter().any(|code| code.module.uses_gpu());
+        let config = &self.config;
+        // Each place has a slot of the ring.
+        let each = slots.len() as u32 / (codes.len().max(1) as u32);
+        let (mut hosted, mut queues) = (Vec::with_capacity(codes.len()), Vec::new());
+        let mut first = slots.start;
+        for code in codes {
+            let children = match shares {
+                true if code.module.threads.is_none() => config.children.min(each / 2),
+                _ => 0,
+            };
+            let threads = config.threads_of(&code.module);
+            let share = PlaceConfig {
+                places: config.places.min((each - children) / (1 + threads)),
+                children,
+                ..*config
+            };
+            let (places, queue) = self.places(code, &share, first)?;
+            first += places.total();
+            hosted.push(HostedModule {
+                code: Arc::clone(code),
+                module: Arc::clone(&code.module),
+                places,
+            });
+            queues.push(queue);
+        }
+        Ok((hosted, queues))
+    }
+
+    /// Places that an earlier host has left, or new ones.
+    fn places(
+        &self,
+        code: &Arc<LoadedCode>,
+        config: &PlaceConfig,
+        first: u32,
+    ) -> Result<(Places, ModuleQueue), StartError> {
+        let resident = self.resident;
+        let plain = self.common.family.address() == 0 && config.children == 0;
+        let key = PlaceKey::new(config, self.common.depth);
+        let kept = plain
+            .then(|| lock(&resident.idle).take(code, key))
+            .flatten();
+        let (places, queue) = match kept {
+            Some((mut places, generations)) => {
+                let moved = places.move_to(&resident.engine, first, self.common);
+                moved.map_err(not_started)?;
+                let queue = ModuleQueue::with_generations(generations);
+                (places, queue)
+            }
+            None => {
+                let places = self.new_places(code, config, first)?;
+                let queue = ModuleQueue::new(places.count());
+                (places, queue)
+            }
+        };
+        lock(&resident.budget).used += places.bytes();
+        Ok((places, queue))
+    }
+
+    /// New places. Places that are kept for later give way to them.
+    fn new_places(
+        &self,
+        code: &Arc<LoadedCode>,
+        config: &PlaceConfig,
+        first: u32,
+    ) -> Result<Places, StartError> {
+        let resident = self.resident;
+        let wanted = Places::wanted_bytes(&code.module, config, self.common.depth)?;
+        loop {
+            let budget = lock(&resident.budget);
+            let left = budget.most.saturating_sub(budget.used);
+            drop(budget);
+            let mut idle = lock(&resident.idle);
+            if idle.bytes() + wanted <= left || !idle.forget_oldest() {
+                break;
+            }
+        }
+        loop {
+            let made = Places::new(&resident.engine, code, first, config, self.common);
+            match made {
+                Err(StartError::Engine(_)) if lock(&resident.idle).forget_oldest() => {}
+                made => return made,
+            }
+        }
+    }
 }
 
 /// Maps memory for what processes will be given: next to a running engine that takes 2 ms for 64 MiB.
@@ -161,63 +349,21 @@ fn map_given_bytes(engine: &Engine, bytes: u64) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The settings that the places of all modules share.
-fn common(
-    engine: &Engine,
-    depth: u32,
-    head: Option<&FamilyHead>,
-) -> Result<CommonParameters, StartError> {
-    Ok(CommonParameters {
-        depth,
-        clock_offset: clock_offset(engine).map_err(not_started)?,
-        random_key: random_key().map_err(system("/dev/urandom"))?,
-        family: head.map_or(DevPtr::NULL, FamilyHead::address),
-    })
-}
-
-/// Makes the places of the modules that the host starts with.
-fn make_places(
-    engine: &Engine,
-    compiled: Vec<CompiledModule>,
-    config: &PlaceConfig,
-    common: &CommonParameters,
-) -> Result<Vec<HostedModule>, StartError> {
-    let shares = compiled.iter().any(CompiledModule::uses_gpu);
-    // Each place has a slot of the ring.
-    let slots = HOSTCALL_SLOTS_MOST / (compiled.len().max(1) as u32);
-    let mut hosted = Vec::with_capacity(compiled.len());
-    let mut first = 0;
-    for (id, module) in (0..).map(ModuleId).zip(compiled) {
-        let children = match shares {
-            true if module.threads.is_none() => config.children.min(slots / 2),
-            _ => 0,
-        };
-        let threads = config.threads_of(&module);
-        let share = PlaceConfig {
-            places: config.places.min((slots - children) / (1 + threads)),
-            children,
-            ..*config
-        };
-        let places = Places::new(engine, &module, id, first, &share, common)?;
-        first += places.total();
-        hosted.push(HostedModule { module, places });
-    }
-    Ok(hosted)
-}
-
-/// Lays out the family memory for this many places, if a module needs it; all modules join it.
+/// Lays out the family memory for these places, if a module needs it; all modules join it.
 fn make_family(
-    engine: &Engine,
+    resident: &ResidentProcesses,
     head: Option<FamilyHead>,
-    places: u32,
+    places: Range<u32>,
     channels: u32,
     hosted: &[HostedModule],
 ) -> Result<Option<FamilyMemory>, Error> {
     let (Some(head), Some(first)) = (head, hosted.first()) else {
         return Ok(None);
     };
-    let mut family = FamilyMemory::lay_out(engine, head, 0..places, channels, &first.places)?;
-    for (id, HostedModule { module, places }) in (0..).map(ModuleId).zip(hosted) {
+    let engine = &resident.engine;
+    let group = resident.anchor.group(engine)?;
+    let mut family = FamilyMemory::lay_out(engine, head, places, channels, &first.places, group)?;
+    for (id, HostedModule { module, places, .. }) in (0..).map(ModuleId).zip(hosted) {
         let joined = family.join(engine, id, module, places)?;
         family.admit(id, joined)?;
     }
@@ -229,46 +375,6 @@ fn start_dispatcher(core: &Arc<HostCore>) -> Result<JoinHandle<()>, StartError> 
     let thread = std::thread::Builder::new().name("everwarp-dispatch".into());
     let thread = thread.spawn(move || of_thread.dispatch());
     thread.map_err(system("a thread that dispatches"))
-}
-
-/// Starts the threads that serve host calls.
-fn serve(core: &Arc<HostCore>, config: &HostConfig) -> Result<Server, StartError> {
-    let memory = core.engine.host_calls().ok_or_else(|| {
-        let message = "the engine serves no host calls: only an engine on a GPU does";
-        StartError::Engine(message.into())
-    })?;
-    let address = "the engine's memory is nowhere at 0";
-    let memory = RingMemory {
-        slots: NonNull::new(memory.slots).expect(address),
-        areas: NonNull::new(memory.areas).expect(address),
-        entries: NonNull::new(memory.entries).expect(address),
-        slot_count: memory.slot_count,
-        area_count: memory.area_count,
-        entry_count: memory.entry_count,
-    };
-    // SAFETY: the engine has these counts at these addresses, zeroed, as long as it lives; `CudaProcesses` ends the
-    // server first. Nothing else of this program accesses them.
-    let ring = unsafe { Ring::new(memory) };
-    let ring = ring.expect("the engine makes rings of powers of two");
-    let config = ServerConfig {
-        workers: config.servers,
-        reads: config.reads,
-        ..ServerConfig::default()
-    };
-    Server::start(ring, &core.service, config).map_err(system("threads that serve host calls"))
-}
-
-/// The offset to add to the device's clock: the time of day in the middle of a task that reads it.
-fn clock_offset(engine: &Engine) -> Result<u64, Error> {
-    // SAFETY: the task that reads the clock follows no address.
-    let instance = unsafe { engine.instance(&program::PROGRAM, &DevProcessTable::ZERO) }?;
-    let before = SystemTime::now();
-    let device = engine.submit(instance.task(program::CLOCK))?.wait()?.value;
-    let half = before.elapsed().unwrap_or_default() / 2;
-    let middle = (before + half)
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Ok((middle.as_nanos() as u64).wrapping_sub(device))
 }
 
 fn random_key() -> std::io::Result<[u32; 8]> {

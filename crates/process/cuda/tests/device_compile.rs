@@ -1,7 +1,7 @@
 //! The device sources of processes compile with a module linked to them, for every architecture. Needs NVRTC, no
 //! GPU.
 
-use everwarp_process::{HostConfig, Module};
+use everwarp_process::Module;
 use everwarp_process_cuda::image;
 use everwarp_runtime::cuda::image::source;
 use everwarp_runtime::cuda::testing::nvrtc;
@@ -23,7 +23,7 @@ fn processes_compile_for_each_architecture() {
         let bytes = wat.encode().expect("it can be encoded");
         Module::new("m", bytes).expect("it is valid")
     });
-    let image = image(&modules, &HostConfig::default()).expect("it is supported");
+    let image = image(&modules).expect("it is supported");
     let source = source(&image);
     assert!(source.relocatable);
     for arch in [80, 90, 100] {

@@ -93,7 +93,7 @@ impl Lane {
 /// What other threads ask of the polling thread. Each is answered when it has been carried out.
 pub(crate) enum Command {
     /// Serve a lane's slots from now on.
-    Attach(Lane, mpsc::Sender<()>),
+    Attach(Box<Lane>, mpsc::Sender<()>),
     /// Give back the lane with these slots.
     Detach(Range<u32>, mpsc::Sender<Lane>),
 }
@@ -178,7 +178,7 @@ impl Poller {
                 Command::Attach(lane, done) => {
                     self.submissions.begin_anew(lane.slots.clone());
                     let at = lane_after(&self.lanes, lane.slots.start);
-                    self.lanes.insert(at, lane);
+                    self.lanes.insert(at, *lane);
                     let _ = done.send(());
                 }
                 Command::Detach(slots, done) => {

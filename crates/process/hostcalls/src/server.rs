@@ -209,7 +209,7 @@ impl Server {
             workers,
         };
         let (sender, attached) = mpsc::channel();
-        self.shared.send(Command::Attach(lane, sender));
+        self.shared.send(Command::Attach(Box::new(lane), sender));
         // Until the lane is there, a request of its slots would be dropped.
         let _ = attached.recv();
         Ok(Attached {

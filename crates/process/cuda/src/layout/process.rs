@@ -20,6 +20,9 @@ dev_consts! {
     pub(crate) const PROCESS_COLLECTS = 1;
     /// In the flags of a start: no process was in the place before, so the record is not valid.
     pub(crate) const PROCESS_FRESH = 2;
+    /// In the flags of a start: it is the first process in the place under the place's present number, so its calls count
+    /// from 0.
+    pub(crate) const PROCESS_FIRST = 256;
     /// In a process's flags: its standard input is stored after its arguments.
     pub(crate) const PROCESS_INPUT = 4;
     /// In a process's flags: a reader may wait for its output before it provides further input.

@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex};
 
 use everwarp_compiler::{Addresses, DevInstance, Initial};
 use everwarp_engine::sync::lock;
-use everwarp_process::{ModuleId, Pid, StartError};
+use everwarp_process::{Pid, StartError};
 use everwarp_runtime::{Buffer, DevPtr, Engine, Instance};
 
-use crate::config::PlaceConfig;
+use crate::code::LoadedCode;
+use crate::config::{PlaceConfig, PlaceKey};
 use crate::error::not_started;
 use crate::layout::DevProcessTable;
 use crate::layout::family::DevWorld;
@@ -50,6 +51,7 @@ pub(crate) struct CommonParameters {
 pub(crate) struct Places {
     pub(crate) first: u32,
     sizes: PlaceSizes,
+    config: PlaceConfig,
     interleaved: bool,
     /// The parameters of tasks.
     pub(crate) table: DevProcessTable,
@@ -59,25 +61,25 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Makes the places of module number `id`, from number `first` on.
+    /// Makes the places of a module, from number `first` on.
     pub(crate) fn new(
         engine: &Engine,
-        module: &CompiledModule,
-        id: ModuleId,
+        code: &LoadedCode,
         first: u32,
         config: &PlaceConfig,
         common: &CommonParameters,
     ) -> Result<Self, StartError> {
+        let module = &*code.module;
         let (sizes, initial) = PlaceSizes::of(module, config, common.depth)?;
         let interleaved = module.compiled.interleaved();
         let meets_others = common.family.address() != 0;
         let memory = PlaceMemory::reserve(engine, module, &sizes, &initial, meets_others);
         let memory = memory.map_err(not_started)?;
-        let table = table(module, id, &sizes, &initial, &memory, common);
+        let table = table(module, code.number, &sizes, &initial, &memory, common);
         // SAFETY: the buffers have the sizes that the strides and counts say, the engine frees a buffer only when the tasks
         // that were submitted before are done, and none is submitted without `Places`; the program checks its places.
-        let instance =
-            unsafe { engine.instance(&program::PROGRAM, &table) }.map_err(not_started)?;
+        let instance = unsafe { engine.instance(&program::PROGRAM, &table) };
+        let instance = instance.map_err(not_started)?;
         if let Some(bytes) = memory.uncleared_bytes() {
             clear(engine, &instance, bytes).map_err(not_started)?;
         }
@@ -85,11 +87,52 @@ impl Places {
             first,
             written: Mutex::new(Written::new(sizes.count)),
             sizes,
+            config: *config,
             interleaved,
             table,
             instance: Arc::new(instance),
             memory,
         })
+    }
+
+    /// Bytes of device memory that the places of a module would take.
+    pub(crate) fn wanted_bytes(
+        module: &CompiledModule,
+        config: &PlaceConfig,
+        depth: u32,
+    ) -> Result<u64, StartError> {
+        let (sizes, _) = PlaceSizes::of(module, config, depth)?;
+        Ok(sizes.bytes(module.compiled.interleaved()))
+    }
+
+    /// Gives the places to another host, where their numbers are those from `first` on. No process is in them, and the host
+    /// has no channels, children or threads.
+    pub(crate) fn move_to(
+        &mut self,
+        engine: &Engine,
+        first: u32,
+        common: &CommonParameters,
+    ) -> Result<(), everwarp_runtime::Error> {
+        let table = DevProcessTable {
+            clock_offset: common.clock_offset,
+            random_key: common.random_key,
+            ..self.table
+        };
+        // SAFETY: as in `new`; the buffers are the same.
+        let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
+        (self.first, self.table, self.instance) = (first, table, Arc::new(instance));
+        lock(&self.written).renumber();
+        Ok(())
+    }
+
+    /// The settings that decide whether another host can have them.
+    pub(crate) fn key(&self, depth: u32) -> PlaceKey {
+        PlaceKey::new(&self.config, depth)
+    }
+
+    /// Bytes of device memory that they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes.bytes(self.interleaved)
     }
 
     /// How many places there are for processes that the host spawns.
@@ -180,7 +223,7 @@ impl Places {
 /// The parameters of a module's tasks.
 fn table(
     module: &CompiledModule,
-    id: ModuleId,
+    number: u32,
     sizes: &PlaceSizes,
     initial: &Initial,
     memory: &PlaceMemory,
@@ -203,7 +246,7 @@ fn table(
         initial_bytes: memory.initial_bytes,
         tables_at: layout.tables as u32,
         tables: initial.table_count() as u32,
-        module: id.0,
+        module: number,
         start: module.start().unwrap_or(ENTRY_NONE),
         entry: module.entry(),
         depth: common.depth,

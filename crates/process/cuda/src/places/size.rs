@@ -103,6 +103,16 @@ impl PlaceSizes {
         })
     }
 
+    /// Bytes of device memory of all places.
+    pub(super) fn bytes(&self, interleaved: bool) -> u64 {
+        let memories = match interleaved {
+            true => self.total_of_groups(),
+            false => self.memories(),
+        };
+        let record = self.record_stride + size_of::<DevSpawn>() as u64;
+        u64::from(memories) * self.memory_stride + u64::from(self.total()) * record
+    }
+
     /// How many places have a memory.
     pub(super) fn memories(&self) -> u32 {
         self.count + self.children

@@ -6,7 +6,7 @@ use everwarp_runtime::{DevPtr, DevType, Engine, Error, Layout, Pending};
 use super::Places;
 use super::spread::{Spread, masks, runs, spreads, width};
 use crate::layout::START_PROCESSES;
-use crate::layout::process::{DevSpawn, PROCESS_FRESH};
+use crate::layout::process::{DevSpawn, PROCESS_FIRST, PROCESS_FRESH};
 use crate::lease::PlaceLease;
 use crate::program;
 
@@ -26,6 +26,8 @@ pub(crate) struct ProcessStart {
 /// The values that the host wrote last for each place.
 pub(super) struct Written {
     spawns: Vec<DevSpawn>,
+    /// Whether each place has had a process under its present number.
+    numbered: Vec<bool>,
     /// The generation of each place's process that was last asked to end.
     killed: Vec<u32>,
     /// How often a process was asked to end.
@@ -36,9 +38,15 @@ impl Written {
     pub(super) fn new(places: u32) -> Self {
         Self {
             spawns: vec![DevSpawn::ZERO; places as usize],
+            numbered: vec![false; places as usize],
             killed: vec![0; places as usize],
             kills: 0,
         }
+    }
+
+    /// Notes that the places have got other numbers.
+    pub(super) fn renumber(&mut self) {
+        self.numbered.fill(false);
     }
 
     /// Notes that a process was asked to end.
@@ -107,12 +115,16 @@ impl Places {
         for start in starts {
             let place = start.lease.place as usize;
             let fresh = written.spawns[place].pid == 0;
+            let first = !std::mem::replace(&mut written.numbered[place], true);
             written.spawns[place] = DevSpawn {
                 pid: self.device_pid(start.lease),
                 strings: start.strings,
                 fuel: start.fuel,
                 memory_limit: self.memory_limit(),
-                flags: start.flags | if fresh { PROCESS_FRESH } else { 0 } | self.flags(),
+                flags: start.flags
+                    | if fresh { PROCESS_FRESH } else { 0 }
+                    | if first { PROCESS_FIRST } else { 0 }
+                    | self.flags(),
                 kill: written.is_killed(start.lease).into(),
                 given: start.given,
                 instance: start.instance,

@@ -1,0 +1,443 @@
+//! The code of modules in the image of an engine. Hosts share it: the same bytes, compiled in the same way, are there once.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use everwarp_process::{LoadError, Module, StartError};
+use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart};
+
+use crate::config::{MODULES_MOST, STACK_BYTES};
+use crate::error::not_started;
+use crate::link::part;
+use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::program;
+
+/// Modules that no host uses any more and that stay in the image nevertheless, in case that they are loaded again.
+const KEPT: usize = 8;
+
+/// A module as it was compiled.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct CodeKey {
+    name: Arc<str>,
+    bytes: bytes_of::ModuleBytes,
+    choice: CompileChoice,
+}
+
+mod bytes_of {
+    use everwarp_process::{Bytes, Module};
+
+    /// The bytes of a module. Those that are the same memory are equal without a look at them.
+    #[derive(Clone)]
+    pub(crate) struct ModuleBytes(Bytes);
+
+    impl ModuleBytes {
+        pub(crate) fn of(module: &Module) -> Self {
+            Self(module.bytes().clone())
+        }
+    }
+
+    impl PartialEq for ModuleBytes {
+        fn eq(&self, other: &Self) -> bool {
+            let same = self.0.as_ptr() == other.0.as_ptr() && self.0.len() == other.0.len();
+            same || self.0 == other.0
+        }
+    }
+    impl Eq for ModuleBytes {}
+}
+
+impl CodeKey {
+    fn of(module: &Module, choice: CompileChoice) -> Self {
+        Self {
+            name: module.name().into(),
+            bytes: bytes_of::ModuleBytes::of(module),
+            choice,
+        }
+    }
+}
+
+/// A module in the image. Its hosts hold it.
+pub(crate) struct LoadedCode {
+    key: CodeKey,
+    /// Its number in the image, which device code calls it by.
+    pub(crate) number: u32,
+    pub(crate) module: Arc<CompiledModule>,
+    part: LinkedPart,
+}
+
+impl LoadedCode {
+    /// Whether this is the code of a module, compiled in any way.
+    pub(crate) fn is_of(&self, module: &Module) -> bool {
+        self.key == CodeKey::of(module, self.key.choice)
+    }
+}
+
+/// How long it took to load modules.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoadTimes {
+    /// Compiling, while processes ran.
+    pub(crate) compiling: Duration,
+    /// For which all processes stood still.
+    pub(crate) pause: Duration,
+}
+
+/// The modules in an engine's image.
+pub(crate) struct CodeSet {
+    linked: Linked,
+    /// The modules, the longest unused ones first.
+    loaded: Vec<Arc<LoadedCode>>,
+}
+
+impl CodeSet {
+    /// The modules that an engine starts with, and the code that is linked to it for them.
+    pub(crate) fn new(
+        modules: &[Module],
+        choice: CompileChoice,
+        stack_bytes: u32,
+        host_call_slots: impl FnOnce(&[Arc<LoadedCode>]) -> u32,
+    ) -> Result<Self, StartError> {
+        let mut set = Self {
+            linked: Linked {
+                declarations: program::DECLARATIONS.to_owned(),
+                headers: program::HEADERS,
+                stack_bytes,
+                ..Linked::default()
+            },
+            loaded: Vec::new(),
+        };
+        for module in modules {
+            let key = CodeKey::of(module, choice);
+            if !set.loaded.iter().any(|code| code.key == key) {
+                let code = compile(module, key, set.free_number()?)?;
+                set.loaded.push(Arc::new(code));
+            }
+        }
+        set.linked.host_call_slots = host_call_slots(&set.loaded);
+        set.linked.parts = parts(&set.loaded);
+        Ok(set)
+    }
+
+    /// The code that is linked to the engine.
+    pub(crate) fn linked(&self) -> &Linked {
+        &self.linked
+    }
+
+    /// Bytes of stack that each thread of the device has.
+    pub(crate) fn stack_bytes(&self) -> u32 {
+        self.linked.stack_bytes
+    }
+
+    /// How many modules are in the image.
+    pub(crate) fn len(&self) -> usize {
+        self.loaded.len()
+    }
+
+    /// A module that is in the image, which counts as used from now on.
+    pub(crate) fn find(
+        &mut self,
+        module: &Module,
+        choice: CompileChoice,
+    ) -> Option<Arc<LoadedCode>> {
+        let key = CodeKey::of(module, choice);
+        let at = self.loaded.iter().position(|code| code.key == key)?;
+        let code = self.loaded.remove(at);
+        self.loaded.push(Arc::clone(&code));
+        Some(code)
+    }
+
+    fn free_number(&self) -> Result<u32, StartError> {
+        let taken = |number: &u32| self.loaded.iter().any(|code| code.number == *number);
+        let most = MODULES_MOST;
+        let mut numbers = 0..most as u32;
+        numbers
+            .find(|number| !taken(number))
+            .ok_or(StartError::Modules { most })
+    }
+
+    /// Removes the modules from the set that no host uses, except for the [`KEPT`] that were used last.
+    fn forget_unused(&mut self) {
+        let unused = |code: &Arc<LoadedCode>| Arc::strong_count(code) == 1;
+        let count = self.loaded.iter().filter(|code| unused(code)).count();
+        let mut over = count.saturating_sub(KEPT);
+        self.loaded.retain(|code| {
+            let forget = over > 0 && unused(code);
+            over -= usize::from(forget);
+            !forget
+        });
+    }
+
+    /// Modules that all are in the image, which is exchanged if one is missing. Processes of other modules are paused
+    /// meanwhile and continue in the new image.
+    ///
+    /// # Errors
+    /// A module is refused, or the engine has failed. The image stays as it was unless the engine has failed.
+    pub(crate) fn load(
+        &mut self,
+        engine: &Engine,
+        modules: &[Module],
+        choice: CompileChoice,
+    ) -> Result<(Vec<Arc<LoadedCode>>, LoadTimes), StartError> {
+        let begin = Instant::now();
+        let mut wanted = Vec::with_capacity(modules.len());
+        let before = self.loaded.len();
+        for module in modules {
+            let code = match self.find(module, choice) {
+                Some(code) => code,
+                None => {
+                    // A module that was added for this call and not linked is forgotten again on an error.
+                    let key = CodeKey::of(module, choice);
+                    let code = self
+                        .free_number()
+                        .and_then(|number| compile(module, key, number));
+                    let code = match code {
+                        Ok(code) => Arc::new(code),
+                        Err(error) => {
+                            self.take_back(before);
+                            return Err(error);
+                        }
+                    };
+                    self.loaded.push(Arc::clone(&code));
+                    code
+                }
+            };
+            wanted.push(code);
+        }
+        if self.loaded.len() == before {
+            return Ok((wanted, LoadTimes::default()));
+        }
+        self.forget_unused();
+        match self.exchange(engine, self.linked.stack_bytes, begin) {
+            Ok(times) => Ok((wanted, times)),
+            Err(error) => {
+                drop(wanted);
+                self.take_back(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets modules that are in the set and not in the image.
+    fn take_back(&mut self, _before: usize) {
+        let parts = &self.linked.parts;
+        self.loaded.retain(|code| {
+            parts
+                .iter()
+                .any(|part| Arc::ptr_eq(&part.ptx, &code.part.ptx))
+        });
+    }
+
+    /// Gives each thread of the device at least this much stack.
+    ///
+    /// # Errors
+    /// The device has not enough memory for it, or the engine has failed.
+    pub(crate) fn grow_stack(&mut self, engine: &Engine, bytes: u32) -> Result<(), StartError> {
+        if bytes <= self.linked.stack_bytes {
+            return Ok(());
+        }
+        self.exchange(engine, bytes, Instant::now()).map(drop)
+    }
+
+    fn exchange(
+        &mut self,
+        engine: &Engine,
+        stack_bytes: u32,
+        begin: Instant,
+    ) -> Result<LoadTimes, StartError> {
+        let linked = Linked {
+            parts: parts(&self.loaded),
+            stack_bytes,
+            ..self.linked.clone()
+        };
+        let prepared = engine.prepare_linked(linked.clone()).map_err(not_started)?;
+        let compiling = begin.elapsed();
+        let exchanged = engine.exchange(&prepared).map_err(not_started)?;
+        self.linked = linked;
+        Ok(LoadTimes {
+            compiling,
+            pause: exchanged.total(),
+        })
+    }
+}
+
+fn compile(module: &Module, key: CodeKey, number: u32) -> Result<LoadedCode, StartError> {
+    let compiled = compile_module(module, number as usize, key.choice);
+    let compiled = compiled.map_err(|source: LoadError| StartError::Load {
+        module: module.name().to_owned(),
+        source,
+    })?;
+    Ok(LoadedCode {
+        key,
+        number,
+        part: part(&compiled),
+        module: Arc::new(compiled),
+    })
+}
+
+/// The parts of an image with these modules: their code, and the function that calls them by their numbers.
+fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
+    let mut loaded: Vec<_> = loaded.iter().collect();
+    loaded.sort_by_key(|code| code.number);
+    let dispatch = LinkedPart {
+        name: "the call of a module".into(),
+        ptx: dispatch(loaded.iter().map(|code| code.number)).into(),
+    };
+    let parts = loaded.iter().map(|code| code.part.clone());
+    std::iter::once(dispatch).chain(parts).collect()
+}
+
+/// The function `linked_enter`, which calls the entry of a module by the module's number. It is PTX, so that the unit of the
+/// scheduler is the same for all sets of modules and is compiled once.
+fn dispatch(numbers: impl Iterator<Item = u32> + Clone) -> String {
+    let mut out = String::from(everwarp_compiler::PTX_HEAD);
+    let prefixed = numbers
+        .clone()
+        .map(|number| program::prefix(number as usize));
+    for prefix in prefixed.clone() {
+        let _ = writeln!(
+            out,
+            ".extern .func {prefix}enter(.param .b64 a0, .param .b32 a1, .param .b64 a2, .param .b64 a3);"
+        );
+    }
+    out.push_str(
+        ".visible .func linked_enter(.param .b32 module, .param .b64 block, .param .b32 entry, .param .b64 args)
+{
+  .reg .b64 %block, %args, %none;
+  .reg .b32 %module, %entry;
+  .reg .pred %p;
+  ld.param.b32 %module, [module];
+  ld.param.b64 %block, [block];
+  ld.param.b32 %entry, [entry];
+  ld.param.b64 %args, [args];
+  mov.b64 %none, 0;
+",
+    );
+    for number in numbers.clone() {
+        let _ = writeln!(
+            out,
+            "  setp.eq.u32 %p, %module, {number};\n  @%p bra $M{number};"
+        );
+    }
+    out.push_str("  ret;\n");
+    for (number, prefix) in numbers.zip(prefixed) {
+        let _ = writeln!(
+            out,
+            "$M{number}:
+  {{
+  .param .b64 c0;
+  .param .b32 c1;
+  .param .b64 c2;
+  .param .b64 c3;
+  st.param.b64 [c0], %block;
+  st.param.b32 [c1], %entry;
+  st.param.b64 [c2], %args;
+  st.param.b64 [c3], %none;
+  call {prefix}enter, (c0, c1, c2, c3);
+  }}
+  ret;"
+        );
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// The image that a host of these modules would start, for tests that compile it without a GPU.
+///
+/// # Errors
+/// [`StartError`]: a module is refused.
+#[doc(hidden)]
+pub fn image(modules: &[Module]) -> Result<Image, StartError> {
+    let code = CodeSet::new(modules, CompileChoice::default(), STACK_BYTES, |_| 32)?;
+    Ok(Image {
+        linked: code.linked().clone(),
+        ..Image::of(vec![&program::PROGRAM])
+    })
+}
+
+/// The largest frame on the stack of a process of these modules: among their own functions, and those of the engine.
+pub(crate) fn largest_frame(frames: &Frames, codes: &[Arc<LoadedCode>]) -> u32 {
+    let own: Vec<_> = codes
+        .iter()
+        .map(|code| program::prefix(code.number as usize))
+        .collect();
+    frames.largest_of(|name| {
+        !program::is_of_module(name) || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(name: &str, number: u32) -> Module {
+        let text =
+            format!(r#"(module (global i32 (i32.const {number})) (func (export "_start")))"#);
+        let buffer = wast::parser::ParseBuffer::new(&text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        Module::new(name, wat.encode().expect("it can be encoded")).expect("it is valid")
+    }
+
+    fn set(modules: &[Module]) -> CodeSet {
+        let set = CodeSet::new(modules, CompileChoice::default(), 1024, |_| 32);
+        set.expect("the modules compile")
+    }
+
+    #[test]
+    fn equal_modules_are_in_the_image_once() {
+        let [a, b] = [1, 2].map(|number| module("m", number));
+        let mut set = set(&[a.clone(), b.clone(), module("m", 1)]);
+        assert_eq!((set.len(), set.linked().parts.len()), (2, 3));
+        let find = |set: &mut CodeSet, module: &Module, contract| {
+            let choice = CompileChoice {
+                contract,
+                ..CompileChoice::default()
+            };
+            set.find(module, choice).map(|code| code.number)
+        };
+        assert_eq!(find(&mut set, &a, false), Some(0));
+        assert_eq!(find(&mut set, &b, false), Some(1));
+        assert_eq!(find(&mut set, &module("m", 2), false), Some(1));
+        assert_eq!(find(&mut set, &module("other", 2), false), None);
+        assert_eq!(find(&mut set, &b, true), None);
+    }
+
+    #[test]
+    fn unused_modules_are_forgotten_and_their_numbers_used_again() {
+        let modules: Vec<_> = (0..KEPT as u32 + 3)
+            .map(|number| module("m", number))
+            .collect();
+        let mut set = set(&modules);
+        let used = set.find(&modules[1], CompileChoice::default());
+        assert!(used.is_some());
+        set.forget_unused();
+        assert_eq!(set.len(), KEPT + 1);
+        assert!(set.find(&modules[0], CompileChoice::default()).is_none());
+        assert!(set.find(&modules[1], CompileChoice::default()).is_some());
+        assert_eq!(set.free_number().expect("there is room"), 0);
+    }
+
+    #[test]
+    fn each_module_has_a_branch_of_its_own() {
+        let text = dispatch([0, 7].into_iter());
+        for expected in ["m0_enter, (c0", "m7_enter, (c0", "%module, 7;", "$M7:"] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains("m1_"));
+    }
+
+    #[test]
+    fn frames_of_other_modules_do_not_count() {
+        let mut set = set(&[module("a", 1), module("b", 2)]);
+        let frames = [("everwarp_engine", 64), ("m0_f1", 96), ("m1_f3", 400)];
+        let frames: Frames = frames
+            .map(|(name, bytes)| (name.into(), bytes))
+            .into_iter()
+            .collect();
+        let [a, b] = [module("a", 1), module("b", 2)].map(|module| {
+            set.find(&module, CompileChoice::default())
+                .expect("it is there")
+        });
+        assert_eq!(largest_frame(&frames, &[a]), 96);
+        assert_eq!(largest_frame(&frames, &[b]), 400);
+        assert_eq!(largest_frame(&frames, &[]), 64);
+    }
+}
