@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +67,11 @@ impl Module {
         let bytes = std::fs::read(path).map_err(|e| LoadError::File {
             path: path.to_owned(),
             kind: e.kind(),
-            message: e.to_string(),
+            message: match e.kind() {
+                ErrorKind::NotFound => format!("{e}; check the path"),
+                ErrorKind::IsADirectory => "this is a folder; name a module in it".to_owned(),
+                _ => e.to_string(),
+            },
         })?;
         let name = path.file_name().unwrap_or(path.as_os_str());
         Self::new(name.to_string_lossy(), bytes)
@@ -371,7 +376,14 @@ mod tests {
         let error = Module::from_file("no/such/file.wasm").expect_err("there is none");
         let text = error.to_string();
         assert!(
-            text.starts_with("no/such/file.wasm: No such file"),
+            text.starts_with("no/such/file.wasm: No such file")
+                && text.ends_with("; check the path"),
+            "{text}"
+        );
+        let folder = Module::from_file(env!("CARGO_MANIFEST_DIR")).expect_err("it is a folder");
+        let text = folder.to_string();
+        assert!(
+            text.ends_with(": this is a folder; name a module in it"),
             "{text}"
         );
     }
