@@ -7,12 +7,16 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::time::SystemTime;
 
 use everwarp_engine::{EngineError, Linked};
 use sha2::{Digest, Sha256};
 
 use crate::image::Source;
 use crate::nvrtc::{Nvrtc, NvrtcError, options};
+
+/// Images that are kept. A service that loads one module after the other makes a new image for each.
+const ENTRIES_MOST: usize = 256;
 
 /// Why a compiled image could not be kept. No reason not to run it.
 #[derive(Debug, thiserror::Error)]
@@ -124,11 +128,15 @@ impl Cache {
         };
         let entry = folder.join(format!("{key}.cubin"));
         if let Some(image) = read(&entry) {
+            note_use(&entry);
             let not_kept = None;
             return Ok(Compiled { image, not_kept });
         }
         let image = make()?;
         let kept = write(&entry, &image);
+        if kept.is_ok() {
+            prune(folder, ENTRIES_MOST);
+        }
         let not_kept = kept.err().map(|source| NotKept {
             folder: folder.clone(),
             source,
@@ -177,6 +185,40 @@ fn read(entry: &Path) -> Option<Vec<u8>> {
     (Sha256::digest(image).as_slice() == sum).then(|| image.to_owned())
 }
 
+/// Notes that an entry was used, so that it is not removed soon.
+fn note_use(entry: &Path) {
+    // A folder that cannot be written is not pruned either.
+    if let Ok(file) = std::fs::File::options().append(true).open(entry) {
+        drop(file.set_modified(SystemTime::now()));
+    }
+}
+
+/// Removes the entries that have not been used for longest, if there are more than `most`. A folder that cannot be read or
+/// written stays as it is.
+fn prune(folder: &Path, most: usize) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let entries = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let is_image = path
+            .extension()
+            .is_some_and(|extension| extension == "cubin");
+        let used = path.metadata().and_then(|found| found.modified());
+        Some((used.ok()?, path)).filter(|_| is_image)
+    });
+    let mut entries: Vec<_> = entries.collect();
+    if entries.len() <= most {
+        return;
+    }
+    entries.sort();
+    // Some more, so that not every new entry looks at all of them.
+    let over = entries.len() - most + most / 4;
+    for (_, path) in entries.iter().take(over) {
+        drop(std::fs::remove_file(path));
+    }
+}
+
 /// Atomic: a reader sees the whole entry or none.
 fn write(entry: &Path, image: &[u8]) -> std::io::Result<()> {
     let folder = entry.parent().expect("an entry is in the cache's folder");
@@ -190,6 +232,8 @@ fn write(entry: &Path, image: &[u8]) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use everwarp_engine::LinkedPart;
 
     use super::*;
@@ -206,6 +250,26 @@ mod tests {
         assert_eq!(read(&entry), None);
         std::fs::write(&entry, b"short").expect("the folder is writable");
         assert_eq!(read(&entry), None);
+    }
+
+    #[test]
+    fn the_entries_that_were_used_last_are_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let entry = |number: u32| folder.path().join(format!("{number}.cubin"));
+        for number in 0..12 {
+            write(&entry(number), b"machine code").expect("the folder is writable");
+            let file = std::fs::File::options().append(true).open(entry(number));
+            let then = SystemTime::UNIX_EPOCH + Duration::from_secs(number.into());
+            file.and_then(|file| file.set_modified(then))
+                .expect("it is ours");
+        }
+        std::fs::write(folder.path().join("other"), b"").expect("the folder is writable");
+        prune(folder.path(), 12);
+        note_use(&entry(0));
+        prune(folder.path(), 8);
+        let kept: Vec<_> = (0..12).filter(|&number| entry(number).exists()).collect();
+        assert_eq!(kept, [0, 7, 8, 9, 10, 11]);
+        assert!(folder.path().join("other").exists());
     }
 
     #[test]
