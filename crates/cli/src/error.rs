@@ -119,6 +119,9 @@ pub(crate) enum CliError {
     #[error("there is no folder {path}")]
     #[diagnostic(help("make it, or choose another --output"))]
     NoFolder { path: PathBuf },
+    #[error("there is no folder {path}")]
+    #[diagnostic(help("make it first"))]
+    NoManFolder { path: PathBuf },
     #[error("a temporary folder: {0}")]
     Folder(std::io::Error),
     #[error("a command could not be measured: {reason}")]
@@ -189,7 +192,9 @@ impl CliError {
             )
             | Self::Engine(everwarp::Error::UnknownEngine { .. })
             | Self::Up(
-                crate::service::UpError::Duration { .. } | crate::service::UpError::Level { .. },
+                crate::service::UpError::Duration { .. }
+                | crate::service::UpError::Level { .. }
+                | crate::service::UpError::Config { .. },
             )
             | Self::Spec(_) => exit_code::USAGE,
             Self::Run(error) => error.exit_code(),

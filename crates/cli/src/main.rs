@@ -16,6 +16,7 @@ mod programs;
 mod ps;
 mod run;
 mod service;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,10 @@ enum Command {
     Compile(compile::Args),
     /// Measure everwarp, and compare it with the raw limits of the same machine.
     Bench(bench::Args),
+    /// Print the completions for a shell.
+    Completions(shell::CompletionsArgs),
+    /// Write manual pages for `man`.
+    Man(shell::ManArgs),
     /// Look up what is known about GPU-centric computing, and compare it with this machine.
     Kb(kb::KbArgs),
 }
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
         Command::Programs(args) => programs::main(&args).map(|()| 0),
         Command::Compile(args) => compile::main(&args).map(|()| 0),
         Command::Bench(args) => bench::main(&args).map(|()| 0),
+        Command::Completions(args) => shell::completions(&args).map(|()| 0),
+        Command::Man(args) => shell::man(&args).map(|()| 0),
         Command::Kb(args) => kb::main(&args).map(|()| 0),
     };
     drop(command);

@@ -26,6 +26,11 @@ pub(crate) struct Args {
     words: Vec<OsString>,
 }
 
+/// The command with the options of all programs and of modules, for shells and manual pages.
+pub(crate) fn complete_command() -> clap::Command {
+    options::complete()
+}
+
 /// The help of the command as a whole.
 fn help() -> StyledStr {
     options::general().render_help()

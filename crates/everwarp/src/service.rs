@@ -13,16 +13,24 @@ use everwarp_service::{
 
 use crate::process::{HostBuilder, Place};
 
-/// Why a service that is up cannot be used.
+/// Why a service cannot be used, or was not started.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct ServiceError(#[from] ConnectError);
+pub struct ServiceError(#[from] Inner);
+
+#[derive(Debug, thiserror::Error)]
+enum Inner {
+    #[error(transparent)]
+    Connect(ConnectError),
+    #[error("the service did not start: {0}")]
+    NotStarted(String),
+}
 
 impl ServiceError {
     /// Whether the folder of the socket is not one that only this user can use.
     #[doc(hidden)]
     pub fn is_folder(&self) -> bool {
-        matches!(self.0, ConnectError::Folder(_))
+        matches!(self.0, Inner::Connect(ConnectError::Folder(_)))
     }
 }
 
@@ -69,13 +77,46 @@ impl Service {
     /// A service is up and cannot be used: it speaks another version of the protocol, has no such engine, or has too many
     /// clients.
     pub fn connect(select: Select) -> Result<Option<Self>, ServiceError> {
+        Self::connect_in(Folder::of_user(), select)
+    }
+
+    /// Connects to the service of this user, and starts one with `everwarp up --detach` if none is up. The command must be
+    /// in a folder of `PATH`.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), or the command cannot be started or says why there is no service.
+    pub fn start(select: Select) -> Result<Self, ServiceError> {
+        if let Some(service) = Self::connect(select)? {
+            return Ok(service);
+        }
+        let up = std::process::Command::new("everwarp")
+            .args(["up", "--detach"])
+            .stdin(std::process::Stdio::null())
+            .output();
+        let reason = match up {
+            Ok(up) if up.status.success() => match Self::connect(select)? {
+                Some(service) => return Ok(service),
+                None => "it has ended at once".to_owned(),
+            },
+            // Another program may have started one at the same moment.
+            Ok(up) => match Self::connect(select)? {
+                Some(service) => return Ok(service),
+                None => String::from_utf8_lossy(&up.stderr).trim().to_owned(),
+            },
+            Err(error) => format!("the command `everwarp`: {error}"),
+        };
+        Err(ServiceError(Inner::NotStarted(reason)))
+    }
+
+    /// Connects to the service of a folder. Not a stable API.
+    #[doc(hidden)]
+    pub fn connect_in(folder: Folder, select: Select) -> Result<Option<Self>, ServiceError> {
         let wanted = match select {
             Select::Auto => Wanted::Any,
             Select::Cpu => Wanted::Cpu,
             Select::Cuda => Wanted::Cuda,
         };
-        let folder = Folder::of_user();
-        let Some(connection) = open(&folder, wanted)? else {
+        let Some(connection) = open(&folder, wanted).map_err(Inner::Connect)? else {
             return Ok(None);
         };
         Ok(Some(Self {

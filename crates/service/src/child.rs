@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_engine::EngineKind;
-use everwarp_process::Pid;
+use everwarp_process::{HostConfig, HostStreams, Module, Pid};
 
 use crate::control::{Answer, ClientHead, FromChild, Question, ToChild};
 use crate::hello::{self, Refusal};
@@ -28,6 +28,8 @@ struct Sessions {
     control: FrameSender,
     all: Mutex<HashMap<u64, Arc<Session>>>,
     next: AtomicU64,
+    /// Held while the number of clients is reported, so that the last report has the last number.
+    reporting: Mutex<()>,
 }
 
 impl Sessions {
@@ -58,12 +60,8 @@ impl Sessions {
             return;
         }
         let session = Session::new(stream.into(), client, &self.settings);
-        let count = {
-            let mut all = self.all();
-            all.insert(number, Arc::clone(&session));
-            all.len()
-        };
-        self.report(count);
+        self.all().insert(number, Arc::clone(&session));
+        self.report();
         let sessions = Arc::clone(self);
         let serve = move || {
             log(Level::Debug, &format!("client {client} has connected"));
@@ -75,23 +73,25 @@ impl Sessions {
                 }
             }
             // The host ends before the client counts as gone.
-            let removed = {
-                let mut all = sessions.all();
-                let removed = all.remove(&number);
-                (removed, all.len())
-            };
-            drop((session, removed.0));
-            sessions.report(removed.1);
+            let removed = sessions.all().remove(&number);
+            drop((session, removed));
+            sessions.report();
         };
         let builder = std::thread::Builder::new().name("session".to_owned());
         if let Err(error) = builder.spawn(serve) {
             log(Level::Error, &format!("a thread for a client: {error}"));
             self.all().remove(&number);
+            self.report();
         }
     }
 
-    fn report(&self, count: usize) {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
+    fn report(&self) {
+        // The lock protects no data.
+        let _reporting = self
+            .reporting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = u32::try_from(self.all().len()).unwrap_or(u32::MAX);
         self.tell(&FromChild::Clients { count });
     }
 
@@ -151,13 +151,31 @@ impl Sessions {
     }
 }
 
-/// Runs the child of an engine, whose supervisor is at the other end of [`CONTROL_FD`]. It returns when the supervisor
+/// Compiles modules before a client comes. One that the engine refuses is logged, and left to its clients.
+fn compile_ahead(backend: &dyn Backend, cache: &ModuleCache, ahead: Vec<Module>) {
+    for module in ahead {
+        let streams = HostStreams::closed();
+        let name = module.name().to_owned();
+        let modules = std::slice::from_ref(&module);
+        match backend.start(modules, &HostConfig::default(), &streams) {
+            Ok(_) => {
+                log(Level::Info, &format!("{name} is compiled"));
+                cache.add(module);
+            }
+            Err(error) => log(Level::Warn, &format!("{name} is not compiled: {error}")),
+        }
+    }
+}
+
+/// Runs the child of an engine, whose supervisor is at the other end of [`CONTROL_FD`]. Clients that load a module of
+/// `ahead` find it compiled. It returns when the supervisor
 /// has gone; then the program should end at once, and its clients with it.
 ///
 /// # Errors
 /// The engine cannot be started. The supervisor has been told.
 pub fn engine_child(
     quotas: Quotas,
+    ahead: Vec<Module>,
     start: impl FnOnce() -> Result<Arc<dyn Backend>, String>,
 ) -> Result<(), String> {
     // SAFETY: the supervisor has put its socket there, and nothing else in this program owns that number.
@@ -177,15 +195,18 @@ pub fn engine_child(
         }
     };
     let device = backend.device_name();
+    let modules = ModuleCache::default();
+    compile_ahead(&*backend, &modules, ahead);
     let sessions = Arc::new(Sessions {
         settings: Arc::new(SessionSettings {
             backend,
             quotas,
-            modules: ModuleCache::default(),
+            modules,
         }),
         control: sender,
         all: Mutex::default(),
         next: AtomicU64::new(0),
+        reporting: Mutex::new(()),
     });
     sessions.tell(&FromChild::Ready { device });
     let mut receiver = FrameReceiver::new(control);

@@ -40,7 +40,7 @@ pub use client::{ClientConnection, ClientEngine, ClientFiles};
 pub use connect::{ConnectError, Connected, connect, connect_in};
 pub use folder::{Folder, FolderError, Lock};
 pub use hello::{GreetingError, Purpose, Wanted};
-pub use log::{Level, set_level};
+pub use log::{Level, log, set_level};
 pub use operator::{ClientRow, ClientSnapshot, EngineState, EngineStatus, Operator, ServiceStatus};
 pub use server::{Backend, Quotas};
 pub use supervisor::{Listening, Settings, Stop, StopHandle, SupervisorError, supervise};

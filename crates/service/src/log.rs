@@ -43,7 +43,7 @@ pub fn set_level(level: Level) {
 }
 
 /// Logs a line.
-pub(crate) fn log(level: Level, text: &str) {
+pub fn log(level: Level, text: &str) {
     if level as u8 > LEVEL.load(Ordering::Relaxed) {
         return;
     }

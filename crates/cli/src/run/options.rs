@@ -97,6 +97,22 @@ pub(super) fn general() -> Command {
         .after_help(list)
 }
 
+/// `everwarp run` with the options of modules and of all programs.
+pub(super) fn complete() -> Command {
+    let mut command = process::Options::augment_args(general().bin_name("everwarp run"));
+    for program in REGISTRY {
+        for option in program.options() {
+            let known = command
+                .get_arguments()
+                .any(|argument| argument.get_id() == id(option.flag));
+            if !known {
+                command = command.arg(argument(option).help_heading("Options of programs"));
+            }
+        }
+    }
+    command
+}
+
 /// One line that runs an entry of the registry, for its help.
 pub(crate) fn example(entry: &dyn Registered) -> String {
     let options = entry.example().iter();

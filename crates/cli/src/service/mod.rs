@@ -1,7 +1,9 @@
 //! The service: `everwarp up`, `down` and `status`.
 
+mod config;
 mod detach;
 mod engine;
+mod notify;
 mod status;
 mod up;
 
@@ -23,6 +25,12 @@ pub(crate) enum UpError {
     Supervisor(SupervisorError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("{path}: {reason}")]
+    #[diagnostic(help("see the chapter on the service in the book"))]
+    Config { path: PathBuf, reason: String },
+    #[error("there is no folder of modules {path}")]
+    #[diagnostic(help("make it, or leave --modules out"))]
+    NoModules { path: PathBuf },
     #[error("no service is up")]
     #[diagnostic(help("start one with `everwarp up`"))]
     Down,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ use everwarp_service::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{UpError, detach};
+use super::config::Config;
+use super::engine::EngineSettings;
+use super::{UpError, detach, notify};
 use crate::error::CliError;
 
 #[derive(Debug, clap::Args)]
@@ -31,8 +34,14 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "TIME")]
     idle_exit: Option<String>,
     /// What is logged: error, warn, info or debug.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: String,
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+    /// A folder whose modules (*.wasm) are compiled ahead.
+    #[arg(long, value_name = "DIR")]
+    modules: Option<PathBuf>,
+    /// The configuration file, instead of everwarp/service.toml in the folder for configurations.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// The descriptor that says when the service is ready.
     #[arg(long, hide = true, value_name = "FD")]
     ready_fd: Option<i32>,
@@ -54,22 +63,52 @@ pub(super) fn duration(text: &str) -> Result<Duration, UpError> {
     Ok(Duration::from_secs(seconds))
 }
 
-impl UpArgs {
-    fn engines(&self) -> Vec<EngineKind> {
-        let wanted = |name: &str| self.engine.is_empty() || self.engine.iter().any(|e| e == name);
-        let all = [(EngineKind::Cpu, "cpu"), (EngineKind::Cuda, "cuda")];
-        let all = all.into_iter().filter(|(_, name)| wanted(name));
-        all.map(|(kind, _)| kind).collect()
-    }
+/// The settings of the command line and of the configuration file.
+struct Chosen {
+    engines: Vec<EngineKind>,
+    lazy: bool,
+    idle_exit: Option<Duration>,
+    level: Level,
+    engine: EngineSettings,
+}
 
-    fn level(&self) -> Result<Level, UpError> {
-        Level::of(&self.log).ok_or_else(|| UpError::Level {
-            text: self.log.clone(),
+impl UpArgs {
+    fn choose(&self) -> Result<Chosen, UpError> {
+        let config = Config::read(self.config.as_deref())?;
+        let named = match self.engine.is_empty() {
+            true => config.engines.clone().unwrap_or_default(),
+            false => self.engine.clone(),
+        };
+        let wanted = |name: &str| named.is_empty() || named.iter().any(|e| e == name);
+        let all = [(EngineKind::Cpu, "cpu"), (EngineKind::Cuda, "cuda")];
+        let engines = all.into_iter().filter(|(_, name)| wanted(name));
+        let log = self.log.as_ref().or(config.log.as_ref());
+        let level = log.map_or(Ok(Level::Info), |text| {
+            Level::of(text).ok_or_else(|| UpError::Level { text: text.clone() })
+        })?;
+        let idle_exit = match &self.idle_exit {
+            Some(text) => Some(duration(text)?),
+            None => config.idle_exit()?,
+        };
+        let modules = self.modules.clone().or(config.modules);
+        if let Some(path) = modules.clone().filter(|path| !path.is_dir()) {
+            return Err(UpError::NoModules { path });
+        }
+        Ok(Chosen {
+            engines: engines.map(|(kind, _)| kind).collect(),
+            lazy: self.lazy || config.lazy.unwrap_or(false),
+            idle_exit,
+            level,
+            engine: EngineSettings {
+                log: level.name().to_owned(),
+                modules,
+                quota: config.quota,
+            },
         })
     }
 
-    /// The words of the same command in the foreground.
-    fn words(&self) -> Vec<OsString> {
+    /// The words of the same command in the foreground, where paths mean the same in any folder.
+    fn words(&self) -> Result<Vec<OsString>, UpError> {
         let mut words: Vec<OsString> = vec!["up".into()];
         for engine in &self.engine {
             words.extend(["--engine".into(), engine.into()]);
@@ -80,35 +119,45 @@ impl UpArgs {
         if let Some(time) = &self.idle_exit {
             words.extend(["--idle-exit".into(), time.into()]);
         }
-        words.extend(["--log".into(), (&self.log).into()]);
-        words
+        if let Some(log) = &self.log {
+            words.extend(["--log".into(), log.into()]);
+        }
+        for (option, path) in [("--modules", &self.modules), ("--config", &self.config)] {
+            let Some(path) = path else { continue };
+            let path = std::path::absolute(path).map_err(|source| UpError::System {
+                what: path.display().to_string(),
+                source,
+            })?;
+            words.extend([option.into(), path.into()]);
+        }
+        Ok(words)
     }
 }
 
 /// `everwarp up`.
 pub(crate) fn up(args: UpArgs) -> Result<(), CliError> {
-    let idle_exit = args.idle_exit.as_deref().map(duration).transpose()?;
-    let level = args.level()?;
+    let chosen = args.choose()?;
     let folder = Folder::of_user();
     if args.detach {
-        return Ok(detach::detach(&folder, &args.words())?);
+        return Ok(detach::detach(&folder, &args.words()?)?);
     }
-    set_level(level);
+    set_level(chosen.level);
     ignore_terminal_output_stop();
-    let log = args.log.clone();
+    let engine = chosen.engine;
     let settings = Settings {
         folder,
-        listening: Listening::Folder,
-        engines: args.engines(),
-        ahead: !args.lazy,
-        command: Box::new(move |kind| child(kind, &log)),
-        idle_exit,
+        listening: notify::passed_socket().map_or(Listening::Folder, Listening::Given),
+        engines: chosen.engines,
+        ahead: !chosen.lazy,
+        command: Box::new(move |kind| child(kind, &engine)),
+        idle_exit: chosen.idle_exit,
     };
     let ready_fd = args.ready_fd;
     let mut signals = None;
     let served = supervise(settings, |stop| {
         signals = Some(listen(stop));
         tell_ready(ready_fd);
+        notify::tell_ready();
     });
     served.map_err(UpError::from)?;
     match signals {
@@ -118,9 +167,25 @@ pub(crate) fn up(args: UpArgs) -> Result<(), CliError> {
 }
 
 /// The command of an engine's child. It is this program, even if its file was replaced meanwhile.
-fn child(kind: EngineKind, log: &str) -> Command {
+fn child(kind: EngineKind, settings: &EngineSettings) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["engine", "--kind", &kind.to_string(), "--log", log]);
+    let settings = serde_json::to_string(settings).expect("numbers and strings are always JSON");
+    command.args([
+        "engine",
+        "--kind",
+        &kind.to_string(),
+        "--settings",
+        &settings,
+    ]);
+    // What a service manager has passed is for the service alone.
+    for name in [
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_FDNAMES",
+        "NOTIFY_SOCKET",
+    ] {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -6,10 +6,12 @@ mod alike;
 mod clients;
 mod ends;
 mod hostile;
+mod library;
 mod operator;
 #[path = "../process/cases.rs"]
 mod process;
 mod sandbox;
+mod settings;
 mod terminal;
 
 use std::process::Command;

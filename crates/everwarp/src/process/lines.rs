@@ -100,6 +100,14 @@ pub fn read_lines(mut file: File, device: &Device) -> std::io::Result<InputLines
     Ok(InputLines::new(FileLines::of_bytes(bytes)))
 }
 
+/// The same in ordinary memory.
+#[cfg(target_os = "linux")]
+pub(super) fn read_plain_lines(mut file: File) -> std::io::Result<InputLines> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(InputLines::new(FileLines::of_bytes(bytes)))
+}
+
 impl FileLines {
     fn of_bytes(bytes: Vec<u8>) -> Self {
         let len = bytes.len();

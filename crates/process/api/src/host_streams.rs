@@ -40,6 +40,40 @@ pub struct HostStreams {
     pub stderr: Arc<dyn OutputTarget>,
 }
 
+impl HostStreams {
+    /// An empty standard input, and outputs that lose everything.
+    pub fn closed() -> Self {
+        Self {
+            stdin: Arc::new(Closed),
+            stdout: Arc::new(Closed),
+            stderr: Arc::new(Closed),
+        }
+    }
+}
+
+/// A stream of [`HostStreams::closed`].
+struct Closed;
+
+impl InputSource for Closed {
+    fn read(&self, _: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl OutputTarget for Closed {
+    fn write_all(&self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
 impl fmt::Debug for HostStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostStreams").finish_non_exhaustive()

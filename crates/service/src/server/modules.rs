@@ -81,6 +81,16 @@ impl ModuleCache {
             }
         }
         let module = Module::library(name, bytes)?;
+        self.insert(key, &module);
+        Ok(module)
+    }
+
+    /// Adds a module, so that clients which load the same bytes get it.
+    pub(crate) fn add(&self, module: Module) {
+        self.insert(key(module.name(), module.bytes()), &module);
+    }
+
+    fn insert(&self, key: u64, module: &Module) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
         // Another client may have loaded it meanwhile, or another module may have the same key.
@@ -97,7 +107,6 @@ impl ModuleCache {
                 kept.bytes -= module.bytes().len();
             }
         }
-        Ok(module)
     }
 }
 

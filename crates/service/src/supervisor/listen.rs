@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -31,7 +31,7 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn open(folder: &Folder, listening: Listening) -> Result<Self, SupervisorError> {
-        let lock = folder.lock()?.ok_or(SupervisorError::Already)?;
+        let lock = take_lock(folder)?;
         let path = folder.socket();
         let failed = |source| SupervisorError::Socket {
             path: path.clone(),
@@ -106,6 +106,24 @@ impl Running {
         drop(self.wake);
         drop(self.thread.join());
         drop(self.lock);
+    }
+}
+
+/// How long a service waits for a lock that no service has.
+const LOCK_TIME: Duration = Duration::from_secs(2);
+
+/// Takes the lock. A command that removes an old socket has it for a moment; a service that has it listens, or will.
+fn take_lock(folder: &Folder) -> Result<Lock, SupervisorError> {
+    let begin = Instant::now();
+    loop {
+        if let Some(lock) = folder.lock()? {
+            return Ok(lock);
+        }
+        let listens = UnixStream::connect(folder.socket()).is_ok();
+        if listens || begin.elapsed() > LOCK_TIME {
+            return Err(SupervisorError::Already);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
