@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::layout::Layout;
-use crate::{control, device, errno, fault, group, heap, hostcall, ring, task, telemetry};
+use crate::{actor, control, device, errno, fault, group, heap, hostcall, ring, task, telemetry};
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
 ///
@@ -33,6 +33,7 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     heap::write_consts(out)?;
     hostcall::write_consts(out)?;
     errno::write_consts(out)?;
+    actor::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     group::DevGroup::write_struct(out)?;
     fault::DevFault::write_struct(out)?;
@@ -51,5 +52,8 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     heap::DevHeapOwner::write_struct(out)?;
     heap::DevHeapError::write_struct(out)?;
     heap::DevHeap::write_struct(out)?;
-    device::DevEngine::write_struct(out)
+    device::DevEngine::write_struct(out)?;
+    actor::DevActor::write_struct(out)?;
+    actor::DevMessage::write_struct(out)?;
+    actor::DevActorControl::write_struct(out)
 }

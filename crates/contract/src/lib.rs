@@ -7,6 +7,7 @@
 //! A layout that is written anywhere else is a defect.
 #![no_std]
 
+pub mod actor;
 pub mod control;
 pub mod device;
 pub mod errno;
@@ -22,6 +23,7 @@ pub mod task;
 pub mod telemetry;
 pub mod trap;
 
+pub use actor::{DevActor, DevActorControl, DevActors, DevMessage};
 pub use control::DevWords;
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};

@@ -133,6 +133,7 @@
 //! `process` (on by default) adds [`process`](crate::process) with the WebAssembly engine of the CPU and the compiler for
 //! GPUs. Without it the crate has tasks only and builds quickly.
 
+pub mod actor;
 #[cfg(feature = "process")]
 pub mod process;
 #[cfg(all(feature = "process", target_os = "linux"))]

@@ -6,6 +6,7 @@
 //!
 //! This crate is **internal** to everwarp; read it to learn how a program is written.
 
+pub mod actor_probe;
 pub mod bfs;
 pub mod fib;
 pub mod heap_probe;

@@ -3,6 +3,8 @@
 //! `cargo test -p everwarp-programs --test conformance -- cuda` runs the cases on one engine. Without a GPU, its cases
 //! are reported as ignored.
 
+#[path = "conformance/actors.rs"]
+mod actors;
 #[path = "conformance/epochs.rs"]
 mod epochs;
 #[path = "conformance/errors.rs"]
@@ -48,6 +50,7 @@ fn limit() -> Duration {
 fn all() -> impl Iterator<Item = &'static Case> {
     let files = [
         programs::ALL,
+        actors::ALL,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,

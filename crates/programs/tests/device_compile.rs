@@ -6,7 +6,7 @@ use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source
 use everwarp::cuda::image::{raw_source, source};
 use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
-use everwarp_programs::{benchmarks, fib, heap_probe, probe, standard};
+use everwarp_programs::{actor_probe, benchmarks, fib, heap_probe, probe, standard};
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Trial};
@@ -17,6 +17,7 @@ type CompileCase = fn(&Nvrtc);
 const ALL: &[(&str, CompileCase)] = cases![
     all_programs_together_compile_for_each_architecture,
     programs_that_allocate_compile,
+    programs_of_actors_compile,
     each_program_compiles_alone,
     the_raw_kernels_compile,
     an_error_in_a_program_carries_the_compilers_log,
@@ -96,6 +97,11 @@ fn programs_that_allocate_compile(nvrtc: &Nvrtc) {
     // For sm_100 the calls of this program, which makes all of them, leave the kernel a few registers too few, so that it
     // spills some words.
     compile(nvrtc, &alone, 100);
+}
+
+fn programs_of_actors_compile(nvrtc: &Nvrtc) {
+    let image = Image::of(vec![actor_probe::PROBE.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
 }
 
 /// The frames of images with one program each.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use everwarp_contract::{DevTask, HeapOwner, Layout, Priority};
+use everwarp_contract::{DevTask, GroupId, HeapOwner, Layout, Priority};
 
 /// A CPU twin that is a plain function: runs one task.
 pub type TwinFn = fn(&mut dyn TaskCx);
@@ -76,6 +76,13 @@ pub trait TaskCx {
     fn fork_collect(&mut self, function: u32, tag: u8);
     /// Spawns a task into the group that this call has opened.
     fn spawn_child(&mut self, function: u32, tag: u8, arg: u64);
+    /// Keeps the task's own group open: it counts one task more, which is to be spawned later with
+    /// [`spawn_held`](Self::spawn_held), by any task. Counts as a spawned task. The function is declared to spawn.
+    fn hold(&mut self) -> GroupId;
+    /// Spawns the task for which a group was held.
+    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64);
+    /// Spawns a task into another group, which must be held until the running task has ended.
+    fn spawn_into(&mut self, group: GroupId, function: u32, tag: u8, arg: u64);
     /// Reports a 32-bit value into half `slot` (0 or 1) of the value of the task's own group.
     fn report_slot(&mut self, slot: u32, value: u32);
     /// Adds to the 64-bit value of the task's own group.

@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) spawned: u32,
     /// Tasks spawned into the group that the call has opened.
     pub(crate) children: u32,
+    /// Tasks spawned into groups of others.
+    pub(crate) elsewhere: u32,
     /// The group that the call has opened, with its continuation.
     pub(crate) fork: Option<(GroupId, DevTask)>,
     /// The value that the call reported, if it completes a host token.
@@ -40,8 +42,8 @@ impl RunningTask<'_, '_> {
     fn raise(&self, code: u32, detail: u64) {
         self.worker.shared.fault(code, self.task.function(), detail);
     }
-    fn hold(&mut self, task: DevTask) {
-        let count = self.outcome.spawned + self.outcome.children;
+    fn queue(&mut self, task: DevTask) {
+        let count = self.outcome.spawned + self.outcome.children + self.outcome.elsewhere;
         if count > u32::from(self.function.max_spawn) {
             self.raise(FAULT_SPAWN_LIMIT, count.into());
         } else {
@@ -73,7 +75,7 @@ impl TaskCx for RunningTask<'_, '_> {
     }
     fn spawn_at(&mut self, priority: Priority, function: u32, tag: u8, arg: u64) {
         self.outcome.spawned += 1;
-        self.hold(DevTask {
+        self.queue(DevTask {
             head: self.head(function, tag, priority),
             group: self.task.group,
             arg,
@@ -91,11 +93,34 @@ impl TaskCx for RunningTask<'_, '_> {
             return self.raise(FAULT_FORK, self.task.head.into());
         };
         self.outcome.children += 1;
-        self.hold(DevTask {
+        self.queue(DevTask {
             head: self.head(function, tag, self.task.priority()),
             group: group.0,
             arg,
         });
+    }
+    fn hold(&mut self) -> GroupId {
+        self.outcome.spawned += 1;
+        match self.task.parent() {
+            TaskParent::Group(group) => group,
+            TaskParent::Host(_) => {
+                // The fault of a task that is not counted and yet spawns is raised at its end.
+                GroupId(self.task.group)
+            }
+        }
+    }
+    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {
+        self.outcome.elsewhere += 1;
+        self.queue(DevTask {
+            head: self.head(function, tag, self.task.priority()),
+            group: group.0,
+            arg,
+        });
+    }
+    fn spawn_into(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {
+        // Not the last: the group is held.
+        let _ = self.worker.shared.group(group).count.change(1);
+        self.spawn_held(group, function, tag, arg);
     }
     fn report_slot(&mut self, slot: u32, value: u32) {
         match self.task.parent() {

@@ -16,6 +16,9 @@ macro_rules! sources {
 
 /// The device sources of the scheduler. They are part of the binary.
 const SOURCES: &[(&str, &str)] = sources! {
+    "actor/actor.cuh"
+    "actor/host.cuh"
+    "actor/mailbox.cuh"
     "api.cuh"
     "atomic.cuh"
     "engine.cu"

@@ -70,6 +70,23 @@ struct Lane {
     children++;
     put(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
   }
+  // Keeps the own group open for a task that is to be spawned later, by any task, with spawn_held.
+  __device__ __forceinline__ u32 hold() {
+    if (delta + children >= limit) over();
+    delta++;
+    return task.group;
+  }
+  __device__ __forceinline__ void spawn_held(u32 group, u32 fn, u32 tag, u64 arg) {
+    if (delta + children >= limit) return over();
+    limit--;
+    put(DevTask{head(fn, tag, priority_of(task.head)), group, arg});
+  }
+  // Spawns a task into another group, which is held until this task has ended. The count is in place before another warp
+  // can finish the new task: it is handed on with a release.
+  __device__ __forceinline__ void spawn_into(u32 group, u32 fn, u32 tag, u64 arg) {
+    add(&everwarp_tables.groups[group].pending, 1, relaxed, gpu);
+    spawn_held(group, fn, tag, arg);
+  }
   __device__ __forceinline__ void report_slot(u32 slot, u32 v) {
     if (task.group & HOST_DIRECT) {
       value = slot == 0 ? (value & ~0xffffffffull) | v : (value & 0xffffffffull) | (u64)v << 32;

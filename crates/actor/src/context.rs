@@ -1,0 +1,335 @@
+//! The running actor, as its handler on the CPU engine sees it. `ew::Actor` in `actor/actor.cuh` has the same methods with
+//! the same meaning.
+
+use everwarp_contract::actor::{
+    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK, MESSAGE_HOST,
+    MESSAGE_REPLY,
+};
+use everwarp_contract::{DevActors, GroupId, Layout};
+use everwarp_runtime::TaskCx;
+
+use crate::id::ActorId;
+use crate::mailbox::{Sent, Signal, Signalled};
+use crate::message::{MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::program::Builtin;
+use crate::sync::Ordering;
+use crate::table::{Cell, Table};
+use crate::turn::{Turn, TurnHost};
+
+/// The task that runs turns, and the room that it has for others.
+pub(crate) struct TaskHost<'t> {
+    pub(crate) task: &'t mut dyn TaskCx,
+    pub(crate) system: DevActors,
+    /// Turns that the task may still queue.
+    pub(crate) room: u32,
+    /// Turns that one message may cause, with those at the end of a turn.
+    pub(crate) needs: u32,
+}
+
+/// A thread's shard of the pools: threads that run at the same time have different ones.
+pub(crate) fn shard() -> u32 {
+    use std::sync::atomic::AtomicU32;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    std::thread_local! {
+        static SHARD: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    SHARD.with(|&shard| shard)
+}
+
+/// The parameters of the task's instance.
+pub(crate) fn system(task: &dyn TaskCx) -> DevActors {
+    // SAFETY: all functions of a program of actors run with these parameters.
+    *unsafe { task.params::<DevActors>() }
+}
+
+/// The tables of a system on the CPU engine.
+pub(crate) fn table<'t>(system: &DevActors) -> Table<'t> {
+    use everwarp_contract::actor::ACTOR_SHARDS;
+    /// # Safety
+    /// - The memory holds `len` values, lives as long as the running task, and is only accessed atomically.
+    unsafe fn slice<'t, T>(address: u64, len: u32) -> &'t [T] {
+        // SAFETY: the caller vouches.
+        unsafe { std::slice::from_raw_parts(address as *const T, len as usize) }
+    }
+    // SAFETY: `ActorSystem` allocates the tables in these sizes, and keeps them until its tasks have ended. The layouts are
+    // compared in `table.rs`.
+    unsafe {
+        Table {
+            slots: slice(system.slots.address(), system.slot_limit),
+            cells: slice(system.cells.address(), system.cell_limit),
+            shards: slice(system.shards.address(), 2 * ACTOR_SHARDS),
+            control: &slice(system.control.address(), 1)[0],
+        }
+    }
+}
+
+/// A record of messages between host and actors.
+pub(crate) fn record<'t>(base: u64, index: u32) -> &'t Cell {
+    // SAFETY: the host names records of its own tables only, which live as long as the running task.
+    unsafe { &*(base as *const Cell).add(index as usize) }
+}
+
+/// Copies a message, but for its link.
+pub(crate) fn copy(from: &Cell, to: &Cell) {
+    to.head
+        .store(from.head.load(Ordering::Relaxed), Ordering::Relaxed);
+    to.from
+        .store(from.from.load(Ordering::Relaxed), Ordering::Relaxed);
+    to.to
+        .store(from.to.load(Ordering::Relaxed), Ordering::Relaxed);
+    for (from, to) in from.words.iter().zip(&to.words) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl TaskHost<'_> {
+    /// Queues a task in a group that is held.
+    fn spawn_held(&mut self, group: u32, function: u32, arg: u64) {
+        self.room = self.room.saturating_sub(1);
+        self.task.spawn_held(GroupId(group), function, 0, arg);
+    }
+    pub(crate) fn builtin(&self, builtin: Builtin) -> u32 {
+        self.system.kinds + builtin as u32
+    }
+}
+
+impl TurnHost for TaskHost<'_> {
+    fn activate(&mut self, slot: u32) {
+        let table = table(&self.system);
+        let kind = table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16;
+        let world = table.control.world.load(Ordering::Relaxed) as u32;
+        self.room = self.room.saturating_sub(1);
+        if self.task.task().group == world {
+            self.task.spawn(kind.into(), 0, slot.into());
+        } else {
+            self.task
+                .spawn_into(GroupId(world), kind.into(), 0, slot.into());
+        }
+    }
+    fn has_room(&self) -> bool {
+        self.room >= self.needs
+    }
+    fn reply_to_host(&mut self, table: &Table<'_>, from: u64, cell: u32) {
+        let (group, index) = (from as u32, (from >> 32) as u32);
+        copy(
+            &table.cells[cell as usize],
+            record(self.system.replies.address(), index),
+        );
+        let value = self.builtin(Builtin::Value);
+        self.spawn_held(group, value, 0);
+    }
+    fn out_of_cells(&mut self) {
+        self.task.fault(ACTOR_FAULT_CELLS.into());
+    }
+}
+
+/// The running actor.
+pub struct ActorCx<'c, 't, 'h> {
+    pub(crate) turn: &'c mut Turn<'t>,
+    pub(crate) host: &'c mut TaskHost<'h>,
+    /// The cell of an ask that has no reply yet.
+    pub(crate) ask: Option<u32>,
+    pub(crate) message: &'c Message,
+    /// Messages, signals and launches that the handler may still make.
+    pub(crate) sends: u32,
+}
+
+impl std::fmt::Debug for ActorCx<'_, '_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ActorCx").field(&self.turn.id).finish()
+    }
+}
+
+impl ActorCx<'_, '_, '_> {
+    /// The actor's id.
+    pub fn id(&self) -> ActorId {
+        self.turn.id
+    }
+    /// The actor that launched this one; none if the host did.
+    pub fn parent(&self) -> ActorId {
+        ActorId::from_bits(self.turn.slot.parent.load(Ordering::Relaxed))
+    }
+    /// The actor's state. It begins with zeros.
+    ///
+    /// # Panics
+    /// `S` has not the size of the kind's state.
+    pub fn state<S: Layout>(&mut self) -> &mut S {
+        let system = &self.host.system;
+        assert!(
+            size_of::<S>() <= system.state_bytes as usize,
+            "the kind was declared with another state"
+        );
+        let offset = u64::from(self.turn.number) * u64::from(system.state_bytes);
+        // SAFETY: the slot has a state of this size, aligned to 16; every bit pattern is a value; and only the turn that
+        // runs, which this one is, touches it.
+        unsafe { &mut *((system.states.address() + offset) as *mut S) }
+    }
+    /// The parameters that the system was started with.
+    ///
+    /// # Safety
+    /// - The system was started with parameters of this type.
+    pub unsafe fn params<P: Layout>(&self) -> &P {
+        // SAFETY: the caller vouches for the type; the host writes the parameters before any actor runs.
+        unsafe { &*(self.host.system.user.address() as *const P) }
+    }
+
+    /// Counts something that may cause a turn. Too much of it ends the engine.
+    fn spend(&mut self) -> bool {
+        if self.sends == 0 {
+            self.host.task.fault(ACTOR_FAULT_SENDS.into());
+            return false;
+        }
+        self.sends -= 1;
+        true
+    }
+    fn write(&mut self, head: u32, words: &[u64], last: Option<u64>) -> Option<u32> {
+        let cell = self.turn.cell(self.host)?;
+        let message = &self.turn.table.cells[cell as usize];
+        message.head.store(head, Ordering::Relaxed);
+        message.from.store(self.turn.id.bits(), Ordering::Relaxed);
+        for (to, word) in message.words.iter().zip(words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        if let Some(last) = last {
+            message.words[MAX_ASK_WORDS].store(last, Ordering::Relaxed);
+        }
+        Some(cell)
+    }
+    /// Sends a message. If the mailbox is full, the message waits here, and this actor handles no further ones until it is
+    /// delivered.
+    pub fn tell(&mut self, to: ActorId, tag: u8, words: &[u64]) {
+        let head = Message::head_of(tag, words.len(), MAX_WORDS);
+        if self.spend()
+            && let Some(cell) = self.write(head, words, None)
+        {
+            self.turn.deliver(self.host, to, cell);
+        }
+    }
+    /// Sends a message unless the mailbox is full, or an earlier message of this actor still waits. Returns whether it was
+    /// sent: to an actor that does not live it becomes a dead letter.
+    #[must_use]
+    pub fn try_tell(&mut self, to: ActorId, tag: u8, words: &[u64]) -> bool {
+        let head = Message::head_of(tag, words.len(), MAX_WORDS);
+        if !self.spend() || self.turn.is_blocked() {
+            return false;
+        }
+        let Some(cell) = self.write(head, words, None) else {
+            return false;
+        };
+        match self.turn.table.send(to, cell) {
+            Sent::Delivered => {}
+            Sent::Activate => self.host.activate(to.slot()),
+            Sent::Gone => self.turn.gone(self.host, cell),
+            Sent::Full => {
+                self.turn.free(cell);
+                return false;
+            }
+        }
+        true
+    }
+    /// Sends a message that wants a reply. The reply, or the reason why there is none, comes as a message whose
+    /// [`ask`](Message::ask) is `number`.
+    pub fn ask(&mut self, to: ActorId, tag: u8, words: &[u64], number: u64) {
+        let head = Message::head_of(tag, words.len(), MAX_ASK_WORDS) | MESSAGE_ASK;
+        if self.spend()
+            && let Some(cell) = self.write(head, words, Some(number))
+        {
+            self.turn.deliver(self.host, to, cell);
+        }
+    }
+    /// Replies to the ask that is being handled. Returns false, and does nothing, if the message is not an ask or has a
+    /// reply already.
+    pub fn reply(&mut self, tag: u8, words: &[u64]) -> bool {
+        let head = Message::head_of(tag, words.len(), MAX_ASK_WORDS) | MESSAGE_REPLY;
+        let Some(cell) = self.ask.take() else {
+            return false;
+        };
+        let message = &self.turn.table.cells[cell as usize];
+        let flags = message.head.load(Ordering::Relaxed) & MESSAGE_HOST;
+        message.head.store(head | flags, Ordering::Relaxed);
+        for (to, word) in message.words.iter().zip(words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        self.turn.reply_with(self.host, cell);
+        true
+    }
+    /// Passes the message on that is being handled, with its sender. The receiver replies to an ask.
+    pub fn forward(&mut self, to: ActorId) {
+        if !self.spend() {
+            return;
+        }
+        if let Some(cell) = self.ask.take() {
+            return self.turn.deliver(self.host, to, cell);
+        }
+        let Message { head, from, words } = *self.message;
+        if let Some(cell) = self.write(head & 0xffff, &words, None) {
+            self.turn.table.cells[cell as usize]
+                .from
+                .store(from, Ordering::Relaxed);
+            self.turn.deliver(self.host, to, cell);
+        }
+    }
+    /// Launches an actor of another or the same kind, with an empty mailbox and a state of zeros.
+    /// [`ActorId::NONE`] when there is no slot, which is counted.
+    pub fn launch(&mut self, kind: u32) -> ActorId {
+        let parent = self.turn.id;
+        launch(self.host, self.turn.shard, kind, parent)
+    }
+    fn signal(&mut self, to: ActorId, signal: Signal) {
+        if self.spend() && self.turn.table.signal(to, signal) == Signalled::Activate {
+            self.host.activate(to.slot());
+        }
+    }
+    /// Ends an actor once it has handled what is in its mailbox.
+    pub fn stop_later(&mut self, actor: ActorId) {
+        self.signal(actor, Signal::Stop);
+    }
+    /// Ends an actor; its messages become dead letters.
+    pub fn kill(&mut self, actor: ActorId) {
+        self.signal(actor, Signal::Kill);
+    }
+    /// Ends this actor after the message that is being handled.
+    pub fn stop(&mut self) {
+        self.turn.stopping = true;
+    }
+    /// The actor has failed: it ends after this message, and an ask ends with [`DeadReason::Failed`](crate::DeadReason).
+    pub fn fail(&mut self) {
+        self.turn.slot.failed.store(1, Ordering::Relaxed);
+        self.turn.stopping = true;
+    }
+    /// The handler has returned.
+    pub(crate) fn end(self) {
+        let failed = self.turn.slot.failed.load(Ordering::Relaxed) != 0;
+        match (self.ask, failed) {
+            (Some(cell), true) => self.turn.dead_letter(self.host, cell, DEAD_FAILED),
+            (Some(cell), false) => self.turn.dead_letter(self.host, cell, DEAD_NO_REPLY),
+            (None, true) => self.turn.count_dead(DEAD_FAILED),
+            (None, false) => {}
+        }
+    }
+}
+
+/// Launches an actor.
+pub(crate) fn launch(host: &TaskHost<'_>, shard: u32, kind: u32, parent: ActorId) -> ActorId {
+    let (system, table) = (host.system, table(&host.system));
+    assert!(kind < system.kinds, "the program has no kind {kind}");
+    if table.control.closing.load(Ordering::Relaxed) != 0 {
+        return ActorId::NONE;
+    }
+    // SAFETY: there is a bound for each kind, and none is written while actors run.
+    let bound = unsafe { *(system.bounds.address() as *const u16).add(kind as usize) };
+    let clear = |slot: u32| {
+        let bytes = system.state_bytes as usize;
+        let at = system.states.address() + u64::from(slot) * bytes as u64;
+        // SAFETY: the state of a slot that no actor has.
+        unsafe { std::ptr::write_bytes(at as *mut u8, 0, bytes) };
+    };
+    let launched = table.launch(shard, kind as u16, bound, parent, clear);
+    launched.unwrap_or_else(|| {
+        table
+            .control
+            .launch_refusals
+            .fetch_add(1, Ordering::Relaxed);
+        ActorId::NONE
+    })
+}

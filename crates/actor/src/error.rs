@@ -1,0 +1,110 @@
+//! Errors of actors.
+
+use std::time::Duration;
+
+use everwarp_runtime::Error;
+
+use crate::id::ActorId;
+use crate::message::DeadReason;
+
+/// A mailbox when the pool of messages was exhausted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongMailbox {
+    /// The actor.
+    pub actor: ActorId,
+    /// The name of its kind.
+    pub kind: String,
+    /// Messages that wait for it.
+    pub waiting: u32,
+}
+
+/// An error of actors. The message says how to mend it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActorError {
+    /// The engine failed or ended.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// The mailbox is full.
+    #[error("the mailbox of {actor:?} is full: wait, or give its kind a larger one")]
+    Full {
+        /// The receiver.
+        actor: ActorId,
+    },
+    /// The actor does not live.
+    #[error("{actor:?} does not live: it has ended, or belongs to another system")]
+    Gone {
+        /// The receiver.
+        actor: ActorId,
+    },
+    /// An ask ended without a reply.
+    #[error("the ask has no reply: {reason}")]
+    NoReply {
+        /// Why.
+        reason: DeadReason,
+    },
+    /// An ask took too long. A reply that comes later reaches nobody.
+    #[error("no reply within {after:?}; a later one is dropped")]
+    Timeout {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Too many asks wait for their replies.
+    #[error(
+        "{limit} asks of the host wait for their replies: wait for one, or raise ActorConfig::asks"
+    )]
+    TooManyAsks {
+        /// The limit.
+        limit: u32,
+    },
+    /// There is no slot for an actor.
+    #[error(
+        "there is room for {limit} actors, and all are there: raise ActorConfig::actors, or end some"
+    )]
+    TooManyActors {
+        /// The limit.
+        limit: u32,
+    },
+    /// There is no cell for a message. The engine has ended.
+    #[error(
+        "all {limit} messages are in use: {longest}; raise ActorConfig::messages, or give kinds shorter mailboxes"
+    )]
+    OutOfMessages {
+        /// The limit.
+        limit: u32,
+        /// The longest mailboxes.
+        mailboxes: Vec<LongMailbox>,
+        /// The same in words.
+        longest: String,
+    },
+    /// A handler sent more messages than its kind declares. The engine has ended.
+    #[error(
+        "the handler of kind `{kind}` sent more than the {sends} messages that it declares: raise `sends`"
+    )]
+    TooManySends {
+        /// The kind.
+        kind: String,
+        /// The number that it declares.
+        sends: u16,
+    },
+    /// A limit of the configuration cannot work.
+    #[error("{what} must be {rule}, not {value}")]
+    Config {
+        /// The limit.
+        what: &'static str,
+        /// The rule it breaks.
+        rule: String,
+        /// The value given.
+        value: u64,
+    },
+    /// The program has no such kind.
+    #[error("the program `{program}` has {kinds} kinds, and no number {kind}")]
+    NoKind {
+        /// The program.
+        program: String,
+        /// How many kinds it has.
+        kinds: u32,
+        /// The number given.
+        kind: u32,
+    },
+}

@@ -1,0 +1,43 @@
+//! Actors: state, a mailbox and a handler, a million at a time on one engine. `docs/actors.md` is their guide.
+//!
+//! This crate is **internal** to everwarp, which shows it as `everwarp::actor`.
+//!
+//! Under `--cfg loom` only the protocol is built, for its models.
+
+#![cfg_attr(loom, allow(dead_code, reason = "models use a part of it"))]
+
+mod id;
+mod mail;
+mod mailbox;
+mod mutant;
+mod pool;
+mod sync;
+mod table;
+mod turn;
+
+#[cfg(not(loom))]
+mod builtin;
+#[cfg(not(loom))]
+mod context;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod message;
+#[cfg(not(loom))]
+#[doc(hidden)] // `actors!` names it
+pub mod program;
+#[cfg(not(loom))]
+mod system;
+
+#[cfg(all(loom, test))]
+mod models;
+
+pub use id::ActorId;
+#[cfg(not(loom))]
+pub use {
+    context::ActorCx,
+    error::{ActorError, LongMailbox},
+    message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},
+    program::{ActorProgram, Handler, HandlerClosure, HandlerFn, Kind},
+    system::{ActorConfig, ActorStats, ActorSystem, Tell},
+};

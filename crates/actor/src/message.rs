@@ -1,0 +1,130 @@
+//! Messages as handlers see them.
+
+use everwarp_contract::actor::{
+    DEAD_ENDED, DEAD_FAILED, DEAD_GONE, DEAD_NO_REPLY, MESSAGE_ASK, MESSAGE_FAILED, MESSAGE_HOST,
+    MESSAGE_REPLY, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
+};
+
+use crate::id::ActorId;
+
+/// The most words of a message.
+pub const MAX_WORDS: usize = MESSAGE_WORDS as usize;
+/// The most words of an ask and of a reply: the last word belongs to the asker.
+pub const MAX_ASK_WORDS: usize = MAX_WORDS - 1;
+
+/// Why a message was not handled, or an ask has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeadReason {
+    /// The receiver does not live.
+    #[error("the actor does not live")]
+    Gone,
+    /// The receiver ended before it handled the message.
+    #[error("the actor ended before it handled the message")]
+    Ended,
+    /// The receiver handled the ask without a reply.
+    #[error("the actor handled the message without a reply")]
+    NoReply,
+    /// The receiver failed while it handled the message.
+    #[error("the actor failed while it handled the message")]
+    Failed,
+}
+
+impl DeadReason {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Gone, Self::Ended, Self::NoReply, Self::Failed];
+
+    pub(crate) const fn of(number: u32) -> Self {
+        match number {
+            DEAD_GONE => Self::Gone,
+            DEAD_ENDED => Self::Ended,
+            DEAD_NO_REPLY => Self::NoReply,
+            DEAD_FAILED => Self::Failed,
+            _ => panic!("a reason that does not exist"),
+        }
+    }
+}
+
+/// A message: a tag, up to five words, and its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) head: u32,
+    pub(crate) from: u64,
+    pub(crate) words: [u64; MAX_WORDS],
+}
+
+impl Message {
+    /// The head of a message; `limit` words are allowed.
+    ///
+    /// # Panics
+    /// There are more words.
+    pub(crate) fn head_of(tag: u8, words: usize, limit: usize) -> u32 {
+        assert!(
+            words <= limit,
+            "a message has up to {limit} words here, not {words}"
+        );
+        u32::from(tag) | (words as u32) << MESSAGE_WORDS_SHIFT
+    }
+    /// The tag, by which a handler knows what the message means.
+    pub fn tag(&self) -> u8 {
+        self.head as u8
+    }
+    /// The words.
+    pub fn words(&self) -> &[u64] {
+        let count = (self.head >> MESSAGE_WORDS_SHIFT) as usize & 0xff;
+        &self.words[..count.min(MAX_WORDS)]
+    }
+    /// Word number `index`; 0 where the message has none.
+    pub fn word(&self, index: usize) -> u64 {
+        self.words().get(index).copied().unwrap_or(0)
+    }
+    /// The sender; none if it is the host.
+    pub fn from(&self) -> ActorId {
+        match self.head & MESSAGE_HOST {
+            0 => ActorId::from_bits(self.from),
+            _ => ActorId::NONE,
+        }
+    }
+    /// Whether the sender wants a reply.
+    pub fn is_ask(&self) -> bool {
+        self.head & MESSAGE_ASK != 0
+    }
+    /// Whether it ends an ask of the actor, with a reply or with the reason why there is none.
+    pub fn is_reply(&self) -> bool {
+        self.head & MESSAGE_REPLY != 0
+    }
+    /// Why an ask has no reply, if this ends one.
+    pub fn failure(&self) -> Option<DeadReason> {
+        let failed = self.head & MESSAGE_FAILED != 0;
+        failed.then(|| DeadReason::of(self.head & 0xff))
+    }
+    /// The number that the actor gave to its ask, in a reply.
+    pub fn ask(&self) -> u64 {
+        self.words[MAX_ASK_WORDS]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_keeps_tag_and_number_of_words() {
+        let message = Message {
+            head: Message::head_of(200, 2, MAX_WORDS),
+            from: 7,
+            words: [1, 2, 3, 4, 5],
+        };
+        assert_eq!((message.tag(), message.words()), (200, &[1, 2][..]));
+        assert_eq!((message.word(1), message.word(2)), (2, 0));
+        assert!(!message.is_ask() && !message.is_reply() && message.failure().is_none());
+        for (number, reason) in DeadReason::ALL.into_iter().enumerate() {
+            assert_eq!(DeadReason::of(number as u32), reason);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "up to 4 words")]
+    fn ask_with_five_words_is_refused() {
+        Message::head_of(0, 5, MAX_ASK_WORDS);
+    }
+}

@@ -1,0 +1,413 @@
+//! Programs of actors: kinds, and the program of tasks that is made from them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+
+use everwarp_contract::DevActors;
+use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
+use everwarp_runtime::{
+    Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin,
+};
+
+use crate::builtin;
+use crate::context::{ActorCx, TaskHost, shard, system, table};
+use crate::message::Message;
+use crate::sync::Ordering;
+use crate::turn;
+
+/// A handler on the CPU engine that is a plain function.
+pub type HandlerFn = fn(&mut ActorCx<'_, '_, '_>, &Message);
+/// A handler on the CPU engine that carries a state of its own, for kinds that become known only at run time.
+pub type HandlerClosure = dyn Fn(&mut ActorCx<'_, '_, '_>, &Message) + Send + Sync;
+
+/// A handler on the CPU engine.
+#[derive(Clone)]
+pub enum Handler {
+    /// A plain function.
+    Function(HandlerFn),
+    /// A closure.
+    Closure(Arc<HandlerClosure>),
+}
+
+impl Handler {
+    fn call(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+        match self {
+            Self::Function(handler) => handler(actor, message),
+            Self::Closure(handler) => handler(actor, message),
+        }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
+}
+
+/// A kind of actor: its handler, its state and the limits of both.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its name: the device function is called `program_name`.
+    pub name: Cow<'static, str>,
+    /// The most messages that wait in a mailbox; 1 to 4,095.
+    pub bound: u16,
+    /// The most messages and signals that the handler sends for one message. A reply is not among them.
+    pub sends: u16,
+    /// The device struct of its state.
+    pub state: Params,
+    /// The size of that struct in bytes.
+    pub state_bytes: u32,
+    /// Its handler on the CPU engine.
+    pub handler: Handler,
+}
+
+/// The bound of a mailbox unless a kind says otherwise.
+const BOUND: u16 = 64;
+
+impl Kind {
+    /// A kind whose handler runs in one thread for each actor. It sends nothing, and has the usual bound.
+    pub const fn lane(name: &'static str, state: Params, bytes: usize, handler: HandlerFn) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            bound: BOUND,
+            sends: 0,
+            state,
+            state_bytes: bytes as u32,
+            handler: Handler::Function(handler),
+        }
+    }
+    /// Sets the bound of its mailboxes.
+    pub const fn mailbox(mut self, bound: u16) -> Self {
+        self.bound = bound;
+        self
+    }
+    /// Sets how many messages and signals its handler sends for one message.
+    pub const fn sends(mut self, most: u16) -> Self {
+        self.sends = most;
+        self
+    }
+    /// Turns that one message may cause: of the receivers, and of the asker; with those at the end of a turn, which are one
+    /// of a waiting sender and one of the actor itself.
+    const fn needs(&self) -> u16 {
+        self.sends + 1 + 2
+    }
+    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
+    const fn room(&self) -> u16 {
+        // One more for the sender that is woken when the turn begins.
+        if self.needs() < 15 {
+            15
+        } else {
+            self.needs() + 1
+        }
+    }
+}
+
+/// The functions that every program of actors has after those of its kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Builtin {
+    /// Delivers messages of the host: first | count << 32. Reports how many were not delivered.
+    Tell,
+    /// Sends an ask of the host.
+    Ask,
+    /// Reports its argument.
+    Value,
+    /// Launches actors of kind `tag`: first | count << 32.
+    Launch,
+    /// Sends the signal `tag` to actors: first | count << 32.
+    Signal,
+    /// Opens the group that counts turns.
+    Anchor,
+    /// Lets that group end when no turn is left.
+    Leave,
+    /// Ends the actors in slots: first | count << 32.
+    Close,
+}
+
+/// A function's name, its shape and its twin.
+type BuiltinRow = (&'static str, fn(&mut dyn everwarp_runtime::TaskCx), u16);
+const BUILTINS: [BuiltinRow; 8] = [
+    ("host_tell", builtin::tell, builtin::STEP as u16 + 1),
+    ("host_ask", builtin::ask, 3),
+    ("host_value", builtin::value, 0),
+    ("host_launch", builtin::launch, 0),
+    ("host_signal", builtin::signal, builtin::STEP as u16 + 1),
+    ("host_anchor", builtin::anchor, 1),
+    ("host_leave", builtin::leave, 1),
+    ("host_close", builtin::close, builtin::STEP as u16 + 1),
+];
+
+/// A program of actors. [`actors!`](crate::actors) makes a `static` one; one that becomes known only at run time is a
+/// value like any other.
+#[derive(Debug)]
+pub struct ActorProgram {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// Its kinds; a kind's number is its index here.
+    pub kinds: Cow<'static, [Kind]>,
+    /// Its device source: CUDA C++ that defines `name_kind` for each kind.
+    pub device_source: Cow<'static, str>,
+    /// Its parameters.
+    pub params: Params,
+    /// The program of tasks, once it is made.
+    program: OnceLock<Arc<Program>>,
+}
+
+impl ActorProgram {
+    /// A program of these kinds.
+    pub const fn new(
+        name: Cow<'static, str>,
+        kinds: Cow<'static, [Kind]>,
+        device_source: Cow<'static, str>,
+        params: Params,
+    ) -> Self {
+        Self {
+            name,
+            kinds,
+            device_source,
+            params,
+            program: OnceLock::new(),
+        }
+    }
+
+    /// The program of tasks, which an engine is started with.
+    ///
+    /// # Panics
+    /// A kind's bound is not between 1 and 4,095, or its handler sends more than an engine has room for.
+    pub fn program(&self) -> ProgramRef {
+        self.made().into()
+    }
+    /// The same of a `static` program.
+    ///
+    /// # Panics
+    /// As [`program`](Self::program).
+    pub fn static_program(&'static self) -> &'static Program {
+        self.made()
+    }
+    fn made(&self) -> &Arc<Program> {
+        self.program.get_or_init(|| Arc::new(self.make()))
+    }
+
+    fn make(&self) -> Program {
+        for kind in &*self.kinds {
+            let (name, bound) = (&kind.name, kind.bound);
+            assert!(
+                (1..=MAIL_COUNT_MAX).contains(&bound.into()),
+                "the mailbox of kind `{name}` has a bound of {bound}: give it 1 to {MAIL_COUNT_MAX}"
+            );
+            assert!(
+                kind.room() <= MAX_SPAWN,
+                "the handler of kind `{name}` sends {} messages: send them in several steps, up to {} at a time",
+                kind.sends,
+                MAX_SPAWN - 4
+            );
+        }
+        let turns = self.kinds.iter().map(turn_function);
+        let builtins = BUILTINS.iter().map(|&(name, twin, room)| {
+            let function = Function::lane(name, twin);
+            if room == 0 {
+                function
+            } else {
+                function.spawns(room)
+            }
+        });
+        let mut source = String::new();
+        self.write_source(&mut source).expect("a string takes it");
+        Program {
+            name: self.name.clone(),
+            functions: turns.chain(builtins).collect(),
+            device_source: source.into(),
+            params: Params::of::<DevActors>(),
+        }
+    }
+
+    /// The device source: the structs, the handlers, and a function for each turn and builtin.
+    fn write_source(&self, out: &mut String) -> fmt::Result {
+        let program = &self.name;
+        writeln!(out, "#include \"everwarp/actor/actor.cuh\"")?;
+        let mut names: Vec<&str> = Vec::new();
+        let states = self.kinds.iter().map(|kind| &kind.state);
+        for params in states.chain([&self.params]) {
+            if !names.contains(&&*params.name) {
+                params.write(out)?;
+                names.push(&params.name);
+            }
+        }
+        writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;
+        if self.device_source.is_empty() {
+            // Only the CPU engine runs it.
+            return Ok(());
+        }
+        let base = format!("FN_{program}_{}_turn", self.kinds[0].name);
+        for kind in &*self.kinds {
+            let (name, state, params) = (&kind.name, &kind.state.name, &self.params.name);
+            writeln!(
+                out,
+                "__device__ __forceinline__ void {program}_{name}_turn(ew::Lane& t, const DevActors& s) {{\n  \
+                 ew::actor_turn(t, s, {base}, {}, {}, [](ew::Actor& a, const ew::Message& m) {{\n    \
+                 {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*)a.system.user);\n  }});\n}}",
+                kind.sends,
+                kind.needs(),
+            )?;
+        }
+        for (name, _, _) in BUILTINS {
+            writeln!(
+                out,
+                "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors& s) {{ \
+                 ew::actor_{name}(t, s, {base}); }}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The function of a kind's turns.
+fn turn_function(kind: &Kind) -> Function {
+    let (handler, sends) = (kind.handler.clone(), kind.sends);
+    let (room, needs) = (kind.room(), kind.needs());
+    let twin = Twin::new(move |task| {
+        let system = system(task);
+        let slot = task.lo();
+        let mut host = TaskHost {
+            task,
+            system,
+            room: room.into(),
+            needs: needs.into(),
+        };
+        turn::run(
+            table(&system),
+            slot,
+            shard(),
+            &mut host,
+            |turn, host, cell| {
+                let message = read(turn, cell);
+                let asks = message.head & MESSAGE_ASK != 0;
+                if !asks {
+                    turn.free(cell);
+                }
+                let mut actor = ActorCx {
+                    turn,
+                    host,
+                    ask: asks.then_some(cell),
+                    message: &message,
+                    sends: sends.into(),
+                };
+                handler.call(&mut actor, &message);
+                actor.end();
+            },
+        );
+    });
+    // Oldest first: every actor that has messages gets its turn.
+    Function::shaped(Shape::Lane, format!("{}_turn", kind.name).into(), twin)
+        .spawns(room)
+        .breadth_first()
+}
+
+fn read(turn: &turn::Turn<'_>, cell: u32) -> Message {
+    let cell = &turn.table.cells[cell as usize];
+    Message {
+        head: cell.head.load(Ordering::Relaxed),
+        from: cell.from.load(Ordering::Relaxed),
+        words: std::array::from_fn(|i| cell.words[i].load(Ordering::Relaxed)),
+    }
+}
+
+/// The declarations that `actors!` makes of its types.
+#[doc(hidden)]
+pub const fn declared<P: everwarp_contract::Layout>() -> Params {
+    Params {
+        name: Cow::Borrowed(P::NAME),
+        declaration: Declaration::Written(P::write_struct),
+    }
+}
+
+/// Declares an [`ActorProgram`]: its parameters, its device source, and a table of its kinds.
+///
+/// Each row of the table is a kind: a constant for its number, the name of its handler with the type of its state (a
+/// [`dev_struct!`](everwarp_contract::dev_struct)), and its limits. The handler is a function in scope; the device source
+/// defines `program_name`. Without device source only the CPU engine runs the program.
+///
+/// ```
+/// use everwarp_actor::{ActorCx, ActorSystem, Message, actors};
+/// use everwarp_contract::dev_struct;
+/// use everwarp_runtime::{Device, Select};
+///
+/// dev_struct! {
+///     /// The state of a counter.
+///     pub struct DevCounter: align 8, size 8 {
+///         /// The sum so far.
+///         pub sum: u64,
+///     }
+/// }
+///
+/// actors! {
+///     /// Counters.
+///     pub static COUNTERS: counters() {
+///         /// Adds what it is told, and replies with the sum.
+///         COUNTER: lane(counter: DevCounter),
+///     }
+/// }
+///
+/// const ADD: u8 = 1;
+/// const GET: u8 = 2;
+///
+/// fn counter(actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+///     let state = actor.state::<DevCounter>();
+///     match message.tag() {
+///         ADD => state.sum += message.word(0),
+///         GET => {
+///             let sum = state.sum;
+///             actor.reply(GET, &[sum]);
+///         }
+///         _ => actor.fail(),
+///     }
+/// }
+///
+/// # fn main() -> Result<(), everwarp_actor::ActorError> {
+/// let device = Device::open(Select::Cpu)?;
+/// let engine = device.engine().program(COUNTERS.program()).start()?;
+/// let system = ActorSystem::start(&engine, &COUNTERS, Default::default())?;
+/// let counter = system.launch(COUNTER)?;
+/// for n in 1..=10 {
+///     system.tell(counter, ADD, &[n])?;
+/// }
+/// assert_eq!(system.ask(counter, GET, &[])?.words(), [55]);
+/// # Ok(()) }
+/// ```
+#[macro_export]
+macro_rules! actors {
+    (
+        $(#[$meta:meta])*
+        $vis:vis static $PROGRAM:ident: $program:ident($($params:ty)?) $(, $source:literal)* {
+            $(
+                $(#[$doc:meta])*
+                $NUMBER:ident: lane($name:ident: $state:ty) $(.$what:ident($($argument:expr)?))*
+            ),+ $(,)?
+        }
+    ) => {
+        $crate::program::everwarp_runtime::program!(@numbers [$($NUMBER)+] ($vis) $($(#[$doc])* $NUMBER)+);
+        $(#[$meta])*
+        $vis static $PROGRAM: $crate::ActorProgram = {
+            static KINDS: &[$crate::Kind] = &[$(
+                $crate::Kind::lane(
+                    ::core::stringify!($name),
+                    $crate::program::declared::<$state>(),
+                    ::core::mem::size_of::<$state>(),
+                    $name,
+                )$(.$what($($argument)?))*
+            ),+];
+            $crate::ActorProgram::new(
+                ::std::borrow::Cow::Borrowed(::core::stringify!($program)),
+                ::std::borrow::Cow::Borrowed(KINDS),
+                ::std::borrow::Cow::Borrowed(::core::concat!($(::core::include_str!($source)),*)),
+                $crate::program::declared::<$crate::actors!(@params $($params)?)>(),
+            )
+        };
+    };
+    (@params) => { $crate::program::everwarp_runtime::DevNone };
+    (@params $params:ty) => { $params };
+}
+
+#[doc(hidden)]
+pub use everwarp_runtime;

@@ -1,0 +1,749 @@
+//! A system of actors, as the host sees it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use everwarp_contract::actor::{
+    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS,
+    MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL,
+};
+use everwarp_contract::{
+    DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout,
+};
+use everwarp_runtime::{Buffer, DevNone, Engine, Error, Instance, Pending};
+
+use crate::error::{ActorError, LongMailbox};
+use crate::id::ActorId;
+use crate::mail::Mail;
+use crate::mailbox::Signal;
+use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::program::{ActorProgram, Builtin};
+
+/// The sizes of a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActorConfig {
+    /// Actors that live at a time.
+    pub actors: u32,
+    /// Messages that wait at a time, in mailboxes and with muted senders.
+    pub messages: u32,
+    /// Messages that the host hands over at a time.
+    pub host_messages: u32,
+    /// Asks of the host that wait at a time.
+    pub asks: u32,
+    /// How long the host waits for room in a mailbox, and for a reply.
+    pub patience: Duration,
+}
+
+impl Default for ActorConfig {
+    fn default() -> Self {
+        Self {
+            actors: 1 << 16,
+            messages: 1 << 18,
+            host_messages: 1 << 14,
+            asks: 1 << 10,
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A message from the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tell {
+    to: ActorId,
+    head: u32,
+    words: [u64; MAX_WORDS],
+}
+
+impl Tell {
+    /// A message to an actor.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_WORDS`] words.
+    pub fn new(to: ActorId, tag: u8, words: &[u64]) -> Self {
+        let mut all = [0; MAX_WORDS];
+        let head = Message::head_of(tag, words.len(), MAX_WORDS);
+        all[..words.len()].copy_from_slice(words);
+        Self {
+            to,
+            head,
+            words: all,
+        }
+    }
+    fn record(&self) -> DevMessage {
+        DevMessage {
+            head: self.head,
+            words: self.words,
+            to: self.to.bits(),
+            ..DevMessage::ZERO
+        }
+    }
+}
+
+/// The counters of a system in which nothing moves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActorStats {
+    /// Dead letters by reason, in the order of [`DeadReason::ALL`].
+    pub dead: [u64; 4],
+    /// How often a sender was muted.
+    pub mutes: u64,
+    /// How often an actor was to be launched and there was no slot.
+    pub launch_refusals: u64,
+}
+
+impl ActorStats {
+    /// Dead letters with this reason.
+    pub fn dead(&self, reason: DeadReason) -> u64 {
+        DeadReason::ALL
+            .into_iter()
+            .zip(self.dead)
+            .filter(|(r, _)| *r == reason)
+            .map(|(_, n)| n)
+            .sum()
+    }
+}
+
+/// What the host writes to and reads from; one thread at a time.
+#[derive(Debug)]
+struct Port {
+    /// The submission that ends when no turn is left.
+    anchor: Option<Pending>,
+    /// Asks sent so far.
+    asked: u64,
+    /// Free records of asks.
+    records: Vec<u32>,
+    /// Asks that nobody waits for any more.
+    left: Vec<(u32, Pending)>,
+}
+
+/// A system of actors on an engine. If it is dropped, its actors end.
+#[derive(Debug)]
+pub struct ActorSystem {
+    engine: Engine,
+    instance: Instance,
+    config: ActorConfig,
+    /// The names of the kinds, and how many messages their handlers send.
+    kinds: Vec<(String, u16)>,
+    program: String,
+    state_bytes: u32,
+    slots: Buffer<u64>,
+    states: Buffer<u64>,
+    control: Buffer<u64>,
+    tells: Buffer<u64>,
+    replies: Buffer<u64>,
+    ids: Buffer<u64>,
+    /// Memory that only tasks touch once they run.
+    _kept: (Buffer<u64>, Buffer<u64>, Buffer<u64>, Buffer<u8>),
+    port: Mutex<Port>,
+}
+
+/// 64-bit words of a message, and of an actor.
+const RECORD: usize = size_of::<DevMessage>() / 8;
+
+fn words<T: Layout>(value: &T) -> Vec<u64> {
+    let bytes = value.bytes().chunks_exact(8);
+    bytes
+        .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+        .collect()
+}
+fn from_words<T: Layout>(words: &[u64]) -> T {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    T::from_bytes(&bytes[..size_of::<T>()])
+}
+
+impl ActorSystem {
+    /// Starts a system of a program without parameters.
+    ///
+    /// # Errors
+    /// The engine does not hold the program, memory is short, or a limit cannot work.
+    pub fn start(
+        engine: &Engine,
+        program: &ActorProgram,
+        config: ActorConfig,
+    ) -> Result<Self, ActorError> {
+        // SAFETY: there are no parameters, so nothing that they point to.
+        unsafe { Self::start_with(engine, program, &DevNone::NEW, config) }
+    }
+
+    /// Starts a system.
+    ///
+    /// # Safety
+    /// - The memory that the parameters point to is as the program's documentation asks, until the system's actors have
+    ///   ended.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), or the program takes other parameters.
+    pub unsafe fn start_with<P: Layout>(
+        engine: &Engine,
+        program: &ActorProgram,
+        params: &P,
+        config: ActorConfig,
+    ) -> Result<Self, ActorError> {
+        if P::NAME != program.params.name {
+            return Err(Error::WrongParams {
+                program: program.name.to_string(),
+                expected: program.params.name.to_string(),
+                given: P::NAME.to_owned(),
+            }
+            .into());
+        }
+        check(engine, &config)?;
+        let kinds = &program.kinds;
+        let state_bytes = kinds
+            .iter()
+            .map(|k| k.state_bytes.next_multiple_of(16))
+            .max();
+        let state_bytes = state_bytes.unwrap_or(0).max(16);
+        let actors = config.actors as usize;
+        let slots = engine.buffer(actors * RECORD)?;
+        let cells = engine.buffer(config.messages as usize * RECORD)?;
+        let states = engine.buffer(actors * state_bytes as usize / 8)?;
+        let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
+        let control = engine.buffer(size_of::<DevActorControl>() / 8)?;
+        let tells = engine.buffer(config.host_messages as usize * RECORD)?;
+        let replies = engine.buffer(config.asks as usize * RECORD)?;
+        let ids = engine.buffer(config.host_messages as usize)?;
+        let user = engine.buffer_from(&words(params))?;
+        let bounds: Vec<u8> = kinds.iter().flat_map(|k| k.bound.to_ne_bytes()).collect();
+        let bounds = engine.buffer_from(&bounds)?;
+        let at = |buffer: &Buffer<u64>| buffer.ptr().address();
+        let system = DevActors {
+            slots: DevPtr::new(at(&slots)),
+            cells: DevPtr::new(at(&cells)),
+            states: DevPtr::new(at(&states)),
+            shards: shards.ptr(),
+            control: DevPtr::new(at(&control)),
+            tells: DevPtr::new(at(&tells)),
+            replies: DevPtr::new(at(&replies)),
+            ids: ids.ptr(),
+            user: user.ptr(),
+            slot_limit: config.actors,
+            cell_limit: config.messages,
+            state_bytes,
+            kinds: kinds.len() as u32,
+            bounds: DevPtr::new(bounds.ptr().address()),
+            reserved: [0; 2],
+        };
+        // SAFETY: all buffers are kept with the instance; the caller vouches for the program's own parameters.
+        let instance = unsafe { engine.instance(program.program(), &system) }?;
+        let system = Self {
+            engine: engine.clone(),
+            instance,
+            config,
+            kinds: kinds
+                .iter()
+                .map(|k| (k.name.to_string(), k.sends))
+                .collect(),
+            program: program.name.to_string(),
+            state_bytes,
+            slots,
+            states,
+            control,
+            tells,
+            replies,
+            ids,
+            _kept: (cells, shards, user, bounds),
+            port: Mutex::new(Port {
+                anchor: None,
+                asked: 0,
+                records: (0..config.asks).rev().collect(),
+                left: Vec::new(),
+            }),
+        };
+        system.open(&mut system.port())?;
+        Ok(system)
+    }
+
+    /// The port. No panic leaves it in a state that is wrong.
+    fn port(&self) -> std::sync::MutexGuard<'_, Port> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn function(&self, builtin: Builtin) -> u32 {
+        self.kinds.len() as u32 + builtin as u32
+    }
+    fn word(&self, field: usize) -> Result<u64, ActorError> {
+        let mut word = [0];
+        self.control.read_at(field / 8, &mut word)?;
+        Ok(word[0])
+    }
+    /// Waits until a control word satisfies a condition, which takes as long as a task that is submitted.
+    fn await_word(&self, field: usize, holds: impl Fn(u64) -> bool) -> Result<(), ActorError> {
+        let begin = Instant::now();
+        while !holds(self.word(field)?) {
+            self.engine.stats()?;
+            if begin.elapsed() > self.config.patience {
+                return Err(Error::Timeout {
+                    after: self.config.patience,
+                }
+                .into());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+    /// Opens the group that counts turns.
+    fn open(&self, port: &mut Port) -> Result<(), ActorError> {
+        const NONE: u64 = u64::MAX;
+        let world = std::mem::offset_of!(DevActorControl, world);
+        self.control.write_at(world / 8, &[NONE])?;
+        port.anchor = Some(
+            self.engine
+                .submit(self.instance.task(self.function(Builtin::Anchor)))?,
+        );
+        self.await_word(world, |word| word != NONE)
+    }
+    /// Replaces the fault of a handler by an error that says what to do.
+    fn explain(&self, error: Error) -> ActorError {
+        let Error::Fault {
+            detail,
+            ref function,
+            ..
+        } = error
+        else {
+            return error.into();
+        };
+        let detail = u32::try_from(detail).unwrap_or(0);
+        if detail == ACTOR_FAULT_CELLS {
+            return self.out_of_messages().unwrap_or_else(|| error.into());
+        }
+        let kind = function
+            .rsplit('/')
+            .next()
+            .and_then(|f| f.strip_suffix("_turn"));
+        let kind = self.kinds.iter().find(|(name, _)| Some(&**name) == kind);
+        match kind {
+            Some((kind, sends)) if detail == ACTOR_FAULT_SENDS => ActorError::TooManySends {
+                kind: kind.clone(),
+                sends: *sends,
+            },
+            _ => error.into(),
+        }
+    }
+    fn out_of_messages(&self) -> Option<ActorError> {
+        let slots = self.slots.read().ok()?;
+        let mut all: Vec<LongMailbox> = (0..)
+            .zip(slots.chunks_exact(RECORD))
+            .map(|(number, slot)| {
+                let actor = from_words::<DevActor>(slot);
+                LongMailbox {
+                    actor: ActorId::new(number, actor.generation),
+                    kind: self.kinds[actor.kind as usize].0.clone(),
+                    waiting: Mail(actor.mail).count(),
+                }
+            })
+            .filter(|mailbox| mailbox.waiting != 0)
+            .collect();
+        all.sort_by_key(|mailbox| std::cmp::Reverse(mailbox.waiting));
+        all.truncate(5);
+        let names = all
+            .iter()
+            .map(|m| format!("{} `{}` {:?}", m.waiting, m.kind, m.actor));
+        let longest = format!("most wait for {}", names.collect::<Vec<_>>().join(", "));
+        Some(ActorError::OutOfMessages {
+            limit: self.config.messages,
+            mailboxes: all,
+            longest,
+        })
+    }
+    fn wait(&self, mut pending: Pending) -> Result<u64, ActorError> {
+        Ok(pending.wait().map_err(|error| self.explain(error))?.value)
+    }
+    /// Submits a task for each range of records, and waits. Returns the sum of what they report.
+    fn run_ranges(
+        &self,
+        builtin: Builtin,
+        tag: u8,
+        ranges: impl Iterator<Item = (u32, u32)>,
+    ) -> Result<u64, ActorError> {
+        let function = self.function(builtin);
+        let task = |(first, count)| {
+            self.instance
+                .task(function)
+                .tag(tag)
+                .args(first, count)
+                .build()
+        };
+        let tasks: Vec<_> = ranges.map(task).collect();
+        if tasks.is_empty() {
+            return Ok(0);
+        }
+        self.wait(self.engine.submit_batch(&tasks)?)
+    }
+
+    /// Launches an actor with an empty mailbox and a state of zeros.
+    ///
+    /// # Errors
+    /// [`ActorError::NoKind`], [`ActorError::TooManyActors`], or the engine failed.
+    pub fn launch(&self, kind: u32) -> Result<ActorId, ActorError> {
+        Ok(self.launch_all(kind, 1)?[0])
+    }
+    /// Launches `count` actors.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch). Where there is not room for all, those that were launched live.
+    pub fn launch_all(&self, kind: u32, count: usize) -> Result<Vec<ActorId>, ActorError> {
+        if kind as usize >= self.kinds.len() {
+            return Err(ActorError::NoKind {
+                program: self.program.clone(),
+                kinds: self.kinds.len() as u32,
+                kind,
+            });
+        }
+        const EACH: usize = 4;
+        let mut all = Vec::with_capacity(count);
+        let _port = self.port();
+        while all.len() < count {
+            let part = (count - all.len()).min(self.ids.len());
+            let ranges = (0..part).step_by(EACH);
+            let ranges = ranges.map(|first| (first as u32, EACH.min(part - first) as u32));
+            self.run_ranges(Builtin::Launch, kind as u8, ranges)?;
+            let mut ids = vec![0; part];
+            self.ids.read_at(0, &mut ids)?;
+            all.extend(ids.into_iter().map(ActorId::from_bits));
+        }
+        if all.iter().any(|id| id.is_none()) {
+            return Err(ActorError::TooManyActors {
+                limit: self.config.actors,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Sends a message; waits for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`ActorError::Gone`]; [`ActorError::Full`] if there is no room for as long as [`ActorConfig::patience`]; or the
+    /// engine failed.
+    pub fn tell(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<(), ActorError> {
+        self.tell_all(&[Tell::new(to, tag, words)])
+    }
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`ActorError::Full`], and nothing was sent; or as [`tell`](Self::tell).
+    pub fn try_tell(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<(), ActorError> {
+        let left = self.hand_over(&mut vec![Tell::new(to, tag, words)])?;
+        left.map_or(Ok(()), Err)
+    }
+    /// Sends messages; waits for room in mailboxes. Messages to one actor arrive in their order, also those of several
+    /// calls.
+    ///
+    /// # Errors
+    /// [`ActorError::Gone`] or [`ActorError::Full`] as in [`tell`](Self::tell), for the first such message. Messages to
+    /// other actors are sent all the same; those to the same full actor that come later are not.
+    pub fn tell_all(&self, tells: &[Tell]) -> Result<(), ActorError> {
+        let mut error = None;
+        let begin = Instant::now();
+        let mut left = tells.to_vec();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            match self.hand_over(&mut left)? {
+                Some(gone @ ActorError::Gone { .. }) => error = error.or(Some(gone)),
+                Some(full) if begin.elapsed() > self.config.patience => return Err(full),
+                _ => {}
+            }
+            if left.is_empty() {
+                return error.map_or(Ok(()), Err);
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(2));
+        }
+    }
+    /// Hands messages over. Those that do not fit stay in `tells`. Returns the first problem.
+    fn hand_over(&self, tells: &mut Vec<Tell>) -> Result<Option<ActorError>, ActorError> {
+        // Messages to one actor are one task's work. The sort keeps their order.
+        if !tells.is_sorted_by_key(|tell| tell.to) {
+            tells.sort_by_key(|tell| tell.to);
+        }
+        let (mut full, mut problem) = (Vec::new(), None);
+        let _port = self.port();
+        for part in tells.chunks(self.config.host_messages as usize) {
+            // Later messages to an actor whose mailbox is full stay behind the earlier ones.
+            let waits = full.last().map(|tell: &Tell| tell.to);
+            let (behind, part) = part.split_at(part.partition_point(|tell| Some(tell.to) == waits));
+            full.extend_from_slice(behind);
+            let records: Vec<u64> = part.iter().flat_map(|tell| words(&tell.record())).collect();
+            self.tells.write_at(0, &records)?;
+            let mut first = 0;
+            let runs = part.chunk_by(|a, b| a.to == b.to).map(|run| {
+                let range = (first, run.len() as u32);
+                first += run.len() as u32;
+                range
+            });
+            if self.run_ranges(Builtin::Tell, 0, runs)? == 0 {
+                continue;
+            }
+            let mut records = vec![0; part.len() * RECORD];
+            self.tells.read_at(0, &mut records)?;
+            for (tell, record) in part.iter().zip(records.chunks_exact(RECORD)) {
+                match from_words::<DevMessage>(record).next {
+                    TELL_DELIVERED => {}
+                    TELL_FULL => {
+                        problem.get_or_insert(ActorError::Full { actor: tell.to });
+                        full.push(*tell);
+                    }
+                    _ => problem = Some(ActorError::Gone { actor: tell.to }),
+                }
+            }
+        }
+        *tells = full;
+        Ok(problem)
+    }
+
+    /// Sends an ask and waits for its reply, up to [`ActorConfig::patience`].
+    ///
+    /// # Errors
+    /// [`ActorError::NoReply`] with the reason; [`ActorError::Gone`], [`ActorError::Full`],
+    /// [`ActorError::Timeout`], [`ActorError::TooManyAsks`]; or the engine failed.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn ask(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<Message, ActorError> {
+        let begin = Instant::now();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            match self.ask_once(to, tag, words) {
+                Err(ActorError::Full { .. }) if begin.elapsed() < self.config.patience => {
+                    std::thread::sleep(pause);
+                    pause = (2 * pause).min(Duration::from_millis(2));
+                }
+                other => return other,
+            }
+        }
+    }
+    fn ask_once(&self, to: ActorId, tag: u8, content: &[u64]) -> Result<Message, ActorError> {
+        let mut tell = Tell::new(to, tag, content);
+        tell.head = Message::head_of(tag, content.len(), MAX_ASK_WORDS);
+        let (index, mut pending) = {
+            let mut port = self.port();
+            let index = port.record().ok_or(ActorError::TooManyAsks {
+                limit: self.config.asks,
+            })?;
+            self.replies
+                .write_at(index as usize * RECORD, &words(&tell.record()))?;
+            let task = self
+                .instance
+                .task(self.function(Builtin::Ask))
+                .arg(index.into());
+            let pending = self.engine.submit(task)?;
+            port.asked += 1;
+            (index, pending)
+        };
+        let done = match pending.wait_timeout(self.config.patience) {
+            Err(Error::Timeout { after }) => {
+                self.port().left.push((index, pending));
+                return Err(ActorError::Timeout { after });
+            }
+            other => other.map_err(|error| self.explain(error))?,
+        };
+        let mut record = [0; RECORD];
+        let read = self.replies.read_at(index as usize * RECORD, &mut record);
+        self.port().records.push(index);
+        read?;
+        let status = done.value as u32;
+        if status != TELL_DELIVERED {
+            return Err(match status {
+                TELL_FULL => ActorError::Full { actor: to },
+                _ => ActorError::Gone { actor: to },
+            });
+        }
+        let DevMessage { head, words, .. } = from_words(&record);
+        if head & MESSAGE_FAILED != 0 {
+            let reason = DeadReason::of(head & 0xff);
+            return Err(ActorError::NoReply { reason });
+        }
+        Ok(Message {
+            head,
+            from: to.bits(),
+            words,
+        })
+    }
+
+    fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {
+        const EACH: usize = 4;
+        let _port = self.port();
+        let mut gone = 0;
+        for part in actors.chunks(self.ids.len()) {
+            let bits: Vec<u64> = part.iter().map(|id| id.bits()).collect();
+            self.ids.write_at(0, &bits)?;
+            let ranges = (0..part.len()).step_by(EACH);
+            let ranges = ranges.map(|first| (first as u32, EACH.min(part.len() - first) as u32));
+            gone += self.run_ranges(Builtin::Signal, signal as u8, ranges)?;
+        }
+        Ok(gone)
+    }
+    /// Ends actors once they have handled what is in their mailboxes; they accept no more. Returns how many of them did
+    /// not live.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn stop(&self, actors: &[ActorId]) -> Result<u64, ActorError> {
+        self.signal(actors, Signal::Stop)
+    }
+    /// Ends actors; their messages become dead letters. Returns how many of them did not live.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn kill(&self, actors: &[ActorId]) -> Result<u64, ActorError> {
+        self.signal(actors, Signal::Kill)
+    }
+    /// Makes actors keep their messages and handle none. Returns how many of them did not live.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn deactivate(&self, actors: &[ActorId]) -> Result<u64, ActorError> {
+        self.signal(actors, Signal::Pause)
+    }
+    /// Makes actors handle messages again. Returns how many of them did not live.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn activate(&self, actors: &[ActorId]) -> Result<u64, ActorError> {
+        self.signal(actors, Signal::Resume)
+    }
+
+    /// Waits until no actor has a turn: all messages are handled, but those of actors that are deactivated, and those that
+    /// wait for these. Returns the counters. Meanwhile the host sends nothing.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn settle(&self) -> Result<ActorStats, ActorError> {
+        let mut port = self.port();
+        self.leave(&mut port)?;
+        if let Some(anchor) = port.anchor.take() {
+            self.wait(anchor)?;
+        }
+        let mut control = vec![0; self.control.len()];
+        self.control.read_into(&mut control)?;
+        let control = from_words::<DevActorControl>(&control);
+        self.open(&mut port)?;
+        Ok(ActorStats {
+            dead: control.dead,
+            mutes: control.mutes,
+            launch_refusals: control.launch_refusals,
+        })
+    }
+    /// Lets the group that counts turns end once there is none.
+    fn leave(&self, port: &mut Port) -> Result<(), ActorError> {
+        let asked = port.asked;
+        self.await_word(std::mem::offset_of!(DevActorControl, asked), |word| {
+            word >= asked
+        })?;
+        let leave = self.instance.task(self.function(Builtin::Leave));
+        self.wait(self.engine.submit(leave)?).map(drop)
+    }
+
+    /// The state of an actor, for a system that has settled. While the actor runs, it is a mixture of old and new.
+    ///
+    /// # Errors
+    /// [`ActorError::Gone`] for an id of another system; or the copy fails.
+    pub fn state<S: Layout>(&self, actor: ActorId) -> Result<S, ActorError> {
+        Ok(self.states::<S>(&[actor])?.remove(0))
+    }
+    /// The states of actors; as [`state`](Self::state).
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub fn states<S: Layout>(&self, actors: &[ActorId]) -> Result<Vec<S>, ActorError> {
+        let each = self.state_bytes as usize / 8;
+        let Some(last) = actors.iter().map(|id| id.slot() as usize).max() else {
+            return Ok(Vec::new());
+        };
+        let strange = actors.iter().find(|id| id.slot() >= self.config.actors);
+        if let Some(&actor) = strange {
+            return Err(ActorError::Gone { actor });
+        }
+        let first = actors
+            .iter()
+            .map(|id| id.slot() as usize)
+            .min()
+            .unwrap_or(0);
+        let mut all = vec![0; (last + 1 - first) * each];
+        self.states.read_at(first * each, &mut all)?;
+        let state = |id: &ActorId| from_words(&all[(id.slot() as usize - first) * each..][..each]);
+        Ok(actors.iter().map(state).collect())
+    }
+}
+
+impl Port {
+    /// A record for an ask. Records of asks that nobody waits for come back when those have ended.
+    fn record(&mut self) -> Option<u32> {
+        if self.records.is_empty() {
+            let (done, left) = std::mem::take(&mut self.left)
+                .into_iter()
+                .partition(|(_, p)| p.is_done());
+            self.left = left;
+            let done: Vec<(u32, Pending)> = done;
+            self.records
+                .extend(done.into_iter().map(|(index, _)| index));
+        }
+        self.records.pop()
+    }
+}
+
+impl Drop for ActorSystem {
+    fn drop(&mut self) {
+        // An engine that has ended or is lost has nothing left to end.
+        let _ = self.close();
+    }
+}
+
+impl ActorSystem {
+    /// Ends all actors. Their memory is kept until their last turns are over.
+    fn close(&self) -> Result<(), ActorError> {
+        let closing = std::mem::offset_of!(DevActorControl, closing);
+        self.control.write_at(closing / 8, &[1])?;
+        let mut port = self.port();
+        const EACH: u32 = 64;
+        let used = self.word(std::mem::offset_of!(DevActorControl, fresh_cells))? >> 32;
+        let used = self.config.actors.min(used as u32);
+        let ranges = (0..used).step_by(EACH as usize);
+        let ranges: Vec<_> = ranges
+            .map(|first| (first, EACH.min(used - first)))
+            .collect();
+        for part in ranges.chunks(self.engine.pools().arena_tasks as usize / 2) {
+            self.run_ranges(Builtin::Close, 0, part.iter().copied())?;
+        }
+        self.leave(&mut port)
+    }
+}
+
+fn check(engine: &Engine, config: &ActorConfig) -> Result<(), ActorError> {
+    let tasks = engine.pools().tasks;
+    let limit = 1 << MAIL_CELL_BITS;
+    let rules = [
+        (
+            "ActorConfig::actors",
+            config.actors,
+            limit.min(tasks),
+            "1 to the engine's Pools::tasks",
+        ),
+        (
+            "ActorConfig::messages",
+            config.messages,
+            limit - 1,
+            "1 to 2^28 - 1",
+        ),
+        (
+            "ActorConfig::host_messages",
+            config.host_messages,
+            engine.pools().arena_tasks,
+            "1 to the engine's Pools::arena_tasks",
+        ),
+        (
+            "ActorConfig::asks",
+            config.asks,
+            engine.pools().tokens / 2,
+            "1 to half of the engine's Pools::tokens",
+        ),
+    ];
+    for (what, value, most, rule) in rules {
+        if value == 0 || value > most {
+            return Err(ActorError::Config {
+                what,
+                rule: format!("{rule} ({most})"),
+                value: value.into(),
+            });
+        }
+    }
+    Ok(())
+}

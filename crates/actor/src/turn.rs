@@ -1,0 +1,236 @@
+//! A turn: one activation of an actor, which delivers what it could not deliver before and then handles messages.
+
+use everwarp_contract::actor::{
+    DEAD_ENDED, DEAD_GONE, DEAD_REASONS, MAIL_KILL, MAIL_PAUSED, MESSAGE_ASK, MESSAGE_FAILED,
+    MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_WORDS,
+};
+
+use crate::id::ActorId;
+use crate::mail::flag;
+use crate::mailbox::{Finished, Muting, Sent, generation_of};
+use crate::pool::Pool;
+use crate::sync::Ordering;
+use crate::table::{Slot, Table};
+
+/// The most messages that one turn handles.
+pub(crate) const BATCH: u32 = 32;
+
+/// What a turn needs of the engine that runs it.
+pub(crate) trait TurnHost {
+    /// Queues a turn of an actor.
+    fn activate(&mut self, slot: u32);
+    /// Whether there is room for the turns that one more message may cause.
+    fn has_room(&self) -> bool;
+    /// Completes an ask of the host: `from` is the message's, and the cell has the reply.
+    fn reply_to_host(&mut self, table: &Table<'_>, from: u64, cell: u32);
+    /// There is no cell for a message; the engine ends.
+    fn out_of_cells(&mut self);
+}
+
+/// The running turn.
+pub(crate) struct Turn<'t> {
+    pub(crate) table: Table<'t>,
+    pub(crate) slot: &'t Slot,
+    pub(crate) number: u32,
+    pub(crate) id: ActorId,
+    /// Where this thread looks first for free cells.
+    pub(crate) shard: u32,
+    /// Free cells at hand: the first, plus one, and the last.
+    spare: (u32, u32),
+    /// The actor ends after this message.
+    pub(crate) stopping: bool,
+}
+
+/// Runs a turn; `handle` handles the message in a cell, which it owns from then on.
+pub(crate) fn run<'t, H: TurnHost>(
+    table: Table<'t>,
+    number: u32,
+    shard: u32,
+    host: &mut H,
+    mut handle: impl FnMut(&mut Turn<'t>, &mut H, u32),
+) {
+    let slot = &table.slots[number as usize];
+    let (mail, woken) = table.begin(slot);
+    woken.into_iter().for_each(|slot| host.activate(slot));
+    let generation = generation_of(slot.meta.load(Ordering::Relaxed));
+    let mut turn = Turn {
+        table,
+        slot,
+        number,
+        id: ActorId::new(number, generation),
+        shard,
+        spare: (0, 0),
+        stopping: table.control.closing.load(Ordering::Relaxed) != 0,
+    };
+    if let Some(to) = turn.flush(host)
+        && let Muting::Muted(woken) = table.mute(number, to)
+    {
+        table.control.mutes.fetch_add(1, Ordering::Relaxed);
+        woken.into_iter().for_each(|slot| host.activate(slot));
+        return turn.give_back();
+    }
+    let ends = mail.has(MAIL_KILL);
+    let mut handled = 0;
+    if ends || turn.stopping || !mail.has(MAIL_PAUSED) {
+        table.refill(slot);
+        while handled < BATCH && host.has_room() {
+            let Some(cell) = slot.front.load(Ordering::Relaxed).checked_sub(1) else {
+                break;
+            };
+            let next = table.cells[cell as usize].next.load(Ordering::Relaxed);
+            slot.front.store(next, Ordering::Relaxed);
+            handled += 1;
+            if ends || turn.stopping {
+                turn.dead_letter(host, cell, DEAD_ENDED);
+            } else {
+                handle(&mut turn, host, cell);
+            }
+            if turn.is_blocked() {
+                break;
+            }
+        }
+        let done = slot.handled.load(Ordering::Relaxed);
+        let counted = if ends { 0 } else { handled };
+        slot.handled
+            .store(done + u64::from(counted), Ordering::Relaxed);
+    }
+    turn.give_back();
+    if turn.stopping {
+        slot.mail.fetch_or(flag(MAIL_KILL), Ordering::Relaxed);
+    }
+    let (finished, woken) = table.finish(slot, handled, turn.is_blocked());
+    woken.into_iter().for_each(|slot| host.activate(slot));
+    match finished {
+        Finished::Again => host.activate(number),
+        Finished::Ended => table.retire(shard, number),
+        Finished::Idle | Finished::Later => {}
+    }
+}
+
+impl Turn<'_> {
+    /// Whether there are messages that could not be delivered.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.slot.outbox_first.load(Ordering::Relaxed) != 0
+    }
+    /// A free cell; none ends the engine.
+    pub(crate) fn cell<H: TurnHost>(&mut self, host: &mut H) -> Option<u32> {
+        if let Some(cell) = self.spare.0.checked_sub(1) {
+            self.spare.0 = self.table.cells[cell as usize].next.load(Ordering::Relaxed);
+            return Some(cell);
+        }
+        let cell = self.table.take(Pool::Cells, self.shard);
+        if cell.is_none() {
+            host.out_of_cells();
+        }
+        cell
+    }
+    /// A cell is free again.
+    pub(crate) fn free(&mut self, cell: u32) {
+        let link = &self.table.cells[cell as usize].next;
+        link.store(self.spare.0, Ordering::Relaxed);
+        if self.spare.0 == 0 {
+            self.spare.1 = cell;
+        }
+        self.spare.0 = cell + 1;
+    }
+    /// Gives the free cells back to the pool.
+    fn give_back(&mut self) {
+        if let Some(first) = self.spare.0.checked_sub(1) {
+            self.table
+                .give(Pool::Cells, self.shard, first, self.spare.1);
+            self.spare.0 = 0;
+        }
+    }
+
+    /// Delivers a message, or keeps it in the outbox until there is room.
+    pub(crate) fn deliver<H: TurnHost>(&mut self, host: &mut H, to: ActorId, cell: u32) {
+        self.table.cells[cell as usize]
+            .to
+            .store(to.bits(), Ordering::Relaxed);
+        if self.is_blocked() {
+            return self.keep(cell);
+        }
+        match self.table.send(to, cell) {
+            Sent::Delivered => {}
+            Sent::Activate => host.activate(to.slot()),
+            Sent::Full => self.keep(cell),
+            Sent::Gone => self.gone(host, cell),
+        }
+    }
+    fn keep(&mut self, cell: u32) {
+        let cells = self.table.cells;
+        cells[cell as usize].next.store(0, Ordering::Relaxed);
+        if self.is_blocked() {
+            let last = self.slot.outbox_last.load(Ordering::Relaxed);
+            cells[last as usize].next.store(cell + 1, Ordering::Relaxed);
+        } else {
+            self.slot.outbox_first.store(cell + 1, Ordering::Relaxed);
+        }
+        self.slot.outbox_last.store(cell, Ordering::Relaxed);
+    }
+    /// Delivers what is in the outbox, in order. Returns the receiver that has no room.
+    fn flush<H: TurnHost>(&mut self, host: &mut H) -> Option<ActorId> {
+        while let Some(cell) = self
+            .slot
+            .outbox_first
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+        {
+            if !host.has_room() {
+                return None;
+            }
+            let message = &self.table.cells[cell as usize];
+            let next = message.next.load(Ordering::Relaxed);
+            let to = ActorId::from_bits(message.to.load(Ordering::Relaxed));
+            match self.table.send(to, cell) {
+                Sent::Full => {
+                    message.next.store(next, Ordering::Relaxed);
+                    return Some(to);
+                }
+                sent => {
+                    self.slot.outbox_first.store(next, Ordering::Relaxed);
+                    match sent {
+                        Sent::Activate => host.activate(to.slot()),
+                        Sent::Gone => self.gone(host, cell),
+                        Sent::Delivered | Sent::Full => {}
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Counts a dead letter.
+    pub(crate) fn count_dead(&self, reason: u32) {
+        const { assert!(DEAD_REASONS == 4, "the counters of the control words") };
+        self.table.control.dead[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+    /// The receiver of a message does not live.
+    pub(crate) fn gone<H: TurnHost>(&mut self, host: &mut H, cell: u32) {
+        self.dead_letter(host, cell, DEAD_GONE);
+    }
+    /// A message will not be handled. It is counted by its reason, and an ask ends.
+    pub(crate) fn dead_letter<H: TurnHost>(&mut self, host: &mut H, cell: u32, reason: u32) {
+        self.count_dead(reason);
+        let message = &self.table.cells[cell as usize];
+        let head = message.head.load(Ordering::Relaxed);
+        if head & MESSAGE_ASK == 0 {
+            return self.free(cell);
+        }
+        let flags = head & MESSAGE_HOST | MESSAGE_REPLY | MESSAGE_FAILED;
+        message.head.store(flags | reason, Ordering::Relaxed);
+        self.reply_with(host, cell);
+    }
+    /// Sends a reply, whose cell still has the `from` and the last word of its ask.
+    pub(crate) fn reply_with<H: TurnHost>(&mut self, host: &mut H, cell: u32) {
+        const { assert!(MESSAGE_WORDS == 5, "the last word belongs to the asker") };
+        let message = &self.table.cells[cell as usize];
+        let from = message.from.load(Ordering::Relaxed);
+        if message.head.load(Ordering::Relaxed) & MESSAGE_HOST != 0 {
+            host.reply_to_host(&self.table, from, cell);
+            return self.free(cell);
+        }
+        message.from.store(self.id.bits(), Ordering::Relaxed);
+        self.deliver(host, ActorId::from_bits(from), cell);
+    }
+}

@@ -1,0 +1,205 @@
+//! Actors: their slots, their messages, and the pools of both. The protocol is described in `docs/actors.md`.
+//!
+//! `mail`, the word on which senders, the running actor and signals meet, from the lowest bit: the newest cell of the
+//! mailbox plus one (28), the number of messages that were accepted and not handled (12), flags (8), the lower bits of
+//! the generation (16).
+//!
+//! An actor's id: slot (28), generation (28), node (8; 0 until there is more than one).
+
+use crate::layout::DevPtr;
+
+crate::dev_consts! {
+    /// Writes the constants of actors as CUDA C++.
+    pub fn write_consts;
+    /// `mail`: width of the cell's number.
+    pub const MAIL_CELL_BITS = 28;
+    /// `mail`: first bit of the number of messages.
+    pub const MAIL_COUNT_SHIFT = 28;
+    /// The largest bound of a mailbox.
+    pub const MAIL_COUNT_MAX = 0xfff;
+    /// `mail`: first bit of the flags.
+    pub const MAIL_FLAG_SHIFT = 40;
+    /// `mail`: first bit of the generation.
+    pub const MAIL_GENERATION_SHIFT = 48;
+    /// Flag: the slot holds an actor.
+    pub const MAIL_LIVE = 1;
+    /// Flag: a turn of the actor is queued or runs, or the actor is muted.
+    pub const MAIL_BUSY = 2;
+    /// Flag: the actor ends when its mailbox is empty, and accepts no more.
+    pub const MAIL_STOP = 4;
+    /// Flag: the actor ends now; its messages become dead letters.
+    pub const MAIL_KILL = 8;
+    /// Flag: a muted sender waits for room in the mailbox.
+    pub const MAIL_WAIT = 16;
+    /// Flag: the actor keeps its messages and handles none.
+    pub const MAIL_PAUSED = 32;
+    /// Flag: the actor is muted: it runs again when a mailbox has room, or when another actor waits for it.
+    pub const MAIL_MUTED = 64;
+    /// Flag: the actor is in a list of waiting senders.
+    pub const MAIL_LISTED = 128;
+    /// An id: first bit of the generation.
+    pub const ACTOR_GENERATION_SHIFT = 28;
+    /// An id: first bit of the node.
+    pub const ACTOR_NODE_SHIFT = 56;
+    /// The last generation of a slot. A slot that reaches it is not used again.
+    pub const ACTOR_GENERATION_MAX = 0x0fff_ffff;
+    /// 64-bit words of a message.
+    pub const MESSAGE_WORDS = 5;
+    /// `DevMessage::head`: first bit of the number of words.
+    pub const MESSAGE_WORDS_SHIFT = 8;
+    /// `DevMessage::head`: the sender wants a reply.
+    pub const MESSAGE_ASK = 1 << 16;
+    /// `DevMessage::head`: it is a reply.
+    pub const MESSAGE_REPLY = 1 << 17;
+    /// `DevMessage::head`: the asker is the host; `from` is a group and the index of a reply record.
+    pub const MESSAGE_HOST = 1 << 18;
+    /// `DevMessage::head`: the ask failed, and the tag is the reason.
+    pub const MESSAGE_FAILED = 1 << 19;
+    /// The actor to which a message was sent does not live.
+    pub const DEAD_GONE = 0;
+    /// The actor ended before it handled the message.
+    pub const DEAD_ENDED = 1;
+    /// The actor handled an ask without a reply.
+    pub const DEAD_NO_REPLY = 2;
+    /// The actor failed while it handled the message.
+    pub const DEAD_FAILED = 3;
+    /// How many reasons there are.
+    pub const DEAD_REASONS = 4;
+    /// Stacks that free cells and free slots are spread over.
+    pub const ACTOR_SHARDS = 1024;
+    /// 64-bit words from one stack's head to the next.
+    pub const ACTOR_SHARD_STRIDE = 4;
+    /// Stacks of free cells begin here (times `ACTOR_SHARDS`).
+    pub const ACTOR_CELLS = 0;
+    /// Stacks of free slots.
+    pub const ACTOR_SLOTS = 1;
+    /// Detail of the program fault that ends an engine whose pool of message cells is exhausted.
+    pub const ACTOR_FAULT_CELLS = 0xac70_0001;
+    /// The same of a handler that sends more than its kind declares.
+    pub const ACTOR_FAULT_SENDS = 0xac70_0002;
+    /// Status of a message from the host: it was delivered.
+    pub const TELL_DELIVERED = 0;
+    /// The mailbox was full.
+    pub const TELL_FULL = 1;
+    /// The actor does not live.
+    pub const TELL_GONE = 2;
+}
+
+// An index fits the link of a cell, and an id's parts fill it.
+const _: () =
+    assert!(MAIL_CELL_BITS == MAIL_COUNT_SHIFT && MAIL_CELL_BITS == ACTOR_GENERATION_SHIFT);
+const _: () = assert!(2 * ACTOR_GENERATION_SHIFT == ACTOR_NODE_SHIFT);
+const _: () = assert!(1 << (MAIL_FLAG_SHIFT - MAIL_COUNT_SHIFT) == MAIL_COUNT_MAX + 1);
+const _: () = assert!(1 << (MAIL_GENERATION_SHIFT - MAIL_FLAG_SHIFT) == 2 * MAIL_LISTED);
+
+crate::dev_struct! {
+    /// An actor. Senders and signals touch `mail` and `waiters`; all else belongs to the turn that runs.
+    pub struct DevActor: align 64, size 64 {
+        /// The word on which all meet; see the module.
+        pub mail: u64,
+        /// The kind: the number of its turn function in the program.
+        pub kind: u16,
+        /// The mailbox's bound.
+        pub bound: u16,
+        /// The generation.
+        pub generation: u32,
+        /// The oldest message that was taken out of `mail` and not handled, plus one.
+        pub front: u32,
+        /// The last of the muted senders that wait for room here: its slot plus one.
+        pub waiters: u32,
+        /// The oldest message that could not be delivered, plus one.
+        pub outbox_first: u32,
+        /// The newest one.
+        pub outbox_last: u32,
+        /// The next actor in the list of waiting senders that this actor is in, plus one.
+        pub wait_next: u32,
+        /// 1 when the actor has failed.
+        pub failed: u32,
+        /// Messages handled.
+        pub handled: u64,
+        /// The id of the actor that launched it; 0 for the host.
+        pub parent: u64,
+        /// Spelled-out hole.
+        pub reserved: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// A message in its cell.
+    pub struct DevMessage: align 64, size 64 {
+        /// The next cell of its list, plus one. In a message from the host: its status afterwards.
+        pub next: u32,
+        /// Tag (8), number of words (8), flags.
+        pub head: u32,
+        /// The sender's id, or 0; with `MESSAGE_HOST`, where the host's reply goes.
+        pub from: u64,
+        /// The content. The last word of an ask or a reply belongs to the asker.
+        pub words: [u64; 5],
+        /// The receiver's id.
+        pub to: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// Words that all actors of a system share.
+    pub struct DevActorControl: align 128, size 256 {
+        /// The group that counts the turns.
+        pub world: u64,
+        /// Not 0 when the system ends: all actors end.
+        pub closing: u64,
+        /// Asks of the host that were sent or refused.
+        pub asked: u64,
+        /// Spelled-out hole.
+        pub hole0: [u64; 13],
+        /// Cells never used yet start here.
+        pub fresh_cells: u32,
+        /// Slots never used yet start here.
+        pub fresh_slots: u32,
+        /// Dead letters by reason.
+        pub dead: [u64; 4],
+        /// How often a sender was muted.
+        pub mutes: u64,
+        /// Slots whose generations are used up.
+        pub retired: u64,
+        /// How often an actor was to be launched and there was no slot.
+        pub launch_refusals: u64,
+        /// Spelled-out hole.
+        pub hole1: [u64; 8],
+    }
+}
+
+crate::dev_struct! {
+    /// The parameters of a program of actors.
+    pub struct DevActors: align 16, size 112 {
+        /// Slots.
+        pub slots: DevPtr<DevActor>,
+        /// Cells.
+        pub cells: DevPtr<DevMessage>,
+        /// States: `state_bytes` for each slot.
+        pub states: DevPtr<u8>,
+        /// Heads of the stacks of free cells and slots.
+        pub shards: DevPtr<u64>,
+        /// Shared words.
+        pub control: DevPtr<DevActorControl>,
+        /// Messages from the host.
+        pub tells: DevPtr<DevMessage>,
+        /// Replies to the host.
+        pub replies: DevPtr<DevMessage>,
+        /// Ids of actors that the host launched.
+        pub ids: DevPtr<u64>,
+        /// The program's own parameters.
+        pub user: DevPtr<u64>,
+        /// Number of slots.
+        pub slot_limit: u32,
+        /// Number of cells.
+        pub cell_limit: u32,
+        /// Bytes of a state, a multiple of 16.
+        pub state_bytes: u32,
+        /// Number of kinds.
+        pub kinds: u32,
+        /// Bounds of the mailboxes, by kind.
+        pub bounds: DevPtr<u16>,
+        /// Spelled-out hole.
+        pub reserved: [u64; 2],
+    }
+}

@@ -1,0 +1,132 @@
+// The functions by which the host reaches actors: crates/actor/src/builtin.rs on a GPU.
+#pragma once
+#include "everwarp/actor/actor.cuh"
+
+namespace ew {
+
+// Messages or signals that one task sends; another one goes on.
+constexpr u32 ACTOR_STEP = 8;
+
+// The numbers of the functions after those of the kinds.
+constexpr u32 ACTOR_HOST_TELL = 0;
+constexpr u32 ACTOR_HOST_VALUE = 2;
+constexpr u32 ACTOR_HOST_SIGNAL = 4;
+constexpr u32 ACTOR_HOST_CLOSE = 7;
+
+struct ActorHost : ActorTask {
+  using ActorTask::ActorTask;
+
+  // Spawns a task for what is left of a range.
+  __device__ __forceinline__ void go_on(u32 number, u32 first, u32 left) {
+    if (left != 0) t.spawn(builtin(number), t.tag(), Lane::pack(first, left));
+  }
+  __device__ __forceinline__ u32 cell() {
+    u32 at = actor_take(&system, ACTOR_CELLS);
+    if (at == NONE) t.fault(ACTOR_FAULT_CELLS);
+    return at;
+  }
+  // Copies a message, but for its link, with more flags.
+  __device__ __forceinline__ void copy(const DevMessage* from, u32 at, u32 flags) {
+    const u64* f = (const u64*)from;
+    u64* to = (u64*)&system.cells[at];
+#pragma unroll
+    for (u32 i = 0; i < sizeof(DevMessage) / 16; i++) {
+      u64 a, b;
+      load_pair(f + 2 * i, a, b, relaxed, gpu);
+      if (i == 0) a |= (u64)flags << 32;
+      store_pair(to + 2 * i, a, b, relaxed, gpu);
+    }
+  }
+  __device__ __forceinline__ void signal(u64 to, u32 which) {
+    u32 sent = actor_signal(&system, to, which);
+    if ((sent & 0xff) == SENT_ACTIVATE) activate(sent >> 8, actor_slot(to));
+    if (sent == SENT_GONE) t.report_add(1);
+  }
+};
+
+// Messages to one actor, in order. The first that does not fit keeps the later ones back.
+EW_FN void actor_host_tell(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
+  u32 status = TELL_DELIVERED, left = 0;
+  for (u32 i = 0; i < step; i++) {
+    DevMessage* told = &system.tells[first + i];
+    if (status != TELL_FULL) {
+      const u32 at = h.cell();
+      if (at == NONE) return;
+      h.copy(told, at, 0);
+      const u64 to = load(&told->to, relaxed, gpu);
+      const u32 sent = actor_send(&system, to, at);
+      status = sent == SENT_FULL ? TELL_FULL : sent == SENT_GONE ? TELL_GONE : TELL_DELIVERED;
+      if ((sent & 0xff) == SENT_ACTIVATE) h.activate(sent >> 8, actor_slot(to));
+      if (status != TELL_DELIVERED) actor_give(&system, ACTOR_CELLS, at, at);
+    }
+    store(&told->next, status, relaxed, gpu);
+    left += status != TELL_DELIVERED;
+  }
+  if (status == TELL_FULL) {
+    for (u32 i = step; i < count; i++) store(&system.tells[first + i].next, TELL_FULL, relaxed, gpu);
+    left += count - step;
+  } else {
+    h.go_on(ACTOR_HOST_TELL, first + step, count - step);
+  }
+  if (left != 0) t.report_add(left);
+}
+
+// The ask in record `lo`. Its group stays open until it ends.
+EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u32 index = t.lo(), group = t.hold();
+  DevMessage* record = &system.replies[index];
+  const u64 to = load(&record->to, relaxed, gpu);
+  const u32 at = h.cell();
+  if (at == NONE) return;
+  h.copy(record, at, MESSAGE_ASK | MESSAGE_HOST);
+  store(&system.cells[at].from, (u64)index << 32 | group, relaxed, gpu);
+  const u32 sent = actor_send(&system, to, at);
+  if ((sent & 0xff) == SENT_ACTIVATE) h.activate(sent >> 8, actor_slot(to));
+  if (sent == SENT_FULL || sent == SENT_GONE) {
+    actor_give(&system, ACTOR_CELLS, at, at);
+    h.queue_held(h.builtin(ACTOR_HOST_VALUE), group, sent == SENT_FULL ? TELL_FULL : TELL_GONE);
+  }
+  // The host may end the group of turns once this has queued its turn.
+  fence(acq_rel, gpu);
+  add(&system.control->asked, 1, relaxed, gpu);
+}
+
+EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg()); }
+
+// Launches actors of kind `tag`.
+EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0), relaxed, gpu);
+}
+
+// Sends the signal `tag`. Reports how many of the actors did not live.
+EW_FN void actor_host_signal(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
+  for (u32 i = first; i < first + step; i++) h.signal(load(&system.ids[i], relaxed, gpu), t.tag());
+  h.go_on(ACTOR_HOST_SIGNAL, first + step, count - step);
+}
+
+EW_FN void actor_host_anchor(Lane& t, const DevActors& system, u32) {
+  store(&system.control->world, (u64)t.hold(), relaxed, gpu);
+}
+
+EW_FN void actor_host_leave(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  h.queue_held(h.builtin(ACTOR_HOST_VALUE), h.world(), 0);
+}
+
+// Ends the actors in slots. The host has set `closing`, so that no more are launched.
+EW_FN void actor_host_close(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
+  for (u32 slot = first; slot < first + step; slot++) {
+    h.signal(actor_id(slot, meta_generation(load(actor_meta(system.slots + slot), relaxed, gpu))), SIGNAL_KILL);
+  }
+  h.go_on(ACTOR_HOST_CLOSE, first + step, count - step);
+}
+
+}  // namespace ew

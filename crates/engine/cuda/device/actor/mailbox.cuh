@@ -1,0 +1,302 @@
+// The mailbox protocol. Its rules are in crates/actor/src/mailbox.rs, which is the same function by function and is
+// checked by models; the free numbers are those of crates/actor/src/pool.rs. All calls are leaves: see EW_CALL.
+#pragma once
+#include "everwarp/block/block.cuh"
+
+namespace ew {
+
+EW_FN u64 mail_flag(u32 flags) { return (u64)flags << MAIL_FLAG_SHIFT; }
+EW_FN bool mail_has(u64 mail, u32 flags) { return (mail & mail_flag(flags)) != 0; }
+EW_FN u32 mail_cell(u64 mail) { return (u32)mail & ((1u << MAIL_CELL_BITS) - 1); }
+EW_FN u32 mail_count(u64 mail) { return (u32)(mail >> MAIL_COUNT_SHIFT) & MAIL_COUNT_MAX; }
+EW_FN u64 mail_free(u32 generation) { return (u64)(generation & 0xffff) << MAIL_GENERATION_SHIFT; }
+
+EW_FN u32 actor_slot(u64 id) { return (u32)id & ((1u << ACTOR_GENERATION_SHIFT) - 1); }
+EW_FN u32 actor_generation(u64 id) { return (u32)(id >> ACTOR_GENERATION_SHIFT) & ACTOR_GENERATION_MAX; }
+EW_FN u64 actor_id(u32 slot, u32 generation) { return (u64)generation << ACTOR_GENERATION_SHIFT | slot; }
+
+// Kind (16), bound (16), generation (32).
+EW_FN u64* actor_meta(DevActor* slot) { return (u64*)&slot->kind; }
+EW_FN u32 meta_kind(u64 meta) { return (u32)meta & 0xffff; }
+EW_FN u32 meta_bound(u64 meta) { return (u32)meta >> 16; }
+EW_FN u32 meta_generation(u64 meta) { return (u32)(meta >> 32); }
+
+// Whether the word is that of the actor with this generation.
+EW_FN bool actor_lives(u64 mail, u64 meta, u32 generation) {
+  return mail_has(mail, MAIL_LIVE) && mail >> MAIL_GENERATION_SHIFT == (generation & 0xffff) &&
+         meta_generation(meta) == generation;
+}
+EW_FN bool actor_named(const DevActors* s, u64 id) {
+  return actor_slot(id) < s->slot_limit && actor_generation(id) != 0 && id >> ACTOR_NODE_SHIFT == 0;
+}
+
+EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
+}
+
+// Free cells and slots.
+
+EW_FN u64* actor_shard(const DevActors* s, u32 pool, u32 shard) {
+  return s->shards + (pool * ACTOR_SHARDS + shard % ACTOR_SHARDS) * ACTOR_SHARD_STRIDE;
+}
+EW_FN u32* actor_link(const DevActors* s, u32 pool, u32 number) {
+  return pool == ACTOR_CELLS ? &s->cells[number].next : &s->slots[number].wait_next;
+}
+// The calling lane's shard.
+EW_FN u32 actor_own_shard() { return blockIdx.x * BLOCK_THREADS + threadIdx.x; }
+
+// Gives back a list of numbers from `first` to `last`, whose links are set.
+EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) {
+  u64* head = actor_shard(s, pool, actor_own_shard());
+  u32* link = actor_link(s, pool, last);
+  u64 seen = load(head, relaxed, gpu);
+  while (true) {
+    store(link, (u32)seen, relaxed, gpu);
+    // Release: the taker sees the links, and what the giver wrote.
+    u64 now = compare_exchange(head, seen, ((seen >> 32) + 1) << 32 | (first + 1), release, gpu);
+    if (now == seen) return;
+    seen = now;
+  }
+}
+
+EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
+  u64* head = actor_shard(s, pool, shard);
+  u64 seen = load(head, acquire, gpu);
+  while ((u32)seen != 0) {
+    u32 number = (u32)seen - 1, link = load(actor_link(s, pool, number), relaxed, gpu);
+    u64 now = compare_exchange(head, seen, ((seen >> 32) + 1) << 32 | link, acq_rel, gpu);
+    if (now == seen) return number;
+    seen = now;
+  }
+  return NONE;
+}
+
+// Takes one number; NONE when the pool is exhausted.
+EW_CALL u32 actor_take(const DevActors* s, u32 pool) {
+  const u32 shard = actor_own_shard();
+  u32 number = actor_pop(s, pool, shard);
+  if (number != NONE) return number;
+  u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
+  const u32 limit = pool == ACTOR_CELLS ? s->cell_limit : s->slot_limit;
+  if (load(fresh, relaxed, gpu) < limit) {
+    // One atomic for all lanes that are here.
+    const u32 mask = __activemask(), lane = threadIdx.x % WARP, first = __ffs(mask) - 1;
+    u32 base = 0;
+    if (lane == first) base = fetch_add(fresh, __popc(mask), relaxed, gpu);
+    number = __shfl_sync(mask, base, first) + __popc(mask & ((1u << lane) - 1));
+    if (number < limit) return number;
+  }
+#pragma unroll 1
+  for (u32 i = 1; i < ACTOR_SHARDS; i++) {
+    number = actor_pop(s, pool, shard + i);
+    if (number != NONE) return number;
+  }
+  return NONE;
+}
+
+// Messages.
+
+constexpr u32 SENT_DELIVERED = 0;  // the mailbox has it
+constexpr u32 SENT_ACTIVATE = 1;   // the same, and the caller queues a turn; | kind << 8
+constexpr u32 SENT_FULL = 2;       // the caller keeps the message
+constexpr u32 SENT_GONE = 3;       // the receiver does not live, or ends; the caller keeps the message
+
+EW_CALL u32 actor_send(const DevActors* s, u64 to, u32 cell) {
+  if (!actor_named(s, to)) return SENT_GONE;
+  DevActor* slot = s->slots + actor_slot(to);
+  u32* link = &s->cells[cell].next;
+  u64 seen, meta;
+  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  while (true) {
+    if (!actor_lives(seen, meta, actor_generation(to)) || mail_has(seen, MAIL_STOP | MAIL_KILL)) return SENT_GONE;
+    if (mail_count(seen) >= meta_bound(meta)) return SENT_FULL;
+    const bool rests = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_BUSY);
+    u64 next = (seen & ~(u64)((1u << MAIL_CELL_BITS) - 1) | (cell + 1)) + (1ull << MAIL_COUNT_SHIFT);
+    if (!rests) next |= mail_flag(MAIL_BUSY);
+    store(link, mail_cell(seen), relaxed, gpu);
+    // Release: the message, to the turn that takes it.
+    u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
+    if (now == seen) return rests || mail_has(seen, MAIL_BUSY) ? SENT_DELIVERED : SENT_ACTIVATE | meta_kind(meta) << 8;
+    seen = now;
+    meta = load(actor_meta(slot), relaxed, gpu);
+  }
+}
+
+// The turn: takes the messages that have arrived. Returns the oldest, plus one.
+EW_CALL u32 actor_refill(const DevActors* s, u32 number) {
+  // Acquire: the messages.
+  u32 at = mail_cell(fetch_and(&s->slots[number].mail, ~(u64)((1u << MAIL_CELL_BITS) - 1), acquire, gpu)), front = 0;
+  while (at != 0) {
+    u32* link = &s->cells[at - 1].next;
+    u32 next = load(link, relaxed, gpu);
+    if (front != 0 || next != 0) store(link, front, relaxed, gpu);
+    front = at;
+    at = next;
+  }
+  return front;
+}
+
+// Waiting senders.
+
+// Wakes a list. Returns one of it, of which the caller queues a turn; that turn wakes the others. NONE: no turn.
+EW_FN u32 actor_wake(const DevActors* s, u32 list) {
+  while (list != 0) {
+    DevActor* sender = s->slots + (list - 1);
+    u32 rest = load(&sender->wait_next, relaxed, gpu);
+    store(&sender->wait_next, 0, relaxed, gpu);
+    u64 old = fetch_and(&sender->mail, ~mail_flag(MAIL_MUTED | MAIL_LISTED), acq_rel, gpu);
+    if (mail_has(old, MAIL_MUTED)) {
+      store(&sender->wait_next, rest, relaxed, gpu);
+      return list - 1;
+    }
+    list = rest;
+  }
+  return NONE;
+}
+EW_FN u32 actor_release(const DevActors* s, DevActor* slot) { return actor_wake(s, exchange(&slot->waiters, 0, acq_rel, gpu)); }
+
+// A turn begins: its word, and an actor of which the caller queues a turn, or NONE.
+struct ActorBegin {
+  u64 mail;
+  u32 woken;
+};
+EW_CALL ActorBegin actor_begin(const DevActors* s, u32 number) {
+  DevActor* slot = s->slots + number;
+  // Acquire: the state, and what the last turn wrote.
+  u64 mail = load(&slot->mail, acquire, gpu);
+  if (mail_has(mail, MAIL_LISTED)) return {mail, NONE};
+  u32 rest = load(&slot->wait_next, relaxed, gpu);
+  if (rest == 0) return {mail, NONE};
+  store(&slot->wait_next, 0, relaxed, gpu);
+  return {mail, actor_wake(s, rest)};
+}
+
+constexpr u32 MUTING_GOES_ON = 0;  // the sender is itself full, or waited for
+constexpr u32 MUTING_MUTED = 1;    // its turn is over
+
+struct ActorMuting {
+  u32 muting;
+  u32 woken;
+};
+EW_CALL ActorMuting actor_mute(const DevActors* s, u32 sender, u64 to) {
+  DevActor* own = s->slots + sender;
+  u64 seen, meta;
+  load_pair(&own->mail, seen, meta, relaxed, gpu);
+  while (true) {
+    if (mail_count(seen) >= meta_bound(meta) || mail_has(seen, MAIL_WAIT)) return {MUTING_GOES_ON, NONE};
+    // Release: all that the turn has written, to the one that wakes it.
+    u64 now = compare_exchange(&own->mail, seen, seen | mail_flag(MAIL_MUTED | MAIL_LISTED), release, gpu);
+    if (now == seen) break;
+    seen = now;
+  }
+  // It was woken because another actor waits for it, and is still in the list.
+  if (mail_has(seen, MAIL_LISTED)) return {MUTING_MUTED, NONE};
+  DevActor* slot = s->slots + actor_slot(to);
+  u32 first = load(&slot->waiters, relaxed, gpu);
+  while (true) {
+    store(&own->wait_next, first, relaxed, gpu);
+    u32 now = compare_exchange(&slot->waiters, first, sender + 1, acq_rel, gpu);
+    if (now == first) break;
+    first = now;
+  }
+  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  while (true) {
+    if (mail_count(seen) < meta_bound(meta) || !actor_lives(seen, meta, actor_generation(to))) {
+      return {MUTING_MUTED, actor_release(s, slot)};
+    }
+    // Release: the link, to the turn that takes the list.
+    u64 now = compare_exchange(&slot->mail, seen, (seen | mail_flag(MAIL_WAIT)) & ~mail_flag(MAIL_MUTED), release, gpu);
+    if (now == seen) return {MUTING_MUTED, mail_has(seen, MAIL_MUTED) ? actor_slot(to) : NONE};
+    seen = now;
+    meta = load(actor_meta(slot), relaxed, gpu);
+  }
+}
+
+constexpr u32 FINISHED_IDLE = 0;   // the caller must not touch the actor any more
+constexpr u32 FINISHED_AGAIN = 1;  // the caller queues another turn
+constexpr u32 FINISHED_LATER = 2;  // it ends when it has left the list that it is in
+constexpr u32 FINISHED_ENDED = 3;  // the caller gives the slot back
+
+// The turn is over: `handled` messages are done, and `outbox` says whether some could not be delivered.
+struct ActorFinish {
+  u32 finished;
+  u32 woken;
+};
+EW_CALL ActorFinish actor_finish(const DevActors* s, u32 number, u32 handled, bool outbox) {
+  DevActor* slot = s->slots + number;
+  u64 seen, meta;
+  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  while (true) {
+    u64 next = (seen - ((u64)handled << MAIL_COUNT_SHIFT)) & ~mail_flag(MAIL_WAIT);
+    const bool empty = mail_count(next) == 0;
+    u32 finished;
+    if (outbox || (!empty && (!mail_has(seen, MAIL_PAUSED) || mail_has(seen, MAIL_KILL)))) {
+      finished = FINISHED_AGAIN;
+    } else if (!empty || !mail_has(seen, MAIL_STOP | MAIL_KILL)) {
+      next &= ~mail_flag(MAIL_BUSY);
+      finished = FINISHED_IDLE;
+    } else if (mail_has(seen, MAIL_LISTED)) {
+      next |= mail_flag(MAIL_MUTED);
+      finished = FINISHED_LATER;
+    } else {
+      next = mail_free(meta_generation(meta) + 1);
+      finished = FINISHED_ENDED;
+    }
+    // Release: the state, to the next turn.
+    u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
+    if (now == seen) return {finished, mail_has(seen, MAIL_WAIT) ? actor_release(s, slot) : NONE};
+    seen = now;
+  }
+}
+
+// Signals: Stop, Kill, Pause, Resume.
+constexpr u32 SIGNAL_STOP = 0;
+constexpr u32 SIGNAL_KILL = 1;
+constexpr u32 SIGNAL_PAUSE = 2;
+constexpr u32 SIGNAL_RESUME = 3;
+
+// As `actor_send`: SENT_DELIVERED, SENT_ACTIVATE | kind << 8, SENT_GONE.
+EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
+  if (!actor_named(s, to)) return SENT_GONE;
+  DevActor* slot = s->slots + actor_slot(to);
+  u64 seen, meta;
+  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  while (true) {
+    if (!actor_lives(seen, meta, actor_generation(to))) return SENT_GONE;
+    u64 next = seen;
+    bool runs = true;
+    if (signal == SIGNAL_STOP) next |= mail_flag(MAIL_STOP);
+    else if (signal == SIGNAL_KILL) next |= mail_flag(MAIL_KILL);
+    else if (signal == SIGNAL_PAUSE) next |= mail_flag(MAIL_PAUSED), runs = false;
+    else next &= ~mail_flag(MAIL_PAUSED), runs = mail_count(seen) != 0;
+    bool activates = runs && !mail_has(seen, MAIL_BUSY);
+    if (signal == SIGNAL_KILL && mail_has(seen, MAIL_MUTED)) {
+      next &= ~mail_flag(MAIL_MUTED);
+      activates = true;
+    }
+    if (activates) next |= mail_flag(MAIL_BUSY);
+    u64 now = compare_exchange(&slot->mail, seen, next, acq_rel, gpu);
+    if (now == seen) return activates ? SENT_ACTIVATE | meta_kind(meta) << 8 : SENT_DELIVERED;
+    seen = now;
+    meta = load(actor_meta(slot), relaxed, gpu);
+  }
+}
+
+// Launches an actor with an empty mailbox and a state of zeros. Its id; 0 when there is no slot.
+EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
+  u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
+  for (u32 i = 0; i < s->state_bytes / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
+  DevActor* slot = s->slots + number;
+  const u32 generation = max(meta_generation(load(actor_meta(slot), relaxed, gpu)), 1u);
+  store(actor_meta(slot), (u64)generation << 32 | (u32)s->bounds[kind] << 16 | kind, relaxed, gpu);
+  // A sender may still be linking itself to the slot's last actor, so the list of waiters stays: that sender takes it.
+  store(&slot->front, 0, relaxed, gpu);
+  store(&slot->outbox_first, 0, relaxed, gpu);
+  store(&slot->wait_next, 0, relaxed, gpu);
+  store(&slot->failed, 0, relaxed, gpu);
+  store_pair(&slot->handled, 0, parent, relaxed, gpu);
+  store(&slot->mail, mail_free(generation) | mail_flag(MAIL_LIVE), release, gpu);
+  return actor_id(number, generation);
+}
+
+}  // namespace ew

@@ -1,0 +1,65 @@
+//! Actors: state, a mailbox and a handler, a million at a time on one engine.
+//!
+//! A *kind* of actor has a state and a handler; [`actors!`] declares the kinds of a program. An [`ActorSystem`] runs them
+//! on an engine: the host launches actors, sends them messages and asks them, and they do the same among themselves,
+//! without the host. Handlers have two forms, as tasks have: a device function in CUDA C++ and its CPU twin. The chapter
+//! on actors in the book has the promises.
+//!
+//! ```
+//! use everwarp::actor::{ActorCx, ActorError, ActorSystem, Message, actors};
+//! use everwarp::{Device, Select, dev_struct};
+//!
+//! dev_struct! {
+//!     /// An account.
+//!     pub struct DevAccount: align 8, size 8 {
+//!         /// Its balance.
+//!         pub balance: u64,
+//!     }
+//! }
+//!
+//! actors! {
+//!     static BANK: bank() {
+//!         ACCOUNT: lane(account: DevAccount).sends(1),
+//!     }
+//! }
+//!
+//! const DEPOSIT: u8 = 1;
+//! const PAY: u8 = 2;
+//! const BALANCE: u8 = 3;
+//!
+//! fn account(actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+//!     let balance = actor.state::<DevAccount>().balance;
+//!     match message.tag() {
+//!         DEPOSIT => actor.state::<DevAccount>().balance += message.word(0),
+//!         // Word 0 is the amount, word 1 the receiver.
+//!         PAY if balance >= message.word(0) => {
+//!             actor.state::<DevAccount>().balance -= message.word(0);
+//!             let to = everwarp::actor::ActorId::from_bits(message.word(1));
+//!             actor.tell(to, DEPOSIT, &[message.word(0)]);
+//!         }
+//!         PAY => {}
+//!         BALANCE => {
+//!             actor.reply(BALANCE, &[balance]);
+//!         }
+//!         _ => actor.fail(),
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), ActorError> {
+//! let device = Device::open(Select::Cpu)?;
+//! let engine = device.engine().program(BANK.program()).start()?;
+//! let bank = ActorSystem::start(&engine, &BANK, Default::default())?;
+//! let (ada, bob) = (bank.launch(ACCOUNT)?, bank.launch(ACCOUNT)?);
+//! bank.tell(ada, DEPOSIT, &[100])?;
+//! bank.tell(ada, PAY, &[30, bob.bits()])?;
+//! bank.settle()?;
+//! assert_eq!(bank.ask(ada, BALANCE, &[])?.word(0), 70);
+//! assert_eq!(bank.ask(bob, BALANCE, &[])?.word(0), 30);
+//! # Ok(()) }
+//! ```
+
+pub use everwarp_actor::{
+    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, DeadReason,
+    Handler, HandlerClosure, HandlerFn, Kind, LongMailbox, MAX_ASK_WORDS, MAX_WORDS, Message, Tell,
+    actors,
+};
