@@ -226,13 +226,9 @@ impl ActorProgram {
     fn write_source(&self, out: &mut String) -> fmt::Result {
         let program = &self.name;
         writeln!(out, "#include \"everwarp/actor/actor.cuh\"")?;
-        let mut names: Vec<&str> = Vec::new();
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
-            if !names.contains(&&*params.name) {
-                params.write(out)?;
-                names.push(&params.name);
-            }
+            params.write_once(out)?;
         }
         writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;
         if self.device_source.is_empty() {

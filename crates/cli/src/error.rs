@@ -158,8 +158,26 @@ pub(crate) enum CliError {
     #[diagnostic(transparent)]
     Up(#[from] crate::service::UpError),
     #[error(transparent)]
+    Actor(everwarp::actor::ActorError),
+    #[error(transparent)]
     #[diagnostic(transparent)]
     Control(#[from] crate::control::ControlError),
+}
+
+impl From<everwarp_programs::RunError> for CliError {
+    fn from(error: everwarp_programs::RunError) -> Self {
+        use everwarp_programs::RunError;
+        match error {
+            RunError::Engine(error) => Self::Engine(error),
+            RunError::Actor(error) => Self::Actor(error),
+        }
+    }
+}
+
+impl From<everwarp::actor::ActorError> for CliError {
+    fn from(error: everwarp::actor::ActorError) -> Self {
+        everwarp_programs::RunError::from(error).into()
+    }
 }
 
 impl From<everwarp::EngineError> for CliError {

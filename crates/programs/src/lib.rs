@@ -8,6 +8,8 @@
 
 pub mod actor_probe;
 pub mod bfs;
+pub mod big;
+pub mod counting;
 pub mod fib;
 pub mod heap_probe;
 pub mod noop;
@@ -17,6 +19,8 @@ pub mod pairs;
 pub mod pingpong;
 pub mod probe;
 pub mod range;
+pub mod ring;
+pub mod skynet;
 pub mod tree;
 
 mod input;
@@ -27,7 +31,7 @@ mod registry;
 use everwarp::DevPtr;
 
 pub use input::{InputError, Progress};
-pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered};
+pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered, RunError};
 pub use option::{OptionKind, OptionValue, OptionValues, ProgramOption};
 pub use registry::{REGISTRY, benchmarks, find, standard};
 

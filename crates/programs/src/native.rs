@@ -4,10 +4,31 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use everwarp::actor::ActorError;
 use everwarp::{Engine, Error, Program};
 
 use crate::input::{InputError, Progress};
 use crate::option::{OptionValues, ProgramOption};
+
+/// An error of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The device has no memory left, or the engine has stopped or is lost.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// The same of a program of actors.
+    #[error(transparent)]
+    Actor(ActorError),
+}
+
+impl From<ActorError> for RunError {
+    fn from(error: ActorError) -> Self {
+        match error {
+            ActorError::Engine(error) => Self::Engine(error),
+            error => Self::Actor(error),
+        }
+    }
+}
 
 /// A native program that the command can run. The registry lists one value of each.
 pub trait NativeProgram: Sync {
@@ -15,8 +36,6 @@ pub trait NativeProgram: Sync {
     type Input;
     /// The result.
     type Output;
-    /// The program itself.
-    const PROGRAM: &'static Program;
     /// One line about it.
     const ABOUT: &'static str;
     /// Its options, in the order of the help text.
@@ -26,6 +45,8 @@ pub trait NativeProgram: Sync {
     /// Whether the program exists for a benchmark. Images of all programs leave it out.
     const BENCHMARK: bool = false;
 
+    /// The program itself.
+    fn program(&self) -> &'static Program;
     /// Checks the options and reads the input.
     ///
     /// # Errors
@@ -39,7 +60,11 @@ pub trait NativeProgram: Sync {
     ///
     /// # Errors
     /// The device has no memory left, or the engine has stopped or is lost.
-    fn run(&self, engine: &Engine, input: &Self::Input) -> Result<(Self::Output, Duration), Error>;
+    fn run(
+        &self,
+        engine: &Engine,
+        input: &Self::Input,
+    ) -> Result<(Self::Output, Duration), RunError>;
     /// The result, computed plainly.
     fn reference(&self, input: &Self::Input) -> Self::Output;
     /// Compares a result with the reference.
@@ -129,7 +154,7 @@ pub trait Prepared {
     ///
     /// # Errors
     /// The device has no memory left, or the engine has stopped or is lost.
-    fn run(self: Box<Self>, engine: &Engine) -> Result<Box<dyn Finished>, Error>;
+    fn run(self: Box<Self>, engine: &Engine) -> Result<Box<dyn Finished>, RunError>;
 }
 
 /// A program that has run.
@@ -163,7 +188,7 @@ struct Done<P: NativeProgram + 'static> {
 
 impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for P {
     fn program(&self) -> &'static Program {
-        P::PROGRAM
+        NativeProgram::program(self)
     }
     fn about(&self) -> &'static str {
         P::ABOUT
@@ -190,7 +215,7 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
 }
 
 impl<P: NativeProgram<Input: 'static, Output: 'static>> Prepared for Job<P> {
-    fn run(self: Box<Self>, engine: &Engine) -> Result<Box<dyn Finished>, Error> {
+    fn run(self: Box<Self>, engine: &Engine) -> Result<Box<dyn Finished>, RunError> {
         let (output, elapsed) = self.program.run(engine, &self.input)?;
         Ok(Box::new(Done {
             job: *self,

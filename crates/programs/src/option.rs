@@ -168,6 +168,20 @@ impl OptionValues {
             _ => Ok(default),
         }
     }
+    /// A number that is not 0.
+    ///
+    /// # Errors
+    /// As [`number`](Self::number), or it is 0.
+    pub fn at_least_one(&self, option: &ProgramOption) -> Result<u32, InputError> {
+        match self.number(option)? {
+            0 => Err(InputError::Value {
+                option: option.flag,
+                rule: "at least 1".into(),
+                value: 0,
+            }),
+            value => Ok(value),
+        }
+    }
     /// A text, if it was given.
     pub fn text(&self, option: &ProgramOption) -> Option<&str> {
         match self.given.get(option.flag) {

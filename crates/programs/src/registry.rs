@@ -3,6 +3,8 @@
 use everwarp::Program;
 
 use crate::bfs::BreadthFirstSearch;
+use crate::big::ManyToMany;
+use crate::counting::Counting;
 use crate::fib::Fibonacci;
 use crate::native::Registered;
 use crate::noop::Nothing;
@@ -11,11 +13,13 @@ use crate::pagerank::PageRanks;
 use crate::pairs::DependentPairs;
 use crate::pingpong::PingPong;
 use crate::range::CountedRange;
+use crate::ring::TokenRing;
+use crate::skynet::Skynet;
 use crate::tree::BinaryTree;
 
-/// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe` and `heap_probe`
-/// only serve tests.)
-pub static REGISTRY: [&dyn Registered; 9] = [
+/// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`
+/// and `actor_probe` only serve tests.)
+pub static REGISTRY: [&dyn Registered; 13] = [
     &BreadthFirstSearch,
     &PageRanks,
     &Fibonacci,
@@ -25,6 +29,10 @@ pub static REGISTRY: [&dyn Registered; 9] = [
     &DependentPairs,
     &CountedRange,
     &OperatorPipeline,
+    &Skynet,
+    &TokenRing,
+    &Counting,
+    &ManyToMany,
 ];
 
 /// The entry of the program with this name.

@@ -100,6 +100,16 @@ impl Params {
             declaration: Declaration::Written(write),
         }
     }
+    /// Writes the declaration such that one unit may contain it several times: programs share structs of parameters.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_once(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let name = &self.name;
+        writeln!(out, "#ifndef EW_HAS_{name}\n#define EW_HAS_{name}")?;
+        self.write(out)?;
+        writeln!(out, "\n#endif")
+    }
     /// Writes the declaration.
     ///
     /// # Errors

@@ -131,14 +131,8 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         let declarations = &image.linked.declarations;
         writeln!(out, "#line 1 \"linked\"\n{declarations}")?;
     }
-    for (i, program) in image.programs.iter().enumerate() {
-        // Programs may share a struct of parameters.
-        if image.programs[..i]
-            .iter()
-            .all(|p| p.params.name != program.params.name)
-        {
-            program.params.write(out)?;
-        }
+    for program in &image.programs {
+        program.params.write_once(out)?;
         writeln!(
             out,
             "#line 1 \"{}.cu\"\n{}",

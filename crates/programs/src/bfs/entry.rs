@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 use everwarp_graph::Csr;
 
 use super::{Bfs, Found, PROGRAM, reference};
 use crate::input::{DIRECTED, GENERATE, GRAPH, InputError, Progress, UNDIRECTED, graph};
-use crate::native::{Facts, NativeProgram, OUTPUT};
+use crate::native::{Facts, NativeProgram, OUTPUT, RunError};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -27,13 +27,15 @@ pub struct Start {
 impl NativeProgram for BreadthFirstSearch {
     type Input = Start;
     type Output = Found;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "breadth-first search: levels and parents; every frontier vertex is a task";
     const OPTIONS: &'static [ProgramOption] =
         &[GRAPH, GENERATE, DIRECTED, UNDIRECTED, SOURCE, OUTPUT];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--generate", "grid:50x40")];
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(
         &self,
         options: &OptionValues,
@@ -49,7 +51,7 @@ impl NativeProgram for BreadthFirstSearch {
         }
         Ok(Start { graph, source })
     }
-    fn run(&self, engine: &Engine, start: &Start) -> Result<(Found, Duration), Error> {
+    fn run(&self, engine: &Engine, start: &Start) -> Result<(Found, Duration), RunError> {
         let search = Bfs::new(engine, start.graph.rows(), start.graph.columns())?;
         search.reset(engine, start.source)?;
         let begin = Instant::now();

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 
 use super::{MAX_N, PROGRAM, instance, reference, run};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, same_number};
+use crate::native::{Facts, NativeProgram, RunError, same_number};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -19,16 +19,18 @@ const N: ProgramOption =
 impl NativeProgram for Fibonacci {
     type Input = u32;
     type Output = u64;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "Fibonacci numbers by their definition; every call is a task with a join";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "15")];
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<u32, InputError> {
         options.number(&N)
     }
-    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), Error> {
+    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), RunError> {
         let instance = instance(engine)?;
         let begin = Instant::now();
         let result = run(engine, &instance, n)?;

@@ -6,7 +6,7 @@ use everwarp::{Engine, Error, Program};
 
 use super::{NOTHING, PROGRAM, instance};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, same_number};
+use crate::native::{Facts, NativeProgram, RunError, same_number};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -18,15 +18,17 @@ const N: ProgramOption = ProgramOption::number("--n", "How many tasks", 10000);
 impl NativeProgram for Nothing {
     type Input = u32;
     type Output = u64;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str = "tasks that do nothing, from the host";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "1000")];
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<u32, InputError> {
         options.number(&N)
     }
-    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), Error> {
+    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), RunError> {
         let instance = instance(engine)?;
         let tasks = vec![instance.task(NOTHING).build(); n as usize];
         let before = executed(engine)?;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 
 use super::{Operators, PROGRAM, agrees, input, reference};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram};
+use crate::native::{Facts, NativeProgram, RunError};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -28,7 +28,6 @@ impl NativeProgram for OperatorPipeline {
     type Input = Matrix;
     /// Single precision from the engine, double precision from the reference.
     type Output = Vec<f64>;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "bias and ReLU, then the softmax of each row, as dependent block tasks (for `bench E`)";
     const OPTIONS: &'static [ProgramOption] = &[ROWS, COLUMNS];
@@ -36,6 +35,9 @@ impl NativeProgram for OperatorPipeline {
         &[("--rows", "100"), ("--columns", "64")];
     const BENCHMARK: bool = true;
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<Matrix, InputError> {
         let columns = options.number(&COLUMNS)?;
         if columns == 0 || !columns.is_multiple_of(4) {
@@ -48,7 +50,7 @@ impl NativeProgram for OperatorPipeline {
         let (input, bias) = input(options.number(&ROWS)?, columns);
         Ok(Matrix { input, bias })
     }
-    fn run(&self, engine: &Engine, matrix: &Matrix) -> Result<(Vec<f64>, Duration), Error> {
+    fn run(&self, engine: &Engine, matrix: &Matrix) -> Result<(Vec<f64>, Duration), RunError> {
         let pipeline = Operators::new(engine, &matrix.input, &matrix.bias)?;
         pipeline.clear()?;
         let begin = Instant::now();

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 use everwarp_graph::Csr;
 
 use super::{MAX_ITERATIONS, PROGRAM, PageRank, reference};
 use crate::input::{DIRECTED, GENERATE, GRAPH, InputError, Progress, UNDIRECTED, graph};
-use crate::native::{Facts, NativeProgram, OUTPUT};
+use crate::native::{Facts, NativeProgram, OUTPUT, RunError};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -32,7 +32,6 @@ pub struct RankedGraph {
 impl NativeProgram for PageRanks {
     type Input = RankedGraph;
     type Output = Vec<f64>;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "the power iteration; every iteration forks over ranges of vertices and joins";
     const OPTIONS: &'static [ProgramOption] =
@@ -40,6 +39,9 @@ impl NativeProgram for PageRanks {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--generate", "random:1000:5000"), ("--iterations", "10")];
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(
         &self,
         options: &OptionValues,
@@ -54,7 +56,7 @@ impl NativeProgram for PageRanks {
             graph,
         })
     }
-    fn run(&self, engine: &Engine, input: &RankedGraph) -> Result<(Vec<f64>, Duration), Error> {
+    fn run(&self, engine: &Engine, input: &RankedGraph) -> Result<(Vec<f64>, Duration), RunError> {
         let program = PageRank::new(
             engine,
             input.incoming.rows(),

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 
 use super::{PROGRAM, Pairs, reference};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, same_number};
+use crate::native::{Facts, NativeProgram, RunError, same_number};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -18,17 +18,19 @@ const N: ProgramOption = ProgramOption::number("--n", "How many pairs", 10000);
 impl NativeProgram for DependentPairs {
     type Input = u32;
     type Output = u64;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "pairs of tasks; the second needs the result of the first (for `bench A`)";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "1000")];
     const BENCHMARK: bool = true;
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<u32, InputError> {
         options.number(&N)
     }
-    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), Error> {
+    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), RunError> {
         let pairs = Pairs::new(engine, n)?;
         pairs.clear()?;
         let begin = Instant::now();

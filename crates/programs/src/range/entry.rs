@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 
 use super::{FAN, GRAIN_UNIT, PROGRAM, Range};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, same_number};
+use crate::native::{Facts, NativeProgram, RunError, same_number};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -21,16 +21,18 @@ const N: ProgramOption = ProgramOption::number("--n", "How many cells", 1000000)
 impl NativeProgram for CountedRange {
     type Input = u32;
     type Output = u64;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str = "adds 1 to every cell of a range: a task for each cell, or ranges that divide themselves (for `bench B`)";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "10000")];
     const BENCHMARK: bool = true;
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<u32, InputError> {
         options.number(&N)
     }
-    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), Error> {
+    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), RunError> {
         let range = Range::new(engine, n, GRAIN)?;
         range.clear()?;
         let begin = Instant::now();

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, Program};
 
 use super::{PROGRAM, Tree, reference};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, same_number};
+use crate::native::{Facts, NativeProgram, RunError, same_number};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -19,16 +19,18 @@ const N: ProgramOption =
 impl NativeProgram for BinaryTree {
     type Input = u32;
     type Output = u64;
-    const PROGRAM: &'static Program = &PROGRAM;
     const ABOUT: &'static str =
         "a full binary tree of block-shaped tasks, each 256 loads and 256 multiply-adds";
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "6")];
 
+    fn program(&self) -> &'static Program {
+        &PROGRAM
+    }
     fn input(&self, options: &OptionValues, _: &mut Progress<'_>) -> Result<u32, InputError> {
         options.number(&N)
     }
-    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), Error> {
+    fn run(&self, engine: &Engine, &n: &u32) -> Result<(u64, Duration), RunError> {
         let tree = Tree::new(engine)?;
         tree.clear()?;
         let begin = Instant::now();

@@ -42,6 +42,11 @@ struct ActorTask {
   // The group that counts turns. Read anew each time, which is rare where turns queue turns: see `activate`.
   __device__ __forceinline__ u32 world() const { return (u32)load(&system.control->world, relaxed, gpu); }
 
+  // Ends the engine. The task's group stays open, so that nothing completes before the host learns of it.
+  __device__ __forceinline__ void fault(u32 detail) {
+    t.fault(detail);
+    t.delta++;
+  }
   __device__ __forceinline__ u32 builtin(u32 number) const { return base + system.kinds + number; }
   __device__ __forceinline__ void queue(u32 fn, u32 group, u64 arg) {
     if (t.delta + t.children >= t.limit) {
@@ -174,7 +179,7 @@ struct Actor : ActorTask {
 
   __device__ __forceinline__ bool spend() {
     if (sends == 0) {
-      t.fault(ACTOR_FAULT_SENDS);
+      fault(ACTOR_FAULT_SENDS);
       return false;
     }
     sends--;
@@ -196,7 +201,7 @@ struct Actor : ActorTask {
       return at;
     }
     u32 at = actor_take(&system, ACTOR_CELLS);
-    if (at == NONE) t.fault(ACTOR_FAULT_CELLS);
+    if (at == NONE) fault(ACTOR_FAULT_CELLS);
     return at;
   }
   __device__ __forceinline__ void free(u32 at) {

@@ -22,7 +22,7 @@ struct ActorHost : ActorTask {
   }
   __device__ __forceinline__ u32 cell() {
     u32 at = actor_take(&system, ACTOR_CELLS);
-    if (at == NONE) t.fault(ACTOR_FAULT_CELLS);
+    if (at == NONE) fault(ACTOR_FAULT_CELLS);
     return at;
   }
   // Copies a message, but for its link, with more flags.

@@ -79,11 +79,7 @@ EW_CALL u32 actor_take(const DevActors* s, u32 pool) {
   u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
   const u32 limit = pool == ACTOR_CELLS ? s->cell_limit : s->slot_limit;
   if (load(fresh, relaxed, gpu) < limit) {
-    // One atomic for all lanes that are here.
-    const u32 mask = __activemask(), lane = threadIdx.x % WARP, first = __ffs(mask) - 1;
-    u32 base = 0;
-    if (lane == first) base = fetch_add(fresh, __popc(mask), relaxed, gpu);
-    number = __shfl_sync(mask, base, first) + __popc(mask & ((1u << lane) - 1));
+    number = fetch_add(fresh, 1, relaxed, gpu);
     if (number < limit) return number;
   }
 #pragma unroll 1
@@ -294,7 +290,8 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   store(&slot->outbox_first, 0, relaxed, gpu);
   store(&slot->wait_next, 0, relaxed, gpu);
   store(&slot->failed, 0, relaxed, gpu);
-  store_pair(&slot->handled, 0, parent, relaxed, gpu);
+  store(&slot->handled, (u64)0, relaxed, gpu);
+  store(&slot->parent, parent, relaxed, gpu);
   store(&slot->mail, mail_free(generation) | mail_flag(MAIL_LIVE), release, gpu);
   return actor_id(number, generation);
 }
