@@ -25,6 +25,11 @@ pub enum ActorError {
     /// The engine failed or ended.
     #[error(transparent)]
     Engine(#[from] Error),
+    /// Actors do not run on this engine.
+    #[error(
+        "actors run on the CPU engine only so far: start the engine with Select::Cpu, or use --engine cpu"
+    )]
+    CpuOnly,
     /// The mailbox is full.
     #[error("the mailbox of {actor:?} is full: wait, or give its kind a larger one")]
     Full {

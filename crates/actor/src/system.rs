@@ -10,7 +10,7 @@ use everwarp_contract::actor::{
 use everwarp_contract::{
     DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout,
 };
-use everwarp_runtime::{Buffer, DevNone, Engine, Error, Instance, Pending};
+use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
 
 use crate::error::{ActorError, LongMailbox};
 use crate::id::ActorId;
@@ -154,7 +154,7 @@ impl ActorSystem {
     /// Starts a system of a program without parameters.
     ///
     /// # Errors
-    /// The engine does not hold the program, memory is short, or a limit cannot work.
+    /// [`ActorError::CpuOnly`] on a GPU; the engine does not hold the program, memory is short, or a limit cannot work.
     pub fn start(
         engine: &Engine,
         program: &ActorProgram,
@@ -178,6 +178,9 @@ impl ActorSystem {
         params: &P,
         config: ActorConfig,
     ) -> Result<Self, ActorError> {
+        if engine.kind() != EngineKind::Cpu {
+            return Err(ActorError::CpuOnly);
+        }
         if P::NAME != program.params.name {
             return Err(Error::WrongParams {
                 program: program.name.to_string(),

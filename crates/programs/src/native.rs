@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use everwarp::actor::ActorError;
-use everwarp::{Engine, Error, Program};
+use everwarp::{Engine, EngineKind, Error, Program};
 
 use crate::input::{InputError, Progress};
 use crate::option::{OptionValues, ProgramOption};
@@ -44,6 +44,8 @@ pub trait NativeProgram: Sync {
     const EXAMPLE: &'static [(&'static str, &'static str)];
     /// Whether the program exists for a benchmark. Images of all programs leave it out.
     const BENCHMARK: bool = false;
+    /// Whether it runs on the CPU engine alone. Images for a GPU leave it out.
+    const CPU_ONLY: bool = false;
 
     /// The program itself.
     fn program(&self) -> &'static Program;
@@ -116,6 +118,8 @@ pub trait Registered: Sync {
     fn example(&self) -> &'static [(&'static str, &'static str)];
     /// Whether the program exists for a benchmark.
     fn is_benchmark(&self) -> bool;
+    /// Whether it runs on this kind of engine.
+    fn runs_on(&self, kind: EngineKind) -> bool;
     /// Checks the options and reads the input.
     ///
     /// # Errors
@@ -201,6 +205,9 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
     }
     fn is_benchmark(&self) -> bool {
         P::BENCHMARK
+    }
+    fn runs_on(&self, kind: EngineKind) -> bool {
+        kind == EngineKind::Cpu || !P::CPU_ONLY
     }
     fn prepare(
         &'static self,

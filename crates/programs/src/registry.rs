@@ -1,6 +1,6 @@
 //! The list of native programs. The command, the conformance suite and the documents are made from it.
 
-use everwarp::Program;
+use everwarp::{EngineKind, Program};
 
 use crate::bfs::BreadthFirstSearch;
 use crate::big::ManyToMany;
@@ -19,7 +19,7 @@ use crate::tree::BinaryTree;
 
 /// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`
 /// and `actor_probe` only serve tests.)
-pub static REGISTRY: [&dyn Registered; 13] = [
+pub static REGISTRY: [&dyn Registered; 9] = [
     &BreadthFirstSearch,
     &PageRanks,
     &Fibonacci,
@@ -29,11 +29,10 @@ pub static REGISTRY: [&dyn Registered; 13] = [
     &DependentPairs,
     &CountedRange,
     &OperatorPipeline,
-    &Skynet,
-    &TokenRing,
-    &Counting,
-    &ManyToMany,
 ];
+
+/// The programs of actors. The command does not run them before actors run on every engine.
+pub static ACTOR_PROGRAMS: [&dyn Registered; 4] = [&Skynet, &TokenRing, &Counting, &ManyToMany];
 
 /// The entry of the program with this name.
 pub fn find(name: &str) -> Option<&'static dyn Registered> {
@@ -45,7 +44,7 @@ pub fn standard() -> impl Iterator<Item = &'static Program> {
     programs(false)
 }
 
-/// The programs that exist for benchmarks. Other images need not carry them.
+/// The programs that exist for benchmarks and run on a GPU, too. Other images need not carry them.
 pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
     programs(true)
 }
@@ -53,6 +52,6 @@ pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
 fn programs(benchmark: bool) -> impl Iterator<Item = &'static Program> {
     let chosen = REGISTRY.into_iter();
     chosen
-        .filter(move |entry| entry.is_benchmark() == benchmark)
+        .filter(move |entry| entry.is_benchmark() == benchmark && entry.runs_on(EngineKind::Cuda))
         .map(|entry| entry.program())
 }

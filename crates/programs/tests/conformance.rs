@@ -62,9 +62,13 @@ fn all() -> impl Iterator<Item = &'static Case> {
     files.into_iter().flatten()
 }
 
-/// Whether a case concerns this engine: the cases of the heap's kernels are for a GPU.
+/// Whether a case concerns this engine: the cases of the heap's kernels are for a GPU, those of actors for the CPU engine.
 fn concerns(engine: &str, case: &str) -> bool {
-    engine == "cuda" || heap::ALL.iter().all(|c| c.0 != case)
+    let others = match engine {
+        "cuda" => actors::ALL,
+        _ => heap::ALL,
+    };
+    others.iter().all(|c| c.0 != case)
 }
 
 fn main() {

@@ -46,7 +46,7 @@ const fn next_random(seed: u64) -> u64 {
 }
 /// The place of the actor that a random number names.
 const fn place(seed: u64, count: u64) -> u64 {
-    (seed >> 32) * count >> 32
+    ((seed >> 32) * count) >> 32
 }
 
 /// A system that is ready to run.

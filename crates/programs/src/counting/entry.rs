@@ -26,6 +26,7 @@ impl NativeProgram for Counting {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--n", "10000"), ("--producers", "10")];
     const BENCHMARK: bool = true;
+    const CPU_ONLY: bool = true;
 
     fn program(&self) -> &'static Program {
         COUNTING.static_program()

@@ -5,7 +5,9 @@ use everwarp_graph::{Spec, generate};
 use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
-use everwarp_programs::{REGISTRY, benchmarks, bfs, fib, noop, pagerank, pingpong, tree};
+use everwarp_programs::{
+    ACTOR_PROGRAMS, REGISTRY, benchmarks, bfs, fib, noop, pagerank, pingpong, tree,
+};
 use everwarp_testkit::cases;
 
 use crate::support::{Case, least_size, parked_count, start, with};
@@ -28,13 +30,18 @@ pub(crate) const ALL: &[Case] = cases![
 fn start_all(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let builder = benchmarks().fold(with(&device), |b, program| b.program(program));
+    let others = (ACTOR_PROGRAMS.into_iter()).filter(|entry| entry.runs_on(device.kind()));
+    let builder = others.fold(builder, |b, entry| b.program(entry.program()));
     builder.start().expect("the engine starts")
 }
 
 /// Every entry of the registry, with its example's options, on one engine after the other's work.
 fn every_program_equals_its_reference(select: Select) {
     let engine = start_all(select);
-    for entry in REGISTRY {
+    for entry in REGISTRY.into_iter().chain(ACTOR_PROGRAMS) {
+        if !entry.runs_on(engine.kind()) {
+            continue;
+        }
         let prepared = entry.prepare(&entry.example_values(), &mut |_, _| {});
         let prepared = prepared.unwrap_or_else(|e| panic!("{}: {e}", entry.name()));
         let finished = prepared.run(&engine).expect("it runs");

@@ -213,12 +213,17 @@ struct Actor : ActorTask {
     if (spare_first != 0) actor_give(&system, ACTOR_CELLS, spare_first - 1, spare_last);
     spare_first = 0;
   }
+  // The link is written by others of this file, and always as one word of 32 bits.
+  __device__ __forceinline__ void envelope(u32 at, u32 head, u64 from) {
+    store(&system.cells[at].head, head, relaxed, gpu);
+    store(&system.cells[at].from, from, relaxed, gpu);
+  }
   template <class... W>
   __device__ __forceinline__ u32 write(u32 head, u64 from, W... words) {
     u32 at = cell();
     if (at == NONE) return at;
     u64* to = (u64*)&system.cells[at];
-    store_pair(to, (u64)head << 32, from, relaxed, gpu);
+    envelope(at, head, from);
     const u64 list[] = {(u64)words..., 0, 0, 0, 0, 0};
     constexpr u32 n = sizeof...(W);
     if constexpr (n > 0) store_pair(to + 2, list[0], list[1], relaxed, gpu);
@@ -272,14 +277,14 @@ struct Actor : ActorTask {
     DevMessage* cell = system.cells + at;
     if (head & MESSAGE_HOST) {
       u64* record = (u64*)&system.replies[(u32)(from >> 32)];
-      store_pair(record, (u64)head << 32, from, relaxed, gpu);
+      store(&system.replies[(u32)(from >> 32)].head, head, relaxed, gpu);
 #pragma unroll
       for (u32 i = 0; i + 1 < MESSAGE_WORDS; i++) store(record + 2 + i, load(&cell->words[i], relaxed, gpu), relaxed, gpu);
       free(at);
       room--;
       return queue_held(builtin(2), (u32)from, 0);
     }
-    store_pair((u64*)cell, (u64)head << 32, id(), relaxed, gpu);
+    envelope(at, head, id());
     // The asker is a live actor, or its reply is a dead letter that is no ask.
     u32 sent = outbox_first == 0 ? actor_send(&system, from, at) : SENT_FULL;
     if (sent == SENT_FULL) return keep(from, at);
@@ -297,16 +302,16 @@ struct Actor : ActorTask {
   // Reads the message in a cell. Returns the next of its list.
   __device__ __forceinline__ u32 read(u32 at) {
     const u64* cell = (const u64*)&system.cells[at];
-    u64 first;
-    load_pair(cell, first, message.from_bits, relaxed, gpu);
+    const u32 next = load(&system.cells[at].next, relaxed, gpu);
+    message.head = load(&system.cells[at].head, relaxed, gpu);
+    message.from_bits = load(&system.cells[at].from, relaxed, gpu);
     load_pair(cell + 2, message.words[0], message.words[1], relaxed, gpu);
-    message.head = (u32)(first >> 32);
     message.words[2] = message.words[3] = message.words[4] = 0;
     if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY)) != 0) {
       load_pair(cell + 4, message.words[2], message.words[3], relaxed, gpu);
       message.words[4] = load(cell + 6, relaxed, gpu);
     }
-    return (u32)first;
+    return next;
   }
 };
 
@@ -318,10 +323,9 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, u32 sends, u32
   u64 meta, boxes;
   u32 front;
   {
-    u64 lists;
     meta = load(actor_meta(a.slot()), relaxed, gpu);
-    load_pair((const u64*)&a.slot()->front, lists, boxes, relaxed, gpu);
-    front = (u32)lists;
+    front = load(&a.slot()->front, relaxed, gpu);
+    boxes = load((const u64*)&a.slot()->outbox_first, relaxed, gpu);
   }
   const u32 had_front = front, had_outbox = (u32)boxes;
   a.generation = meta_generation(meta);

@@ -27,14 +27,14 @@ struct ActorHost : ActorTask {
   }
   // Copies a message, but for its link, with more flags.
   __device__ __forceinline__ void copy(const DevMessage* from, u32 at, u32 flags) {
-    const u64* f = (const u64*)from;
-    u64* to = (u64*)&system.cells[at];
+    DevMessage* to = system.cells + at;
+    store(&to->head, load(&from->head, relaxed, gpu) | flags, relaxed, gpu);
+    store(&to->from, load(&from->from, relaxed, gpu), relaxed, gpu);
 #pragma unroll
-    for (u32 i = 0; i < sizeof(DevMessage) / 16; i++) {
+    for (u32 i = 2; i < sizeof(DevMessage) / 8; i += 2) {
       u64 a, b;
-      load_pair(f + 2 * i, a, b, relaxed, gpu);
-      if (i == 0) a |= (u64)flags << 32;
-      store_pair(to + 2 * i, a, b, relaxed, gpu);
+      load_pair((const u64*)from + i, a, b, relaxed, gpu);
+      store_pair((u64*)to + i, a, b, relaxed, gpu);
     }
   }
   __device__ __forceinline__ void signal(u64 to, u32 which) {

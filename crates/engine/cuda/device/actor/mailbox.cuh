@@ -287,7 +287,7 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   store(actor_meta(slot), (u64)generation << 32 | (u32)s->bounds[kind] << 16 | kind, relaxed, gpu);
   // A sender may still be linking itself to the slot's last actor, so the list of waiters stays: that sender takes it.
   store(&slot->front, 0, relaxed, gpu);
-  store(&slot->outbox_first, 0, relaxed, gpu);
+  store((u64*)&slot->outbox_first, (u64)0, relaxed, gpu);
   store(&slot->wait_next, 0, relaxed, gpu);
   store(&slot->failed, 0, relaxed, gpu);
   store(&slot->handled, (u64)0, relaxed, gpu);
