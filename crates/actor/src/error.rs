@@ -48,7 +48,7 @@ pub enum ActorError {
         /// Why.
         reason: DeadReason,
     },
-    /// An ask took too long. A reply that comes later reaches nobody.
+    /// An ask took too long. A later reply is dropped.
     #[error("no reply within {after:?}; a later one is dropped")]
     Timeout {
         /// How long was waited.

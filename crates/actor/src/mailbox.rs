@@ -5,8 +5,8 @@
 //!    the word's list; that change also checks that the actor lives and that there is room, and makes it busy. So an actor
 //!    can neither go idle nor end between the check and the push.
 //! 2. The change that makes an idle actor busy gives its author one turn to queue. A turn ends by giving that right back
-//!    ([`Finished::Idle`]), by queueing the next one ([`Finished::Again`]), or by leaving it to whoever clears
-//!    `MAIL_MUTED`. So there is never more than one turn of an actor.
+//!    ([`Finished::Idle`]), by queueing the next one ([`Finished::Again`]), or by leaving it to the author of the change that
+//!    clears `MAIL_MUTED`. So there is never more than one turn of an actor.
 //! 3. Only the turn touches the taken list (`front`), the outbox and the state.
 //! 4. A sender is muted in three steps: it sets `MUTED` and `LISTED` in its own word, unless it is full or waited for; it
 //!    links itself to the receiver's `waiters`; it sets `WAIT` in the receiver's word if that is full, and takes the list
@@ -164,7 +164,7 @@ impl<'t> Table<'t> {
     }
 
     /// The turn, which is over: `handled` messages are done, and `outbox` says whether some could not be delivered. Also
-    /// returns an actor of which the caller queues a turn.
+    /// returns an actor; the caller queues its turn.
     pub(crate) fn finish(
         &self,
         slot: &Slot,
@@ -280,8 +280,8 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Takes the list of senders that wait for an actor and wakes them. Returns one, of which the caller queues a turn;
-    /// that turn wakes the others.
+    /// Takes the list of senders that wait for an actor and wakes them. Returns one; the caller queues its
+    /// turn, which wakes the others.
     fn release(&self, slot: &Slot) -> Option<u32> {
         self.wake(slot.waiters.swap(0, Ordering::AcqRel))
     }
@@ -301,7 +301,7 @@ impl<'t> Table<'t> {
         }
         None
     }
-    /// A turn begins: its word, and an actor of which the caller queues a turn.
+    /// A turn begins: its word, and an actor; the caller queues that actor's turn.
     pub(crate) fn begin(&self, slot: &Slot) -> (Mail, Option<u32>) {
         let mail = Mail(slot.mail.load(Ordering::Acquire));
         if mail.has(MAIL_LISTED) {

@@ -340,7 +340,7 @@ pub const fn declared<P: everwarp_contract::Layout>() -> Params {
 /// actors! {
 ///     /// Counters.
 ///     pub static COUNTERS: counters() {
-///         /// Adds what it is told, and replies with the sum.
+///         /// Adds the numbers that it receives, and replies with the sum.
 ///         COUNTER: lane(counter: DevCounter),
 ///     }
 /// }

@@ -111,7 +111,7 @@ struct Port {
     asked: u64,
     /// Free records of asks.
     records: Vec<u32>,
-    /// Asks that nobody waits for any more.
+    /// Asks that the host has given up.
     left: Vec<(u32, Pending)>,
 }
 
@@ -668,7 +668,7 @@ impl ActorSystem {
 }
 
 impl Port {
-    /// A record for an ask. Records of asks that nobody waits for come back when those have ended.
+    /// A record for an ask. Records of asks that the host has given up are free again when those have ended.
     fn record(&mut self) -> Option<u32> {
         if self.records.is_empty() {
             let (done, left) = std::mem::take(&mut self.left)

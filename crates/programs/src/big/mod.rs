@@ -1,4 +1,4 @@
-//! `big`: many actors, each of which sends its messages on to others at random.
+//! `big`: many actors that send their messages on to others at random.
 
 mod entry;
 #[path = "big.rs"]

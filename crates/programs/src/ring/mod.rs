@@ -42,7 +42,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Prepares a ring of n actors for so many tokens.
+    /// Prepares a ring of n actors for a number of tokens.
     ///
     /// # Errors
     /// Those of [`ActorSystem::start`].

@@ -1,4 +1,4 @@
-//! `skynet`: a tree of actors, each of which launches up to ten others; the leaves' numbers are added on the way back.
+//! `skynet`: a tree of actors that launch up to ten others each; the leaves' numbers are added on the way back.
 
 mod entry;
 #[path = "skynet.rs"]

@@ -492,7 +492,7 @@ fn wrong_use_of_actors_is_an_error(select: Select) {
         system.ask(actor, GET, &[]).expect_err("it handles nothing"),
         &["no reply within"],
     );
-    // The reply comes all the same, and reaches nobody; the next ask has its own.
+    // The late reply is dropped; the next ask has its own.
     system.activate(&[actor]).expect("the engine runs");
     system.tell(actor, ADD, &[3]).expect("it lives");
     assert_eq!(system.ask(actor, GET, &[]).expect("it replies").word(0), 3);

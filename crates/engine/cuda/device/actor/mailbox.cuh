@@ -134,7 +134,7 @@ EW_CALL u32 actor_refill(const DevActors* s, u32 number) {
 
 // Waiting senders.
 
-// Wakes a list. Returns one of it, of which the caller queues a turn; that turn wakes the others. NONE: no turn.
+// Wakes a list. Returns one sender; the caller queues its turn, which wakes the others. NONE: no turn.
 EW_FN u32 actor_wake(const DevActors* s, u32 list) {
   while (list != 0) {
     DevActor* sender = s->slots + (list - 1);
@@ -151,7 +151,7 @@ EW_FN u32 actor_wake(const DevActors* s, u32 list) {
 }
 EW_FN u32 actor_release(const DevActors* s, DevActor* slot) { return actor_wake(s, exchange(&slot->waiters, 0, acq_rel, gpu)); }
 
-// A turn begins: its word, and an actor of which the caller queues a turn, or NONE.
+// A turn begins: its word, and an actor or NONE; the caller queues that actor's turn.
 struct ActorBegin {
   u64 mail;
   u32 woken;
