@@ -197,10 +197,10 @@ fn own_settings(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
         let text = opened.stdout.text();
         let mut found: Vec<_> = text
             .lines()
-            .filter(|line| line.starts_with("argument 1"))
+            .filter(|line| line.starts_with("argument 0: p"))
             .collect();
         found.sort_unstable();
-        let mut expected: Vec<_> = (0..500).map(|n| format!("argument 1: {n}")).collect();
+        let mut expected: Vec<_> = (0..500).map(|n| format!("argument 0: p{n}")).collect();
         expected.sort_unstable();
         same(found == expected, true)?;
         same(opened.host.list(10)?.total(), 0)?;
@@ -307,7 +307,9 @@ fn hundred(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
                     let opened = open(resident, &hello, &config(256))?;
                     all_exit(&run(&opened.host, 300, &lines())?, 300)?;
                     let text = opened.stdout.text();
-                    let lines = text.lines().filter(|line| line.starts_with("argument 1"));
+                    let lines = text
+                        .lines()
+                        .filter(|line| line.starts_with("argument 0: p"));
                     same(lines.count(), 300)
                 })
             })
