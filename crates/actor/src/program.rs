@@ -218,6 +218,7 @@ impl ActorProgram {
             name: self.name.clone(),
             functions: turns.chain(builtins).collect(),
             device_source: source.into(),
+            wgsl_source: "".into(),
             params: Params::of::<DevActors>(),
         }
     }

@@ -32,6 +32,12 @@ pub(crate) enum CliError {
         engine: &'static str,
         other: &'static str,
     },
+    #[error("the wgpu engine runs no WebAssembly processes")]
+    #[diagnostic(help("choose another engine with --engine cpu or --engine cuda"))]
+    NoProcesses,
+    #[error("`--adapter` chooses the adapter of the wgpu engine, which runs native programs")]
+    #[diagnostic(help("add --engine wgpu, or leave it out"))]
+    AdapterWithoutWgpu,
     #[error("the program `{program}` needs a graph")]
     #[diagnostic(help(
         "give one with --graph FILE or --generate SPEC, for example --graph data/karate.txt"

@@ -19,6 +19,8 @@ crate::dev_consts! {
     pub const FAULT_BAD_SUBMISSION = 6;
     /// An invariant of the scheduler did not hold; detail: the invariant's number.
     pub const FAULT_INTERNAL = 7;
+    /// The driver has lost the device; the host writes it.
+    pub const FAULT_DEVICE_LOST = 8;
 }
 
 crate::dev_struct! {

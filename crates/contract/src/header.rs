@@ -1,14 +1,17 @@
-//! The device header: everything in this crate as CUDA C++, written from the declarations.
+//! The device headers: everything in this crate as CUDA C++, and what a wgpu engine needs as WGSL, written from the
+//! declarations.
 
 use core::fmt;
 
-use crate::layout::Layout;
-use crate::{actor, control, device, errno, fault, group, heap, hostcall, ring, task, telemetry};
+use crate::layout::{DeviceText, Layout};
+use crate::{
+    actor, control, device, errno, fault, group, heap, hostcall, ring, task, telemetry, wgpu,
+};
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
 ///
 /// It is generated each time an image is built and never checked in, so that it cannot be stale.
-pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
+pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     writeln!(out, "#pragma once")?;
     writeln!(
         out,
@@ -56,4 +59,26 @@ pub fn write_header(out: &mut dyn fmt::Write) -> fmt::Result {
     actor::DevActor::write_struct(out)?;
     actor::DevMessage::write_struct(out)?;
     actor::DevActorControl::write_struct(out)
+}
+
+/// Writes the declarations that precede the sources of a WGSL image.
+///
+/// It is generated each time an image is built and never checked in, so that it cannot be stale.
+pub fn write_wgsl_header(out: &mut dyn DeviceText) -> fmt::Result {
+    writeln!(
+        out,
+        "// Generated from the crate everwarp-contract; do not edit."
+    )?;
+    task::write_consts(out)?;
+    fault::write_consts(out)?;
+    telemetry::write_consts(out)?;
+    wgpu::write_consts(out)?;
+    task::DevTask::write_struct(out)?;
+    group::DevGroup::write_struct(out)?;
+    ring::DevCompletion::write_struct(out)?;
+    telemetry::DevWorker::write_struct(out)?;
+    wgpu::DevRound::write_struct(out)?;
+    wgpu::DevWgpuHeader::write_struct(out)?;
+    wgpu::DevWgpuQueue::write_struct(out)?;
+    wgpu::DevWgpuWorkgroup::write_struct(out)
 }

@@ -1,10 +1,48 @@
 //! How a shared layout is declared: one macro invocation generates both sides.
 //!
 //! Why not bindgen or a shared C header? They make one side the source and the other side a copy that a
-//! build step must refresh. Here both sides are built from the declaration itself.
+//! build step must refresh. Here both sides are built from the declaration itself. Devices read two languages, and
+//! [`DeviceText`] says which of them a declaration is written in.
 
 use core::fmt;
 use core::marker::PhantomData;
+
+/// A language of device sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// CUDA C++.
+    Cuda,
+    /// WGSL.
+    Wgsl,
+}
+
+/// The text of a device source: declarations are written to it in its language.
+pub trait DeviceText: fmt::Write {
+    /// The language of the text.
+    fn language(&self) -> Language;
+}
+
+/// A string is CUDA C++; [`Wgsl`] wraps one that is WGSL.
+impl DeviceText for alloc::string::String {
+    fn language(&self) -> Language {
+        Language::Cuda
+    }
+}
+
+/// A text in WGSL.
+#[derive(Debug, Default)]
+pub struct Wgsl(pub alloc::string::String);
+
+impl fmt::Write for Wgsl {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write_str(text)
+    }
+}
+impl DeviceText for Wgsl {
+    fn language(&self) -> Language {
+        Language::Wgsl
+    }
+}
 
 /// A plain value that host and device share: it has no padding, every bit pattern is a value, and it knows its
 /// CUDA C++ spelling.
@@ -16,12 +54,17 @@ pub trait DevType: Copy {
     /// # Panics
     /// `bytes` is not exactly as long as the value.
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// Writes the declaration of one field called `name`, for example `u32 name[4]`.
+    /// Writes the CUDA C++ declaration of one field called `name`, for example `u32 name[4]`.
     fn declare(out: &mut dyn fmt::Write, name: &str) -> fmt::Result;
+    /// Writes the WGSL type. WGSL has no 64-bit numbers: they are two words, the lower one first.
+    ///
+    /// # Errors
+    /// WGSL has no numbers of 8 and 16 bits, so a struct with such a field cannot be written.
+    fn write_wgsl_type(out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
 macro_rules! primitive {
-    ($($rust:ty => $c:literal, $zero:literal;)*) => {$(
+    ($($rust:ty => $c:literal, $wgsl:literal, $zero:literal;)*) => {$(
         impl DevType for $rust {
             const ZERO: Self = $zero;
             fn from_bytes(bytes: &[u8]) -> Self {
@@ -30,18 +73,24 @@ macro_rules! primitive {
             fn declare(out: &mut dyn fmt::Write, name: &str) -> fmt::Result {
                 write!(out, concat!($c, " {}"), name)
             }
+            fn write_wgsl_type(out: &mut dyn fmt::Write) -> fmt::Result {
+                match $wgsl {
+                    "" => Err(fmt::Error),
+                    name => out.write_str(name),
+                }
+            }
         }
     )*};
 }
 primitive! {
-    u8 => "u8", 0;
-    u16 => "u16", 0;
-    u32 => "u32", 0;
-    u64 => "u64", 0;
-    i32 => "i32", 0;
-    i64 => "i64", 0;
-    f32 => "float", 0.0;
-    f64 => "double", 0.0;
+    u8 => "u8", "", 0;
+    u16 => "u16", "", 0;
+    u32 => "u32", "u32", 0;
+    u64 => "u64", "vec2<u32>", 0;
+    i32 => "i32", "i32", 0;
+    i64 => "i64", "vec2<u32>", 0;
+    f32 => "float", "f32", 0.0;
+    f64 => "double", "vec2<u32>", 0.0;
 }
 
 impl<T: DevType, const N: usize> DevType for [T; N] {
@@ -53,6 +102,11 @@ impl<T: DevType, const N: usize> DevType for [T; N] {
     fn declare(out: &mut dyn fmt::Write, name: &str) -> fmt::Result {
         T::declare(out, name)?;
         write!(out, "[{N}]")
+    }
+    fn write_wgsl_type(out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("array<")?;
+        T::write_wgsl_type(out)?;
+        write!(out, ", {N}>")
     }
 }
 
@@ -98,6 +152,9 @@ impl<T: DevType> DevType for DevPtr<T> {
         T::declare(out, "")?;
         write!(out, "* {name}")
     }
+    fn write_wgsl_type(out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("vec2<u32>")
+    }
 }
 
 /// One field of a shared struct.
@@ -109,6 +166,8 @@ pub struct Field {
     pub offset: usize,
     /// Writes the CUDA C++ declaration.
     pub declare: fn(&mut dyn fmt::Write, &str) -> fmt::Result,
+    /// Writes the WGSL type.
+    pub write_wgsl_type: fn(&mut dyn fmt::Write) -> fmt::Result,
 }
 
 /// A struct declared with [`dev_struct!`](crate::dev_struct).
@@ -118,8 +177,38 @@ pub trait Layout: DevType {
     /// Its fields in order.
     const FIELDS: &'static [Field];
 
-    /// Writes the CUDA C++ struct and the assertions that hold it to Rust's size and offsets.
-    fn write_struct(out: &mut dyn fmt::Write) -> fmt::Result {
+    /// Writes the struct in the text's language.
+    ///
+    /// In CUDA C++ it comes with the assertions that hold it to Rust's size and offsets. WGSL has no assertions on
+    /// layouts, so a test asks a compiler of WGSL instead; there, constants such as `DevTask_group` follow the struct, with
+    /// the offsets of its fields in words of 4 bytes, for structs in memory that is an array of words.
+    fn write_struct(out: &mut dyn DeviceText) -> fmt::Result {
+        match out.language() {
+            Language::Cuda => Self::write_cuda(out),
+            Language::Wgsl => Self::write_wgsl(out),
+        }
+    }
+    /// The struct in WGSL; see [`write_struct`](Self::write_struct).
+    fn write_wgsl(out: &mut dyn fmt::Write) -> fmt::Result {
+        let (name, align, size) = (Self::NAME, align_of::<Self>(), size_of::<Self>());
+        writeln!(out, "struct {name} {{")?;
+        for (i, field) in Self::FIELDS.iter().enumerate() {
+            match i {
+                0 => write!(out, "  @align({align}) {}: ", field.name)?,
+                _ => write!(out, "  {}: ", field.name)?,
+            }
+            (field.write_wgsl_type)(out)?;
+            writeln!(out, ",")?;
+        }
+        writeln!(out, "}}\nconst words_of_{name} = {}u;", size / 4)?;
+        for field in Self::FIELDS {
+            let (field, at) = (field.name, field.offset / 4);
+            writeln!(out, "const {name}_{field} = {at}u;")?;
+        }
+        Ok(())
+    }
+    /// The struct in CUDA C++; see [`write_struct`](Self::write_struct).
+    fn write_cuda(out: &mut dyn fmt::Write) -> fmt::Result {
         let (name, align, size) = (Self::NAME, align_of::<Self>(), size_of::<Self>());
         writeln!(out, "struct alignas({align}) {name} {{")?;
         for field in Self::FIELDS {
@@ -215,6 +304,9 @@ macro_rules! dev_struct {
             fn declare(out: &mut dyn ::core::fmt::Write, name: &str) -> ::core::fmt::Result {
                 write!(out, "{} {}", stringify!($name), name)
             }
+            fn write_wgsl_type(out: &mut dyn ::core::fmt::Write) -> ::core::fmt::Result {
+                out.write_str(stringify!($name))
+            }
         }
         impl $crate::layout::Layout for $name {
             const NAME: &'static str = stringify!($name);
@@ -222,19 +314,27 @@ macro_rules! dev_struct {
                 name: stringify!($field),
                 offset: ::core::mem::offset_of!($name, $field),
                 declare: <$type as $crate::layout::DevType>::declare,
+                write_wgsl_type: <$type as $crate::layout::DevType>::write_wgsl_type,
             }),*];
         }
     };
 }
 
-/// Declares `u32` constants that host and device share, and a function that writes them as CUDA C++.
+/// Declares `u32` constants that host and device share, and a function that writes them in a device's language.
 #[macro_export]
 macro_rules! dev_consts {
     ($(#[$wmeta:meta])* $wvis:vis fn $writer:ident; $($(#[$meta:meta])* $vis:vis const $name:ident = $value:expr;)*) => {
         $($(#[$meta])* $vis const $name: u32 = $value;)*
         $(#[$wmeta])*
-        $wvis fn $writer(out: &mut dyn ::core::fmt::Write) -> ::core::fmt::Result {
-            $(writeln!(out, "[[maybe_unused]] constexpr u32 {} = {:#x}u;", stringify!($name), $name)?;)*
+        $wvis fn $writer(out: &mut dyn $crate::layout::DeviceText) -> ::core::fmt::Result {
+            match out.language() {
+                $crate::layout::Language::Cuda => {
+                    $(writeln!(out, "[[maybe_unused]] constexpr u32 {} = {:#x}u;", stringify!($name), $name)?;)*
+                }
+                $crate::layout::Language::Wgsl => {
+                    $(writeln!(out, "const {} = {:#x}u;", stringify!($name), $name)?;)*
+                }
+            }
             Ok(())
         }
     };

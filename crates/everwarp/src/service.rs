@@ -115,6 +115,8 @@ impl Service {
             Select::Auto => Wanted::Any,
             Select::Cpu => Wanted::Cpu,
             Select::Cuda => Wanted::Cuda,
+            // The service keeps no such engine, so the caller starts its own.
+            Select::Wgpu => return Ok(None),
         };
         let Some(connection) = open(&folder, wanted).map_err(Inner::Connect)? else {
             return Ok(None);

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use everwarp_contract::{DevPtr, DevType};
-use everwarp_engine::ElementSize;
+use everwarp_engine::{ElementSize, EngineError};
 
 use crate::core::EngineCore;
 use crate::error::Error;
@@ -50,9 +50,14 @@ impl<T: Element> Buffer<T> {
             .max(1)
             .checked_mul(size_of::<T>())
             .ok_or(Error::BufferTooLarge { len })? as u64;
-        let address = match clear {
-            true => core.engine.alloc(bytes)?,
-            false => core.engine.alloc_uncleared(bytes)?,
+        let alloc = || match clear {
+            true => core.engine.alloc(bytes),
+            false => core.engine.alloc_uncleared(bytes),
+        };
+        let address = match alloc() {
+            // Dropped buffers are free once the tasks that may use them are known to have ended.
+            Err(EngineError::OutOfMemory { .. }) if core.reap() > 0 => alloc()?,
+            result => result?,
         };
         Ok(Self {
             core: core.clone(),

@@ -88,6 +88,8 @@ impl<'d> EngineBuilder<'d> {
         let engine: Box<dyn TaskEngine> = match &self.device.opened {
             Opened::Cpu => Box::new(CpuEngine::start(&image, self.size, pools)?),
             Opened::Cuda(device) => Box::new(device.start(&image, self.size, pools)?),
+            #[cfg(feature = "wgpu")]
+            Opened::Wgpu(device) => Box::new(device.start(&image, self.size, pools)?),
         };
         Ok(Engine {
             core: EngineCore::new(engine, image, self.watchdog),

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use everwarp_engine::EngineKind;
 use everwarp_engine_cuda::{CudaDevice, CudaUnavailable};
+#[cfg(feature = "wgpu")]
+use everwarp_engine_wgpu::WgpuDevice;
 
 use crate::error::Error;
 
@@ -17,6 +19,8 @@ pub enum Select {
     Cpu,
     /// An NVIDIA GPU.
     Cuda,
+    /// Any GPU with Vulkan, Metal or Direct3D 12, or software that stands in for one.
+    Wgpu,
 }
 
 impl FromStr for Select {
@@ -26,6 +30,7 @@ impl FromStr for Select {
             "auto" => Ok(Self::Auto),
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda),
+            "wgpu" => Ok(Self::Wgpu),
             _ => Err(Error::UnknownEngine {
                 name: name.to_owned(),
             }),
@@ -37,6 +42,8 @@ impl FromStr for Select {
 pub(crate) enum Opened {
     Cpu,
     Cuda(CudaDevice),
+    #[cfg(feature = "wgpu")]
+    Wgpu(WgpuDevice),
 }
 
 /// One GPU, or the host's cores.
@@ -58,7 +65,7 @@ impl Device {
     /// Opens a device.
     ///
     /// # Errors
-    /// With [`Select::Cuda`], the reason why no GPU can be used.
+    /// With [`Select::Cuda`] and [`Select::Wgpu`], the reason why no GPU can be used.
     pub fn open(select: Select) -> Result<Self, Error> {
         let cpu = |why| Self {
             opened: Opened::Cpu,
@@ -70,6 +77,7 @@ impl Device {
                 opened: Opened::Cuda(CudaDevice::open(0)?),
                 why: "it was asked for".to_owned(),
             }),
+            Select::Wgpu => Self::open_adapter(None),
             Select::Auto => Ok(match CudaDevice::open(0) {
                 Ok(device) => Self {
                     opened: Opened::Cuda(device),
@@ -79,11 +87,33 @@ impl Device {
             }),
         }
     }
+    /// Opens an adapter of Vulkan, Metal or Direct3D 12: the one whose name contains `wanted`, or with that number in the
+    /// list of `everwarp doctor`; without `wanted` the first, and hardware comes before software.
+    ///
+    /// # Errors
+    /// There is no such adapter, or the program was built without the feature `wgpu`.
+    #[cfg(feature = "wgpu")]
+    pub fn open_adapter(wanted: Option<&str>) -> Result<Self, Error> {
+        Ok(Self {
+            opened: Opened::Wgpu(WgpuDevice::open(wanted)?),
+            why: "it was asked for".to_owned(),
+        })
+    }
+    /// Opens an adapter of Vulkan, Metal or Direct3D 12; this program was built without them.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    #[cfg(not(feature = "wgpu"))]
+    pub fn open_adapter(_wanted: Option<&str>) -> Result<Self, Error> {
+        Err(Error::NotBuilt)
+    }
     /// The kind of engine that runs here.
     pub fn kind(&self) -> EngineKind {
         match self.opened {
             Opened::Cpu => EngineKind::Cpu,
             Opened::Cuda(_) => EngineKind::Cuda,
+            #[cfg(feature = "wgpu")]
+            Opened::Wgpu(_) => EngineKind::Wgpu,
         }
     }
     /// The device's name.
@@ -94,14 +124,16 @@ impl Device {
                 format!("host, {cores} cores")
             }
             Opened::Cuda(device) => device.name().to_owned(),
+            #[cfg(feature = "wgpu")]
+            Opened::Wgpu(device) => device.name().to_owned(),
         }
     }
     /// The GPU, if the device is one: for `doctor` and for raw limits. Not a stable API.
     #[doc(hidden)]
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match &self.opened {
-            Opened::Cpu => None,
             Opened::Cuda(device) => Some(device),
+            _ => None,
         }
     }
     /// Why this device was chosen.

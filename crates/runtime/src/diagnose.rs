@@ -98,6 +98,10 @@ impl EngineCore {
                 "an invalid task was submitted",
                 "build tasks with Instance::task",
             ),
+            fault::FAULT_DEVICE_LOST => (
+                "the driver has lost the device",
+                "update the driver, or use --engine cpu",
+            ),
             _ => (
                 "an invariant of the engine broke",
                 "this is a bug in everwarp: please report it",

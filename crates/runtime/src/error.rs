@@ -12,7 +12,7 @@ use everwarp_engine_cuda::CudaUnavailable;
 #[non_exhaustive]
 pub enum Error {
     /// No such engine.
-    #[error("there is no engine called `{name}`: use cpu, cuda or auto")]
+    #[error("there is no engine called `{name}`: use cpu, cuda, wgpu or auto")]
     UnknownEngine {
         /// The given name.
         name: String,
@@ -20,6 +20,15 @@ pub enum Error {
     /// There is no CUDA device to use.
     #[error(transparent)]
     Cuda(#[from] CudaUnavailable),
+    /// There is no adapter to use.
+    #[cfg(feature = "wgpu")]
+    #[error(transparent)]
+    Wgpu(#[from] everwarp_engine_wgpu::WgpuUnavailable),
+    /// The wgpu engine is not in this program.
+    #[error(
+        "this program was built without the wgpu engine: build it with the feature `wgpu`, or use --engine cpu or cuda"
+    )]
+    NotBuilt,
     /// The engine or the driver failed.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -26,8 +26,8 @@ impl Device {
     /// The system gives no more such memory.
     pub fn host_bytes(&self, len: usize) -> Result<HostBytes, Error> {
         Ok(HostBytes(match &self.opened {
-            Opened::Cpu => Kind::Plain(vec![0; len]),
             Opened::Cuda(device) => Kind::Locked(device.locked_bytes(len)?),
+            _ => Kind::Plain(vec![0; len]),
         }))
     }
 }

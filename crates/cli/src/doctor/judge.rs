@@ -181,6 +181,7 @@ fn workers(kind: EngineKind, started: &Started) -> String {
     let many = |n: u32, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
     match kind {
         EngineKind::Cpu => many(started.workers, "worker thread"),
+        EngineKind::Wgpu => many(started.workers, "workgroup"),
         EngineKind::Cuda => format!(
             "{} in {}",
             many(started.workers, "worker"),

@@ -14,6 +14,8 @@ pub(crate) struct Args {
     pub(crate) program: String,
     /// The name of the engine.
     pub(crate) engine: String,
+    /// The adapter of the wgpu engine, which runs no processes.
+    pub(crate) adapter: Option<String>,
     /// The engine's size.
     pub(crate) size: Option<u32>,
     /// Whether to print one JSON object.

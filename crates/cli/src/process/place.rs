@@ -28,7 +28,11 @@ fn many(args: &Args) -> bool {
 
 /// What the command line asks for.
 fn select(args: &Args) -> Result<Select, CliError> {
+    if args.adapter.is_some() {
+        return Err(CliError::AdapterWithoutWgpu);
+    }
     match args.engine.parse()? {
+        Select::Wgpu => Err(CliError::NoProcesses),
         // Only the CPU engine has this option, so there is no need to look for a GPU.
         Select::Cuda if args.size.is_some() => Err(not_on("--size", EngineKind::Cuda)),
         Select::Auto if !many(args) || args.size.is_some() => Ok(Select::Cpu),

@@ -215,6 +215,7 @@ pub(super) fn not_on(option: &'static str, engine: EngineKind) -> CliError {
     let (engine, other) = match engine {
         EngineKind::Cpu => ("CPU", "cuda"),
         EngineKind::Cuda => ("CUDA", "cpu"),
+        EngineKind::Wgpu => ("wgpu", "cpu"),
     };
     CliError::NotOnEngine {
         option,

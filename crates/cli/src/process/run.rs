@@ -45,7 +45,7 @@ type Tallies = BTreeMap<u32, Tally>;
 
 fn waiters(kind: EngineKind, instances: u32) -> usize {
     match kind {
-        EngineKind::Cpu => 1,
+        EngineKind::Cpu | EngineKind::Wgpu => 1,
         EngineKind::Cuda => {
             let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
             let wanted = instances.div_ceil(PROCESSES_PER_WAITER) as usize;
@@ -135,7 +135,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
         width,
         place: match host.kind() {
             EngineKind::Cpu => format!("{width} threads of the CPU engine"),
-            EngineKind::Cuda => format!("{width} places of {}", host.device_name()),
+            EngineKind::Cuda | EngineKind::Wgpu => {
+                format!("{width} places of {}", host.device_name())
+            }
         },
         load,
         elapsed,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use everwarp::{Device, Engine};
+use everwarp::{Device, Engine, Select};
 use everwarp_programs::{InputError, OUTPUT, OptionValues, Prepared, Registered};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,18 @@ pub(super) fn main(
 ) -> Result<(), CliError> {
     let output = options.values.file(&OUTPUT);
     let select = options.engine.engine.parse()?;
+    let adapter = options.engine.adapter.as_deref();
+    if adapter.is_some() && select != Select::Wgpu {
+        return Err(CliError::AdapterWithoutWgpu);
+    }
     output.map_or(Ok(()), check_place)?;
     let ran = match served::run(program, options, select)? {
         Some(ran) => ran,
         None => {
-            let device = || Ok(Device::open(select)?);
+            let device = || match select {
+                Select::Wgpu => Ok(Device::open_adapter(adapter)?),
+                select => Ok(Device::open(select)?),
+            };
             let write = |fill: &mut Fill<'_>| match output {
                 Some(path) => write_file(path, fill),
                 None => Ok(()),

@@ -52,9 +52,12 @@ impl<'a> Target<'a> {
 /// The options that all programs and modules take.
 #[derive(Debug, Args)]
 pub(super) struct EngineOptions {
-    /// Where to run it: cpu, cuda, or auto (a GPU if there is one to use).
+    /// Where to run it: cpu, cuda, wgpu, or auto (a GPU if there is one to use).
     #[arg(long, default_value = "auto")]
     pub(super) engine: String,
+    /// The adapter of the wgpu engine: a part of its name, or its number in the list of `everwarp doctor`.
+    #[arg(long, value_name = "NAME|N")]
+    pub(super) adapter: Option<String>,
     /// The engine's size: threads on a CPU, blocks on a GPU; all that there are by default.
     #[arg(long)]
     pub(super) size: Option<u32>,
@@ -203,6 +206,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
     let matches = matches(module_command(path), words);
     let EngineOptions {
         engine,
+        adapter,
         size,
         json,
         alone,
@@ -210,6 +214,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
     } = engine(&matches);
     process::Args {
         program: path.to_owned(),
+        adapter,
         engine,
         size,
         json,

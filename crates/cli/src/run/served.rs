@@ -120,7 +120,7 @@ pub(super) fn run(
     options: &NativeOptions,
     select: Select,
 ) -> Result<Option<Ran>, CliError> {
-    if options.engine.alone {
+    if options.engine.alone || select == Select::Wgpu {
         return Ok(None);
     }
     let mut request = NativeRequest {

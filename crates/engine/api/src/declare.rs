@@ -116,18 +116,20 @@ impl Function {
 /// assert_eq!((PROGRAM.functions[0].max_spawn, PROGRAM.functions[1].shape), (2, Shape::Lane));
 /// ```
 ///
-/// The full head is `pub static NAME: program(DevParams; writers), "one.cu", "two.cu"`:
+/// The full head is `pub static NAME: program(DevParams; writers), "one.cu", "two.cu"; wgsl "one.wgsl"`:
 /// - `DevParams` is a [`dev_struct!`](everwarp_contract::dev_struct) with the parameters; without one the program has
 ///   none ([`DevNone`]).
 /// - The writers, each a path such as `DevShared::write_struct`, declare what else the device source uses, before the
 ///   parameters.
 /// - The files hold the device source, CUDA C++, and are found relative to the file of the declaration. Without one,
-///   only the CPU engine runs the program.
+///   the CUDA engine does not run the program.
+/// - The files after `wgsl` hold the same functions in WGSL. Without one, the wgpu engine does not run the program.
 #[macro_export]
 macro_rules! program {
     (
         $(#[$meta:meta])*
-        $vis:vis static $PROGRAM:ident: $program:ident($($params:ty $(; $($writer:path),+)?)?) $(, $source:literal)* {
+        $vis:vis static $PROGRAM:ident: $program:ident($($params:ty $(; $($writer:path),+)?)?)
+            $(, $source:literal)* $(; wgsl $($wgsl:literal),+)? {
             $(
                 $(#[$doc:meta])*
                 $NUMBER:ident: $shape:ident($name:ident $(= $twin:path)?) $(.$what:ident($($argument:expr)?))*
@@ -148,6 +150,9 @@ macro_rules! program {
                 functions: ::std::borrow::Cow::Borrowed(FUNCTIONS),
                 device_source: ::std::borrow::Cow::Borrowed(
                     ::core::concat!($(::core::include_str!($source)),*),
+                ),
+                wgsl_source: ::std::borrow::Cow::Borrowed(
+                    ::core::concat!($($(::core::include_str!($wgsl)),+)?),
                 ),
                 params: $crate::Params::written(
                     <$crate::program!(@params $($params)?) as $crate::Layout>::NAME,
@@ -202,7 +207,7 @@ mod tests {
 
     crate::program! {
         /// Every form of a row.
-        static MANY: many(DevMany; DevShared::write_struct), "context.rs", "image.rs" {
+        static MANY: many(DevMany; DevShared::write_struct), "context.rs", "image.rs"; wgsl "image.rs" {
             PLAIN: lane(plain),
             OTHER: warp(other = twin::other).spawns(3).outlined(),
             BOTH: block(both = plain).spawns(2).forks(MAX_SPAWN).breadth_first()
@@ -249,6 +254,7 @@ mod tests {
     fn a_program_carries_its_source_and_its_declarations() {
         let sources = [include_str!("context.rs"), include_str!("image.rs")];
         assert_eq!(MANY.device_source, sources.concat());
+        assert_eq!((&*MANY.wgsl_source, &*FEW.wgsl_source), (sources[1], ""));
         let mut declared = String::new();
         MANY.params.write(&mut declared).expect("a string takes it");
         let (shared, many) = (

@@ -14,6 +14,8 @@ pub enum EngineKind {
     Cpu,
     /// A resident cooperative grid on an NVIDIA GPU.
     Cuda,
+    /// A chain of bounded dispatches on Vulkan, Metal or Direct3D 12.
+    Wgpu,
 }
 
 impl fmt::Display for EngineKind {
@@ -21,6 +23,7 @@ impl fmt::Display for EngineKind {
         f.write_str(match self {
             Self::Cpu => "cpu",
             Self::Cuda => "cuda",
+            Self::Wgpu => "wgpu",
         })
     }
 }

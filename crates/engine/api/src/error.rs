@@ -131,6 +131,46 @@ pub enum EngineError {
          update the driver, or use --engine cpu"
     )]
     Frames,
+    /// A program has no source for this engine.
+    #[error(
+        "program `{program}` has no source for the {engine} engine: use another engine, or write one next to the others"
+    )]
+    NoSource {
+        /// The program.
+        program: String,
+        /// The engine.
+        engine: crate::EngineKind,
+    },
+    /// The engine does not offer this.
+    #[error("the {engine} engine does not have {what} yet: use --engine cpu or --engine cuda")]
+    NotHere {
+        /// The missing part.
+        what: &'static str,
+        /// The engine.
+        engine: crate::EngineKind,
+    },
+    /// The adapter cannot hold the engine.
+    #[error(
+        "{adapter} offers {what} of {value}, but the engine needs {needed}: use another adapter or engine"
+    )]
+    Adapter {
+        /// The adapter's name.
+        adapter: String,
+        /// The limit.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that is needed.
+        needed: u64,
+    },
+    /// The driver does not do what it promises.
+    #[error("{adapter} {fault}")]
+    BadDriver {
+        /// The adapter's name.
+        adapter: String,
+        /// The wrong behaviour, and how to mend it.
+        fault: String,
+    },
     /// The engine was lost earlier, because it got stuck.
     #[error("the engine was lost: {reason}")]
     Lost {

@@ -14,6 +14,7 @@ mod memory;
 mod pools;
 mod program;
 pub mod sync;
+pub mod table;
 pub mod trace;
 
 #[doc(hidden)] // `program!` names it

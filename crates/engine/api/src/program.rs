@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use everwarp_contract::Layout;
 use everwarp_contract::device::{CHUNK_TASKS, LOCAL_TASKS};
+use everwarp_contract::{DeviceText, Language, Layout};
 
 use crate::{EngineError, Twin};
 
@@ -72,16 +72,16 @@ pub struct Function {
 pub struct Params {
     /// Its device name.
     pub name: Cow<'static, str>,
-    /// Its declaration in CUDA C++, with those of the structs that the device source uses.
+    /// Its declaration, with those of the structs that the device source uses.
     pub declaration: Declaration,
 }
 
-/// CUDA C++ that declares structs.
+/// Declarations of structs.
 #[derive(Clone)]
 pub enum Declaration {
-    /// A function writes it, as [`Layout::write_struct`] does.
-    Written(fn(&mut dyn fmt::Write) -> fmt::Result),
-    /// The text itself.
+    /// A function writes them in the text's language, as [`Layout::write_struct`] does.
+    Written(fn(&mut dyn DeviceText) -> fmt::Result),
+    /// CUDA C++. A program that has it writes its declarations in WGSL at the beginning of its WGSL source.
     Text(Arc<str>),
 }
 
@@ -93,7 +93,7 @@ impl Params {
     /// A function writes the declaration of the struct called `name`.
     pub const fn written(
         name: &'static str,
-        write: fn(&mut dyn fmt::Write) -> fmt::Result,
+        write: fn(&mut dyn DeviceText) -> fmt::Result,
     ) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -104,7 +104,7 @@ impl Params {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_once(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn write_once(&self, out: &mut dyn DeviceText) -> fmt::Result {
         let name = &self.name;
         writeln!(out, "#ifndef EW_HAS_{name}\n#define EW_HAS_{name}")?;
         self.write(out)?;
@@ -114,10 +114,11 @@ impl Params {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn write(&self, out: &mut dyn DeviceText) -> fmt::Result {
         match &self.declaration {
             Declaration::Written(write) => write(out),
-            Declaration::Text(text) => out.write_str(text),
+            Declaration::Text(text) if out.language() == Language::Cuda => out.write_str(text),
+            Declaration::Text(_) => Ok(()),
         }
     }
 }
@@ -137,6 +138,8 @@ pub struct Program {
     pub functions: Cow<'static, [Function]>,
     /// Its device source: CUDA C++ that defines `name_function` for each function.
     pub device_source: Cow<'static, str>,
+    /// Its WGSL source, which defines the same functions; empty for a program that has none, which the wgpu engine refuses.
+    pub wgsl_source: Cow<'static, str>,
     /// Its parameters.
     pub params: Params,
 }
@@ -146,6 +149,7 @@ impl Program {
     pub fn same(&self, other: &Program) -> bool {
         self.name == other.name
             && self.device_source == other.device_source
+            && self.wgsl_source == other.wgsl_source
             && self.params.name == other.params.name
             && self.functions.len() == other.functions.len()
             && self
@@ -221,6 +225,7 @@ mod tests {
             name: name.into(),
             functions: vec![function("a", 0), function("b", most)].into(),
             device_source: "".into(),
+            wgsl_source: "".into(),
             params: Params::of::<DevNone>(),
         }
     }

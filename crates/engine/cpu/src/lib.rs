@@ -40,8 +40,6 @@ mod shared;
 #[cfg(not(loom))]
 mod steal;
 #[cfg(not(loom))]
-mod table;
-#[cfg(not(loom))]
 mod worker;
 
 #[cfg(not(loom))]

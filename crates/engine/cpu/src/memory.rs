@@ -2,10 +2,10 @@
 
 use everwarp_contract::InstanceId;
 use everwarp_contract::task::PARAM_BYTES;
-use everwarp_engine::{ElementSize, EngineError, EngineMemory, HeapControl};
+use everwarp_engine::{ElementSize, EngineError, EngineMemory, HeapControl, table};
 
+use crate::copy;
 use crate::engine::CpuEngine;
-use crate::{copy, table};
 
 impl EngineMemory for CpuEngine {
     fn alloc(&self, bytes: u64) -> Result<u64, EngineError> {

@@ -13,6 +13,7 @@ use everwarp_contract::{
     DevCompletion, DevTask, DevWords, DevWorker, FunctionId, GroupId, TokenId, fault,
 };
 use everwarp_engine::sync::lock;
+use everwarp_engine::table::ZeroedTable;
 use everwarp_engine::{EngineError, Image, Pools};
 
 use crate::deques::{Deques, Stealers};
@@ -22,7 +23,6 @@ use crate::group_pool::{Freed, GroupPool};
 use crate::heap::HostHeap;
 use crate::ring_slot::{CompletionCounter, RingSlot, SubmissionCursor};
 use crate::sleep::Sleepers;
-use crate::table::ZeroedTable;
 
 /// A group: its count and its continuation. Only the worker that opens the group and the worker for which it fires touch
 /// the continuation.

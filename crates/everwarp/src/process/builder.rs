@@ -184,6 +184,12 @@ pub(crate) fn start_engine(
             modules, config, streams,
         )?)),
         EngineKind::Cuda => start_on_gpu(device, modules, config, streams),
+        EngineKind::Wgpu => Err(StartError::Engine(Box::new(
+            everwarp_runtime::EngineError::NotHere {
+                what: "WebAssembly processes",
+                engine: EngineKind::Wgpu,
+            },
+        ))),
     }
 }
 

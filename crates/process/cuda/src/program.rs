@@ -84,6 +84,7 @@ pub(crate) static PROGRAM: Program = Program {
     name: Cow::Borrowed("process"),
     functions: Cow::Borrowed(FUNCTIONS),
     device_source: Cow::Borrowed(include_str!("../device/process.cu")),
+    wgsl_source: Cow::Borrowed(""),
     params: Params::written(DevProcessTable::NAME, layout::write_structs),
 };
 

@@ -68,7 +68,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: bfs(DevBfs; consts::write_consts, DevBfsState::write_struct), "bfs.cu", "levels.cu" {
+    pub static PROGRAM: bfs(DevBfs; consts::write_consts, DevBfsState::write_struct), "bfs.cu", "levels.cu"; wgsl "bfs.wgsl" {
         /// A visit: argument = vertex | its level << 32.
         VISIT: lane(visit).spawns(BFS_LANE_EDGES as u16).breadth_first(),
         /// A visit by a whole warp, for a vertex with many edges: argument = vertex | first part << 32 | logarithm of the

@@ -12,7 +12,7 @@ pub use entry::Fibonacci;
 
 program! {
     /// The program.
-    pub static PROGRAM: fib(), "fib.cu" {
+    pub static PROGRAM: fib(), "fib.cu"; wgsl "fib.wgsl" {
         /// Argument n; reports fib(n) into the slot that the task's tag names.
         CALL: lane(call).forks(2),
         /// Adds the results of two calls, after both.

@@ -8,7 +8,7 @@ pub use entry::Nothing;
 
 program! {
     /// The program.
-    pub static PROGRAM: noop(), "noop.cu" {
+    pub static PROGRAM: noop(), "noop.cu"; wgsl "noop.wgsl" {
         /// Returns at once.
         NOTHING: lane(nothing),
     }

@@ -36,7 +36,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: operators(DevOperators), "operators.cu" {
+    pub static PROGRAM: operators(DevOperators), "operators.cu"; wgsl "operators.wgsl" {
         /// Halves a range of rows (first | count << 32) down to [`ROWS`].
         SPREAD: lane(spread).spawns(2),
         /// A block that adds the bias to up to [`ROWS`] rows, sets negative results to 0 and spawns `SOFTMAX`.

@@ -44,7 +44,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: pagerank(DevPageRank), "pagerank.cu" {
+    pub static PROGRAM: pagerank(DevPageRank), "pagerank.cu"; wgsl "pagerank.wgsl" {
         /// Starts an iteration; argument: its number.
         STEP: lane(step).forks(1),
         /// Halves a range of vertices down to parts for a warp; argument = first vertex | vertices << 32.

@@ -27,7 +27,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: pairs(DevPairs), "pairs.cu" {
+    pub static PROGRAM: pairs(DevPairs), "pairs.cu"; wgsl "pairs.wgsl" {
         /// First stage of pair `lo`: writes the pair's first word.
         FIRST: lane(first),
         /// Second stage of pair `lo`: reads that word, and adds a number that follows from it to the second word.

@@ -16,7 +16,7 @@ pub const WIDTH: u32 = 32;
 
 program! {
     /// The program.
-    pub static PROGRAM: pingpong(), "pingpong.cu" {
+    pub static PROGRAM: pingpong(), "pingpong.cu"; wgsl "pingpong.wgsl" {
         /// A ping; argument: how many steps follow.
         PING: lane(ping).spawns(1),
         /// A pong; its argument is the same.

@@ -26,7 +26,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: probe(DevProbe), "probe.cu" {
+    pub static PROGRAM: probe(DevProbe), "probe.cu"; wgsl "probe.wgsl" {
         /// Divides a range (first | count << 32) down to single marks; tag 1 ends in warp tasks, 2 in block tasks.
         SPLIT: lane(split).spawns(2),
         /// Counts one visit of place `lo`.

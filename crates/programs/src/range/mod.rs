@@ -28,7 +28,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: range(DevRange), "range.cu" {
+    pub static PROGRAM: range(DevRange), "range.cu"; wgsl "range.wgsl" {
         /// Adds 1 to cell `lo`.
         ADD: lane(add),
         /// Halves a range (first | count << 32) down to single cells.

@@ -27,7 +27,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: tree(DevTree), "tree.cu" {
+    pub static PROGRAM: tree(DevTree), "tree.cu"; wgsl "tree.wgsl" {
         /// A node; argument = node number | levels below it << 32.
         NODE: block(node).spawns(2),
     }

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use everwarp::{
-    DevNone, Device, Engine, Error, Function, Params, Program, ProgramRef, Select, Shape, Twin,
+    DevNone, Device, Engine, EngineError, Error, Function, Params, Program, ProgramRef, Select,
+    Shape, Twin,
 };
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::{fib, noop};
@@ -130,6 +131,8 @@ fn patient_probe(engine: &Engine, places: usize) -> Probe {
     wait_until("an instance is free", || {
         made = match Probe::new(engine, places) {
             Err(Error::TooManyInstances) => None,
+            // Dropped buffers are still in use, too.
+            Err(Error::Engine(EngineError::OutOfMemory { .. })) => None,
             other => Some(other.expect("there is memory")),
         };
         made.is_some()
@@ -206,11 +209,13 @@ fn made(name: String, added: Arc<u64>) -> ProgramRef {
     let source = format!(
         "__device__ void {name}_add(ew::Lane& t, const DevNone&) {{ t.report_add(t.arg() + {added}); }}"
     );
+    let wgsl = format!("fn {name}_add() {{ ew_report_add(ew_lo() + {added}u, 0u); }}");
     let twin = Twin::new(move |t| t.report_add(t.arg() + *added));
     ProgramRef::from(Program {
         name: name.into(),
         functions: vec![Function::shaped(Shape::Lane, "add".into(), twin)].into(),
         device_source: source.into(),
+        wgsl_source: wgsl.into(),
         params: Params::of::<DevNone>(),
     })
 }

@@ -39,7 +39,7 @@ fn start(select: Select, heap: HeapConfig) -> Engine {
 fn scaled(engine: &Engine, gpu: u32) -> u32 {
     match engine.kind() {
         EngineKind::Cuda => gpu,
-        EngineKind::Cpu => gpu / 16,
+        EngineKind::Cpu | EngineKind::Wgpu => gpu / 16,
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn parked_count(engine: &Engine) -> u64 {
 /// The smallest size of an engine.
 pub(crate) fn least_size(kind: EngineKind) -> u32 {
     match kind {
-        EngineKind::Cpu => 1,
+        EngineKind::Cpu | EngineKind::Wgpu => 1,
         EngineKind::Cuda => 2,
     }
 }
@@ -69,6 +69,12 @@ pub(crate) fn small(select: Select, device: &Device) -> EngineBuilder<'_> {
         EngineKind::Cpu => with(device).pools(Pools {
             tasks: 256,
             groups: 128,
+            ..Pools::default()
+        }),
+        // The smallest pools of two workgroups.
+        EngineKind::Wgpu => with(device).size(2).pools(Pools {
+            tasks: 2 * 24 * 32,
+            groups: 2 * 64,
             ..Pools::default()
         }),
         EngineKind::Cuda => {

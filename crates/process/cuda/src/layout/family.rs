@@ -247,7 +247,7 @@ dev_struct! {
 }
 
 /// Writes the records that the device sources of channels and children read.
-pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+pub(crate) fn write_structs(out: &mut dyn everwarp_contract::DeviceText) -> core::fmt::Result {
     DevChannel::write_struct(out)?;
     DevRelations::write_struct(out)?;
     DevChildRecord::write_struct(out)?;

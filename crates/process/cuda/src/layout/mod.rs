@@ -15,7 +15,7 @@ use everwarp_runtime::Layout;
 pub(crate) use process::{DevProcessTable, START_PROCESSES};
 
 /// Writes everything that the device sources of processes read.
-pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+pub(crate) fn write_structs(out: &mut dyn everwarp_contract::DeviceText) -> core::fmt::Result {
     process::write_consts(out)?;
     family::write_consts(out)?;
     thread::write_consts(out)?;

@@ -259,7 +259,7 @@ dev_struct! {
 }
 
 /// Writes the records of processes.
-pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+pub(crate) fn write_structs(out: &mut dyn everwarp_contract::DeviceText) -> core::fmt::Result {
     DevProcess::write_struct(out)?;
     DevSpawn::write_struct(out)?;
     DevProcessTable::write_struct(out)

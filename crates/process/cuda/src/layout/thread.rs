@@ -64,6 +64,6 @@ dev_struct! {
 const _: () = assert!(threads::THREADS_MOST == 32 * 32);
 
 /// Writes the record that the device sources of threads read.
-pub(crate) fn write_structs(out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+pub(crate) fn write_structs(out: &mut dyn everwarp_contract::DeviceText) -> core::fmt::Result {
     DevTeam::write_struct(out)
 }

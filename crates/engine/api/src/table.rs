@@ -2,8 +2,8 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
+use crate::EngineError;
 use everwarp_contract::DevType;
-use everwarp_engine::EngineError;
 
 const ALIGN: usize = 256;
 
@@ -12,7 +12,10 @@ fn layout(bytes: u64) -> Option<Layout> {
 }
 
 /// Allocates zeroed memory, aligned to 256 bytes.
-pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
+///
+/// # Errors
+/// The system has no memory left.
+pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
     let oom = || EngineError::OutOfMemory {
         kind: "host",
         bytes,
@@ -28,7 +31,7 @@ pub(crate) fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
 ///
 /// # Safety
 /// - `at` came from [`alloc`] with the same size and is freed once.
-pub(crate) unsafe fn free(at: *mut u8, bytes: u64) {
+pub unsafe fn free(at: *mut u8, bytes: u64) {
     // SAFETY: the caller vouches; the layout is the one it was allocated with.
     unsafe {
         dealloc(
@@ -40,7 +43,7 @@ pub(crate) unsafe fn free(at: *mut u8, bytes: u64) {
 
 /// A zeroed table of plain values, shared by raw address.
 #[derive(Debug)]
-pub(crate) struct ZeroedTable<T> {
+pub struct ZeroedTable<T> {
     at: *mut T,
     len: usize,
 }
@@ -51,24 +54,33 @@ unsafe impl<T> Sync for ZeroedTable<T> {}
 
 impl<T: DevType> ZeroedTable<T> {
     /// Makes a table of `len` values whose bytes are all zero.
-    pub(crate) fn new(len: usize) -> Result<Self, EngineError> {
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn new(len: usize) -> Result<Self, EngineError> {
         Ok(Self {
             at: alloc((len * size_of::<T>()) as u64)?.cast(),
             len,
         })
     }
-    pub(crate) fn at(&self, index: usize) -> *mut T {
+    /// The address of a value.
+    ///
+    /// # Panics
+    /// There is no value of that index.
+    pub fn at(&self, index: usize) -> *mut T {
         assert!(index < self.len, "index {index} of a table of {}", self.len);
         // SAFETY: inside the allocation.
         unsafe { self.at.add(index) }
     }
-    pub(crate) fn base(&self) -> *mut T {
+    /// The address of the first value.
+    pub fn base(&self) -> *mut T {
         self.at
     }
 }
 
 impl<T> ZeroedTable<T> {
-    pub(crate) fn bytes(&self) -> u64 {
+    /// The size in bytes.
+    pub fn bytes(&self) -> u64 {
         (self.len * size_of::<T>()) as u64
     }
 }

@@ -1,0 +1,178 @@
+//! Layouts that only a wgpu engine uses: the numbers of a dispatch, and its state between dispatches.
+//!
+//! A workgroup has eight queues, one for each priority and order: queue `2 * priority` is taken from its newest task,
+//! `2 * priority + 1` from its oldest one. A queue is a range of positions, which run freely and wrap. A table has the
+//! chunk of each position's 32 tasks, in the workgroup's own part of the tasks' buffer.
+
+crate::dev_consts! {
+    /// Writes the constants of the engine.
+    pub fn write_consts;
+    /// Invocations of a workgroup.
+    pub const WGPU_THREADS = 64;
+    /// The most workgroups of an engine: a table of them has to fit into workgroup memory.
+    pub const WGPU_WORKGROUPS = 512;
+    /// Tasks in a chunk.
+    pub const WGPU_CHUNK = 32;
+    /// Queues of a workgroup.
+    pub const WGPU_QUEUES = 8;
+    /// Tasks that a turn may leave behind, continuations included.
+    pub const WGPU_STAGE = 512;
+    /// Words of workgroup memory that programs may use.
+    pub const WGPU_SCRATCH = 256;
+    /// Submissions that a workgroup takes in one dispatch.
+    pub const WGPU_INTAKE = 256;
+    /// In a group's `pending`: a task of the group has been in more than one workgroup, so it fires in the next dispatch.
+    pub const GROUP_SHARED = 1 << 31;
+    /// Words of the parameters' buffer before the table of functions.
+    pub const WGPU_FUNCTIONS = 256 * 64;
+    /// In the table of functions: the function exists.
+    pub const FUNCTION_PRESENT = 1 << 31;
+    /// In the table: a whole workgroup runs one task.
+    pub const FUNCTION_WIDE = 1 << 30;
+    /// In the table: it may fork.
+    pub const FUNCTION_FORKS = 1 << 29;
+    /// In the table: its tasks are taken oldest first.
+    pub const FUNCTION_BREADTH = 1 << 28;
+    /// In the table: the bits with the most tasks that a call spawns.
+    pub const FUNCTION_SPAWNS = 0xff;
+    /// In `DevRound::flags`: workgroups leave dispatches at random turns.
+    pub const ROUND_STRESS = 1;
+}
+
+crate::dev_struct! {
+    /// The numbers of one dispatch, which the host writes.
+    pub struct DevRound: align 16, size 112 {
+        /// The dispatch's number; free-running, the first is 1.
+        pub number: u32,
+        /// The number of the submission that it belongs to.
+        pub submission: u32,
+        /// Workgroups that run tasks; the others only give theirs away.
+        pub size: u32,
+        /// Workgroups of the dispatch.
+        pub workgroups: u32,
+        /// The most turns of a workgroup.
+        pub turns: u32,
+        /// Turns before the dispatch may end because workgroups are idle.
+        pub least_turns: u32,
+        /// Submissions written; free-running.
+        pub inbox_tail: u32,
+        /// `ROUND_…`.
+        pub flags: u32,
+        /// The number of slots of submissions minus one.
+        pub inbox_mask: u32,
+        /// Completions that one submission's region holds.
+        pub completions: u32,
+        /// Chunks of a workgroup.
+        pub chunks: u32,
+        /// Entries of a queue's table minus one.
+        pub table_mask: u32,
+        /// Free group ids that a workgroup keeps.
+        pub stack: u32,
+        /// Groups that a workgroup may defer in a dispatch.
+        pub deferred: u32,
+        /// Words of the bits of free groups.
+        pub group_words: u32,
+        /// The first group that is not a host token's.
+        pub first_group: u32,
+        /// In the state's words: tasks that wait, by parity and workgroup.
+        pub at_totals: u32,
+        /// The same for the room of workgroups.
+        pub at_rooms: u32,
+        /// Queues, `DevWgpuQueue` by parity, workgroup and queue.
+        pub at_queues: u32,
+        /// `DevWgpuWorkgroup` by workgroup.
+        pub at_workgroups: u32,
+        /// `DevWorker` by workgroup.
+        pub at_workers: u32,
+        /// Tables of chunks by workgroup and queue.
+        pub at_tables: u32,
+        /// Stacks of free chunks by workgroup.
+        pub at_chunks: u32,
+        /// Stacks of free groups by workgroup.
+        pub at_groups: u32,
+        /// Lists of deferred groups by parity and workgroup.
+        pub at_deferred: u32,
+        /// Bits of free groups by parity.
+        pub at_bits: u32,
+        /// The number of queues of a workgroup. Here and not a constant, so that drivers do not unroll every loop over them.
+        pub queues: u32,
+        /// Spelled-out hole.
+        pub reserved: u32,
+    }
+}
+
+crate::dev_struct! {
+    /// The words that all workgroups share; the state begins with them. A word with four places belongs to the dispatch or
+    /// submission with that number modulo 4: the one before has set it to 0, and the ones after read it.
+    pub struct DevWgpuHeader: align 16, size 256 {
+        /// Not 0: a fault stops the engine.
+        pub stop: u32,
+        /// How many faults there were; the first one writes the next words.
+        pub faults: u32,
+        /// The fault's code.
+        pub fault_code: u32,
+        /// The function that was running.
+        pub fault_function: u32,
+        /// More about the fault.
+        pub fault_detail: [u32; 2],
+        /// Submissions taken, by the dispatch's parity; free-running.
+        pub inbox_head: [u32; 2],
+        /// Tasks and deferred groups at the end of a dispatch.
+        pub waiting: [u32; 4],
+        /// Workgroups that have become idle in a dispatch.
+        pub idle: [u32; 4],
+        /// Not 0: the dispatch ends, so that tasks can be shared.
+        pub ending: [u32; 4],
+        /// Completions of a submission.
+        pub completions: [u32; 4],
+        /// Workgroups that could not run their tasks for lack of room, by dispatch.
+        pub starved: [u32; 4],
+        /// Not 0: a workgroup has spent its turns in a dispatch, and has tasks left.
+        pub spent: [u32; 4],
+        /// A function that they could not run.
+        pub starved_function: u32,
+        /// How often there was no room for tasks.
+        pub task_refusals: u32,
+        /// How often there was no free group.
+        pub group_refusals: u32,
+        /// Tasks run, modulo 2^32.
+        pub executed: u32,
+        /// A function that ran last.
+        pub function: u32,
+        /// Spelled-out hole.
+        pub reserved: [u32; 27],
+    }
+}
+
+crate::dev_struct! {
+    /// One queue of a workgroup, as other workgroups see it.
+    pub struct DevWgpuQueue: align 8, size 8 {
+        /// The position of the oldest task.
+        pub head: u32,
+        /// How many tasks there are.
+        pub count: u32,
+    }
+}
+
+crate::dev_struct! {
+    /// The state of a workgroup that only the workgroup itself reads.
+    pub struct DevWgpuWorkgroup: align 16, size 96 {
+        /// For each queue, the position up to which it has chunks.
+        pub top: [u32; 8],
+        /// For each queue, the position from which on it has chunks.
+        pub freed: [u32; 8],
+        /// Free chunks.
+        pub chunks: u32,
+        /// Free group ids.
+        pub groups: u32,
+        /// Deferred groups.
+        pub deferred: u32,
+        /// Spelled-out hole.
+        pub reserved: [u32; 5],
+    }
+}
+
+const _: () = assert!(
+    crate::task::INSTANCES * crate::task::PARAM_BYTES / 4 == WGPU_FUNCTIONS
+        && 2 * crate::task::PRIORITIES == WGPU_QUEUES
+);

@@ -1,0 +1,98 @@
+// Groups: counting the tasks of a group, and firing its continuation.
+//
+// `pending` counts unfinished tasks. Its highest bit says that tasks of the group have been in more than one workgroup:
+// who takes a task from another workgroup sets it before running the task. So the invocation that counts the last task
+// sees the bit in the same word, and knows if all that the group's tasks wrote was written by its own workgroup. If so,
+// the group fires at once; else in the next dispatch, where all of it is visible.
+
+// Ids that became free in this turn.
+var<workgroup> returned: atomic<u32>;
+// Deferred groups of this dispatch.
+var<workgroup> deferred_count: atomic<u32>;
+// Free ids on the workgroup's stack, and free chunks.
+var<workgroup> id_count: u32;
+
+fn parity() -> u32 { return round.number & 1u; }
+
+fn complete(token: u32, value: vec2<u32>) {
+  let at = atomicAdd(&state[DevWgpuHeader_completions + (round.submission & 3u)], 1u);
+  completed[(round.submission & 1u) * round.completions + min(at, round.completions - 1u)] =
+    vec4(token, 0u, value.x, value.y);
+}
+
+// Gives an id back: to the workgroup's stack or, if that is full, to all, who may take it in the next dispatch.
+fn free_id(id: u32) {
+  if id < round.first_group { return; }  // the host's
+  let at = id_count + atomicAdd(&returned, 1u);
+  if at < round.stack {
+    set_word(round.at_groups + ew_workgroup * round.stack + at, id);
+  } else {
+    free_id_to_all(id);
+  }
+}
+fn free_id_to_all(id: u32) {
+  let i = id - round.first_group;
+  atomicOr(&state[round.at_bits + parity() * round.group_words + i / 32u], 1u << (i % 32u));
+}
+
+fn defer_group(id: u32) {
+  let at = atomicAdd(&deferred_count, 1u);
+  if at < round.deferred {
+    set_word(round.at_deferred + (parity() * round.workgroups + ew_workgroup) * round.deferred + at, id);
+  } else {
+    raise(FAULT_INTERNAL, 0u, vec2(2u, at));
+  }
+}
+
+// Marks a group whose task comes from another workgroup.
+fn mark_shared(group: u32) {
+  if (group & HOST_DIRECT) == 0u { atomicOr(&groups[group * words_of_DevGroup + DevGroup_pending], GROUP_SHARED); }
+}
+
+// Counts ended tasks of a group. Returns whether the group fires at once.
+fn ended(group: u32, count: u32) -> bool {
+  let before = atomicSub(&groups[group * words_of_DevGroup + DevGroup_pending], count);
+  if (before & ~GROUP_SHARED) != count { return false; }
+  if (before & GROUP_SHARED) != 0u {
+    defer_group(group);
+    return false;
+  }
+  return true;
+}
+
+// Fires a group: its continuation is put on the stage or completes a token. `late`: the group was deferred, so tasks of
+// the continuation's group have been in other workgroups.
+fn fire(first: u32, late: bool) {
+  var group = first;
+  loop {
+    let at = group * words_of_DevGroup;
+    let value = vec2(atomicLoad(&groups[at + DevGroup_value]), atomicLoad(&groups[at + DevGroup_value + 1u]));
+    var then = vec4(atomicLoad(&groups[at + DevGroup_then]), atomicLoad(&groups[at + DevGroup_then + 1u]),
+      atomicLoad(&groups[at + DevGroup_then + 2u]), atomicLoad(&groups[at + DevGroup_then + 3u]));
+    free_id(group);
+    atomicAdd(&fired, 1u);
+    let function = then.x & (FN_LIMIT - 1u);
+    if function == FN_COMPLETE { complete(then.y, value); return; }
+    if late { mark_shared(then.y); }
+    if function == FN_NONE {
+      if (then.y & HOST_DIRECT) != 0u { complete(then.y & ~HOST_DIRECT, vec2(0u, 0u)); return; }
+      if !ended(then.y, 1u) { return; }
+      group = then.y;
+      continue;
+    }
+    if (then.x & TASK_ARG_FROM_GROUP) != 0u {
+      then = vec4(then.x & ~TASK_ARG_FROM_GROUP, then.y, value);
+    }
+    put(then);
+    return;
+  }
+}
+
+// Writes the record of a group that a call has opened. No task of it can be seen by others yet.
+fn open_group(id: u32, count: u32, value: vec2<u32>, then: vec4<u32>) {
+  let at = id * words_of_DevGroup;
+  atomicStore(&groups[at + DevGroup_pending], count);
+  atomicStore(&groups[at + DevGroup_value], value.x);
+  atomicStore(&groups[at + DevGroup_value + 1u], value.y);
+  for (var i = 0u; i < 4u; i += 1u) { atomicStore(&groups[at + DevGroup_then + i], then[i]); }
+}

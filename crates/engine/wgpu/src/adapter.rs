@@ -1,0 +1,230 @@
+//! Adapters: which GPU an engine runs on.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Why no adapter can be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WgpuUnavailable {
+    /// The system has no loader for Vulkan.
+    #[error(
+        "the library {library} was not found: install your system's Vulkan loader (on Debian: libvulkan1) and driver"
+    )]
+    NoLoader {
+        /// The library.
+        library: &'static str,
+    },
+    /// No driver offers an adapter.
+    #[error(
+        "no driver offers an adapter: install the GPU's Vulkan driver, or Mesa's software driver (on Debian: \
+         mesa-vulkan-drivers)"
+    )]
+    NoAdapter,
+    /// There are only adapters in software, which are only used when they are asked for.
+    #[error("there is only the software adapter {name}: to use it, ask for it with --engine wgpu")]
+    OnlySoftware {
+        /// Its name.
+        name: String,
+    },
+    /// No adapter has this name or number.
+    #[error("there is no adapter `{wanted}`: {found}")]
+    Unknown {
+        /// The name or number.
+        wanted: String,
+        /// The adapters.
+        found: String,
+    },
+}
+
+/// What `doctor` says about an adapter.
+#[derive(Clone, Debug)]
+pub struct AdapterFacts {
+    /// Its name.
+    pub name: String,
+    /// `Vulkan`, `Metal` or `Dx12`.
+    pub backend: String,
+    /// The driver and its version.
+    pub driver: String,
+    /// Whether it is software, on the host's cores.
+    pub software: bool,
+    /// The largest window of memory that programs can reach, in bytes.
+    pub window_bytes: u64,
+    /// Bytes of memory of a workgroup.
+    pub workgroup_bytes: u32,
+    /// Optional features that the engine could use.
+    pub features: Vec<&'static str>,
+}
+
+impl fmt::Display for AdapterFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            backend,
+            driver,
+            ..
+        } = self;
+        write!(f, "{name} ({backend}, {driver})")
+    }
+}
+
+/// A GPU, or software that stands in for one.
+#[derive(Clone, Debug)]
+pub struct WgpuDevice {
+    pub(crate) adapter: wgpu::Adapter,
+    facts: AdapterFacts,
+}
+
+/// The result of a future of wgpu: outside a browser they are ready at once.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn backends() -> wgpu::Backends {
+    wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12
+}
+
+fn facts(adapter: &wgpu::Adapter) -> AdapterFacts {
+    let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
+    let named = [
+        ("SHADER_INT64", wgpu::Features::SHADER_INT64),
+        ("SUBGROUP", wgpu::Features::SUBGROUP),
+        ("PIPELINE_CACHE", wgpu::Features::PIPELINE_CACHE),
+        (
+            "MAPPABLE_PRIMARY_BUFFERS",
+            wgpu::Features::MAPPABLE_PRIMARY_BUFFERS,
+        ),
+    ];
+    AdapterFacts {
+        name: info.name,
+        backend: format!("{:?}", info.backend),
+        driver: format!("{} {}", info.driver, info.driver_info)
+            .trim()
+            .to_owned(),
+        software: info.device_type == wgpu::DeviceType::Cpu,
+        window_bytes: limits
+            .max_storage_buffer_binding_size
+            .min(limits.max_buffer_size),
+        workgroup_bytes: limits.max_compute_workgroup_storage_size,
+        features: named
+            .iter()
+            .filter(|(_, feature)| features.contains(*feature))
+            .map(|(name, _)| *name)
+            .collect(),
+    }
+}
+
+impl WgpuDevice {
+    /// All adapters, hardware before software; the numbers of `--adapter` count from 0 in this order.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn list() -> Result<Vec<Self>, WgpuUnavailable> {
+        // Without validation layers, and without the dispatch that wgpu puts before each indirect one.
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: backends(),
+            flags: match std::env::var_os("EVERWARP_WGPU_VALIDATION") {
+                Some(_) => wgpu::InstanceFlags::VALIDATION | wgpu::InstanceFlags::DEBUG,
+                None => wgpu::InstanceFlags::empty(),
+            },
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        });
+        let adapters = now(instance.enumerate_adapters(backends()));
+        let mut devices: Vec<_> = adapters
+            .into_iter()
+            .map(|adapter| Self {
+                facts: facts(&adapter),
+                adapter,
+            })
+            .collect();
+        devices.sort_by_key(|device| device.facts.software);
+        match devices.is_empty() {
+            true => Err(absence()),
+            false => Ok(devices),
+        }
+    }
+
+    /// Opens the adapter with a name or number, or the first one.
+    ///
+    /// # Errors
+    /// There is no such adapter, or none at all.
+    pub fn open(wanted: Option<&str>) -> Result<Self, WgpuUnavailable> {
+        let devices = Self::list()?;
+        let Some(wanted) = wanted else {
+            return Ok(devices.into_iter().next().expect("there is one"));
+        };
+        let chosen = match wanted.parse::<usize>() {
+            Ok(number) => devices.get(number),
+            Err(_) => {
+                let lower = wanted.to_lowercase();
+                let mut named = devices.iter();
+                named.find(|d| d.facts.name.to_lowercase().contains(&lower))
+            }
+        };
+        chosen.cloned().ok_or_else(|| WgpuUnavailable::Unknown {
+            wanted: wanted.to_owned(),
+            found: devices
+                .iter()
+                .enumerate()
+                .map(|(number, device)| format!("{number} is {}", device.facts))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    /// Opens the first adapter that is hardware.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open_hardware() -> Result<Self, WgpuUnavailable> {
+        let device = Self::open(None)?;
+        match device.facts.software {
+            false => Ok(device),
+            true => Err(WgpuUnavailable::OnlySoftware {
+                name: device.facts.name,
+            }),
+        }
+    }
+
+    /// The adapter's name.
+    pub fn name(&self) -> &str {
+        &self.facts.name
+    }
+    /// What is known about the adapter.
+    pub fn facts(&self) -> &AdapterFacts {
+        &self.facts
+    }
+    /// How many workgroups an engine has by default. The interface of wgpu does not say how many a GPU runs at a time.
+    pub(crate) fn default_workgroups(&self) -> u32 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        match self.adapter.get_info().device_type {
+            wgpu::DeviceType::Cpu => (4 * cores).clamp(4, 64),
+            wgpu::DeviceType::DiscreteGpu => 264,
+            _ => 64,
+        }
+    }
+}
+
+/// Why there is no adapter.
+fn absence() -> WgpuUnavailable {
+    #[cfg(all(unix, not(target_vendor = "apple")))]
+    {
+        let library = "libvulkan.so.1";
+        // SAFETY: the loader's initializers have no preconditions; wgpu has just tried to load it, too.
+        if unsafe { libloading::Library::new(library) }.is_err() {
+            return WgpuUnavailable::NoLoader { library };
+        }
+    }
+    WgpuUnavailable::NoAdapter
+}

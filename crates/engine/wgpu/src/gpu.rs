@@ -1,0 +1,412 @@
+//! The device, its buffers and its pipeline. Every error of wgpu ends up in a result or in [`Gpu::lost`]; its default
+//! handler would panic.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use everwarp_contract::wgpu::DevRound;
+use everwarp_engine::sync::lock;
+use everwarp_engine::{EngineError, Image};
+
+use crate::adapter::{WgpuDevice, now};
+use crate::image::ImageText;
+use crate::sizes::Sizes;
+
+/// Dispatches that one submission may have.
+pub(crate) const ROUNDS: usize = 16;
+/// The distance of two dispatches' numbers: the alignment that every adapter takes.
+pub(crate) const ROUND_STRIDE: u64 = 256;
+/// Bytes that are copied to the host at a time.
+const STAGING: u64 = 8 << 20;
+/// The smallest window that makes sense.
+const LEAST_WINDOW: u64 = 16 << 20;
+/// The largest window: addresses have 32 bits, and some drivers count bytes with a sign.
+const MOST_WINDOW: u64 = (1 << 31) - 256;
+
+/// The state of a mapping: 0 not yet, 1 mapped, 2 failed.
+pub(crate) type Mapped = Arc<AtomicU8>;
+
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) name: String,
+    pub(crate) software: bool,
+    pub(crate) window: wgpu::Buffer,
+    pub(crate) window_bytes: u64,
+    pub(crate) params: wgpu::Buffer,
+    pub(crate) groups: wgpu::Buffer,
+    pub(crate) state: wgpu::Buffer,
+    pub(crate) inbox: wgpu::Buffer,
+    pub(crate) completed: wgpu::Buffer,
+    pub(crate) rounds: wgpu::Buffer,
+    pub(crate) bind_group: wgpu::BindGroup,
+    layout: wgpu::PipelineLayout,
+    staging: Mutex<wgpu::Buffer>,
+    lost: Arc<OnceLock<String>>,
+}
+
+/// A compiled image.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) text: Arc<ImageText>,
+    pub(crate) pipeline: wgpu::ComputePipeline,
+}
+
+impl Gpu {
+    pub(crate) fn new(device: &WgpuDevice, sizes: &Sizes) -> Result<Self, EngineError> {
+        let (adapter, facts) = (&device.adapter, device.facts());
+        let offered = adapter.limits();
+        for (what, value, needed) in [
+            (
+                "storage buffers",
+                u64::from(offered.max_storage_buffers_per_shader_stage),
+                7,
+            ),
+            (
+                "workgroup memory",
+                u64::from(offered.max_compute_workgroup_storage_size),
+                16 << 10,
+            ),
+            (
+                "invocations of a workgroup",
+                u64::from(offered.max_compute_invocations_per_workgroup),
+                64,
+            ),
+            (
+                "bytes of a storage buffer",
+                facts.window_bytes,
+                LEAST_WINDOW,
+            ),
+        ] {
+            if value < needed {
+                return Err(EngineError::Adapter {
+                    adapter: facts.name.clone(),
+                    what,
+                    value,
+                    needed,
+                });
+            }
+        }
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("everwarp"),
+            required_features: wgpu::Features::empty(),
+            required_limits: wgpu::Limits {
+                max_buffer_size: offered.max_buffer_size,
+                max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size,
+                ..wgpu::Limits::defaults().or_worse_values_from(&offered)
+            },
+            ..Default::default()
+        };
+        let (gpu, queue) =
+            now(adapter.request_device(&descriptor)).map_err(|e| driver("request_device", &e))?;
+        let lost = Arc::new(OnceLock::new());
+        let note = lost.clone();
+        gpu.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            let _ = note.set(error.to_string());
+        }));
+        let note = lost.clone();
+        gpu.set_device_lost_callback(move |reason, message| {
+            // A device that is dropped is lost, too.
+            if reason != wgpu::DeviceLostReason::Destroyed {
+                let _ = note.set(format!("{reason:?}: {message}"));
+            }
+        });
+        let mut window_bytes = facts.window_bytes.min(MOST_WINDOW) & !255;
+        let storage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_DST
+            | wgpu::BufferUsages::COPY_SRC;
+        let window = loop {
+            match buffer(&gpu, "window", window_bytes, storage) {
+                Ok(window) => break window,
+                Err(_) if window_bytes / 2 >= LEAST_WINDOW => {
+                    window_bytes = (window_bytes / 2) & !255
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let params = buffer(&gpu, "parameters", Sizes::params_bytes(), storage)?;
+        let tasks = buffer(&gpu, "tasks", sizes.task_bytes(), storage)?;
+        let groups = buffer(&gpu, "groups", sizes.group_bytes(), storage)?;
+        let state = buffer(&gpu, "state", sizes.state_bytes(), storage)?;
+        let inbox = buffer(&gpu, "submissions", Sizes::inbox_bytes(), storage)?;
+        let completed = buffer(&gpu, "completions", sizes.completion_bytes(), storage)?;
+        let rounds = buffer(
+            &gpu,
+            "dispatches",
+            ROUNDS as u64 * ROUND_STRIDE,
+            wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+        )?;
+        let staging = buffer(
+            &gpu,
+            "staging",
+            STAGING,
+            wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+        )?;
+        let round_bytes = NonZeroU64::new(size_of::<DevRound>() as u64);
+        let entry = |binding: u32, ty| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty,
+                has_dynamic_offset: binding == 0,
+                min_binding_size: if binding == 0 { round_bytes } else { None },
+            },
+            count: None,
+        };
+        let stored = |read_only| wgpu::BufferBindingType::Storage { read_only };
+        let bindings = gpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: None,
+            entries: &[
+                entry(0, wgpu::BufferBindingType::Uniform),
+                entry(1, stored(false)),
+                entry(2, stored(true)),
+                entry(3, stored(false)),
+                entry(4, stored(false)),
+                entry(5, stored(false)),
+                entry(6, stored(true)),
+                entry(7, stored(false)),
+            ],
+        });
+        let whole = |binding: u32, buffer: &wgpu::Buffer| (binding, buffer.clone());
+        let bound = [
+            whole(1, &window),
+            whole(2, &params),
+            whole(3, &tasks),
+            whole(4, &groups),
+            whole(5, &state),
+            whole(6, &inbox),
+            whole(7, &completed),
+        ];
+        let mut entries = vec![wgpu::BindGroupEntry {
+            binding: 0,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: &rounds,
+                offset: 0,
+                size: round_bytes,
+            }),
+        }];
+        entries.extend(bound.iter().map(|(binding, buffer)| wgpu::BindGroupEntry {
+            binding: *binding,
+            resource: buffer.as_entire_binding(),
+        }));
+        let bind_group = gpu.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &bindings,
+            entries: &entries,
+        });
+        let layout = gpu.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&bindings)],
+            immediate_size: 0,
+        });
+        let this = Self {
+            device: gpu,
+            queue,
+            name: facts.name.clone(),
+            software: facts.software,
+            window,
+            window_bytes,
+            params,
+            groups,
+            state,
+            inbox,
+            completed,
+            rounds,
+            bind_group,
+            layout,
+            staging: Mutex::new(staging),
+            lost,
+        };
+        this.write_words(&this.state, 0, &sizes.first_state());
+        this.check()?;
+        Ok(this)
+    }
+
+    /// Why the device was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
+    }
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        match self.lost() {
+            None => Ok(()),
+            Some(reason) => Err(EngineError::Lost {
+                reason: reason.to_owned(),
+            }),
+        }
+    }
+
+    /// Compiles an image.
+    pub(crate) fn compile(&self, image: &Image) -> Result<Compiled, EngineError> {
+        let text = ImageText::new(image)?;
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let checks = wgpu::ShaderRuntimeChecks::unchecked();
+        let source = wgpu::ShaderSource::Wgsl(text.text.as_str().into());
+        // SAFETY: as on the CUDA engine, the programs of an image are trusted: their instances are made by an unsafe function
+        // that asks for addresses of live buffers. The scheduler's own indices are in its tables. The scheduler's loops
+        // are bounded, and a loop of a program accesses atomic words, or ends.
+        let module = unsafe {
+            self.device.create_shader_module_trusted(
+                wgpu::ShaderModuleDescriptor {
+                    label: Some("everwarp"),
+                    source,
+                },
+                checks,
+            )
+        };
+        let messages = now(module.get_compilation_info()).messages;
+        if let Some(error) = messages
+            .iter()
+            .find(|m| m.message_type == wgpu::CompilationMessageType::Error)
+        {
+            let line = error.location.map_or(0, |at| at.line_number as usize);
+            let place = match text.place(line) {
+                Some((program, line)) => format!("program `{program}`, line {line} of its WGSL"),
+                None => format!("line {line} of the scheduler"),
+            };
+            drop((now(internal.pop()), now(scope.pop())));
+            return Err(EngineError::Compile(
+                format!("{place}: {}", error.message).into(),
+            ));
+        }
+        let pipeline = self
+            .device
+            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some("everwarp"),
+                layout: Some(&self.layout),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions::default(),
+                cache: None,
+            });
+        let errors = [now(internal.pop()), now(scope.pop())];
+        if let Some(error) = errors.into_iter().flatten().next() {
+            return Err(EngineError::Compile(error.to_string().into()));
+        }
+        Ok(Compiled {
+            text: Arc::new(text),
+            pipeline,
+        })
+    }
+
+    /// Writes words before the next submission.
+    pub(crate) fn write_words(&self, buffer: &wgpu::Buffer, word: u64, data: &[u32]) {
+        // SAFETY: words can be read as bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), data.len() * 4) };
+        self.queue.write_buffer(buffer, word * 4, bytes);
+    }
+
+    /// Maps a buffer for reading; the result says when it is mapped.
+    pub(crate) fn map(buffer: &wgpu::Buffer, bytes: u64) -> Mapped {
+        let mapped = Mapped::default();
+        let note = mapped.clone();
+        buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
+            note.store(if result.is_ok() { 1 } else { 2 }, Ordering::Release);
+        });
+        mapped
+    }
+
+    /// Waits until a mapping has ended, or until the time is over.
+    pub(crate) fn wait(
+        &self,
+        mapped: &Mapped,
+        index: &wgpu::SubmissionIndex,
+        limit: Duration,
+    ) -> Result<(), EngineError> {
+        let begin = Instant::now();
+        loop {
+            let _ = self.device.poll(wgpu::PollType::Wait {
+                submission_index: Some(index.clone()),
+                timeout: Some(Duration::from_millis(20).min(limit)),
+            });
+            match mapped.load(Ordering::Acquire) {
+                0 => {}
+                1 => return Ok(()),
+                _ => return Err(driver("map_async", &"the buffer was not mapped")),
+            }
+            self.check()?;
+            if begin.elapsed() > limit {
+                return Err(EngineError::Lost {
+                    reason: format!("the device did not answer within {limit:?}"),
+                });
+            }
+        }
+    }
+
+    /// Copies bytes to the host, after everything that was submitted before. The range is one of words.
+    pub(crate) fn read(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        to: &mut [u8],
+        limit: Duration,
+    ) -> Result<(), EngineError> {
+        let mut staging = lock(&self.staging);
+        let mut at = offset;
+        for piece in to.chunks_mut(STAGING as usize) {
+            let bytes = piece.len() as u64;
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(buffer, at, &staging, 0, bytes);
+            let index = self.queue.submit([encoder.finish()]);
+            let mapped = Self::map(&staging, bytes);
+            if let Err(error) = self.wait(&mapped, &index, limit) {
+                // The copy may still come: it must not be overwritten by a later one.
+                if let Ok(fresh) = crate::gpu::buffer(
+                    &self.device,
+                    "staging",
+                    STAGING,
+                    wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                ) {
+                    *staging = fresh;
+                }
+                return Err(error);
+            }
+            let view = staging
+                .get_mapped_range(0..bytes)
+                .map_err(|e| driver("get_mapped_range", &e))?;
+            piece.copy_from_slice(&view);
+            drop(view);
+            staging.unmap();
+            at += bytes;
+        }
+        Ok(())
+    }
+}
+
+/// An error of the driver.
+pub(crate) fn driver(call: &'static str, error: &dyn std::fmt::Display) -> EngineError {
+    EngineError::Driver {
+        call,
+        code: 0,
+        name: error.to_string(),
+    }
+}
+
+/// Makes a buffer of zeros.
+pub(crate) fn buffer(
+    device: &wgpu::Device,
+    what: &'static str,
+    bytes: u64,
+    usage: wgpu::BufferUsages,
+) -> Result<wgpu::Buffer, EngineError> {
+    let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+    let valid = device.push_error_scope(wgpu::ErrorFilter::Validation);
+    let buffer = device.create_buffer(&wgpu::BufferDescriptor {
+        label: Some(what),
+        size: bytes,
+        usage,
+        mapped_at_creation: false,
+    });
+    let errors = [now(valid.pop()), now(memory.pop())];
+    match errors.into_iter().flatten().next() {
+        None => Ok(buffer),
+        Some(error) => Err(EngineError::OutOfMemory {
+            kind: "device",
+            bytes,
+            detail: format!("the buffer of {what}: {error}"),
+        }),
+    }
+}

@@ -1,0 +1,20 @@
+//! The wgpu engine: tasks on any GPU with Vulkan, Metal or Direct3D 12, as a chain of bounded dispatches.
+//!
+//! This crate is **internal** to everwarp. Nothing may stay resident through these interfaces, and no workgroup may wait for
+//! another, so an epoch is a chain of dispatches that take a millisecond or two. All state is in buffers between them; the
+//! rules of the device code are in `device/memory.wgsl`, and `docs/decisions` says why.
+
+mod adapter;
+mod engine;
+mod exit;
+mod gpu;
+mod image;
+mod loops;
+mod memory;
+mod pump;
+mod sizes;
+mod window;
+
+pub use adapter::{AdapterFacts, WgpuDevice, WgpuUnavailable};
+pub use engine::WgpuEngine;
+pub use image::ImageText;

@@ -1,0 +1,542 @@
+//! The pump: it moves submissions to the device, keeps the chain of dispatches going while there is work, and brings
+//! completions back. It is a state machine that a waiting thread steps, or the engine's own for work that no one waits for.
+//!
+//! At most two submissions to the driver are in flight: one runs while the host prepares the next.
+
+use std::collections::VecDeque;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use everwarp_contract::fault::{FAULT_BAD_SUBMISSION, FAULT_DEVICE_LOST};
+use everwarp_contract::ring::{COMPLETION_LAP, Slots};
+use everwarp_contract::task::{FN_COMPLETE, HOST_DIRECT, PRIORITIES, TASK_BATCH, TASK_COUNTED};
+use everwarp_contract::wgpu::{DevRound, DevWgpuHeader, GROUP_SHARED, ROUND_STRESS, WGPU_INTAKE};
+use everwarp_contract::{DevCompletion, DevGroup, DevTask, DevType, DevWords, FunctionId, Layout};
+use everwarp_engine::EngineError;
+use everwarp_engine::table::ZeroedTable;
+
+use crate::gpu::{Compiled, Gpu, Mapped, ROUND_STRIDE, ROUNDS};
+use crate::sizes::{INBOX, Sizes};
+
+/// Completions that come back with every submission; more of them need a second copy.
+const EAGER: u32 = 240;
+/// Bytes of a read-back.
+const READBACK: u64 = size_of::<DevWgpuHeader>() as u64 + EAGER as u64 * 16;
+/// A dispatch should take no longer than this.
+const LONG: Duration = Duration::from_millis(2);
+/// A dispatch that takes less may have more turns.
+const SHORT: Duration = Duration::from_micros(700);
+/// A submission's dispatches together should take no longer than this.
+const BEAT: Duration = Duration::from_millis(4);
+/// The longest time that a driver may compile.
+const COMPILING: Duration = Duration::from_secs(300);
+const LEAST_TURNS: u32 = 4;
+const MOST_TURNS: u32 = 2048;
+
+/// The host's end of the rings, in host memory.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    pub(crate) words: ZeroedTable<DevWords>,
+    pub(crate) submissions: ZeroedTable<DevTask>,
+    pub(crate) completions: ZeroedTable<DevCompletion>,
+    pub(crate) arena: ZeroedTable<DevTask>,
+}
+
+impl Rings {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset < size_of::<DevWords>());
+        // SAFETY: an aligned word inside the control words, which live as long as `self` and are only accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.words.base().byte_add(offset).cast()) }
+    }
+    fn pair<T: DevType>(table: &ZeroedTable<T>, slot: usize) -> (&AtomicU64, &AtomicU64) {
+        const { assert!(size_of::<T>() == 16) };
+        let at = table.at(slot).cast::<u64>();
+        // SAFETY: both words of a live, aligned slot, which both sides access as atomic words.
+        unsafe { (AtomicU64::from_ptr(at), AtomicU64::from_ptr(at.add(1))) }
+    }
+}
+
+/// A submission to the driver that has not come back.
+#[derive(Debug)]
+struct Flight {
+    index: wgpu::SubmissionIndex,
+    mapped: Mapped,
+    /// Which read-back buffer.
+    place: usize,
+    submission: u32,
+    last_round: u32,
+    rounds: u32,
+    begin: Instant,
+}
+
+/// A submission that is not on the device yet.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// A task as the device takes it.
+    Task([u32; 4]),
+    /// The rest of a batch.
+    Batch {
+        /// Its token, which is also its group.
+        token: u32,
+        /// Its next task in the arena.
+        next: u32,
+        /// How many tasks are left.
+        left: u32,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Pump {
+    sizes: Sizes,
+    pub(crate) compiled: Compiled,
+    /// Functions that the image has.
+    pub(crate) functions: u32,
+    pub(crate) size: u32,
+    pub(crate) parked: bool,
+    /// Copies to the host that wait for the device, or use it: nothing is submitted meanwhile.
+    pub(crate) copies: u32,
+    /// Nothing runs any more: a fault, or a lost device.
+    pub(crate) ended: bool,
+    readback: [wgpu::Buffer; 2],
+    flights: VecDeque<Flight>,
+    /// Submissions taken from the ring; free-running.
+    taken: u32,
+    /// Submissions taken, by priority.
+    queued: [VecDeque<Entry>; PRIORITIES as usize],
+    inbox_tail: u32,
+    inbox_head: u32,
+    round: u32,
+    submission: u32,
+    /// Tasks on the device, at the end of the last read-back.
+    waiting: u32,
+    completions: u32,
+    turns: u32,
+    rounds: u32,
+    returned: Option<Instant>,
+    stress: bool,
+    /// The function that was submitted last, for the report of a dispatch that does not return.
+    newest: u32,
+    pub(crate) header: DevWgpuHeader,
+}
+
+impl Pump {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        sizes: Sizes,
+        compiled: Compiled,
+        functions: u32,
+        size: u32,
+    ) -> Result<Self, EngineError> {
+        let readback = || {
+            crate::gpu::buffer(
+                &gpu.device,
+                "results",
+                READBACK,
+                wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+            )
+        };
+        Ok(Self {
+            sizes,
+            compiled,
+            functions,
+            size,
+            parked: false,
+            copies: 0,
+            ended: false,
+            readback: [readback()?, readback()?],
+            flights: VecDeque::new(),
+            taken: 0,
+            queued: std::array::from_fn(|_| VecDeque::new()),
+            inbox_tail: 0,
+            inbox_head: 0,
+            round: 0,
+            submission: 0,
+            waiting: 0,
+            completions: 0,
+            turns: 64,
+            rounds: 1,
+            returned: None,
+            stress: std::env::var_os("EVERWARP_WGPU_STRESS").is_some(),
+            newest: 0,
+            header: DevWgpuHeader::ZERO,
+        })
+    }
+
+    /// Whether the device may have work, or the host has some for it.
+    pub(crate) fn has_work(&self, rings: &Rings) -> bool {
+        !self.ended
+            && (!self.flights.is_empty()
+                || (!self.parked && (self.is_busy() || self.has_news(rings))))
+    }
+    fn is_busy(&self) -> bool {
+        self.waiting > 0 || self.inbox_tail != self.inbox_head
+    }
+    fn has_news(&self, rings: &Rings) -> bool {
+        self.queued.iter().any(|q| !q.is_empty()) || self.peek(rings).is_some()
+    }
+    /// The oldest submission to the driver, for waiting.
+    pub(crate) fn oldest(&self) -> Option<(wgpu::SubmissionIndex, Mapped)> {
+        let flight = self.flights.front()?;
+        Some((flight.index.clone(), flight.mapped.clone()))
+    }
+    /// The function that was submitted last.
+    pub(crate) fn newest(&self) -> FunctionId {
+        FunctionId(self.newest)
+    }
+
+    /// Does what can be done without waiting. Returns whether anything came back or was submitted.
+    pub(crate) fn step(&mut self, gpu: &Gpu, rings: &Rings) -> bool {
+        if self.ended {
+            return false;
+        }
+        let mut moved = false;
+        if !self.flights.is_empty() {
+            let _ = gpu.device.poll(wgpu::PollType::Poll);
+            while self.collect(gpu, rings) {
+                moved = true;
+            }
+        }
+        if let Some(reason) = gpu.lost() {
+            self.end(rings, FAULT_DEVICE_LOST, 0, reason.len() as u64);
+            return true;
+        }
+        if self.ended || self.parked || self.copies > 0 {
+            return moved;
+        }
+        // A software driver takes no second submission before the first has ended: the call would not return.
+        let most = if gpu.software { 1 } else { 2 };
+        while self.flights.len() < most && self.wants() {
+            if !self.submit(gpu, rings) {
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Whether another submission may be useful: the first one always, a second one when the device is known to be busy.
+    fn wants(&self) -> bool {
+        self.flights.is_empty() || self.waiting > 0
+    }
+
+    /// Takes the result of the oldest submission, if it is there.
+    fn collect(&mut self, gpu: &Gpu, rings: &Rings) -> bool {
+        let mapped = |flight: &Flight| flight.mapped.load(Ordering::Acquire);
+        let Some(state) = self.flights.front().map(mapped).filter(|&state| state != 0) else {
+            return false;
+        };
+        let flight = self.flights.pop_front().expect("there is one");
+        if state != 1 {
+            self.end(rings, FAULT_DEVICE_LOST, 0, 1);
+            return true;
+        }
+        let buffer = self.readback[flight.place].clone();
+        let mut bytes = vec![0; READBACK as usize];
+        match buffer.get_mapped_range(..) {
+            Ok(view) => bytes.copy_from_slice(&view),
+            Err(_) => {
+                self.end(rings, FAULT_DEVICE_LOST, 0, 2);
+                return true;
+            }
+        }
+        buffer.unmap();
+        let now = Instant::now();
+        let begin = self.returned.map_or(flight.begin, |r| r.max(flight.begin));
+        self.returned = Some(now);
+        let (head, rest) = bytes.split_at(size_of::<DevWgpuHeader>());
+        self.header = DevWgpuHeader::from_bytes(head);
+        let header = self.header;
+        if header.stop != 0 {
+            let detail =
+                u64::from(header.fault_detail[1]) << 32 | u64::from(header.fault_detail[0]);
+            self.end(rings, header.fault_code, header.fault_function, detail);
+            return true;
+        }
+        self.inbox_head = header.inbox_head[flight.last_round as usize % 2];
+        self.waiting = header.waiting[flight.last_round as usize % 4];
+        let count = header.completions[flight.submission as usize % 4].min(self.sizes.pools.tokens);
+        let mut more = Vec::new();
+        if count > EAGER {
+            more = vec![0; (count - EAGER) as usize * 16];
+            let region = u64::from(flight.submission % 2) * u64::from(self.sizes.pools.tokens);
+            let at = (region + u64::from(EAGER)) * 16;
+            if gpu
+                .read(&gpu.completed, at, &mut more, Duration::from_secs(30))
+                .is_err()
+            {
+                self.end(rings, FAULT_DEVICE_LOST, 0, 3);
+                return true;
+            }
+        }
+        let eager = rest.chunks_exact(16).take(count as usize);
+        for entry in eager.chain(more.chunks_exact(16)) {
+            let entry = DevCompletion::from_bytes(entry);
+            self.complete(rings, entry.token, entry.value);
+        }
+        self.adapt(
+            (now - begin) / flight.rounds,
+            header.spent[flight.last_round as usize % 4] != 0,
+        );
+        true
+    }
+
+    /// Chooses the turns of a dispatch and the dispatches of a submission from the time that the last ones took.
+    fn adapt(&mut self, each: Duration, spent: bool) {
+        if each > LONG {
+            self.turns = (self.turns / 2).max(LEAST_TURNS);
+        } else if each < SHORT && spent {
+            self.turns = (self.turns * 2).min(MOST_TURNS);
+        }
+        self.rounds = match self.waiting {
+            0 => 1,
+            _ if each * self.rounds * 2 <= BEAT => (self.rounds * 2).min(ROUNDS as u32),
+            _ if each * self.rounds > 2 * BEAT => (self.rounds / 2).max(1),
+            _ => self.rounds,
+        };
+    }
+
+    /// Writes a completion. There is room: the host has no more tokens in flight than slots.
+    fn complete(&mut self, rings: &Rings, token: u32, value: u64) {
+        let ring = Slots::new(self.sizes.pools.tokens);
+        let (first, second) = Rings::pair(&rings.completions, ring.slot(self.completions));
+        second.store(value, Ordering::Relaxed);
+        // Release: the value and all copies before happen before the host sees the lap.
+        let lap = ring.lap(self.completions) & COMPLETION_LAP;
+        first.store(u64::from(lap) << 32 | u64::from(token), Ordering::Release);
+        self.completions = self.completions.wrapping_add(1);
+    }
+
+    /// Ends the engine with a fault; the first one counts.
+    fn end(&mut self, rings: &Rings, code: u32, function: u32, detail: u64) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let at = rings.words.base();
+        // SAFETY: the words are live; the pump's lock makes this the only writer. The code is written last, with release.
+        unsafe {
+            (&raw mut (*at).fault.function).write(function);
+            (&raw mut (*at).fault.detail).write(detail);
+        }
+        rings
+            .word(offset_of!(DevWords, fault.code))
+            .store(code, Ordering::Release);
+    }
+
+    fn peek(&self, rings: &Rings) -> Option<DevTask> {
+        let ring = Slots::new(self.sizes.pools.submission_slots);
+        let (first, second) = Rings::pair(&rings.submissions, ring.slot(self.taken));
+        // Acquire pairs with the host's release: the other half, the arena and the parameters happen before.
+        let word = first.load(Ordering::Acquire);
+        ring.is_valid(self.taken, word as u32).then(|| DevTask {
+            head: word as u32,
+            group: (word >> 32) as u32,
+            arg: second.load(Ordering::Relaxed),
+        })
+    }
+
+    fn has_function(&self, task: &DevTask) -> bool {
+        task.function().index() < self.functions as usize
+    }
+
+    /// Takes submissions from the ring. Returns the first one that is not valid.
+    fn take(&mut self, gpu: &Gpu, rings: &Rings) -> Option<DevTask> {
+        let before = self.taken;
+        let bad = loop {
+            let Some(submission) = self.peek(rings) else {
+                break None;
+            };
+            let token = submission.group;
+            if token >= self.sizes.pools.tokens {
+                break Some(submission);
+            }
+            let head = submission.head & (TASK_BATCH - 1);
+            let entry = if submission.head & TASK_BATCH != 0 {
+                let count = (submission.arg >> 32) as u32;
+                if count == 0 || count > self.sizes.pools.arena_tasks {
+                    break Some(submission);
+                }
+                self.open_batch(gpu, token, count);
+                Entry::Batch {
+                    token,
+                    next: submission.arg as u32,
+                    left: count,
+                }
+            } else {
+                if !self.has_function(&submission) {
+                    break Some(submission);
+                }
+                self.newest = submission.function().0;
+                let counted = submission.head & TASK_COUNTED;
+                let group = if counted != 0 {
+                    token
+                } else {
+                    token | HOST_DIRECT
+                };
+                let arg = submission.arg;
+                Entry::Task([head | counted, group, arg as u32, (arg >> 32) as u32])
+            };
+            self.queued[submission.priority().index()].push_back(entry);
+            self.taken = self.taken.wrapping_add(1);
+        };
+        if self.taken != before {
+            // Release: the slots were read before the host may write them again.
+            rings
+                .word(offset_of!(DevWords, taken))
+                .store(self.taken, Ordering::Release);
+        }
+        bad
+    }
+
+    /// Moves submissions to the device, the most urgent first, and not many more than it takes in the next dispatches: those
+    /// that come later may be more urgent.
+    fn intake(&mut self, gpu: &Gpu, rings: &Rings) {
+        let mut bad = self.take(gpu, rings);
+        let first = self.inbox_tail;
+        let wanted = self.size * WGPU_INTAKE * 2 * self.rounds;
+        let room = wanted
+            .min(INBOX)
+            .saturating_sub(first.wrapping_sub(self.inbox_head)) as usize;
+        let mut entries: Vec<[u32; 4]> = Vec::new();
+        while bad.is_none() && entries.len() < room {
+            let Some(queue) = self.queued.iter_mut().find(|queue| !queue.is_empty()) else {
+                break;
+            };
+            match queue.front_mut() {
+                Some(Entry::Batch { token, next, left }) => {
+                    let arena = Slots::new(self.sizes.pools.arena_tasks);
+                    let count = (*left).min((room - entries.len()) as u32);
+                    let limit = FunctionId::FIRST.0 + self.functions;
+                    for i in 0..count {
+                        let slot = arena.slot(next.wrapping_add(i));
+                        // SAFETY: the slot is inside the arena; the host wrote it before it submitted the batch, and reuses
+                        // it only after the batch has completed.
+                        let task = unsafe { rings.arena.at(slot).read() };
+                        let id = task.function();
+                        if id < FunctionId::FIRST || id.0 >= limit || task.head >= TASK_BATCH {
+                            bad = Some(task);
+                            break;
+                        }
+                        self.newest = id.0;
+                        let arg = task.arg;
+                        entries.push([task.head, *token, arg as u32, (arg >> 32) as u32]);
+                    }
+                    *next = next.wrapping_add(count);
+                    *left -= count;
+                    if *left == 0 {
+                        queue.pop_front();
+                    }
+                }
+                Some(Entry::Task(task)) => {
+                    entries.push(*task);
+                    queue.pop_front();
+                }
+                None => {}
+            }
+        }
+        // The ring may wrap once.
+        let split = entries.len().min((INBOX - first % INBOX) as usize);
+        let (one, two) = entries.split_at(split);
+        for (at, part) in [(first % INBOX, one), (0, two)] {
+            if !part.is_empty() {
+                gpu.write_words(&gpu.inbox, u64::from(at) * 4, part.as_flattened());
+            }
+        }
+        self.inbox_tail = first.wrapping_add(entries.len() as u32);
+        if let Some(task) = bad {
+            self.end(
+                rings,
+                FAULT_BAD_SUBMISSION,
+                task.function().0,
+                task.head.into(),
+            );
+        }
+    }
+
+    /// The group of a batch is the token's. It counts from the start as one whose tasks are in several workgroups.
+    fn open_batch(&self, gpu: &Gpu, token: u32, count: u32) {
+        let group = DevGroup {
+            pending: count | GROUP_SHARED,
+            reserved: 0,
+            value: 0,
+            then: DevTask {
+                head: FN_COMPLETE,
+                group: token,
+                arg: 0,
+            },
+        };
+        let at = u64::from(token) * size_of::<DevGroup>() as u64;
+        gpu.queue.write_buffer(&gpu.groups, at, group.bytes());
+    }
+
+    /// Runs a dispatch that has nothing to do, and waits for it: some drivers compile a pipeline when it is first used,
+    /// which may take many seconds. Nothing is in flight.
+    pub(crate) fn warm_up(&mut self, gpu: &Gpu, rings: &Rings) -> Result<(), EngineError> {
+        let (turns, rounds) = (std::mem::replace(&mut self.turns, 0), self.rounds);
+        self.rounds = 1;
+        self.dispatch(gpu);
+        if let Some((index, mapped)) = self.oldest() {
+            gpu.wait(&mapped, &index, COMPILING)?;
+        }
+        while self.collect(gpu, rings) {}
+        (self.turns, self.rounds) = (turns, rounds);
+        gpu.check()
+    }
+
+    /// Submits dispatches, if there is anything for them to do.
+    fn submit(&mut self, gpu: &Gpu, rings: &Rings) -> bool {
+        self.intake(gpu, rings);
+        let useful = !self.ended && self.is_busy();
+        if useful {
+            self.dispatch(gpu);
+        }
+        useful
+    }
+
+    fn dispatch(&mut self, gpu: &Gpu) {
+        let place = (self.submission % 2) as usize;
+        self.submission = self.submission.wrapping_add(1);
+        let rounds = if self.waiting == 0 { 1 } else { self.rounds };
+        let mut numbers = vec![0_u8; (rounds as u64 * ROUND_STRIDE) as usize];
+        for slot in numbers.chunks_exact_mut(ROUND_STRIDE as usize) {
+            self.round = self.round.wrapping_add(1);
+            let round = DevRound {
+                number: self.round,
+                submission: self.submission,
+                size: self.size,
+                turns: self.turns,
+                least_turns: if gpu.software { 16 } else { 4 },
+                inbox_tail: self.inbox_tail,
+                flags: if self.stress { ROUND_STRESS } else { 0 },
+                ..self.sizes.round
+            };
+            slot[..size_of::<DevRound>()].copy_from_slice(round.bytes());
+        }
+        gpu.queue.write_buffer(&gpu.rounds, 0, &numbers);
+        let mut encoder = gpu.device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            pass.set_pipeline(&self.compiled.pipeline);
+            for round in 0..rounds {
+                pass.set_bind_group(0, &gpu.bind_group, &[round * ROUND_STRIDE as u32]);
+                pass.dispatch_workgroups(self.sizes.workgroups, 1, 1);
+            }
+        }
+        let (back, head) = (&self.readback[place], size_of::<DevWgpuHeader>() as u64);
+        encoder.copy_buffer_to_buffer(&gpu.state, 0, back, 0, head);
+        let tokens = self.sizes.pools.tokens;
+        let region = u64::from(self.submission % 2) * u64::from(tokens) * 16;
+        let eager = u64::from(EAGER.min(tokens)) * 16;
+        encoder.copy_buffer_to_buffer(&gpu.completed, region, back, head, eager);
+        let index = gpu.queue.submit([encoder.finish()]);
+        self.flights.push_back(Flight {
+            index,
+            mapped: Gpu::map(back, READBACK),
+            place,
+            submission: self.submission,
+            last_round: self.round,
+            rounds,
+            begin: Instant::now(),
+        });
+    }
+}

@@ -1,0 +1,1 @@
+fn noop_nothing() {}

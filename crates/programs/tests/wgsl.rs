@@ -1,0 +1,64 @@
+//! The WGSL of every program: an image of all of them is valid without any optional capability, and can be translated to
+//! the languages of all backends.
+
+use everwarp_engine::Image;
+use everwarp_engine_wgpu::ImageText;
+use everwarp_programs::{REGISTRY, probe};
+use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+
+fn image() -> Image {
+    let mut programs: Vec<&'static everwarp::Program> = vec![&probe::PROGRAM];
+    programs.extend(REGISTRY.iter().map(|entry| entry.program()));
+    Image::of(programs)
+}
+
+/// Parses and validates an image.
+fn validated(text: &str) -> (naga::Module, ModuleInfo) {
+    let module = naga::front::wgsl::parse_str(text);
+    let module = module.unwrap_or_else(|e| panic!("{}", e.emit_to_string(text)));
+    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
+    let info = validator.validate(&module);
+    let info = info.unwrap_or_else(|e| panic!("{}", e.emit_to_string(text)));
+    (module, info)
+}
+
+#[test]
+fn an_image_of_all_programs_needs_no_capability_and_translates_to_every_backend() {
+    let text = ImageText::new(&image()).expect("every program has WGSL");
+    let (module, info) = validated(&text.text);
+    let spirv =
+        naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None);
+    assert!(spirv.expect("SPIR-V").len() > 1000);
+    let (msl, _) = naga::back::msl::write_string(
+        &module,
+        &info,
+        &naga::back::msl::Options {
+            fake_missing_bindings: true,
+            lang_version: (2, 4),
+            ..Default::default()
+        },
+        &naga::back::msl::PipelineOptions::default(),
+    )
+    .expect("MSL");
+    assert!(msl.contains("kernel void"));
+    let mut hlsl = String::new();
+    let options = naga::back::hlsl::Options {
+        fake_missing_bindings: true,
+        ..Default::default()
+    };
+    let pipeline = naga::back::hlsl::PipelineOptions::default();
+    naga::back::hlsl::Writer::new(&mut hlsl, &options, &pipeline)
+        .write(&module, &info, None)
+        .expect("HLSL");
+    assert!(hlsl.contains("numthreads"));
+}
+
+#[test]
+fn a_compilers_message_names_the_program_and_its_line() {
+    let text = ImageText::new(&image()).expect("every program has WGSL");
+    let line = text.text.lines().position(|l| l.starts_with("fn fib_sum"));
+    let place = text.place(line.expect("it is there") + 1);
+    assert_eq!(place, Some(("fib", 10)));
+    assert_eq!(text.place(1), None, "the scheduler's");
+    assert_eq!(text.place(text.text.lines().count()), None);
+}
