@@ -15,7 +15,7 @@ fn queue_word(phase: u32, workgroup: u32, queue: u32) -> u32 {
   return round.at_queues + ((phase * round.workgroups + workgroup) * WGPU_QUEUES + queue) * words_of_DevWgpuQueue;
 }
 
-// What a workgroup gives, takes of others, and takes of the submissions. The twin is in crates/engine/wgpu/src/divide.rs.
+// What a workgroup gives, takes of others, and takes of the submissions.
 fn division(workgroup: u32, average: u32, each: u32) -> vec3<u32> {
   let has = total_of(workgroup);
   if workgroup >= round.size { return vec3(has, 0u, 0u); }
