@@ -87,8 +87,8 @@ impl Device {
             }),
         }
     }
-    /// Opens an adapter of Vulkan, Metal or Direct3D 12: the one whose name contains `wanted`, or with that number in the
-    /// list of `everwarp doctor`; without `wanted` the first, and hardware comes before software.
+    /// Opens an adapter of Vulkan, Metal or Direct3D 12: the one whose name contains `wanted`, or with that number
+    /// (the error for an unknown one lists them); without `wanted` the first, and hardware comes before software.
     ///
     /// # Errors
     /// There is no such adapter, or the program was built without the feature `wgpu`.

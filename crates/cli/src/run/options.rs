@@ -55,7 +55,7 @@ pub(super) struct EngineOptions {
     /// Where to run it: cpu, cuda, wgpu, or auto (a GPU if there is one to use).
     #[arg(long, default_value = "auto")]
     pub(super) engine: String,
-    /// The adapter of the wgpu engine: a part of its name, or its number in the list of `everwarp doctor`.
+    /// The adapter of the wgpu engine: a part of its name, or its number; the error for an unknown one lists them.
     #[arg(long, value_name = "NAME|N")]
     pub(super) adapter: Option<String>,
     /// The engine's size: threads on a CPU, blocks on a GPU; all that there are by default.

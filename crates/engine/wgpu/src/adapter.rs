@@ -39,7 +39,7 @@ pub enum WgpuUnavailable {
     },
 }
 
-/// What `doctor` says about an adapter.
+/// What an adapter says of itself.
 #[derive(Clone, Debug)]
 pub struct AdapterFacts {
     /// Its name.
