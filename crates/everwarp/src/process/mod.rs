@@ -91,8 +91,6 @@ mod builder;
 mod child;
 mod command;
 mod error;
-#[cfg(target_os = "linux")]
-mod exclusive;
 mod host;
 mod lines;
 #[cfg(target_os = "linux")]
