@@ -138,7 +138,7 @@ fn processes_of_one_client_are_not_those_of_another() {
     // Ctrl-C of one ends its own processes only.
     crate::sandbox::signal(first.id(), rustix::process::Signal::INT);
     assert_eq!(finish(first).status.code(), Some(130));
-    assert_eq!(sandbox.clients(), 1);
+    wait_for("it is gone", || (sandbox.clients() == 1).then_some(()));
     let mut second = second;
     assert!(second.try_wait().expect("it can be asked").is_none());
     second.kill().expect("it runs");

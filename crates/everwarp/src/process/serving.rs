@@ -31,7 +31,7 @@ impl DeviceBackend {
     /// The engine cannot be started.
     pub fn new(device: Device, native: Box<Native>) -> Result<Self, StartError> {
         let resident = match device.kind() {
-            EngineKind::Cpu => None,
+            EngineKind::Cpu | EngineKind::Wgpu => None,
             EngineKind::Cuda => Some(ResidentProcesses::start(
                 &device,
                 ResidentConfig::default(),

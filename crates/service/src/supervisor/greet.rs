@@ -136,17 +136,23 @@ fn status(shared: &Shared, send: &Send<'_>) -> std::io::Result<()> {
     send(Answer::End)
 }
 
-/// Lets the service end, and returns when it has let go of its socket.
+/// Lets the service end. Returns when its children have ended; if clients keep it, when it has let go of its socket.
 fn down(shared: &Shared, now: bool) {
     let stop = match now {
         true => Stop::Now,
         false => Stop::WhenIdle,
     };
-    shared.event(Event::Stop(stop));
     let mut state = shared.state();
-    while !state.released {
+    state.leaving += 1;
+    shared.event(Event::Stop(stop));
+    loop {
+        let serves = state.engines.iter().any(|engine| engine.clients > 0);
+        if state.ended || (state.released && serves && !now) {
+            break;
+        }
         state = shared.wait(state);
     }
+    state.leaving -= 1;
 }
 
 /// Asks all engines, and passes their answers on.

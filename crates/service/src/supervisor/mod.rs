@@ -115,6 +115,10 @@ struct State {
     stopping: bool,
     /// It has let go of its socket.
     released: bool,
+    /// Its children have ended.
+    ended: bool,
+    /// Operators that wait for the end.
+    leaving: usize,
     /// Operators that wait for answers of children.
     answers: HashMap<u32, Sender<Answer>>,
     next_answer: u32,
@@ -251,7 +255,7 @@ impl Main {
 
     fn is_idle(&self) -> bool {
         let state = self.shared.state();
-        state.connections == 0 && state.engines.iter().all(|engine| engine.clients == 0)
+        state.connections == state.leaving && state.engines.iter().all(|engine| engine.clients == 0)
     }
 
     /// The time until the service ends by itself.
@@ -319,8 +323,19 @@ impl Main {
         }
     }
 
-    /// Ends the children, after operators have got their last answers.
+    /// Ends the children, and lets operators get their last answers.
     fn finish(&mut self) {
+        for (kind, mut child) in self.children.drain() {
+            drop(child.kill());
+            if let Err(error) = child.wait() {
+                log(
+                    Level::Warn,
+                    &format!("the child of the {kind} engine: {error}"),
+                );
+            }
+        }
+        self.shared.state().ended = true;
+        self.shared.changed.notify_all();
         let until = Instant::now() + LAST_ANSWERS;
         let mut state = self.shared.state();
         while state.connections > 0 {
@@ -332,15 +347,6 @@ impl Main {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        for (kind, mut child) in self.children.drain() {
-            drop(child.kill());
-            if let Err(error) = child.wait() {
-                log(
-                    Level::Warn,
-                    &format!("the child of the {kind} engine: {error}"),
-                );
-            }
-        }
         log(Level::Info, "the service has ended");
     }
 }
