@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use everwarp::{Device, EngineKind, Select, Service};
+use everwarp::{Device, Select, Service};
 use everwarp_programs::{
     OUTPUT, OptionKind, OptionValue, OptionValues, ProgramOption, Registered, find,
 };
@@ -166,13 +166,6 @@ pub(super) fn run(
             return Ok(None);
         }
     };
-    // A native program is an image of its own, which cannot be loaded next to the service's resident engine.
-    if service.kind() == EngineKind::Cuda {
-        if options.engine.verbose {
-            eprintln!("everwarp: native programs on a GPU run on an engine of their own");
-        }
-        return Ok(None);
-    }
     if options.engine.verbose {
         let (kind, os_pid) = (service.kind(), service.os_pid());
         eprintln!("everwarp: the service runs this on its {kind} engine, process {os_pid}");

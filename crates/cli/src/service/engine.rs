@@ -67,8 +67,10 @@ pub(crate) fn engine(args: &EngineArgs) -> ! {
     };
     let start = || -> Result<Arc<dyn Backend>, String> {
         let device = Device::open(select).map_err(|error| error.to_string())?;
-        let backend = DeviceBackend::new(device, Box::new(crate::run::serve));
-        Ok(Arc::new(backend.map_err(|error| error.to_string())?))
+        Ok(Arc::new(DeviceBackend::new(
+            device,
+            Box::new(crate::run::serve),
+        )))
     };
     let ahead = settings.modules.as_deref().map_or_else(Vec::new, modules);
     let served = engine_child(settings.quota.quotas(), ahead, start);

@@ -91,6 +91,8 @@ mod builder;
 mod child;
 mod command;
 mod error;
+#[cfg(target_os = "linux")]
+mod exclusive;
 mod host;
 mod lines;
 #[cfg(target_os = "linux")]

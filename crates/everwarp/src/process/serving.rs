@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
-use everwarp_process_cuda::{ResidentConfig, ResidentProcesses};
 use everwarp_runtime::{Device, EngineKind};
 pub use everwarp_service::*;
 
 use super::builder::start_engine;
+use super::exclusive::{Exclusive, Permit, Turn};
 use super::lines::{read_lines, read_plain_lines};
 
 /// Runs a native program: the request of the client's command, and the files that it names.
@@ -20,28 +20,22 @@ pub type Native = dyn Fn(&Device, &[u8], Vec<OwnedFd>) -> Vec<u8> + Send + Sync;
 pub struct DeviceBackend {
     device: Device,
     native: Box<Native>,
-    /// On a GPU, the engine that the hosts of all clients share.
-    resident: Option<Arc<ResidentProcesses>>,
+    turn: Arc<Turn>,
 }
 
 impl DeviceBackend {
-    /// Serves with a device. On a GPU this starts the engine.
-    ///
-    /// # Errors
-    /// The engine cannot be started.
-    pub fn new(device: Device, native: Box<Native>) -> Result<Self, StartError> {
-        let resident = match device.kind() {
-            EngineKind::Cpu | EngineKind::Wgpu => None,
-            EngineKind::Cuda => Some(ResidentProcesses::start(
-                &device,
-                ResidentConfig::default(),
-            )?),
-        };
-        Ok(Self {
+    /// Serves with a device.
+    pub fn new(device: Device, native: Box<Native>) -> Self {
+        Self {
             device,
             native,
-            resident,
-        })
+            turn: Arc::default(),
+        }
+    }
+
+    /// The right to start an engine; the CPU engine needs none.
+    fn permit(&self) -> Option<Permit> {
+        (self.device.kind() == EngineKind::Cuda).then(|| self.turn.take())
     }
 }
 
@@ -60,21 +54,30 @@ impl Backend for DeviceBackend {
         config: &HostConfig,
         streams: &HostStreams,
     ) -> Result<Arc<dyn ProcessEngine>, StartError> {
-        match &self.resident {
-            None => start_engine(&self.device, modules, config, Some(streams)),
-            Some(resident) => Ok(Arc::new(resident.open(modules, config, Some(streams))?)),
-        }
+        let permit = self.permit();
+        let engine = start_engine(&self.device, modules, config, Some(streams))?;
+        Ok(match permit {
+            None => engine,
+            Some(permit) => Arc::new(Exclusive {
+                engine,
+                _permit: permit,
+            }),
+        })
     }
 
     fn lines(&self, file: File) -> io::Result<InputLines> {
-        match &self.resident {
-            None => read_lines(file, &self.device),
-            // Page-locked memory cannot be had next to a resident engine.
-            Some(_) => read_plain_lines(file),
+        // Page-locked memory cannot be had while an engine is resident.
+        match self.device.kind() == EngineKind::Cuda {
+            true => match self.turn.try_take() {
+                Some(_permit) => read_lines(file, &self.device),
+                None => read_plain_lines(file),
+            },
+            false => read_lines(file, &self.device),
         }
     }
 
     fn native(&self, body: &[u8], files: Vec<OwnedFd>) -> Vec<u8> {
+        let _permit = self.permit();
         (self.native)(&self.device, body, files)
     }
 }
