@@ -226,7 +226,7 @@ impl ActorProgram {
     /// The device source: the structs, the handlers, and a function for each turn and builtin.
     fn write_source(&self, out: &mut String) -> fmt::Result {
         let program = &self.name;
-        writeln!(out, "#include \"everwarp/actor/actor.cuh\"")?;
+        writeln!(out, "#include \"everwarp/actor/host.cuh\"")?;
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
             params.write_once(out)?;

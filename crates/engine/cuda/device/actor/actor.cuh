@@ -386,5 +386,3 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, u32 sends, u32
 }
 
 }  // namespace ew
-
-#include "everwarp/actor/host.cuh"
