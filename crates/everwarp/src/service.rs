@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use everwarp_process::sync::lock;
 use everwarp_process::{HostConfig, InputLines, Module, ProcessEngine, StartError};
 use everwarp_runtime::{EngineKind, Select};
 use everwarp_service::{
@@ -154,10 +155,7 @@ impl Service {
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<ClientConnection>> {
-        // The connection is replaced in one step, so a panic elsewhere cannot leave it inconsistent.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connection)
     }
 
     /// Lets the service read the lines of a file, for processes of the next host.

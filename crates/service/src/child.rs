@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use everwarp_engine::EngineKind;
+use everwarp_engine::sync::lock;
 use everwarp_process::{HostConfig, HostStreams, Module, Pid};
 
 use crate::control::{Answer, ClientHead, FromChild, Question, ToChild};
@@ -34,8 +35,7 @@ struct Sessions {
 
 impl Sessions {
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
-        // The map is changed in one step, so a panic elsewhere cannot leave it inconsistent.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.all)
     }
 
     fn tell(&self, message: &FromChild) {
@@ -87,10 +87,7 @@ impl Sessions {
 
     fn report(&self) {
         // The lock protects no data.
-        let _reporting = self
-            .reporting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _reporting = lock(&self.reporting);
         let count = u32::try_from(self.all().len()).unwrap_or(u32::MAX);
         self.tell(&FromChild::Clients { count });
     }

@@ -58,7 +58,7 @@ fn ew_store(at: u32, value: u32) { atomicStore(&memory[at], value); }
 fn ew_add(at: u32, value: u32) -> u32 { return atomicAdd(&memory[at], value); }
 fn ew_min(at: u32, value: u32) -> u32 { return atomicMin(&memory[at], value); }
 fn ew_or(at: u32, value: u32) -> u32 { return atomicOr(&memory[at], value); }
-// Adds to a 64-bit number, of which other invocations see the halves at different times.
+// Adds to a 64-bit number. The two halves change one after the other, and another invocation may read between them.
 fn ew_add64(at: u32, value: vec2<u32>) {
   let before = atomicAdd(&memory[at], value.x);
   let high = value.y + select(0u, 1u, before + value.x < before);

@@ -89,19 +89,6 @@ impl EngineMemory for WgpuEngine {
     unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), EngineError> {
         self.write_range(address, data)
     }
-    unsafe fn write_pieces(
-        &self,
-        address: u64,
-        pieces: &mut dyn Iterator<Item = &[u8]>,
-        _: ElementSize,
-    ) -> Result<(), EngineError> {
-        let mut at = address;
-        for piece in pieces {
-            self.write_range(at, piece)?;
-            at += piece.len() as u64;
-        }
-        Ok(())
-    }
     unsafe fn read(
         &self,
         address: u64,

@@ -13,7 +13,7 @@ use everwarp_process::{
 };
 use everwarp_runtime::EngineKind;
 
-use super::sync::lock;
+use super::sync::{ignore_poison, lock};
 
 /// Whether the GPU is taken.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Turn {
         let mut taken = lock(&self.taken);
         while *taken {
             let waited = self.given_back.wait(taken);
-            taken = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+            taken = ignore_poison(waited);
         }
         *taken = true;
         Permit(Arc::clone(self))

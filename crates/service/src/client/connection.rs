@@ -5,8 +5,9 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use everwarp_engine::sync::lock;
 use everwarp_process::{HostError, OutputErrors, OutputStream};
 
 use super::stdin::StdinForwarder;
@@ -77,8 +78,7 @@ impl Connection {
     }
 
     fn requests(&self) -> MutexGuard<'_, Option<HashMap<u32, Sender<Reply>>>> {
-        // The map is changed in one step, so a panic elsewhere cannot leave it inconsistent.
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.requests)
     }
 
     /// The error of every call after the connection has ended.

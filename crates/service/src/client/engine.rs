@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Deref};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use everwarp_engine::EngineKind;
+use everwarp_engine::sync::lock;
 use everwarp_process::{
     ChannelError, Exit, Grants, HostConfig, HostError, Input, InputLines, Listing, LoadConfig,
     LoadedModule, Module, ModuleId, OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError,
@@ -131,7 +132,7 @@ impl ClientConnection {
     pub fn lines(&self, file: &File) -> io::Result<InputLines> {
         let failed = |error: HostError| io::Error::other(error.to_string());
         // The sets are numbered in the order of the requests.
-        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sets = lock(&self.sets);
         let make = |request| ToEngine::ReadLines { request };
         let request = self.connection.request(make, &[file.as_fd()]);
         let request = request.map_err(failed)?;
@@ -265,7 +266,7 @@ impl ProcessEngine for ClientEngine {
     }
 
     fn width(&self, module: ModuleId) -> u32 {
-        let widths = self.widths.lock().unwrap_or_else(PoisonError::into_inner);
+        let widths = lock(&self.widths);
         widths.get(module.0 as usize).copied().unwrap_or(0)
     }
 
@@ -282,7 +283,7 @@ impl ProcessEngine for ClientEngine {
             return Err(start_error(self.connection.garbled("another reply")));
         };
         let loaded = result?;
-        let mut widths = self.widths.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut widths = lock(&self.widths);
         let index = loaded.id as usize;
         // Modules are numbered in the order of loading.
         if index >= widths.len() {

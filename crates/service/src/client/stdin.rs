@@ -5,9 +5,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
+use everwarp_engine::sync::lock;
 
 use super::connection::Connection;
 use crate::protocol::{SystemError, ToEngine};
@@ -33,17 +34,13 @@ impl StdinForwarder {
     /// Lets the thread read up to `most` bytes.
     pub(super) fn read(&self, connection: &Arc<Connection>, most: u32) {
         let most = (most as usize).clamp(1, READ_MOST);
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = lock(&self.wanted);
         if let Some(thread) = &*wanted {
             // A thread that has read the end needs no further request.
             let _ = thread.send(most);
             return;
         }
-        let file = self
-            .file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let file = lock(&self.file).take();
         let Some(file) = file else { return };
         let (sender, requests) = channel();
         let target = Arc::downgrade(connection);

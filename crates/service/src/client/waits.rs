@@ -1,10 +1,11 @@
 //! Processes that callers wait for, and exits that have come.
 
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::{Exit, HostError, Pid};
 
 use crate::protocol::{HostFault, ProcessExit};
@@ -33,8 +34,7 @@ pub(super) struct Waits {
 
 impl Waits {
     fn table(&self) -> MutexGuard<'_, WaitTable> {
-        // Every change leaves the table consistent, so a panic elsewhere does not matter.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     /// Registers a process; `true` if the service has to be asked for its exit.
@@ -69,14 +69,11 @@ impl Waits {
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             table = match (left, timeout) {
-                (None, _) => self
-                    .changed
-                    .wait(table)
-                    .unwrap_or_else(PoisonError::into_inner),
+                (None, _) => ignore_poison(self.changed.wait(table)),
                 (Some(Duration::ZERO), Some(after)) => return Err(HostError::Timeout { after }),
                 (Some(left), _) => {
                     let waited = self.changed.wait_timeout(table, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    ignore_poison(waited).0
                 }
             };
         }

@@ -8,8 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use everwarp_engine::sync::lock;
 use everwarp_process::{LoadError, Module};
 
 /// How many modules are kept, and how many of their bytes.
@@ -72,7 +73,7 @@ impl ModuleCache {
         let key = key(name, &bytes);
         let is_it = |module: &Module| module.name() == name && **module.bytes() == *bytes;
         {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = lock(&self.0);
             if let Some(module) = kept.modules.get(&key).filter(|module| is_it(module)) {
                 let module = module.clone();
                 kept.order.retain(|other| *other != key);
@@ -91,7 +92,7 @@ impl ModuleCache {
     }
 
     fn insert(&self, key: u64, module: &Module) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let kept = &mut *kept;
         // Another client may have loaded it meanwhile, or another module may have the same key.
         if let Entry::Vacant(entry) = kept.modules.entry(key) {

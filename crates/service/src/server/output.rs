@@ -6,9 +6,10 @@
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::OutputTarget;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -73,18 +74,14 @@ impl Drop for Writing<'_> {
 
 impl OutputGate {
     fn state(&self) -> MutexGuard<'_, GateState> {
-        // Every change leaves the state consistent, so a panic elsewhere does not matter.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Enters a call that may block, once the client is not stopped.
     fn enter(&self) -> io::Result<Writing<'_>> {
         let mut state = self.state();
         while state.held && !state.closed {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = ignore_poison(self.changed.wait(state));
         }
         if state.closed {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -112,7 +109,7 @@ impl OutputGate {
             }
             // A thread that was not in its call yet when the signal came gets another one.
             let waited = self.changed.wait_timeout(state, RETRY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = ignore_poison(waited).0;
         }
     }
 }

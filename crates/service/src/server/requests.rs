@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::{
     Exit, Grants, HostError, Input, ModuleId, Pid, ProcessEngine, SpawnRequest,
 };
@@ -77,7 +78,7 @@ impl PendingSpawn {
             grants.stdin = Input::Bytes(records.shared_input());
         }
         let started = |first: u32, pids: &[Pid]| {
-            let mut named = instances.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut named = lock(instances);
             named.extend(pids.iter().copied().zip(first..));
             drop(named);
             for (part, first) in pids.chunks(PIDS_MOST).zip((first..).step_by(PIDS_MOST)) {
@@ -110,7 +111,7 @@ struct ExitBuffer {
 
 impl ExitBuffer {
     fn add(&self, pid: Pid, exit: Exit) {
-        let mut exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exits = lock(&self.exits);
         exits.0.push((pid, exit));
         let first = exits.0.len() == 1;
         drop(exits);
@@ -120,18 +121,15 @@ impl ExitBuffer {
     }
 
     fn close(&self) {
-        self.exits.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        lock(&self.exits).1 = true;
         self.changed.notify_one();
     }
 
     /// All that wait; empty after the end.
     fn take(&self) -> Vec<(Pid, Exit)> {
-        let mut exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exits = lock(&self.exits);
         while exits.0.is_empty() && !exits.1 {
-            exits = self
-                .changed
-                .wait(exits)
-                .unwrap_or_else(PoisonError::into_inner);
+            exits = ignore_poison(self.changed.wait(exits));
         }
         std::mem::take(&mut exits.0)
     }
@@ -154,7 +152,7 @@ pub(super) fn wait_each(
                     return;
                 }
                 {
-                    let mut named = instances.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut named = lock(instances);
                     for (pid, _) in &exits {
                         named.remove(pid);
                     }

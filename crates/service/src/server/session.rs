@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Scope;
 use std::time::Instant;
 
+use everwarp_engine::sync::lock;
 use everwarp_process::{
     ChannelEnd, ChannelError, Directory, Grants, HostConfig, HostStreams, Input, InputLines,
     Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine, StartError,
@@ -77,11 +78,6 @@ struct SessionHost {
 /// Why a client is not served any longer.
 #[derive(Debug)]
 pub(crate) struct Misbehaved(pub(crate) String);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is locked here is changed in one step, so a panic elsewhere cannot leave it inconsistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn host_fault(error: &everwarp_process::HostError) -> HostFault {
     error.into()

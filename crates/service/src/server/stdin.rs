@@ -6,9 +6,10 @@
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::{Buf, Bytes};
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::InputSource;
 
 use crate::protocol::{FromEngine, SystemError, body};
@@ -48,8 +49,7 @@ impl ClientInput {
     }
 
     fn state(&self) -> MutexGuard<'_, InputState> {
-        // Every change leaves the state consistent, so a panic elsewhere does not matter.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn change(&self, change: impl FnOnce(&mut InputState)) {
@@ -106,10 +106,7 @@ impl InputSource for ClientInput {
                 state = self.state();
                 continue;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = ignore_poison(self.changed.wait(state));
         }
     }
 

@@ -1,9 +1,10 @@
 //! The exits of single processes that a client waits for, each sent when it comes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
+use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::{Pid, ProcessEngine};
 
 #[derive(Default)]
@@ -33,8 +34,7 @@ impl Wake for PidWaker {
 
 impl WaitQueue {
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        // Every change leaves the queue consistent, so a panic elsewhere does not matter.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds a process to look at.
@@ -62,10 +62,7 @@ impl WaitQueue {
             if let Some(pid) = state.pids.pop_front() {
                 return Some(pid);
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = ignore_poison(self.changed.wait(state));
         }
     }
 

@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use everwarp_engine::EngineKind;
+use everwarp_engine::sync::{ignore_poison, lock};
 
 use engines::{EngineEntry, Phase};
 use listen::Listener;
@@ -135,15 +136,12 @@ struct Shared {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves the state consistent, so a panic elsewhere does not matter.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits for the next change.
     fn wait<'m>(&self, state: MutexGuard<'m, State>) -> MutexGuard<'m, State> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.changed.wait(state))
     }
 
     fn event(&self, event: Event) {
@@ -344,7 +342,7 @@ impl Main {
                 break;
             }
             let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = ignore_poison(waited).0;
         }
         drop(state);
         log(Level::Info, "the service has ended");

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use everwarp_engine::sync::{ignore_poison, lock};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -156,14 +157,11 @@ impl FrameSender {
     }
 
     fn state(&self) -> MutexGuard<'_, SendState> {
-        // Every change leaves the state consistent, so a panic elsewhere does not matter.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'m>(&self, state: MutexGuard<'m, SendState>) -> MutexGuard<'m, SendState> {
-        self.sent
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        ignore_poison(self.sent.wait(state))
     }
 
     /// Sends a frame with descriptors.
