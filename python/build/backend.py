@@ -1,0 +1,34 @@
+"""Builds the wheel: maturin's backend, with the command `everwarp` put into the wheel before.
+
+The command is a program of its own and not a function of the extension, because the service starts it again for each
+of its engines.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+
+PYTHON = Path(__file__).resolve().parent.parent
+ROOT = PYTHON.parent
+
+get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
+get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
+prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
+build_sdist = maturin.build_sdist
+
+
+def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "everwarp-cli"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    scripts = PYTHON / "everwarp.data" / "scripts"
+    scripts.mkdir(parents=True, exist_ok=True)
+    command = scripts / "everwarp"
+    shutil.copy2(target / "release" / "everwarp", command)
+    subprocess.run(["strip", str(command)], check=True)
+    return maturin.build_wheel(directory, settings, metadata)

@@ -1,0 +1,432 @@
+"""Engines: a device, and what runs there for this program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Union, Unpack, overload
+
+from . import _native
+from ._module import Module, ModuleCache, Source
+from ._native import Exit, Exits, ProgramResult, Receiver, Sender
+from .errors import ProcessError
+
+Kind = Literal["auto", "cpu", "cuda", "wgpu"]
+Stream = Literal["capture", "inherit", "lines", "tagged"]
+PathLike = Union[str, "os.PathLike[str]"]
+#: Text, bytes, or an object with the buffer protocol, such as a contiguous array.
+Input = Any
+
+OUTPUT_LIMIT = 1 << 20
+
+
+class Options(TypedDict, total=False):
+    """What `Engine.run` and `Engine.start` grant to all processes; `Engine.run` describes each."""
+
+    args: Sequence[str]
+    stdin: Input
+    env: Mapping[str, str] | None
+    dirs: Mapping[str, PathLike] | Sequence[str]
+    fuel: int | None
+    memory: int | None
+    stdout: Stream
+    stderr: Stream
+    output_limit: int
+    handles: int | None
+    channels: Sequence[Sender | Receiver]
+
+
+@dataclass(frozen=True)
+class BfsResult:
+    """The result of a breadth-first search, by vertex.
+
+    `levels` is the distance from the source in edges, and `parents` the smallest neighbour in the level before; -1 means
+    unreached. Both are memory views of int64: `numpy.asarray(result.levels)` is an array without a copy.
+    """
+
+    levels: memoryview
+    parents: memoryview
+    #: Seconds inside the engine.
+    elapsed: float
+
+
+class Processes:
+    """Processes that were started together.
+
+    `wait()` returns their exits; so does `await`. Dropping the handle ends no process: they run on until they exit or the
+    engine is closed.
+    """
+
+    def __init__(self, inner: _native.Processes, single: bool) -> None:
+        self._inner = inner
+        self._single = single
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    @property
+    def pids(self) -> list[str]:
+        """The pids, in the order of the processes' numbers."""
+        return self._inner.pids
+
+    def wait(self, timeout: float | None = None) -> Exits:
+        """Waits until all processes have exited.
+
+        Raises
+        ------
+        TimeoutError
+            They have not exited after `timeout` seconds; they run on.
+        """
+        return self._inner.wait(timeout)
+
+    def poll(self) -> Exits | None:
+        """The exits if all processes have exited, otherwise `None`."""
+        return self._inner.poll()
+
+    def kill(self) -> None:
+        """Asks all processes to end. Those that have exited keep their status."""
+        self._inner.kill()
+
+    async def _wait(self) -> Exits:
+        loop = asyncio.get_running_loop()
+        finished = loop.create_future()
+
+        def finish() -> None:
+            if not finished.done():
+                finished.set_result(None)
+
+        def wake() -> None:
+            # A loop that was closed meanwhile has no waiter left.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish)
+
+        self._inner.add_done_callback(wake)
+        await finished
+        return self._inner.wait()
+
+    def __await__(self) -> Generator[Any, None, Exits]:
+        return self._wait().__await__()
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+def _checked(exits: Exits) -> None:
+    failed = exits.failed
+    if not failed:
+        return
+    first = exits[failed[0]]
+    stderr = first.stderr.decode(errors="replace").strip()
+    more = f"; it wrote: {stderr[:500]}" if stderr else ""
+    message = f"{len(failed)} of {len(exits)} processes failed, first number {failed[0]}: {first.status}{more}"
+    raise ProcessError(message, first, failed)
+
+
+def _directories(dirs: Any) -> list[tuple[str, str, bool]]:
+    if isinstance(dirs, (str, os.PathLike)):
+        raise TypeError('dirs maps names that processes see to directories of this machine: dirs={"/data": "./data"}')
+    if not isinstance(dirs, Mapping):
+        dirs = {path: path for path in dirs}
+    named = []
+    for guest, path in dirs.items():
+        guest, read_only = os.fspath(guest), False
+        if guest.endswith(":ro"):
+            guest, read_only = guest[:-3], True
+        named.append((os.fspath(path), guest, read_only))
+    return named
+
+
+def _limit_of(fuel: int | None) -> int | None:
+    if fuel is not None and not 1 <= fuel < 2**63:
+        raise ValueError(f"the fuel must be from 1 to 2^63 - 1, not {fuel}")
+    return fuel
+
+
+class Engine(_native.Engine):
+    """A device, and what is resident there. Use it in a `with` block; `everwarp.engine` makes one.
+
+    Threads may share an engine. A child of `fork` may not use it.
+    """
+
+    def __new__(cls, kind: Kind = "auto", *, size: int | None = None, adapter: str | None = None) -> Engine:
+        made = super().__new__(cls, kind, size, adapter)
+        made._modules = ModuleCache()
+        return made
+
+    _modules: ModuleCache
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Engine:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def load(self, module: Module | Source, *, memory: int | None = None, fuel: bool = False) -> Module:
+        """Compiles a module now, so that its first process starts sooner. `fuel` says that its processes will be limited.
+
+        Raises
+        ------
+        LoadFailed, StartFailed
+            The module is refused, or there is no room for its processes.
+        """
+        found = self._modules.get(module)
+        super()._load(found._inner, memory, fuel)
+        return found
+
+    def start(
+        self,
+        module: Module | Source,
+        *,
+        instances: int | None = None,
+        each_args: Iterable[Sequence[str]] | None = None,
+        each_stdin: Any = None,
+        **options: Unpack[Options],
+    ) -> Processes:
+        """Starts processes and does not wait for them. The parameters are those of `run`, which waits."""
+        if instances is not None and not 1 <= instances < 2**32:
+            raise ValueError(f"instances must be from 1 to 2^32 - 1, not {instances}")
+        args = options.get("args", ())
+        if isinstance(args, (str, bytes)):
+            raise TypeError(f"args is a list of texts, not one text: args=[{args!r}]")
+        own_args = None if each_args is None else [[str(arg) for arg in own] for own in each_args]
+        if isinstance(each_stdin, (str, bytes, bytearray)):
+            raise TypeError("each_stdin is a list with an input for each process, or an array with a row for each")
+        if each_stdin is not None and not hasattr(each_stdin, "__len__"):
+            each_stdin = list(each_stdin)
+        single = instances is None and own_args is None and each_stdin is None
+        unknown = set(options) - set(Options.__annotations__)
+        if unknown:
+            names = ", ".join(Options.__annotations__)
+            raise TypeError(f"there is no option {min(unknown)!r}: there are instances, each_args, each_stdin, {names}")
+        started = super()._start(
+            self._modules.get(module)._inner,
+            instances,
+            [str(arg) for arg in args],
+            own_args,
+            options.get("stdin"),
+            each_stdin,
+            [(str(name), str(value)) for name, value in (options.get("env") or {}).items()],
+            _directories(options.get("dirs", ())),
+            options.get("stdout", "capture"),
+            options.get("stderr", "capture"),
+            options.get("output_limit", OUTPUT_LIMIT),
+            _limit_of(options.get("fuel")),
+            options.get("memory"),
+            options.get("handles"),
+            list(options.get("channels", ())),
+        )
+        return Processes(started, single)
+
+    @overload
+    def run(
+        self,
+        module: Module | Source,
+        *,
+        instances: None = None,
+        each_args: None = None,
+        each_stdin: None = None,
+        timeout: float | None = None,
+        check: bool = False,
+        **options: Unpack[Options],
+    ) -> Exit: ...
+
+    @overload
+    def run(
+        self,
+        module: Module | Source,
+        *,
+        instances: int | None = None,
+        each_args: Iterable[Sequence[str]] | None = None,
+        each_stdin: Any = None,
+        timeout: float | None = None,
+        check: bool = False,
+        **options: Unpack[Options],
+    ) -> Exits: ...
+
+    def run(
+        self,
+        module: Module | Source,
+        *,
+        instances: int | None = None,
+        each_args: Iterable[Sequence[str]] | None = None,
+        each_stdin: Any = None,
+        timeout: float | None = None,
+        check: bool = False,
+        **options: Unpack[Options],
+    ) -> Exit | Exits:
+        """Runs a process to its end, or many.
+
+        Parameters
+        ----------
+        module
+            A `Module`, the path of a `.wasm` file (compiled once for each engine), or its bytes.
+        instances
+            How many processes to run. In `args` and the values of `env`, `{instance}` is then the number of the process.
+        args
+            The arguments of each process, after the module's name.
+        each_args
+            Further arguments for each process: one list for each.
+        stdin
+            The standard input of every process: text, bytes or an array. Without it the input is empty.
+        each_stdin
+            The standard input of each process: a list of texts, bytes or arrays, or an array whose rows are the inputs.
+        env
+            Environment variables. Nothing is inherited.
+        dirs
+            Directories that processes may use: `{"/data": "./data"}`. A name that ends with `:ro` may only be read.
+        fuel
+            Limits how much each process may execute.
+        memory
+            Limits the bytes of memory that each process may have.
+        stdout, stderr
+            `"capture"` keeps up to `output_limit` bytes (1 MiB) for the exit; `"inherit"` passes them to the file
+            descriptors of this program, `"lines"` in whole lines, `"tagged"` with the pid before each line.
+        handles
+            Limits how many files each process may have open.
+        channels
+            Ends of channels, which become the process's handles from 0.
+        timeout
+            Ends the processes after this many seconds and raises `TimeoutError`.
+        check
+            Raises `ProcessError` if a process does not exit by itself with code 0.
+
+        Returns
+        -------
+        Exit or Exits
+            `Exit` for a single process. `Exits`, a sequence of them, with `instances`, `each_args` or `each_stdin`;
+            its `stdout` is a list of bytes.
+
+        Ctrl-C ends the processes and raises `KeyboardInterrupt`.
+        """
+        processes = self.start(
+            module, instances=instances, each_args=each_args, each_stdin=each_stdin, **options
+        )
+        exits = super()._finish(processes._inner, timeout)
+        if exits is None:
+            raise TimeoutError(f"the processes had not ended after {timeout} s and were ended")
+        return self._result(processes, exits, check)
+
+    @staticmethod
+    def _result(processes: Processes, exits: Exits, check: bool) -> Exit | Exits:
+        if check:
+            _checked(exits)
+        return exits[0] if processes._single else exits
+
+    async def run_async(
+        self,
+        module: Module | Source,
+        *,
+        instances: int | None = None,
+        each_args: Iterable[Sequence[str]] | None = None,
+        each_stdin: Any = None,
+        timeout: float | None = None,
+        check: bool = False,
+        **options: Unpack[Options],
+    ) -> Any:
+        """The same as `run` for asyncio. Cancelling it ends the processes."""
+
+        def start() -> Processes:
+            return self.start(module, instances=instances, each_args=each_args, each_stdin=each_stdin, **options)
+
+        processes = await asyncio.to_thread(start)
+        try:
+            exits = await asyncio.wait_for(processes._wait(), timeout)
+        except BaseException:
+            processes.kill()
+            raise
+        return self._result(processes, exits, check)
+
+    def ps(self, limit: int = 1000) -> list[dict[str, Any]]:
+        """Up to `limit` of the processes that have not been waited for: those that run first."""
+        rows, _ = super()._list(limit)
+        return [dict(zip(("pid", "stage", "fuel_used", "memory_bytes"), row)) for row in rows]
+
+    def run_program(self, name: str, *, verify: bool = False, **options: Any) -> ProgramResult:
+        """Runs a native program of `everwarp.programs()`. Options are those of the command `everwarp run NAME`.
+
+        `verify` compares the result with the plain reference.
+
+        >>> engine.run_program("fib", n=20).result
+        6765
+
+        Raises
+        ------
+        ProgramError
+            An option or the input is wrong, or the result is.
+        """
+        return _native.run_program(self, name, verify, options)
+
+    def bfs(self, graph: Any, source: int = 0) -> BfsResult:
+        """Searches a graph breadth first from a vertex.
+
+        Parameters
+        ----------
+        graph
+            A square SciPy sparse matrix or array, where an entry (v, w) is an edge from v to w; or a pair of the row
+            offsets and the columns of its CSR form.
+        source
+            The vertex to start from.
+        """
+        offsets, columns = _csr(graph)
+        if not 0 <= source < 2**32:
+            raise ValueError(f"source {source} is no vertex: they are 0 to {len(offsets) - 2}")
+        levels, parents, elapsed = _native.bfs(self, offsets, columns, source)
+        return BfsResult(memoryview(levels).cast("q"), memoryview(parents).cast("q"), elapsed)
+
+
+def _csr(graph: Any) -> tuple[Any, Any]:
+    """The row offsets and columns of a graph, as buffers of 32-bit numbers."""
+    if hasattr(graph, "tocsr"):
+        rows, columns = graph.shape
+        if rows != columns:
+            raise ValueError(f"a graph is a square matrix, not {rows} by {columns}")
+        graph = graph.tocsr()
+        graph = (graph.indptr, graph.indices)
+    try:
+        offsets, columns = graph
+    except (TypeError, ValueError):
+        raise TypeError("a graph is a SciPy sparse matrix, or a pair of row offsets and columns") from None
+    return _u32(offsets), _u32(columns)
+
+
+def _u32(values: Any) -> Any:
+    if hasattr(values, "astype"):
+        if values.size and (values.min() < 0 or values.max() >= 2**32):
+            raise ValueError("row offsets and columns must be from 0 to 2^32 - 1")
+        return values.astype("uint32", order="C", copy=False)
+    from array import array
+
+    code = "I" if array("I").itemsize == 4 else "L"
+    try:
+        return array(code, values)
+    except OverflowError:
+        raise ValueError("row offsets and columns must be from 0 to 2^32 - 1") from None
+
+
+def engine(kind: Kind = "auto", *, size: int | None = None, adapter: str | None = None) -> Engine:
+    """Opens a device: a GPU if there is one, otherwise the host's cores.
+
+    Parameters
+    ----------
+    kind
+        `"auto"`, `"cpu"`, `"cuda"` or `"wgpu"`.
+    size
+        Threads on the CPU, blocks on a GPU; by default as many as the device holds.
+    adapter
+        With `"wgpu"`, a part of the adapter's name.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device; the message says why.
+    """
+    return Engine(kind, size=size, adapter=adapter)

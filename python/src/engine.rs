@@ -1,0 +1,429 @@
+//! `Engine`: a device, and what runs there for this program.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use everwarp::process::{Command, Host, LoadConfig, Module as WasmModule};
+use everwarp::{Device, EngineKind, Select};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::channel::{End, Receiver, Sender};
+use crate::errors::{DeviceError, EngineClosed, ForkedError, Raise, StartFailed};
+use crate::exit::Exits;
+use crate::module::Module;
+use crate::processes::Processes;
+use crate::request::{Dir, Each, Inputs, copied, grant, output};
+use crate::wait::seconds;
+
+/// The places of a GPU that are kept for modules which come after the first.
+const SPARE_PLACES: u32 = 16_384;
+
+/// A module as it was loaded: with which limit of memory, and how many processes on a GPU at a time.
+struct Loaded {
+    module: WasmModule,
+    memory: Option<u64>,
+    /// The clone that the host knows.
+    own: WasmModule,
+}
+
+/// What an open engine has.
+pub(crate) struct Open {
+    pub(crate) device: Device,
+    size: Option<u32>,
+    processes: Option<(Host, Vec<Loaded>)>,
+    pub(crate) tasks: Option<(&'static str, everwarp::Engine)>,
+}
+
+/// A device and what is resident there. The function `everwarp.engine` makes one.
+#[pyclass(frozen, subclass, module = "everwarp._native")]
+pub(crate) struct Engine {
+    open: Mutex<Option<Open>>,
+    kind: EngineKind,
+    device: String,
+    why: String,
+    os_pid: u32,
+}
+
+impl Engine {
+    /// What the engine has, unless it is closed or this is the child of a fork.
+    pub(crate) fn open(&self) -> PyResult<OpenGuard<'_>> {
+        if std::process::id() != self.os_pid {
+            return Err(ForkedError::new_err(
+                "this engine belongs to the process that was forked: make an engine after the fork, or start workers \
+                 with multiprocessing.get_context(\"spawn\")",
+            ));
+        }
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.is_some() {
+            true => Ok(OpenGuard(open)),
+            false => Err(EngineClosed::new_err(
+                "the engine is closed: use it inside its `with` block, or make another one",
+            )),
+        }
+    }
+}
+
+/// An open engine, locked.
+pub(crate) struct OpenGuard<'e>(MutexGuard<'e, Option<Open>>);
+
+impl std::ops::Deref for OpenGuard<'_> {
+    type Target = Open;
+    fn deref(&self) -> &Open {
+        self.0.as_ref().expect("it was open when it was locked")
+    }
+}
+
+impl std::ops::DerefMut for OpenGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Open {
+        self.0.as_mut().expect("it was open when it was locked")
+    }
+}
+
+impl Open {
+    /// The host with a module, and the clone of the module that the host knows.
+    fn load(
+        &mut self,
+        module: &WasmModule,
+        memory: Option<u64>,
+        metered: bool,
+    ) -> PyResult<(Host, WasmModule)> {
+        if let Some((host, loaded)) = &self.processes {
+            let known = |l: &&Loaded| l.module.is(module) && l.memory == memory;
+            if let Some(found) = loaded.iter().find(known) {
+                return Ok((host.clone(), found.own.clone()));
+            }
+        }
+        self.leave_tasks();
+        // A host knows a module with one limit of memory. Another limit takes another copy.
+        let known = |(_, loaded): &(Host, Vec<Loaded>)| loaded.iter().any(|l| l.module.is(module));
+        let own = match self.processes.as_ref().is_some_and(known) {
+            true => WasmModule::new(module.name(), module.bytes().clone()).raise()?,
+            false => module.clone(),
+        };
+        let host = match &self.processes {
+            Some((host, _)) => {
+                let config = LoadConfig {
+                    memory,
+                    metered,
+                    ..LoadConfig::default()
+                };
+                host.load(&own, &config).raise()?;
+                host.clone()
+            }
+            None => {
+                let mut builder = Host::builder(&self.device)
+                    .module(&own)
+                    .metered(metered)
+                    .spare_places(SPARE_PLACES);
+                if let Some(bytes) = memory {
+                    builder = builder.memory(bytes);
+                }
+                if let (Some(size), EngineKind::Cpu) = (self.size, self.device.kind()) {
+                    let workers = std::num::NonZeroUsize::new(size as usize);
+                    builder = builder.workers(workers.ok_or_else(no_size)?);
+                }
+                let host = builder.start().raise()?;
+                self.processes = Some((host.clone(), Vec::new()));
+                host
+            }
+        };
+        if let Some((_, loaded)) = &mut self.processes {
+            loaded.push(Loaded {
+                module: module.clone(),
+                memory,
+                own: own.clone(),
+            });
+        }
+        Ok((host, own))
+    }
+
+    /// On a GPU one thing is resident at a time.
+    fn leave_tasks(&mut self) {
+        if self.device.kind() == EngineKind::Cuda {
+            self.tasks = None;
+        }
+    }
+
+    /// The engine that holds a native program.
+    pub(crate) fn tasks(
+        &mut self,
+        name: &'static str,
+        program: &'static everwarp::Program,
+    ) -> PyResult<&everwarp::Engine> {
+        let held = self.tasks.as_ref().is_some_and(|(held, _)| *held == name);
+        if !held {
+            self.tasks = None;
+            if self.device.kind() == EngineKind::Cuda
+                && let Some((host, _)) = &self.processes
+            {
+                if host.list(0).raise()?.total() > 0 {
+                    return Err(StartFailed::new_err(
+                        "processes run on this GPU, and a native program needs it alone: wait for them first",
+                    ));
+                }
+                self.processes = None;
+            }
+            let builder = self.device.engine().program(program);
+            let builder = match self.size {
+                Some(size) => builder.size(size),
+                None => builder,
+            };
+            let engine = builder
+                .start()
+                .map_err(|e| StartFailed::new_err(e.to_string()))?;
+            self.tasks = Some((name, engine));
+        }
+        let (_, engine) = self.tasks.as_ref().expect("it was started");
+        Ok(engine)
+    }
+}
+
+fn no_size() -> PyErr {
+    PyValueError::new_err("size must be at least 1")
+}
+
+#[pymethods]
+impl Engine {
+    /// Opens a device: `auto`, `cpu`, `cuda` or `wgpu`.
+    #[new]
+    #[pyo3(signature = (kind="auto", size=None, adapter=None))]
+    fn new(py: Python<'_>, kind: &str, size: Option<u32>, adapter: Option<&str>) -> PyResult<Self> {
+        if size == Some(0) {
+            return Err(no_size());
+        }
+        let select: Select = kind
+            .parse()
+            .map_err(|e: everwarp::Error| PyValueError::new_err(e.to_string()))?;
+        let opened = py.detach(|| match (select, adapter) {
+            (Select::Wgpu, adapter) => Device::open_adapter(adapter),
+            (select, _) => Device::open(select),
+        });
+        let device = opened.map_err(|e| DeviceError::new_err(e.to_string()))?;
+        if adapter.is_some() && device.kind() != EngineKind::Wgpu {
+            return Err(PyValueError::new_err(
+                "only the engine \"wgpu\" has adapters: pass kind=\"wgpu\" as well",
+            ));
+        }
+        Ok(Self {
+            kind: device.kind(),
+            device: device.name(),
+            why: device.why().to_owned(),
+            os_pid: std::process::id(),
+            open: Mutex::new(Some(Open {
+                device,
+                size,
+                processes: None,
+                tasks: None,
+            })),
+        })
+    }
+
+    /// The kind of the engine: `cpu`, `cuda` or `wgpu`.
+    #[getter]
+    fn kind(&self) -> String {
+        self.kind.to_string()
+    }
+
+    /// The name of the device.
+    #[getter]
+    fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Why this device was chosen.
+    #[getter]
+    fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Whether `close` has been called.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.open().is_err()
+    }
+
+    /// Ends all processes and frees the device. Closing an engine again does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if std::process::id() != self.os_pid {
+            return Ok(());
+        }
+        let open = py.detach(|| {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.take()
+        });
+        py.detach(|| match open {
+            // Handles of processes keep the host; its processes must not run on.
+            Some(Open {
+                processes: Some((host, _)),
+                ..
+            }) => host.kill_all().raise(),
+            _ => Ok(()),
+        })
+    }
+
+    /// Compiles a module, so that the first process starts sooner.
+    #[pyo3(name = "_load")]
+    fn load(
+        &self,
+        py: Python<'_>,
+        module: &Module,
+        memory: Option<u64>,
+        fuel: bool,
+    ) -> PyResult<()> {
+        let module = &module.inner;
+        py.detach(|| self.open()?.load(module, memory, fuel).map(drop))
+    }
+
+    /// Starts processes; `everwarp.Engine.start` describes the parameters.
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    #[pyo3(name = "_start")]
+    fn start(
+        &self,
+        py: Python<'_>,
+        module: &Module,
+        count: Option<u32>,
+        args: Vec<String>,
+        own_args: Option<Vec<Vec<String>>>,
+        stdin: Option<&Bound<'_, PyAny>>,
+        own_stdin: Option<&Bound<'_, PyAny>>,
+        env: Vec<(String, String)>,
+        dirs: Vec<Dir>,
+        stdout: &str,
+        stderr: &str,
+        limit: usize,
+        fuel: Option<u64>,
+        memory: Option<u64>,
+        handles: Option<u32>,
+        ends: Vec<End<'_>>,
+    ) -> PyResult<Processes> {
+        let stdin = stdin.map(copied).transpose()?;
+        let inputs = own_stdin.map(rows).transpose()?;
+        let numbered = count.is_some() || own_args.is_some() || inputs.is_some();
+        let each = Each {
+            args,
+            env,
+            numbered,
+            own_args,
+            inputs,
+        };
+        let count = agreed(count, each.counts())?;
+        let (stdout, stderr) = (output(stdout, limit)?, output(stderr, limit)?);
+        let ends: Vec<_> = ends.iter().map(End::end).collect();
+        let module = &module.inner;
+        py.detach(|| {
+            let (host, module) = self.open()?.load(module, memory, fuel.is_some())?;
+            let mut command = Command::new(&host, &module);
+            command.stdout(stdout).stderr(stderr);
+            grant(&mut command, dirs, stdin)?;
+            fuel.map(|fuel| command.fuel(fuel));
+            handles.map(|handles| command.handles(handles));
+            for end in ends {
+                command.end(end);
+            }
+            let children = command
+                .spawn_each(count, |number, start| each.write(number, start))
+                .raise()?;
+            Processes::new(host, children)
+                .map_err(|e| StartFailed::new_err(format!("a thread cannot be started: {e}")))
+        })
+    }
+
+    /// Waits for processes; if that is interrupted or takes longer than `timeout` seconds, ends them.
+    #[pyo3(name = "_finish")]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        processes: &Processes,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Exits>> {
+        let waited = processes.wait_for(py, seconds(timeout)?);
+        if !matches!(waited, Ok(Some(_))) {
+            py.detach(|| processes.kill_all())?;
+        }
+        waited
+    }
+
+    /// Makes a channel for `capacity` messages of up to `message_bytes` bytes each. The engine must have a module that
+    /// imports `everwarp:gpu`: call `load` first.
+    #[pyo3(signature = (capacity, message_bytes))]
+    fn channel(
+        &self,
+        py: Python<'_>,
+        capacity: u32,
+        message_bytes: u32,
+    ) -> PyResult<(Sender, Receiver)> {
+        py.detach(|| {
+            let open = self.open()?;
+            let Some((host, _)) = &open.processes else {
+                return Err(crate::errors::ChannelRefused::new_err(
+                    "the engine has no module yet: load one that imports `everwarp:gpu` first",
+                ));
+            };
+            let (sender, receiver) = host.channel(capacity, message_bytes).raise()?;
+            Ok((Sender(sender), Receiver(receiver)))
+        })
+    }
+
+    /// The processes that have not been waited for: up to `limit` rows of pid, stage, fuel used and memory, and how many
+    /// there are in all.
+    #[expect(clippy::type_complexity, reason = "a list of tuples for Python")]
+    #[pyo3(name = "_list")]
+    fn list(
+        &self,
+        py: Python<'_>,
+        limit: usize,
+    ) -> PyResult<(Vec<(String, String, Option<u64>, Option<u64>)>, usize)> {
+        py.detach(|| {
+            let open = self.open()?;
+            let Some((host, _)) = &open.processes else {
+                return Ok((Vec::new(), 0));
+            };
+            let listing = host.list(limit).raise()?;
+            let total = listing.total();
+            let row = |row: everwarp::process::ProcessSnapshot| {
+                let (pid, stage) = (row.pid.to_string(), row.stage.to_string());
+                (pid, stage, row.fuel_used, row.memory_bytes)
+            };
+            Ok((listing.rows.into_iter().map(row).collect(), total))
+        })
+    }
+}
+
+/// The inputs of processes: the rows of an array, or the items of a sequence.
+fn rows(object: &Bound<'_, PyAny>) -> PyResult<Inputs> {
+    let Ok(view) = pyo3::types::PyMemoryView::from(object) else {
+        let items: Vec<Bound<'_, PyAny>> = object.extract()?;
+        return Inputs::new(&items);
+    };
+    let shape: Vec<usize> = view.getattr("shape")?.extract()?;
+    let item: usize = view.getattr("itemsize")?.extract()?;
+    match shape[..] {
+        [] | [_] => Err(PyBufferError::new_err(
+            "each process gets a row, so the array needs two dimensions: pass array[:, None] for one element each",
+        )),
+        [_, ref row @ ..] => {
+            let size = row.iter().product::<usize>() * item;
+            if size == 0 {
+                return Err(PyBufferError::new_err("the rows of the array are empty"));
+            }
+            Ok(Inputs::parts(&copied(object)?, size))
+        }
+    }
+}
+
+/// How many processes there are: as given, or as many as the lists have items.
+fn agreed(count: Option<u32>, lists: [Option<usize>; 2]) -> PyResult<u32> {
+    let mut agreed = count.map(|count| count as usize);
+    for list in lists.into_iter().flatten() {
+        match agreed {
+            Some(count) if count != list => {
+                return Err(PyValueError::new_err(format!(
+                    "the lists are for different numbers of processes: {count} and {list}"
+                )));
+            }
+            _ => agreed = Some(list),
+        }
+    }
+    u32::try_from(agreed.unwrap_or(1))
+        .map_err(|_| PyValueError::new_err("there can be up to 2^32 - 1 processes"))
+}

@@ -1,0 +1,38 @@
+//! `everwarp._native`: what the Python package `everwarp` is made of. The names that users call are in `everwarp/*.py`,
+//! with their documentation; here is what needs Rust.
+
+mod channel;
+mod engine;
+mod errors;
+mod exit;
+mod module;
+mod processes;
+mod program;
+mod request;
+mod wait;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::channel::{Receiver, Sender};
+    #[pymodule_export]
+    use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::exit::{Exit, Exits};
+    #[pymodule_export]
+    use crate::module::Module;
+    #[pymodule_export]
+    use crate::processes::Processes;
+    #[pymodule_export]
+    use crate::program::{ProgramResult, bfs, programs, run_program};
+
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+
+    /// The version, which is that of every crate.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
