@@ -6,8 +6,8 @@ mod twin;
 use everwarp::{Buffer, DevPtr, Engine, Error, Instance, dev_struct, program};
 
 use twin::{
-    chain, check, endless, fault, greedy, hang, join, join_block, log, mark, mark_block, mark_warp,
-    split, spread,
+    cautious, chain, check, endless, fault, greedy, hang, join, join_block, log, mark, mark_block,
+    mark_warp, split, spread,
 };
 
 dev_struct! {
@@ -55,6 +55,8 @@ program! {
         SPREAD: lane(spread).spawns(2).breadth_first(),
         /// A block that forks: marks 128 places by children, then runs `CHECK`.
         JOIN_BLOCK: block(join_block).forks(128),
+        /// As `SPREAD`, but declares more than it spawns, so that queues have room for few.
+        CAUTIOUS: lane(cautious).spawns(15).breadth_first(),
     }
 }
 

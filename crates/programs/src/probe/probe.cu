@@ -18,6 +18,7 @@ __device__ __forceinline__ void probe_divide(ew::Lane& t, u32 own) {
 
 __device__ void probe_split(ew::Lane& t, const DevProbe&) { probe_divide(t, FN_probe_split); }
 __device__ void probe_spread(ew::Lane& t, const DevProbe&) { probe_divide(t, FN_probe_spread); }
+__device__ void probe_cautious(ew::Lane& t, const DevProbe&) { probe_divide(t, FN_probe_cautious); }
 __device__ void probe_mark(ew::Lane& t, const DevProbe& p) { probe_count(p, t.lo()); }
 __device__ void probe_mark_warp(ew::Warp& t, const DevProbe& p) { probe_count(p, (u64)t.lo() + t.lane); }
 __device__ void probe_mark_block(ew::Block& t, const DevProbe& p) { probe_count(p, (u64)t.lo() + t.thread); }

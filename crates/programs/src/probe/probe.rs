@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use everwarp::{DevPtr, TaskCx};
 
-use super::{CHAIN, CHECK, DevProbe, ENDLESS, MARK, MARK_BLOCK, MARK_WARP, SPLIT, SPREAD};
+use super::{
+    CAUTIOUS, CHAIN, CHECK, DevProbe, ENDLESS, MARK, MARK_BLOCK, MARK_WARP, SPLIT, SPREAD,
+};
 use crate::element;
 
 fn params(t: &dyn TaskCx) -> DevProbe {
@@ -45,6 +47,9 @@ pub(super) fn split(t: &mut dyn TaskCx) {
 }
 pub(super) fn spread(t: &mut dyn TaskCx) {
     divide(t, SPREAD);
+}
+pub(super) fn cautious(t: &mut dyn TaskCx) {
+    divide(t, CAUTIOUS);
 }
 pub(super) fn mark(t: &mut dyn TaskCx) {
     count(t, 1);

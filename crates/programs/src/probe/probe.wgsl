@@ -20,6 +20,7 @@ fn probe_divide(own: u32) {
 
 fn probe_split() { probe_divide(FN_probe_split); }
 fn probe_spread() { probe_divide(FN_probe_spread); }
+fn probe_cautious() { probe_divide(FN_probe_cautious); }
 fn probe_mark() { probe_count(ew_lo()); }
 fn probe_mark_warp() { if ew_thread < 32u { probe_count(ew_lo() + ew_thread); } }
 fn probe_mark_block() {

@@ -9,6 +9,7 @@ use crate::support::{Case, assert_marked_once, mark_all, parked_count, range, st
 pub(crate) const ALL: &[Case] = cases![
     spawn_tree_of_ten_million,
     breadth_first_spread,
+    queue_without_room_for_a_batch_runs_each_task_once,
     deep_chain,
     wide_fan_joins_before_its_continuation,
     joins_under_load,
@@ -25,6 +26,10 @@ fn spawn_tree_of_ten_million(select: Select) {
 
 fn breadth_first_spread(select: Select) {
     mark_all(&start(select), probe::SPREAD, 1_000_000);
+}
+
+fn queue_without_room_for_a_batch_runs_each_task_once(select: Select) {
+    mark_all(&start(select), probe::CAUTIOUS, 1_000_000);
 }
 
 fn deep_chain(select: Select) {

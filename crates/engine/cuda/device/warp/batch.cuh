@@ -230,6 +230,8 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
     return STARVED;
   }
   u32 got = admit(w, q, b.m, b.m.shape() == SHAPE_LANE ? window : 1);
+  // Tasks that were spilled may be among those that were looked at.
+  if (local_count(q) != n) return AGAIN;
   if (got == 0) {
     if (w.lane == 0) w.stats().starved++;
     set_state(w, WORKER_STARVED, b.fn);
