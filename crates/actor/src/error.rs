@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp_runtime::Error;
+use everwarp_runtime::{EngineKind, Error};
 
 use crate::id::ActorId;
 use crate::message::DeadReason;
@@ -27,9 +27,13 @@ pub enum ActorError {
     Engine(#[from] Error),
     /// Actors do not run on this engine.
     #[error(
-        "actors run on the CPU engine only so far: start the engine with Select::Cpu, or use --engine cpu"
+        "actors do not run on the engine `{engine}`: start the engine with Select::Cpu or Select::Cuda, or use --engine \
+         cpu or --engine cuda"
     )]
-    CpuOnly,
+    NotOnEngine {
+        /// The engine.
+        engine: EngineKind,
+    },
     /// The mailbox is full.
     #[error("the mailbox of {actor:?} is full: wait, or give its kind a larger one")]
     Full {

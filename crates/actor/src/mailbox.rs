@@ -11,6 +11,7 @@
 //! 4. A sender is muted in three steps: it sets `MUTED` and `LISTED` in its own word, unless it is full or waited for; it
 //!    links itself to the receiver's `waiters`; it sets `WAIT` in the receiver's word if that is full, and takes the list
 //!    and wakes all of it otherwise. From the first step on, only the author of the change that clears `MUTED` may run it.
+//!    A deactivated actor handles nothing, so that it is muted all the same; the signal that activates it clears `MUTED`.
 //! 5. Setting `WAIT` clears `MUTED`: an actor for which another one waits is never muted, so muted actors cannot wait for
 //!    each other in a circle.
 //! 6. `WAIT` implies that the mailbox is full. Every change that makes room clears it, and its author then takes the list.
@@ -216,7 +217,8 @@ impl<'t> Table<'t> {
         let bound = bound_of(own.meta.load(Ordering::Relaxed));
         let mut seen = Mail(own.mail.load(Ordering::Relaxed));
         loop {
-            if seen.count() >= bound || seen.has(MAIL_WAIT) {
+            let handles = !seen.has(MAIL_PAUSED) || seen.has(MAIL_KILL);
+            if handles && (seen.count() >= bound || seen.has(MAIL_WAIT)) {
                 return Muting::GoesOn;
             }
             let next = seen.with(MAIL_MUTED | MAIL_LISTED);
@@ -332,7 +334,9 @@ impl<'t> Table<'t> {
                 Signal::Resume => (seen.without(MAIL_PAUSED), seen.count() != 0),
             };
             let mut activates = runs && !seen.has(MAIL_BUSY);
-            if signal == Signal::Kill && seen.has(MAIL_MUTED) {
+            // From here on it handles messages, so that others may wait for it.
+            let resumes = matches!(signal, Signal::Kill | Signal::Resume);
+            if resumes && seen.has(MAIL_MUTED) {
                 next = next.without(MAIL_MUTED);
                 activates = true;
             }

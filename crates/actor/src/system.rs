@@ -154,7 +154,7 @@ impl ActorSystem {
     /// Starts a system of a program without parameters.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`] on a GPU; the engine does not hold the program, memory is short, or a limit cannot work.
+    /// [`ActorError::NotOnEngine`] on wgpu; the engine does not hold the program, memory is short, or a limit cannot work.
     pub fn start(
         engine: &Engine,
         program: &ActorProgram,
@@ -178,8 +178,10 @@ impl ActorSystem {
         params: &P,
         config: ActorConfig,
     ) -> Result<Self, ActorError> {
-        if engine.kind() != EngineKind::Cpu {
-            return Err(ActorError::CpuOnly);
+        if engine.kind() == EngineKind::Wgpu {
+            return Err(ActorError::NotOnEngine {
+                engine: engine.kind(),
+            });
         }
         if P::NAME != program.params.name {
             return Err(Error::WrongParams {

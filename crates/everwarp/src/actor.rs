@@ -2,7 +2,7 @@
 //!
 //! A *kind* of actor has a state and a handler; [`actors!`] declares the kinds of a program. An [`ActorSystem`] runs them
 //! on an engine: the host launches actors, sends them messages and asks them, and they do the same among themselves,
-//! without the host. The chapter on actors in the book has the promises. Actors run on the CPU engine so far.
+//! without the host. The chapter on actors in the book has the promises. Actors run on the CPU engine and on CUDA.
 //!
 //! ```
 //! use everwarp::actor::{ActorCx, ActorError, ActorSystem, Message, actors};

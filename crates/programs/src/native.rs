@@ -44,8 +44,8 @@ pub trait NativeProgram: Sync {
     const EXAMPLE: &'static [(&'static str, &'static str)];
     /// Whether the program exists for a benchmark. Images of all programs leave it out.
     const BENCHMARK: bool = false;
-    /// Whether it runs on the CPU engine alone. Images for a GPU leave it out.
-    const CPU_ONLY: bool = false;
+    /// Whether it runs on wgpu, too. Actors do not.
+    const ON_WGPU: bool = true;
 
     /// The program itself.
     fn program(&self) -> &'static Program;
@@ -207,7 +207,7 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
         P::BENCHMARK
     }
     fn runs_on(&self, kind: EngineKind) -> bool {
-        kind == EngineKind::Cpu || !P::CPU_ONLY
+        kind != EngineKind::Wgpu || P::ON_WGPU
     }
     fn prepare(
         &'static self,

@@ -156,5 +156,8 @@ EW_TASK(sys)
 EW_FN void load_pair(const u64* p, u64& a, u64& b, relaxed_t, gpu_t) {
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
 }
+EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
+}
 
 }  // namespace ew

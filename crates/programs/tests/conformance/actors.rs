@@ -21,6 +21,7 @@ pub(crate) const ALL: &[Case] = cases![
     every_ask_of_the_host_ends,
     every_ask_of_an_actor_ends,
     deactivated_actor_keeps_its_messages,
+    deactivated_sender_waits_without_turns,
     stopped_actor_handles_what_it_has_accepted,
     killed_actor_leaves_dead_letters,
     id_never_names_another_actor,
@@ -247,6 +248,31 @@ fn deactivated_actor_keeps_its_messages(select: Select) {
     system.activate(&[actor]).expect("the engine runs");
     let state = state(&system, actor);
     assert_eq!((state.count, state.sum), (4, 20));
+}
+
+/// The sender in the middle is full, deactivated and waited for, and waits itself: it has nothing to do until it is activated.
+fn deactivated_sender_waits_without_turns(select: Select) {
+    let (_engine, system) = system(select);
+    let [first, middle, last] = [(); 3].map(|()| system.launch(NARROW).expect("there is room"));
+    link(&system, first, middle);
+    link(&system, middle, last);
+    system.deactivate(&[last]).expect("the engine runs");
+    for _ in 0..4 {
+        system.try_tell(last, ADD, &[1]).expect("there is room");
+    }
+    system.tell(middle, PASS, &[10, 1]).expect("it lives");
+    system.settle().expect("it settles: the sender is muted");
+    system.deactivate(&[middle]).expect("the engine runs");
+    for _ in 0..4 {
+        let sent = system.try_tell(middle, PASS, &[10, 1]);
+        sent.expect("there is room");
+    }
+    system.tell(first, PASS, &[10, 2]).expect("it lives");
+    system.settle().expect("it settles: no one can go on");
+    let rest = system.activate(&[middle, last]).expect("the engine runs");
+    assert_eq!(rest, 0);
+    let state = state(&system, last);
+    assert_eq!((state.count, state.sum), (10, 64));
 }
 
 fn stopped_actor_handles_what_it_has_accepted(select: Select) {

@@ -101,8 +101,8 @@ struct Actor : ActorTask {
   Message message;
 
   __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs)
-      : ActorTask(t, system, base), number(t.lo()), room(t.limit), needs(needs),
-        spare_last(0), asked(NONE), stopping(false), failed(false) {}
+      : ActorTask(t, system, base), number(t.lo()), generation(0), room(t.limit), needs(needs), sends(0),
+        outbox_first(0), outbox_last(0), spare_first(0), spare_last(0), asked(NONE), stopping(false), failed(false) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 

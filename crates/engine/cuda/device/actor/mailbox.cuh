@@ -30,10 +30,6 @@ EW_FN bool actor_named(const DevActors* s, u64 id) {
   return actor_slot(id) < s->slot_limit && actor_generation(id) != 0 && id >> ACTOR_NODE_SHIFT == 0;
 }
 
-EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
-  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
-}
-
 // Free cells and slots.
 
 EW_FN u64* actor_shard(const DevActors* s, u32 pool, u32 shard) {
@@ -179,7 +175,8 @@ EW_CALL ActorMuting actor_mute(const DevActors* s, u32 sender, u64 to) {
   u64 seen, meta;
   load_pair(&own->mail, seen, meta, relaxed, gpu);
   while (true) {
-    if (mail_count(seen) >= meta_bound(meta) || mail_has(seen, MAIL_WAIT)) return {MUTING_GOES_ON, NONE};
+    const bool handles = !mail_has(seen, MAIL_PAUSED) || mail_has(seen, MAIL_KILL);
+    if (handles && (mail_count(seen) >= meta_bound(meta) || mail_has(seen, MAIL_WAIT))) return {MUTING_GOES_ON, NONE};
     // Release: all that the turn has written, to the one that wakes it.
     u64 now = compare_exchange(&own->mail, seen, seen | mail_flag(MAIL_MUTED | MAIL_LISTED), release, gpu);
     if (now == seen) break;
@@ -266,7 +263,8 @@ EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
     else if (signal == SIGNAL_PAUSE) next |= mail_flag(MAIL_PAUSED), runs = false;
     else next &= ~mail_flag(MAIL_PAUSED), runs = mail_count(seen) != 0;
     bool activates = runs && !mail_has(seen, MAIL_BUSY);
-    if (signal == SIGNAL_KILL && mail_has(seen, MAIL_MUTED)) {
+    // From here on it handles messages, so that others may wait for it.
+    if ((signal == SIGNAL_KILL || signal == SIGNAL_RESUME) && mail_has(seen, MAIL_MUTED)) {
       next &= ~mail_flag(MAIL_MUTED);
       activates = true;
     }

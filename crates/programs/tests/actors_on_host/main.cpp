@@ -1,0 +1,378 @@
+// Runs random scenarios with the device code of actors, and then looks whether every message, cell and slot is where it
+// belongs. `main SEED COUNT`: fibers that a random schedule interleaves at each access to shared memory; compiled with
+// THREADS, one thread for each lane.
+#include <cassert>
+#include <mutex>
+#include <thread>
+#include <vector>
+#ifndef THREADS
+#include <ucontext.h>
+#endif
+
+#define CHECK(holds, ...)                                              \
+  do {                                                                 \
+    if (!(holds)) {                                                    \
+      fprintf(stderr, "seed %llu: %s: ", (unsigned long long)seed, #holds); \
+      fprintf(stderr, __VA_ARGS__);                                    \
+      fputc('\n', stderr);                                             \
+      show();                                                          \
+      abort();                                                         \
+    }                                                                  \
+  } while (0)
+
+namespace {
+
+using ew::gpu;
+using ew::relaxed;
+
+constexpr u32 LANES = 5, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
+constexpr u32 FIRST = FN_actor_probe_narrow_turn;
+enum : u32 { PROBE_NARROW, PROBE_WIDE, HOST_TELL, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE };
+enum : u32 { ADD = 1, GET, LINK, PASS, BURST, NUMBER, FAIL, STOP, QUIET, FORWARD, LAUNCH, ASK, KILL, STOP_LATER, TOO_MANY, TRY };
+
+void show();
+u64 seed, state_of_random;
+u32 random_below(u32 n) {
+  state_of_random ^= state_of_random << 13, state_of_random ^= state_of_random >> 7, state_of_random ^= state_of_random << 17;
+  return (u32)(state_of_random >> 11) % n;
+}
+
+DevActor slots[SLOTS];
+DevMessage cells[CELLS], tells[RECORDS], replies[RECORDS];
+alignas(16) u8 states[SLOTS * sizeof(DevProbeNode)];
+alignas(16) u64 shards[2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE];
+DevActorControl control;
+u64 ids[SLOTS], nothing[2];
+u16 bounds[] = {4, 4000};
+DevActors actors_system;
+DevGroup groups[GROUPS];
+u32 next_group, next_record;
+u64 steps, all_steps;
+
+// Writes what is where.
+void show() {
+  for (u32 number = 0; number < control.fresh_slots && number < SLOTS; number++) {
+    const DevActor& slot = slots[number];
+    const u32 flags = (u32)(slot.mail >> MAIL_FLAG_SHIFT) & 0xff, waits = slot.outbox_first;
+    fprintf(stderr, "slot %u:", number);
+    for (u32 flag = 0; flag < 8; flag++) {
+      static const char* const names[] = {"live", "busy", "stop", "kill", "wait", "paused", "muted", "listed"};
+      if (flags >> flag & 1) fprintf(stderr, " %s", names[flag]);
+    }
+    fprintf(stderr, ", %u messages, newest %u, front %u, waiters %u, next waiter %u", ew::mail_count(slot.mail),
+            ew::mail_cell(slot.mail), slot.front, slot.waiters, slot.wait_next);
+    if (waits != 0) fprintf(stderr, ", waits for slot %u", ew::actor_slot(cells[waits - 1].to));
+    fputc('\n', stderr);
+  }
+}
+
+// Tasks that may run, and how many have been queued and have not ended.
+std::mutex lock;
+std::vector<DevTask> tasks;
+u32 unfinished;
+
+thread_local std::vector<DevTask> queued;
+thread_local ew::Shared none;
+
+void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
+  const u32 group = next_group++;
+  assert(group < GROUPS);
+  groups[group].pending = 1;
+  std::lock_guard<std::mutex> held(lock);
+  tasks.push_back({FIRST + fn | tag << TASK_TAG_SHIFT, group, ew::Lane::pack(lo, hi)});
+  unfinished++;
+}
+
+void run(const DevTask& task) {
+  ew::Lane t{task};
+  dispatch(ew::fn_of(task.head), t, actors_system);
+  CHECK(t.broken == 0, "function %u broke rule %u", ew::fn_of(task.head) - FIRST, t.broken);
+  // What a batch of the engine does at its end.
+  const u32 left = ew::fetch_add(&groups[task.group].pending, t.delta - 1, ew::acq_rel, gpu) + t.delta - 1;
+  CHECK(left < 1u << 30, "group %u has ended twice", task.group);
+  std::lock_guard<std::mutex> held(lock);
+  unfinished += (u32)queued.size() - 1;
+  tasks.insert(tasks.end(), queued.begin(), queued.end());
+  queued.clear();
+}
+
+bool take(DevTask& task, u32 at) {
+  std::lock_guard<std::mutex> held(lock);
+  if (tasks.empty()) return false;
+  at %= tasks.size();
+  task = tasks[at];
+  tasks.erase(tasks.begin() + at);
+  return true;
+}
+
+#ifdef THREADS
+
+void run_all() {
+  std::vector<std::thread> lanes;
+  for (u32 lane = 0; lane < LANES; lane++) {
+    lanes.emplace_back([lane] {
+      threadIdx.x = lane;
+      DevTask task;
+      while (true) {
+        if (take(task, 0)) { run(task); continue; }
+        std::lock_guard<std::mutex> held(lock);
+        if (unfinished == 0) return;
+      }
+    });
+  }
+  for (auto& lane : lanes) lane.join();
+}
+
+#else
+
+ucontext_t scheduler, lanes[LANES];
+std::vector<char> stacks[LANES];
+std::vector<DevTask> kept[LANES];
+u32 running;
+u64 weights[LANES];
+
+void lane_main() {
+  while (true) {
+    DevTask task;
+    // Mostly the oldest, as in the engine.
+    if (take(task, random_below(4) == 0 ? random_below(64) : 0)) run(task);
+    else swapcontext(&lanes[running], &scheduler);
+  }
+}
+
+void run_all() {
+  for (u64 begin = steps; unfinished != 0; steps++) {
+    CHECK(steps - begin < 2'000'000, "it does not end: %u tasks", unfinished);
+    // Now and then some lanes become slow and others fast, so that one stands still while others do much.
+    if (steps % 64 == 0) for (u64& weight : weights) weight = random_below(4) == 0 ? 1 : random_below(3) == 0 ? 60 : 8;
+    u64 all = 0, lane = 0;
+    for (u64 weight : weights) all += weight;
+    u64 at = random_below((u32)all);
+    while (at >= weights[lane]) at -= weights[lane++];
+    running = (u32)lane;
+    threadIdx.x = running;
+    queued.swap(kept[running]);
+    swapcontext(&scheduler, &lanes[running]);
+    queued.swap(kept[running]);
+  }
+}
+
+void prepare_lanes() {
+  for (u32 lane = 0; lane < LANES; lane++) {
+    stacks[lane].resize(1 << 16);
+    getcontext(&lanes[lane]);
+    lanes[lane].uc_stack.ss_sp = stacks[lane].data();
+    lanes[lane].uc_stack.ss_size = stacks[lane].size();
+    makecontext(&lanes[lane], lane_main, 0);
+  }
+}
+
+#endif
+
+// The host.
+
+u64 launch(u32 kind, u32 at) {
+  submit(HOST_LAUNCH, kind, at, 1);
+  run_all();
+  return ids[at];
+}
+DevMessage message(u64 to, u32 tag, std::initializer_list<u64> words) {
+  DevMessage m{};
+  m.head = tag | (u32)words.size() << MESSAGE_WORDS_SHIFT;
+  m.to = to;
+  u32 i = 0;
+  for (u64 word : words) m.words[i++] = word;
+  return m;
+}
+void tell(u64 to, u32 tag, std::initializer_list<u64> words) {
+  tells[next_record] = message(to, tag, words);
+  submit(HOST_TELL, 0, next_record++, 1);
+}
+// Sends again what did not fit, until all has been sent.
+void run_tells() {
+  run_all();
+  for (u32 first = 0; first < next_record; first++) {
+    while (tells[first].next == TELL_FULL) {
+      submit(HOST_TELL, 0, first, 1);
+      run_all();
+    }
+  }
+}
+void ask(u64 to, u32 tag, std::initializer_list<u64> words) {
+  replies[next_record] = message(to, tag, words);
+  submit(HOST_ASK, 0, next_record++, 0);
+}
+void signal(u32 which, u32 slot) { submit(HOST_SIGNAL, which, slot, 1); }
+
+DevProbeNode& state(u64 id) { return ((DevProbeNode*)states)[ew::actor_slot(id)]; }
+
+// Nothing runs: every cell and every slot is in exactly one place. `over`: nothing waits either.
+void audit(bool over = true) {
+  std::vector<u32> cell_seen(CELLS), slot_seen(SLOTS);
+  const u32 fresh_cells = ew::min(control.fresh_cells, CELLS), fresh_slots = ew::min(control.fresh_slots, SLOTS);
+  for (u32 shard = 0; shard < ACTOR_SHARDS; shard++) {
+    for (u32 at = (u32)*ew::actor_shard(&actors_system, ACTOR_CELLS, shard), n = 0; at != 0; at = cells[at - 1].next) {
+      CHECK(n++ <= CELLS, "the free cells are a circle");
+      CHECK(cell_seen[at - 1]++ == 0, "cell %u is free twice", at - 1);
+    }
+    for (u32 at = (u32)*ew::actor_shard(&actors_system, ACTOR_SLOTS, shard), n = 0; at != 0; at = slots[at - 1].wait_next) {
+      CHECK(n++ <= SLOTS, "the free slots are a circle");
+      CHECK(slot_seen[at - 1]++ == 0, "slot %u is free twice", at - 1);
+      CHECK(!ew::mail_has(slots[at - 1].mail, MAIL_LIVE), "the actor in slot %u lives, and the slot is free", at - 1);
+    }
+  }
+  for (u32 number = 0; number < fresh_slots; number++) {
+    const DevActor& slot = slots[number];
+    const bool lives = ew::mail_has(slot.mail, MAIL_LIVE);
+    CHECK(lives + slot_seen[number] == 1, "slot %u is lost", number);
+    if (!lives) continue;
+    u32 waiting = 0;
+    for (u32 list : {ew::mail_cell(slot.mail), slot.front, slot.outbox_first}) {
+      for (u32 at = list; at != 0; at = cells[at - 1].next) {
+        CHECK(cell_seen[at - 1]++ == 0, "cell %u is in two places, now with slot %u", at - 1, number);
+        if (list != slot.outbox_first) waiting++;
+      }
+    }
+    CHECK(waiting == ew::mail_count(slot.mail), "slot %u holds %u messages and counts %u", number, waiting, ew::mail_count(slot.mail));
+    const bool muted = ew::mail_has(slot.mail, MAIL_MUTED);
+    CHECK(muted == (slot.outbox_first != 0) && muted == ew::mail_has(slot.mail, MAIL_BUSY), "slot %u rests with mail %llx", number, slot.mail);
+    CHECK(waiting == 0 || muted || ew::mail_has(slot.mail, MAIL_PAUSED), "slot %u does not handle its messages", number);
+  }
+  for (u32 cell = 0; cell < fresh_cells; cell++) CHECK(cell_seen[cell] == 1, "cell %u is lost", cell);
+  const u32 world = (u32)control.world;
+  CHECK(groups[world].pending == 1, "%u turns are counted, and none runs", groups[world].pending - 1);
+  for (u32 group = 0; over && group < next_group; group++) {
+    CHECK(group == world || groups[group].pending == 0, "a submission has not ended");
+  }
+}
+
+void begin(u64 number) {
+  seed = number;
+  state_of_random = number * 0x9e3779b97f4a7c15 + 1;
+  memset(slots, 0, sizeof slots), memset(states, 0, sizeof states), memset(shards, 0, sizeof shards);
+  memset(&control, 0, sizeof control), memset(groups, 0, sizeof(DevGroup) * (next_group + 1));
+  next_group = next_record = 0;
+  all_steps += steps, steps = 0;
+  // Whatever a cell held before.
+  memset(cells, 0xa5, sizeof cells);
+  submit(HOST_ANCHOR, 0, 0, 0);
+  run_all();
+}
+
+// Everything at once.
+void mixture() {
+  const u32 n = 2 + random_below(7);
+  u64 actors[16];
+  for (u32 i = 0; i < n; i++) actors[i] = launch(random_below(3) == 0 ? PROBE_WIDE : PROBE_NARROW, i);
+  // Forwarded asks end where there is no circle.
+  const bool circles = random_below(2);
+  auto next_of = [&](u32 i) { return circles ? actors[random_below(2) ? (i + 1) % n : random_below(n)] : i == 0 ? 0 : actors[random_below(i)]; };
+  for (u32 i = 0; i < n; i++) tell(actors[i], LINK, {next_of(i)});
+  run_tells();
+  for (u32 round = 0; round < 3; round++) {
+    for (u32 i = 0; i < 20; i++) {
+      const u32 at = random_below(n);
+      const u64 to = actors[at];
+      switch (random_below(18)) {
+        case 0: tell(to, BURST, {random_below(4), 0, 1 + random_below(30)}); break;
+        case 1: tell(to, ASK, {}); break;
+        case 2: ask(to, random_below(2) ? GET : QUIET, {}); break;
+        case 3: if (!circles) ask(to, FORWARD, {1, 2}); break;
+        case 4: tell(to, LAUNCH, {random_below(2), 3}); break;
+        case 5: if (random_below(3) == 0) tell(to, random_below(2) ? KILL : STOP_LATER, {}); break;
+        case 6: if (random_below(4) == 0) tell(to, random_below(2) ? FAIL : STOP, {}); break;
+        case 7: if (random_below(3) == 0) signal(random_below(2), at); break;
+        case 8: case 9: signal(2, at); break;
+        case 10: case 11: signal(3, at); break;
+        case 12: tell(to, TRY, {1}); break;
+        default: tell(to, PASS, {1, random_below(40)});
+      }
+    }
+    run_all();
+    audit(false);
+    for (u32 i = 0; i < n; i++) signal(3, i);
+    // What did not fit is sent later, or never.
+    run_all();
+    audit(false);
+    // New actors, mostly in slots of others.
+    for (u32 i = 0; i < n; i++) {
+      if (ew::mail_has(slots[ew::actor_slot(actors[i])].mail, MAIL_LIVE)) continue;
+      const u64 id = launch(PROBE_NARROW, i);
+      if (id == 0) continue;
+      actors[i] = id;
+      tell(id, LINK, {next_of(i)});
+    }
+    run_tells();
+  }
+  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
+    ids[0] = ew::actor_id(i, ew::meta_generation(*ew::actor_meta(&slots[i])));
+    signal(1, 0);
+    run_all();
+  }
+  audit();
+  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
+    CHECK(!ew::mail_has(slots[i].mail, MAIL_LIVE), "slot %u was killed and lives", i);
+  }
+}
+
+// More tokens than all mailboxes of a ring hold: all come through.
+void full_ring() {
+  const u32 n = 1 + random_below(4), tokens = 12 * n;
+  u64 actors[4];
+  for (u32 i = 0; i < n; i++) actors[i] = launch(PROBE_NARROW, i);
+  for (u32 i = 0; i < n; i++) tell(actors[i], LINK, {actors[(i + 1) % n]});
+  run_tells();
+  for (u32 i = 0; i < tokens; i++) tell(actors[i % n], PASS, {1, 60});
+  run_tells();
+  u64 arrived = 0;
+  for (u32 i = 0; i < n; i++) arrived += state(actors[i]).count;
+  CHECK(arrived == tokens, "%llu of %u tokens", arrived, tokens);
+  audit();
+}
+
+// Senders of numbered messages into a small mailbox: in order, and none is lost.
+void numbers() {
+  const u32 n = 1 + random_below(4), count = 40;
+  u64 actors[5];
+  for (u32 i = 0; i <= n; i++) actors[i] = launch(PROBE_NARROW, i);
+  for (u32 i = 1; i <= n; i++) tell(actors[i], LINK, {actors[0]});
+  run_tells();
+  for (u32 i = 1; i <= n; i++) tell(actors[i], BURST, {i - 1, 0, count});
+  run_all();
+  const DevProbeNode& s = state(actors[0]);
+  CHECK(s.errors == 0 && s.count == n * count, "%llu out of order, %llu of %u", s.errors, s.count, n * count);
+  audit();
+}
+
+}  // namespace
+
+thread_local ew::Index ew::threadIdx;
+ew::Tables ew::everwarp_tables{groups};
+ew::Shared& ew::shared() { return none; }
+void ew::append(Queue*, const DevTask& task) { queued.push_back(task); }
+void ew::step() {
+#ifndef THREADS
+  swapcontext(&lanes[running], &scheduler);
+#endif
+}
+
+int main(int, char** arguments) {
+  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, nothing, SLOTS, CELLS, sizeof(DevProbeNode), 2, bounds, {}};
+#ifndef THREADS
+  prepare_lanes();
+#endif
+  const u64 first = strtoull(arguments[1], nullptr, 10), count = strtoull(arguments[2], nullptr, 10);
+  for (u64 number = first; number < first + count; number++) {
+    begin(number);
+    switch (number % 4) {
+      case 0: full_ring(); break;
+      case 1: numbers(); break;
+      default: mixture();
+    }
+  }
+#ifndef THREADS
+  printf("%llu scenarios, %llu steps\n", (unsigned long long)count, (unsigned long long)(all_steps + steps));
+#else
+  printf("%llu scenarios\n", (unsigned long long)count);
+#endif
+}
