@@ -10,24 +10,46 @@ b'argument 1: 999'
 from __future__ import annotations
 
 from . import errors
+from ._compile.elementary import random_bits, random_unit
 from ._engine import BfsResult, Engine, Processes, engine
+from ._function import Function, function
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
 from .errors import *  # noqa: F403
+from ._problem import Unsupported
+from .types import array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
 
 __all__ = [
     "BfsResult",
     "Engine",
     "Exit",
     "Exits",
+    "Function",
     "Module",
     "Processes",
     "ProgramResult",
     "Receiver",
     "Sender",
+    "Unsupported",
     "__version__",
+    "array",
+    "boolean",
     "engine",
     "errors",
+    "f32",
+    "f64",
+    "function",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
     "programs",
+    "random_bits",
+    "random_unit",
+    "struct",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
     *errors.__all__,
 ]

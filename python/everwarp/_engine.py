@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, Unpack, overload
 
 from . import _native
+from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
-from .errors import ProcessError
+from .errors import FunctionError, ProcessError
 
 Kind = Literal["auto", "cpu", "cuda", "wgpu"]
 Stream = Literal["capture", "inherit", "lines", "tagged"]
@@ -21,6 +22,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 Input = Any
 
 OUTPUT_LIMIT = 1 << 20
+#: The exit code of a process whose function failed.
+FAILED = 101
 
 
 class Options(TypedDict, total=False):
@@ -344,6 +347,59 @@ class Engine(_native.Engine):
             processes.kill()
             raise
         return self._result(processes, exits, check)
+
+    def map(self, function: Function, *inputs: Any, chunk: int | None = None) -> Any:
+        """Runs a compiled function for each element of its inputs, in processes.
+
+        Parameters
+        ----------
+        function
+            What `everwarp.function` has made.
+        inputs
+            One array or sequence for each parameter, all of the same length. A parameter that is an array takes rows.
+        chunk
+            How many elements a process computes; by default such that all cores, or enough lanes of a GPU, have work.
+
+        Returns
+        -------
+        numpy.ndarray or memoryview
+            The results, as an array if an input is one.
+
+        Raises
+        ------
+        FunctionError
+            An element failed; the first one is named, with the line.
+        """
+        from ._function import Function as Compiled
+
+        if not isinstance(function, Compiled):
+            raise TypeError("map runs functions that are decorated with @everwarp.function")
+        module = function.module
+        result = function._signature.result
+        assert result is not None
+        data, count, size = function._records(inputs)
+        if chunk is None:
+            # Some processes for each core, so that an uneven load evens out; on a GPU a process is one lane.
+            chunk = -(-count // (8 * (os.cpu_count() or 1) if self.kind == "cpu" else 16_384)) or 1
+        if chunk < 1:
+            raise ValueError(f"chunk must be at least 1, not {chunk}")
+        view = memoryview(data)
+        parts = [view[first * size : (first + chunk) * size] for first in range(0, count, chunk)]
+        out = b""
+        if parts:
+            exits = self.run(module, each_stdin=parts, output_limit=max(chunk * result.size, 64))
+            for number in exits.failed:
+                exit = exits[number]
+                if exit.code == FAILED:
+                    raise function._failure(exit.stderr, number * chunk)
+                raise FunctionError(f"elements {number * chunk} and later: {exit.status}", number * chunk)
+            out = exits.joined()
+        if any(hasattr(item, "__array__") for item in inputs):
+            import numpy as np
+
+            return np.frombuffer(bytearray(out), dtype="?" if result.kind == "b" else "<" + result.code)
+        code: Any = result.code
+        return memoryview(out).cast(code)
 
     def ps(self, limit: int = 1000) -> list[dict[str, Any]]:
         """Up to `limit` of the processes that have not been waited for: those that run first."""

@@ -17,6 +17,7 @@ __all__ = [
     "EngineLost",
     "EverwarpError",
     "ForkedError",
+    "FunctionError",
     "LoadFailed",
     "ProcessError",
     "ProgramError",
@@ -80,6 +81,18 @@ class ChannelClosed(ChannelError):
 
 class ChannelRefused(ChannelError):
     """The message is too long, or there is no room for the channel."""
+
+
+class FunctionError(EverwarpError):
+    """A compiled function failed: what CPython would raise, or an integer that does not fit 64 bits.
+
+    `element` is the number of the element, from 0, and `line` the line of the file.
+    """
+
+    def __init__(self, message: str, element: int | None = None, line: int | None = None) -> None:
+        super().__init__(message)
+        self.element = element
+        self.line = line
 
 
 class ProcessError(EverwarpError):

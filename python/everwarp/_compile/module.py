@@ -1,0 +1,183 @@
+"""Puts functions into a WebAssembly module, with what they call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._types import FixedArray, Scalar, Struct, boolean, f64
+from .._types import i64 as int_type
+from . import elementary, library, wasm
+from .arithmetic import DEPTH, OVERFLOW
+from .function import FunctionCompiler
+from .._problem import Source, Unsupported
+from .values import ArrayType, StructType
+from .wasm import OP, FunctionBody, ModuleWriter, get, i64, if_, set_, tee
+
+#: What the compiler replaces by instructions.
+PRIMITIVES = ("bits", "of_bits", "floor")
+#: Addresses: a few words for calls of the host, then the stack of arrays and structs, which grows down.
+STACK_LOW, STACK_HIGH = 1024, 64 << 10
+
+
+@dataclass(eq=False)
+class Signature:
+    """A function: its parameters, its result, its text, and the names that it finds outside."""
+
+    name: str
+    parameters: list[tuple[str, Any]]
+    result: Scalar | None
+    tree: ast.FunctionDef
+    source: Source
+    names: dict[str, Any]
+    library: bool = False
+    #: Numbers from outside that the code contains, by the expression that named them.
+    captured: dict[str, Any] = field(default_factory=dict)
+
+
+def parse(function: Any, library: bool = False, names: dict[str, Any] | None = None) -> Signature:
+    """Reads a function's text and types."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise Unsupported(
+            f"the text of `{function.__name__}` cannot be read: write the function in a file or a notebook's cell"
+        ) from None
+    text = "".join(lines)
+    plain = textwrap.dedent(text)
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    file = inspect.getsourcefile(function) or "?"
+    source = Source(file, first, text.splitlines(), indent)
+    tree = ast.parse(plain).body[0]
+    if isinstance(tree, ast.AsyncFunctionDef):
+        raise source.error(tree, "functions compute and do not wait: leave out `async`")
+    assert isinstance(tree, ast.FunctionDef)
+    args = tree.args
+    if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
+        raise source.error(tree, "parameters have a name and a type: no defaults, no `*` and no `/`")
+    if names is None:
+        names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    annotations = inspect.get_annotations(function)
+    parameters = []
+    for arg in args.args:
+        if arg.arg not in annotations:
+            raise source.error(arg, f"`{arg.arg}` has no type: write `{arg.arg}: everwarp.i64`")
+        parameters.append((arg.arg, type_of(source, arg, annotations[arg.arg], names)))
+    if "return" not in annotations:
+        raise source.error(tree, "the result has no type: write `-> everwarp.i64`, or `-> None`")
+    result = annotations["return"]
+    result = None if result in (None, "None") else type_of(source, tree.returns or tree, result, names)
+    if result is not None and not isinstance(result, Scalar):
+        raise source.error(tree.returns or tree, "the result is a number: pass an array or a struct to write to")
+    return Signature(tree.name, parameters, result, tree, source, names, library)
+
+
+def type_of(source: Source, node: ast.AST, annotation: Any, names: dict[str, Any]) -> Any:
+    """The type that an annotation names."""
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, dict(names))
+        except Exception as error:
+            raise source.error(node, f"the type `{annotation}` is not known: {error}") from None
+    kind = {int: int_type, float: f64, bool: boolean}.get(annotation) if isinstance(annotation, type) else None
+    if kind is not None:
+        return kind
+    if isinstance(annotation, Scalar):
+        return annotation
+    if isinstance(annotation, FixedArray):
+        return ArrayType(annotation.element, len(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return StructType(annotation)
+    raise source.error(
+        node, "a type is one of i8 to i64, u8 to u64, f32, f64 and boolean, everwarp.array(everwarp.f64, 8), or a struct"
+    )
+
+
+class ModuleCompiler:
+    """A module that is being made. `fail` is the function that reports a failure."""
+
+    def __init__(self) -> None:
+        self.writer = ModuleWriter()
+        self.fail = -1
+        self.indices: dict[Any, int] = {}
+        self.bodies: dict[Any, FunctionBody] = {}
+        self.libraries: dict[str, Signature] = {}
+        self.signatures: list[Signature] = []
+        self.frames: list[int] = []
+
+    def add(self, body: FunctionBody) -> int:
+        """Adds a function whose code is there or comes later."""
+        return self.writer.function(body)
+
+    def function(self, signature: Signature) -> int:
+        """The index of a function, which is compiled if it has not been yet."""
+        if signature not in self.indices:
+            body = FunctionBody(signature.name, [], [])
+            self.indices[signature] = self.add(body)
+            self.signatures.append(signature)
+            done = FunctionCompiler(self, signature, signature.tree, signature.source).compile()
+            body.parameters, body.results, body.locals, body.code = done.parameters, done.results, done.locals, done.code
+        return self.indices[signature]
+
+    def library(self, name: str) -> Signature:
+        if name not in self.libraries:
+            function = getattr(library, name, None) or getattr(elementary, name)
+            self.libraries[name] = parse(function, library=True, names=LibraryNames(self, vars(inspect.getmodule(function))))
+        return self.libraries[name]
+
+    def capture(self, signature: Signature, name: str, value: Any) -> None:
+        signature.captured[name] = value
+
+    def enter(self, frame: int, local: int, _: int) -> bytes:
+        """Takes the frame of a function from the stack."""
+        taken = wasm.global_get(0) + wasm.i32(frame) + OP["i32.sub"] + tee(local)
+        short = wasm.i32(STACK_LOW) + OP["i32.lt_s"]
+        report = wasm.i32(DEPTH) + wasm.i32(0) + wasm.call(self.fail) + wasm.UNREACHABLE
+        return taken + short + if_(report) + get(local) + wasm.global_set(0)
+
+    def helper(self, name: str) -> int:
+        """The index of a function that is written in WebAssembly."""
+        if name not in self.indices:
+            self.indices[name] = self.add(getattr(self, "make_" + name)(name))
+        return self.indices[name]
+
+    def overflow(self) -> bytes:
+        return if_(wasm.i32(OVERFLOW) + get(2) + wasm.call(self.fail) + wasm.UNREACHABLE)
+
+    def make_multiply_i(self, name: str) -> FunctionBody:
+        """(x, y, line) -> x * y, checked by dividing again."""
+        product = get(0) + get(1) + OP["i64.mul"]
+        least = get(1) + i64(-(1 << 63)) + OP["i64.eq"]
+        minus = get(0) + i64(-1) + OP["i64.eq"] + if_(least + self.overflow() + product + wasm.RETURN)
+        zero = get(0) + OP["i64.eqz"] + if_(i64(0) + wasm.RETURN)
+        wrong = product + tee(3) + get(0) + OP["i64.div_s"] + get(1) + OP["i64.ne"]
+        code = minus + zero + wrong + self.overflow() + get(3)
+        return FunctionBody(name, [wasm.I64, wasm.I64, wasm.I32], [wasm.I64], [wasm.I64], code)
+
+    def make_multiply_u(self, name: str) -> FunctionBody:
+        """The same for u64."""
+        zero = get(0) + OP["i64.eqz"] + if_(i64(0) + wasm.RETURN)
+        product = get(0) + get(1) + OP["i64.mul"] + tee(3)
+        wrong = product + get(0) + OP["i64.div_u"] + get(1) + OP["i64.ne"]
+        code = zero + wrong + self.overflow() + get(3)
+        return FunctionBody(name, [wasm.I64, wasm.I64, wasm.I32], [wasm.I64], [wasm.I64], code)
+
+
+class LibraryNames(dict[str, Any]):
+    """The names that functions of the library see: each other, as functions to compile."""
+
+    def __init__(self, module: ModuleCompiler, names: dict[str, Any]) -> None:
+        super().__init__(names)
+        self.module = module
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = super().get(name, default)
+        if inspect.isfunction(found) and found.__module__.startswith(__package__) and name not in PRIMITIVES:
+            return self.module.library(name)
+        return found
+
+
+__all__ = ["STACK_HIGH", "ModuleCompiler", "Signature", "parse", "set_"]

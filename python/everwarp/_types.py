@@ -1,0 +1,156 @@
+"""The types of functions that everwarp compiles, and what they are when CPython runs the same code."""
+
+from __future__ import annotations
+
+import struct as _struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+__all__ = [
+    "FixedArray", "Scalar", "Struct", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "struct",
+    "u8", "u16", "u32", "u64",
+]  # fmt: skip
+
+
+class Scalar:
+    """A type of numbers. Calling it converts a number, or raises `OverflowError` if it does not fit.
+
+    A floating-point number becomes an integer by dropping its fraction, as with `int`.
+    """
+
+    __slots__ = ("code", "high", "kind", "low", "name", "size")
+
+    def __init__(self, name: str, kind: str, size: int, code: str) -> None:
+        self.name, self.kind, self.size, self.code = name, kind, size, code
+        bits = 8 * size
+        self.low = -(1 << (bits - 1)) if kind == "i" and name[0] == "i" else 0
+        self.high = (1 << (bits - 1)) - 1 if name[0] == "i" else (1 << bits) - 1
+
+    def __call__(self, value: Any) -> Any:
+        if self.kind == "f":
+            value = float(value)
+            return value if self.size == 8 else round_f32(value)
+        if self.kind == "b":
+            return bool(value)
+        value = int(value)
+        if not self.low <= value <= self.high:
+            raise OverflowError(f"{value} does not fit {self.name}, which holds {self.low} to {self.high}")
+        return value
+
+    def __repr__(self) -> str:
+        return f"everwarp.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+def round_f32(value: float) -> float:
+    """The nearest 32-bit floating-point number."""
+    try:
+        return float(_struct.unpack("<f", _struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+i8, i16, i32, i64 = (Scalar(f"i{8 * s}", "i", s, c) for s, c in ((1, "b"), (2, "h"), (4, "i"), (8, "q")))
+u8, u16, u32 = (Scalar(f"u{8 * s}", "i", s, c) for s, c in ((1, "B"), (2, "H"), (4, "I")))
+u64 = Scalar("u64", "u", 8, "Q")
+f32, f64 = Scalar("f32", "f", 4, "f"), Scalar("f64", "f", 8, "d")
+boolean = Scalar("boolean", "b", 1, "?")
+
+
+class FixedArray:
+    """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""
+
+    __slots__ = ("_items", "element")
+
+    def __init__(self, element: Scalar, items: list[Any]) -> None:
+        self.element, self._items = element, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _check(self, index: int) -> int:
+        if not 0 <= index < len(self._items):
+            raise IndexError(f"the index {index} is not in 0 to {len(self._items) - 1}")
+        return index
+
+    def __getitem__(self, index: int) -> Any:
+        return self._items[self._check(index)]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._items[self._check(index)] = self.element(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FixedArray) and self._items == other._items
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"everwarp.array({self.element.name}, {self._items})"
+
+
+def array(element: Scalar, items: int | Sequence[Any]) -> FixedArray:
+    """An array of this many zeros, or of these items. In compiled functions the number must be a constant."""
+    if isinstance(items, int):
+        return FixedArray(element, [element(0)] * items)
+    return FixedArray(element, [element(item) for item in items])
+
+
+class Struct:
+    """The base of classes that `everwarp.struct` has made."""
+
+    __everwarp_fields__: dict[str, Scalar]
+
+
+def struct(cls: type) -> type:
+    """Makes a class of typed fields: each value is converted when it is stored.
+
+    >>> @ew.struct
+    ... class Point:
+    ...     x: ew.f64
+    ...     y: ew.f64
+    """
+    fields: dict[str, Scalar] = {}
+    for name, kind in _annotations(cls).items():
+        if not isinstance(kind, Scalar):
+            raise TypeError(f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean")
+        fields[name] = kind
+    if not fields:
+        raise TypeError(f"{cls.__name__} has no fields: write them as `name: ew.i64`")
+
+    def make(name: str, kind: Scalar) -> property:
+        slot = f"_{name}"
+
+        def read(self: Any) -> Any:
+            return getattr(self, slot)
+
+        def write(self: Any, value: Any) -> None:
+            object.__setattr__(self, slot, kind(value))
+
+        return property(read, write)
+
+    def init(self: Any, *values: Any) -> None:
+        if len(values) not in (0, len(fields)):
+            raise TypeError(f"{cls.__name__} takes {len(fields)} values: {', '.join(fields)}")
+        for name, value in zip(fields, values or [0] * len(fields)):
+            setattr(self, name, value)
+
+    def show(self: Any) -> str:
+        return f"{cls.__name__}({', '.join(repr(getattr(self, name)) for name in fields)})"
+
+    body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", "__annotations__", *fields)}
+    body.update({name: make(name, kind) for name, kind in fields.items()})
+    body.update(__slots__=tuple(f"_{name}" for name in fields), __init__=init, __repr__=show)
+    body["__everwarp_fields__"] = fields
+    return type(cls.__name__, (Struct,), body)
+
+
+def _annotations(item: Any) -> dict[str, Any]:
+    """The annotations of a class or function, evaluated where they are text."""
+    import inspect
+
+    return inspect.get_annotations(item, eval_str=True)

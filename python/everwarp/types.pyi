@@ -1,0 +1,35 @@
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar, dataclass_transform
+
+from ._types import Scalar as Scalar
+from ._types import Struct as Struct
+
+# For a type checker these are Python's own numbers; when a function runs they are the types of its values.
+i8: TypeAlias = int
+i16: TypeAlias = int
+i32: TypeAlias = int
+i64: TypeAlias = int
+u8: TypeAlias = int
+u16: TypeAlias = int
+u32: TypeAlias = int
+u64: TypeAlias = int
+f32: TypeAlias = float
+f64: TypeAlias = float
+boolean: TypeAlias = bool
+
+class FixedArray:
+    """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Any: ...
+    def __setitem__(self, index: int, value: Any) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+def array(element: Any, items: int | Sequence[Any]) -> FixedArray:
+    """An array of this many zeros, or of these items. In compiled functions the number must be a constant."""
+
+T = TypeVar("T")
+
+@dataclass_transform()
+def struct(cls: type[T]) -> type[T]:
+    """Makes a class of typed fields: each value is converted when it is stored."""

@@ -1,0 +1,33 @@
+"""The examples of the book run and print what the book says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from conftest import GUESTS, ROOT
+
+EXAMPLES = {
+    "processes": (
+        [str(GUESTS / "hashes.wasm")],
+        "10000 digests; the last is 9d895ffb5131726fbdfa91dc162fc6d44be6dc65007446bd4156f3499758ffe8",
+    ),
+    "search": ([], "the last vertex is 9999 edges away, and 10 vertices are nearer than 10"),
+    "functions": ([], "the longest way begins at 77031 and has 350 steps; CPython says 350"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_prints_what_the_book_says(name: str) -> None:
+    arguments, expected = EXAMPLES[name]
+    command = [sys.executable, str(ROOT / "python" / "examples" / f"{name}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == expected
+
+
+def test_every_example_has_a_test() -> None:
+    files = {file.stem for file in (ROOT / "python" / "examples").glob("*.py")}
+    assert files == set(EXAMPLES)
