@@ -92,3 +92,52 @@ fn processes_are_measured_on_every_engine() {
         assert!(row["min_s"].as_f64() > Some(0.0), "{row}");
     }
 }
+
+/// Every command of S runs with a few processes: alone, in a service, and two at a time. The documents are real ones.
+#[test]
+fn whole_commands_are_measured_with_and_without_a_service() {
+    let output = everwarp(&[
+        "bench",
+        "S",
+        "--engine",
+        "cpu",
+        "--processes",
+        "60",
+        "--json",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let rows = printed["rows"].as_array().expect("rows");
+    let mut names = Vec::new();
+    for row in rows {
+        assert_eq!(row["verified"], true, "{row}");
+        let case = row["case"].as_str().expect("a case");
+        let name = row["row"].as_str().expect("a name");
+        if row["role"] != "limit" {
+            names.push(format!("{name}: {case}"));
+        }
+    }
+    let expected = [
+        "whole: 1 hello, alone",
+        "whole: 1 hello, service",
+        "whole: 60 hello, alone",
+        "whole: 60 hello, service",
+        "service: 1 hello",
+        "alone: 1 hello",
+        "service: 60 hello",
+        "alone: 60 hello",
+        "service: 60 documents, 0 MB",
+        "alone: 60 documents, 0 MB",
+        "service: 60 hashes",
+        "two clients: 60 hello",
+        "one client: 60 hello",
+        "idle: idle",
+    ];
+    assert_eq!(names, expected);
+    let limits = |case: &str| {
+        let limit = |row: &&serde_json::Value| row["role"] == "limit" && row["case"] == case;
+        rows.iter().filter(limit).count()
+    };
+    assert!(limits("driver") > 2 && limits("1 hello, service") > 2);
+}

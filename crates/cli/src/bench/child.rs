@@ -10,10 +10,17 @@ use super::stats::Outcome;
 /// A part that takes longer than this has hung.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// What the command line says about the inputs of parts.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<'i> {
+    pub(crate) roads: Option<&'i Path>,
+    pub(crate) processes: u32,
+}
+
 /// Runs a part of an experiment and returns its rows. The last one is a failure if the child failed.
-pub(crate) fn run(engine: &str, bench: &str, part: &str, roads: Option<&Path>) -> Vec<Outcome> {
+pub(crate) fn run(engine: &str, bench: &str, part: &str, inputs: Inputs<'_>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    if let Err(error) = attempt(engine, bench, part, roads, &mut outcomes) {
+    if let Err(error) = attempt(engine, bench, part, inputs, &mut outcomes) {
         outcomes.push(Outcome::Failed {
             bench: bench.to_owned(),
             row: part.to_owned(),
@@ -27,13 +34,14 @@ fn attempt(
     engine: &str,
     bench: &str,
     part: &str,
-    roads: Option<&Path>,
+    inputs: Inputs<'_>,
     outcomes: &mut Vec<Outcome>,
 ) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(program);
     command.args(["bench", bench, "--engine", engine, "--row", part]);
-    if let Some(roads) = roads {
+    command.args(["--processes", &inputs.processes.to_string()]);
+    if let Some(roads) = inputs.roads {
         command.arg("--roads").arg(roads);
     }
     let mut child = command

@@ -71,6 +71,8 @@ impl Part {
 pub(crate) struct Context<'c> {
     pub(crate) device: &'c Device,
     pub(crate) roads: Option<&'c Path>,
+    /// How many processes the commands of `S` start.
+    pub(crate) processes: u32,
     pub(crate) bench: &'static str,
     pub(crate) part: &'static str,
 }

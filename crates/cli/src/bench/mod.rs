@@ -24,7 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::CliError;
 use crate::output::{print, print_json};
-pub(crate) use child::run as measure_part;
+use child::Inputs;
 use experiment::{Context, Experiment, Part};
 use report::Report;
 pub(crate) use report::today;
@@ -42,10 +42,13 @@ const ALL: [&Experiment; 8] = [
     &start::EXPERIMENT,
 ];
 
+/// The processes of the commands of `S`, unless the command line says otherwise.
+const PROCESSES: u32 = 100_000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The benchmark to run: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
-    /// (operators), P (processes), S (start of a command), or all.
+    /// (operators), P (processes), S (whole commands, with a service and without one), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, or auto.
@@ -54,6 +57,9 @@ pub(crate) struct Args {
     /// A road network. Without it the parts that need one are left out; the table names them.
     #[arg(long)]
     roads: Option<PathBuf>,
+    /// How many processes the commands of S start.
+    #[arg(long, value_name = "N", default_value_t = PROCESSES, value_parser = clap::value_parser!(u32).range(1..))]
+    processes: u32,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -108,12 +114,11 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
                 skipped: "give the road network with --roads FILE".to_owned(),
             });
         } else {
-            let rows = child::run(
-                &report.engine,
-                experiment.name,
-                part.name,
-                args.roads.as_deref(),
-            );
+            let inputs = Inputs {
+                roads: args.roads.as_deref(),
+                processes: args.processes,
+            };
+            let rows = child::run(&report.engine, experiment.name, part.name, inputs);
             report.rows.extend(rows);
         }
         bar.inc(1);
@@ -135,6 +140,15 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
             rows: report.rows.len(),
         }),
     }
+}
+
+/// Measures one part, with the usual inputs, in a child process.
+pub(crate) fn measure_part(engine: &str, bench: &str, part: &str) -> Vec<Outcome> {
+    let inputs = Inputs {
+        roads: None,
+        processes: PROCESSES,
+    };
+    child::run(engine, bench, part, inputs)
 }
 
 /// Measures one part in this process.
@@ -161,6 +175,7 @@ fn measure_here(
     let cx = Context {
         device,
         roads: args.roads.as_deref(),
+        processes: args.processes,
         bench: experiment.name,
         part: part.name,
     };

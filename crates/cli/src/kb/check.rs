@@ -189,7 +189,7 @@ fn measured(args: &CheckArgs, findings: &[&Finding]) -> Result<Report, CliError>
 /// Measures one part in a process of its own, and returns the rows whose results were right.
 fn rows(engine: &str, bench: &str, part: &str) -> Result<Vec<ReportRow>, String> {
     let mut rows = Vec::new();
-    for outcome in measure_part(engine, bench, part, None) {
+    for outcome in measure_part(engine, bench, part) {
         match outcome {
             Outcome::Measured(row) if row.verified => rows.push(ReportRow {
                 bench: row.bench,

@@ -106,9 +106,7 @@ impl CpuEngine {
         check_size(threads, self.max_size())?;
         self.check_fault()?;
         self.shared.leave.store(false, Ordering::Release);
-        self.shared
-            .quota
-            .store(self.shared.pools.tasks / threads, Ordering::Relaxed);
+        self.shared.divide(threads);
         for worker in 0..threads as usize {
             let shared = self.shared.clone();
             shared.active.fetch_add(1, Ordering::AcqRel);

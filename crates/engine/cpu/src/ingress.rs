@@ -123,7 +123,7 @@ fn accept(shared: &CpuShared, groups: &mut Vec<GroupId>, submission: DevTask) ->
         return Accepted::Bad;
     }
     if batch || submission.head & TASK_COUNTED != 0 {
-        let Some(id) = shared.group_ids.take(groups) else {
+        let Some(id) = shared.group_ids.take(groups, false) else {
             return Accepted::NoGroup;
         };
         let group = shared.group(id);

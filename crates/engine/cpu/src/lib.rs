@@ -32,6 +32,8 @@ mod ingress;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod reserve;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
 mod running_task;

@@ -31,6 +31,8 @@ pub(crate) struct WorkerContext<'s> {
     pub(crate) groups: Vec<GroupId>,
     /// Credit of the group whose tasks ran last.
     pub(crate) credit: GroupCredit,
+    /// Whether this worker has the reserve of the pools.
+    pub(crate) has_reserve: bool,
     /// Functions by id; they change only while no worker runs.
     pub(crate) functions: &'s [ImageFunction],
 }
@@ -55,10 +57,44 @@ impl<'s> WorkerContext<'s> {
         self.deques.push(priority, breadth, task);
     }
 
+    /// How many tasks the worker may hold.
+    #[inline]
+    fn quota(&self) -> usize {
+        let own = self.shared.quota.load(Ordering::Relaxed) as usize;
+        match self.has_reserve {
+            false => own,
+            true => own + self.shared.reserve.load(Ordering::Relaxed) as usize,
+        }
+    }
+
+    /// Claims the reserve of the pools, if no worker has it.
+    pub(crate) fn claim_reserve(&mut self, own: usize) -> bool {
+        let owner = &self.shared.reserve_owner;
+        let there = self.shared.reserve.load(Ordering::Relaxed) > 0;
+        self.has_reserve = self.has_reserve || (there && owner.claim(own));
+        self.has_reserve
+    }
+
+    /// Gives the reserve back.
+    #[cold]
+    pub(crate) fn release_reserve(&mut self) {
+        self.shared.group_ids.free_all(&mut self.groups);
+        self.has_reserve = false;
+        self.shared.reserve_owner.release();
+        self.shared.made_room();
+    }
+
+    /// Whether the worker could go on without the reserve, and another one would find it whole.
+    #[cold]
+    pub(crate) fn needs_no_reserve(&mut self) -> bool {
+        let quota = self.shared.quota.load(Ordering::Relaxed) as usize;
+        self.deques.at_most(quota / 2) && self.shared.group_ids.reserve_is_whole(&self.groups)
+    }
+
     /// Whether there is room for the tasks that this one may spawn. Makes sure of a group id if it forks.
     #[inline]
     pub(crate) fn admits(&mut self, task: &DevTask) -> bool {
-        let quota = self.shared.quota.load(Ordering::Relaxed) as usize;
+        let quota = self.quota();
         let (spawns, forks) = match self.function(task.function()) {
             Some((_, function)) => (usize::from(function.max_spawn), function.forks),
             None if task.function() == FunctionId::FETCH => (self.fetch_tasks() as usize, false),
@@ -69,7 +105,11 @@ impl<'s> WorkerContext<'s> {
             return false;
         }
         if forks && self.groups.is_empty() {
-            match self.shared.group_ids.take(&mut self.groups) {
+            match self
+                .shared
+                .group_ids
+                .take(&mut self.groups, self.has_reserve)
+            {
                 Some(id) => self.groups.push(id),
                 None => return false,
             }

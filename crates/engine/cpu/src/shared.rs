@@ -21,6 +21,7 @@ use crate::functions::FunctionTables;
 use crate::group::GroupCount;
 use crate::group_pool::{Freed, GroupPool};
 use crate::heap::HostHeap;
+use crate::reserve::{ReserveOwner, reserve_of};
 use crate::ring_slot::{CompletionCounter, RingSlot, SubmissionCursor};
 use crate::sleep::Sleepers;
 
@@ -125,6 +126,9 @@ pub(crate) struct CpuShared {
     pub(crate) active: AtomicU32,
     /// Tasks that one worker may hold.
     pub(crate) quota: AtomicU32,
+    /// Tasks that the worker with the reserve may hold in addition.
+    pub(crate) reserve: AtomicU32,
+    pub(crate) reserve_owner: ReserveOwner,
     /// Changes when groups became free for every worker.
     pub(crate) rooms: AtomicU32,
     /// Where workers sleep whose tasks have no room. They sleep apart from the idle workers, because a starving worker
@@ -167,6 +171,8 @@ impl CpuShared {
             leave: AtomicBool::new(true),
             active: AtomicU32::new(0),
             quota: AtomicU32::new(0),
+            reserve: AtomicU32::new(0),
+            reserve_owner: ReserveOwner::default(),
             rooms: AtomicU32::new(0),
             starving: Sleepers::default(),
             idle: Sleepers::default(),
@@ -232,8 +238,18 @@ impl CpuShared {
         self.idle.wake();
         self.starving.wake();
     }
+    /// Divides the pools among the workers of an epoch.
+    pub(crate) fn divide(&self, workers: u32) {
+        let reserve = reserve_of(self.pools.tasks, workers);
+        self.reserve.store(reserve, Ordering::Relaxed);
+        let quota = (self.pools.tasks - reserve) / workers;
+        self.quota.store(quota, Ordering::Relaxed);
+        let groups = reserve_of(self.pools.groups, workers);
+        self.group_ids.set_reserve(groups, workers);
+        self.reserve_owner.release_absent(workers);
+    }
     /// Tells the workers that wait for room that there may be some.
-    fn made_room(&self) {
+    pub(crate) fn made_room(&self) {
         self.rooms.fetch_add(1, Ordering::Release);
         self.idle.wake();
         self.starving.wake();

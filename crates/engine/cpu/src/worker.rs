@@ -10,6 +10,7 @@ use everwarp_engine::sync::lock;
 
 use crate::group::GroupCredit;
 use crate::ingress::{self, Visit};
+use crate::reserve::{PATIENCE, PERSEVERANCE};
 use crate::run::WorkerContext;
 use crate::shared::{CpuShared, bump};
 use crate::steal::steal;
@@ -42,6 +43,7 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
         deques: deques.expect("each worker has one thread"),
         groups: Vec::new(),
         credit: GroupCredit::default(),
+        has_reserve: shared.reserve_owner.is(own),
         functions: shared.functions.get(),
     };
     let mut scratch = Vec::new();
@@ -53,16 +55,34 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
         let mut rooms = 0;
         if turns.is_multiple_of(VISIT_EVERY) || fruitless > 0 || starved > 0 {
             rooms = shared.rooms.load(Ordering::Acquire);
-            blocked = ingress::visit(shared, &mut worker.groups) == Visit::Blocked;
+            if !worker.has_reserve {
+                blocked = ingress::visit(shared, &mut worker.groups) == Visit::Blocked;
+            } else if worker.needs_no_reserve() {
+                worker.release_reserve();
+            }
         }
-        let Some(task) = next(&mut worker, own, turns.is_multiple_of(INJECTOR_EVERY)) else {
+        let alone = worker.has_reserve;
+        let steals = alone || !shared.reserve_owner.is_taken();
+        let new_first = !alone && turns.is_multiple_of(INJECTOR_EVERY);
+        let Some(task) = next(&mut worker, own, new_first, steals) else {
             // This may fire a group; the next round finds its continuation.
             worker.settle();
+            if alone {
+                worker.release_reserve();
+            }
             fruitless += 1;
             starved = 0;
             if fruitless < SPINS {
                 worker.show(WORKER_IDLE, None);
                 std::hint::spin_loop();
+            } else if !steals {
+                // The tasks that there are belong to the worker with the reserve.
+                worker.show(WORKER_IDLE, None);
+                let room = || {
+                    shared.leave.load(Ordering::Acquire)
+                        || shared.rooms.load(Ordering::Acquire) != rooms
+                };
+                shared.starving.sleep(NAP, room);
             } else if blocked {
                 // The submission stays in the ring, and that alone must not keep a worker awake.
                 bump(&worker.counters.starved, 1);
@@ -92,6 +112,13 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
                 worker.show(WORKER_STARVED, Some(task.function()));
                 shared.idle.wake();
                 starved = starved.saturating_add(1);
+                if worker.has_reserve && starved > PERSEVERANCE {
+                    worker.release_reserve();
+                    starved = 0;
+                } else if !worker.has_reserve && starved > PATIENCE && worker.claim_reserve(own) {
+                    starved = 0;
+                    continue;
+                }
                 if starved <= YIELDS {
                     std::thread::yield_now();
                 } else {
@@ -113,7 +140,7 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
     }
     worker.settle();
     worker.show(WORKER_AWAY, None);
-    shared.group_ids.free_all(worker.groups);
+    shared.group_ids.free_all(&mut worker.groups);
     *lock(&slot.deques) = Some(worker.deques);
 }
 
@@ -138,8 +165,13 @@ fn priorities(shared: &CpuShared) -> impl Iterator<Item = Priority> + use<> {
 }
 
 /// The next task, highest priority first: from the worker's own queues, then new from the host, then from other workers.
-/// With `new_first` new tasks come before the worker's own.
-fn next(worker: &mut WorkerContext<'_>, own: usize, new_first: bool) -> Option<DevTask> {
+/// With `new_first` new tasks come before the worker's own; without `steals` it takes none from other workers.
+fn next(
+    worker: &mut WorkerContext<'_>,
+    own: usize,
+    new_first: bool,
+    steals: bool,
+) -> Option<DevTask> {
     let shared = worker.shared;
     for priority in priorities(shared) {
         if new_first && let Some(task) = injected(shared, priority) {
@@ -155,7 +187,7 @@ fn next(worker: &mut WorkerContext<'_>, own: usize, new_first: bool) -> Option<D
         if !new_first && let Some(task) = injected(shared, priority) {
             return Some(task);
         }
-        if let Some(task) = steal(deques, priority, &shared.workers, own) {
+        if steals && let Some(task) = steal(deques, priority, &shared.workers, own) {
             bump(&worker.counters.received, 1);
             return Some(task);
         }

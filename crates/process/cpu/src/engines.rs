@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Instances that a pool holds, and so the number of threads that all hosts together may have. Each takes 4 GiB of
-/// addresses; x86-64 has 128 TiB.
-pub(crate) const POOL: u32 = 1024;
+use crate::permits::THREADS_MOST;
+
+/// Instances that a pool holds. Each takes 4 GiB of addresses; x86-64 has 128 TiB.
+const POOL: u32 = THREADS_MOST as u32;
 
 /// Elements for which a table in the pool has room.
 const POOL_TABLE: u64 = 20_000;

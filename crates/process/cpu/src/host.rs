@@ -1,9 +1,9 @@
 //! The engine: modules, processes, and the threads that run them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::thread::{JoinHandle, available_parallelism};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use everwarp_engine::EngineKind;
@@ -14,42 +14,17 @@ use everwarp_process::{
 };
 
 use crate::channel::{Channel, HostId};
-use crate::engines::POOL;
+use crate::epoch;
 use crate::family::{HostAccess, ModuleIndex};
 use crate::host_input::HostStdin;
 use crate::host_stream::HostStream;
 use crate::list::list;
 use crate::modules::ModuleSet;
+use crate::permits::{EXTRAS_MOST, HostPermit};
 use crate::process::Taken;
 use crate::scheduler::Scheduler;
 use crate::spawn::spawn;
-use crate::worker::run_worker;
-
-/// A number of threads, of those for which the pool has instances.
-struct ThreadPermit(usize);
-
-static THREADS: AtomicUsize = AtomicUsize::new(0);
-
-impl ThreadPermit {
-    fn take(count: usize) -> std::io::Result<Self> {
-        let more = |have: usize| have.checked_add(count).filter(|n| *n <= POOL as usize);
-        // The number orders nothing else.
-        let taken = THREADS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        let refused = |have| {
-            let text = format!(
-                "{count} threads were asked for and {have} are in use; there may be {POOL} for processes"
-            );
-            std::io::Error::other(text)
-        };
-        taken.map(|_| Self(count)).map_err(refused)
-    }
-}
-
-impl Drop for ThreadPermit {
-    fn drop(&mut self) {
-        THREADS.fetch_sub(self.0, Ordering::Relaxed);
-    }
-}
+use crate::worker::start_worker;
 
 /// A number that no other host of this program has.
 fn new_host_id() -> HostId {
@@ -57,21 +32,19 @@ fn new_host_id() -> HostId {
     HostId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Runs processes on a fixed number of threads.
+/// Runs processes on a few threads, which are started when there are processes for them.
 ///
 /// Dropping it kills what still runs.
 pub struct CpuProcesses {
     scheduler: Arc<Scheduler>,
     modules: Arc<ModuleSet>,
     errors: Arc<OutputErrors>,
-    workers: Vec<JoinHandle<()>>,
-    epoch_thread: Option<JoinHandle<()>>,
-    _permit: ThreadPermit,
+    _permit: HostPermit,
 }
 
 impl std::fmt::Debug for CpuProcesses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CpuProcesses({} threads)", self.workers.len())
+        write!(f, "CpuProcesses({} threads)", self.scheduler.width())
     }
 }
 
@@ -102,8 +75,8 @@ impl CpuProcesses {
     /// Starts a host with these modules, whose ids are their positions.
     ///
     /// # Errors
-    /// A module is refused; an option is given that only a GPU has; the system refuses a thread; or all hosts together
-    /// would have more than 1,024 threads.
+    /// A module is refused; an option is given that only a GPU has; more than 1,024 threads are asked for; the system
+    /// refuses a thread; or this program has 1,024 hosts already.
     pub fn start(modules: &[Module], config: &HostConfig) -> Result<Self, StartError> {
         Self::start_with(modules, config, None)
     }
@@ -124,9 +97,13 @@ impl CpuProcesses {
                 .map_err(system_error("counting the cores"))?
                 .get(),
         };
-        let refused = system_error("the threads of the CPU engine");
-        let permit = ThreadPermit::take(count).map_err(refused)?;
-        let scheduler = Arc::new(Scheduler::new());
+        if count > EXTRAS_MOST {
+            let text = format!("{count} were asked for; a host may have {EXTRAS_MOST}");
+            let refused = system_error("the threads of the CPU engine");
+            return Err(refused(std::io::Error::other(text)));
+        }
+        let permit = HostPermit::take().map_err(system_error("a host of the CPU engine"))?;
+        let scheduler = Scheduler::new(count, start_worker);
         let errors = Arc::new(OutputErrors::new());
         let (stdin, streams) = match streams {
             None => (HostStdin::OfProgram, HostStream::of_program()),
@@ -149,31 +126,15 @@ impl CpuProcesses {
         for module in modules {
             loaded.load(module, &config.load)?;
         }
-        // Made before the threads, so that those that have started end if the system refuses one.
-        let mut host = Self {
+        epoch::start()
+            .and_then(|()| scheduler.start())
+            .map_err(system_error("a thread of the CPU engine"))?;
+        Ok(Self {
             scheduler,
             modules: loaded,
             errors,
-            workers: Vec::with_capacity(count),
-            epoch_thread: None,
             _permit: permit,
-        };
-        host.start_threads(count)
-            .map_err(system_error("a thread of the CPU engine"))?;
-        Ok(host)
-    }
-
-    fn start_threads(&mut self, count: usize) -> std::io::Result<()> {
-        let named = |name: String| std::thread::Builder::new().name(name);
-        let scheduler = Arc::clone(&self.scheduler);
-        let clock = named("processes".to_owned()).spawn(move || scheduler.epoch.run())?;
-        self.epoch_thread = Some(clock);
-        for n in 0..count {
-            let scheduler = Arc::clone(&self.scheduler);
-            let worker = named(format!("process-{n}")).spawn(move || run_worker(&scheduler))?;
-            self.workers.push(worker);
-        }
-        Ok(())
+        })
     }
 
     /// Removes a process that has been waited for.
@@ -195,7 +156,7 @@ impl ProcessEngine for CpuProcesses {
 
     fn width(&self, module: ModuleId) -> u32 {
         match self.modules.get(ModuleIndex(module.0)) {
-            Some(_) => self.workers.len() as u32,
+            Some(_) => self.scheduler.width() as u32,
             None => 0,
         }
     }
@@ -209,7 +170,12 @@ impl ProcessEngine for CpuProcesses {
     }
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
-        spawn(request, &self.modules, &self.scheduler, self.workers.len())
+        spawn(
+            request,
+            &self.modules,
+            &self.scheduler,
+            self.scheduler.width(),
+        )
     }
 
     fn wait(&self, pid: Pid, timeout: Option<Duration>) -> Result<Exit, HostError> {
@@ -273,13 +239,6 @@ impl Drop for CpuProcesses {
         for process in self.scheduler.all() {
             self.scheduler.kill(&process);
         }
-        for worker in self.workers.drain(..) {
-            // A thread that panicked has printed its message already.
-            drop(worker.join());
-        }
-        self.scheduler.epoch.stop();
-        if let Some(thread) = self.epoch_thread.take() {
-            drop(thread.join());
-        }
+        self.scheduler.join();
     }
 }

@@ -1,6 +1,7 @@
 //! Processes on the CPU engine: WebAssembly modules under wasmtime, with WASI preview 1.
 //!
-//! [`CpuProcesses`] implements [`ProcessEngine`](everwarp_process::ProcessEngine) on a fixed number of threads. A process
+//! [`CpuProcesses`] implements [`ProcessEngine`](everwarp_process::ProcessEngine) on a few threads, which are started when
+//! there are processes for them. A process
 //! that does not run yet waits in a queue, so it costs a record and not a thread. A process sees only the arguments,
 //! variables and directories that it is given. A trap, a kill or spent fuel ends that process and touches no other.
 //!
@@ -30,7 +31,7 @@
 //!
 //! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
 //! (`tests/layers.rs`):
-//! * `lock`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
+//! * `lock`, `permits`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
 //!   `rewrite`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
@@ -55,6 +56,7 @@ mod limits;
 mod list;
 mod lock;
 mod modules;
+mod permits;
 mod pid_table;
 mod process;
 mod program;

@@ -216,7 +216,6 @@ fn start_group(
         memory_limit: program.memory_limit,
         limited: grants.fuel.is_some(),
         threads: program.threads,
-        scheduler: guest.family().host.scheduler.clone(),
     };
     let store = Store::new(code.module.engine(), Guest::bare());
     let group = ThreadGroup::new(&code.module, &code.linker, &store, &program.facts, config);

@@ -1,21 +1,39 @@
 //! The processes of a host: their table, and the queue from which worker threads take them.
+//!
+//! A host begins with one worker thread. Another one is started when a process is ready and none of the threads waits for
+//! one, up to the host's limit; a thread that has waited for [`LINGER`] ends, unless it is the last.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
 
 use everwarp_process::Pid;
 use tokio::sync::Notify;
 
-use crate::epoch::EpochClock;
-use crate::lock::{lock, wait};
+use crate::epoch;
+use crate::lock::{lock, wait, wait_for};
+use crate::permits::{give_extra, take_extra};
 use crate::pid_table::PidTable;
 use crate::process::{Lifecycle, Process, QueuedWork};
+
+/// How long a worker thread waits for a process before it ends. To start one takes some 50 us.
+const LINGER: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 struct ReadyQueue {
     ready: VecDeque<Arc<Process>>,
     stopped: bool,
+    /// Worker threads that take processes.
+    threads: usize,
+    /// Those of them that wait for one.
+    waiting: usize,
+    /// Worker threads that have not returned.
+    alive: usize,
 }
+
+/// Starts a worker thread, which runs processes until [`Scheduler::next`] returns none.
+pub(crate) type StartWorker = fn(WorkerSeat) -> io::Result<()>;
 
 /// The processes of a host.
 pub(crate) struct Scheduler {
@@ -25,41 +43,149 @@ pub(crate) struct Scheduler {
     ready: Condvar,
     /// The same for worker threads whose processes are all blocked.
     more: Notify,
-    pub(crate) epoch: EpochClock,
+    /// A worker thread has returned.
+    left: Condvar,
+    /// The most worker threads.
+    limit: usize,
+    start_worker: StartWorker,
+    own: Weak<Self>,
+}
+
+/// The place of a worker thread at its host. It is given back when the thread returns, or could not be started.
+pub(crate) struct WorkerSeat {
+    pub(crate) scheduler: Arc<Scheduler>,
+    /// The thread was told to return by [`Scheduler::next`].
+    dismissed: bool,
+}
+
+impl WorkerSeat {
+    /// Returns, as [`Scheduler::next`] has told the thread.
+    pub(crate) fn leave(mut self) {
+        self.dismissed = true;
+        drop(self);
+    }
+}
+
+impl Drop for WorkerSeat {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.scheduler.queue);
+        if !self.dismissed {
+            queue.dismiss();
+        }
+        queue.alive -= 1;
+        drop(queue);
+        self.scheduler.left.notify_all();
+    }
+}
+
+impl ReadyQueue {
+    /// A thread takes no further processes.
+    fn dismiss(&mut self) {
+        self.threads -= 1;
+        // The right to the last thread is the host's.
+        if self.threads > 0 {
+            give_extra();
+        }
+    }
 }
 
 impl Scheduler {
-    pub(crate) fn new() -> Self {
-        Self {
+    /// A scheduler whose processes run on up to `limit` threads. The first one is started by [`Self::start`].
+    pub(crate) fn new(limit: usize, start_worker: StartWorker) -> Arc<Self> {
+        Arc::new_cyclic(|own| Self {
             table: Mutex::new(PidTable::new()),
             queue: Mutex::default(),
             ready: Condvar::new(),
             more: Notify::new(),
-            epoch: EpochClock::default(),
+            left: Condvar::new(),
+            limit,
+            start_worker,
+            own: own.clone(),
+        })
+    }
+
+    /// How many processes run at the same time, besides those that wait for others.
+    pub(crate) fn width(&self) -> usize {
+        self.limit
+    }
+
+    /// Starts the first worker thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let mut queue = lock(&self.queue);
+        (queue.threads, queue.alive) = (1, 1);
+        drop(queue);
+        self.start_thread()
+    }
+
+    /// Starts a thread that has been counted.
+    fn start_thread(&self) -> io::Result<()> {
+        let scheduler = self.own.upgrade();
+        (self.start_worker)(WorkerSeat {
+            scheduler: scheduler.expect("the caller has a reference"),
+            dismissed: false,
+        })
+    }
+
+    /// Sees to it that a process in the queue gets a thread: wakes one that waits, or starts one.
+    fn serve_ready(&self, mut queue: MutexGuard<'_, ReadyQueue>) {
+        if queue.ready.is_empty() || queue.stopped {
+            return;
+        }
+        if queue.waiting > 0 {
+            drop(queue);
+            return self.ready.notify_one();
+        }
+        let first = queue.threads == 0;
+        if queue.threads < self.limit && (first || take_extra()) {
+            queue.threads += 1;
+            queue.alive += 1;
+            drop(queue);
+            // Without the thread the others have more to do, and the next process that becomes ready tries again.
+            drop(self.start_thread());
         }
     }
 
-    /// Waits for the next process to run; `None` when the host ends.
+    /// Waits for the next process to run; `None` if the thread must return.
     pub(crate) fn next(&self) -> Option<Arc<Process>> {
         let mut queue = lock(&self.queue);
+        let mut since = None;
         loop {
             if queue.stopped {
+                queue.dismiss();
                 return None;
             }
             if let Some(process) = queue.ready.pop_front() {
+                // The thread that wakes or starts the next one need not be the one that has queued so many.
+                self.serve_ready(queue);
                 return Some(process);
             }
-            queue = wait(&self.ready, queue);
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            let last = queue.threads == 1;
+            if !last && waited >= LINGER {
+                queue.dismiss();
+                return None;
+            }
+            queue.waiting += 1;
+            queue = match last {
+                true => wait(&self.ready, queue),
+                false => wait_for(&self.ready, queue, LINGER.saturating_sub(waited)),
+            };
+            queue.waiting -= 1;
         }
     }
 
     /// The next process to run, if there is one.
     pub(crate) fn try_next(&self) -> Option<Arc<Process>> {
         let mut queue = lock(&self.queue);
-        match queue.stopped {
-            true => None,
-            false => queue.ready.pop_front(),
+        if queue.stopped {
+            return None;
         }
+        let process = queue.ready.pop_front()?;
+        self.serve_ready(queue);
+        Some(process)
     }
 
     /// Whether processes wait for a thread.
@@ -90,8 +216,9 @@ impl Scheduler {
     /// Queues a child; `None` if every pid is in use.
     pub(crate) fn spawn(&self, parent: Pid, work: Box<dyn QueuedWork>) -> Option<Arc<Process>> {
         let process = self.enter(Some(parent), work)?;
-        lock(&self.queue).ready.push_back(Arc::clone(&process));
-        self.ready.notify_one();
+        let mut queue = lock(&self.queue);
+        queue.ready.push_back(Arc::clone(&process));
+        self.serve_ready(queue);
         self.more.notify_one();
         Some(process)
     }
@@ -113,8 +240,9 @@ impl Scheduler {
             processes.push(process);
         }
         let pids = processes.iter().map(|process| process.pid).collect();
-        lock(&self.queue).ready.extend(processes);
-        self.ready.notify_all();
+        let mut queue = lock(&self.queue);
+        queue.ready.extend(processes);
+        self.serve_ready(queue);
         self.more.notify_one();
         Some(pids)
     }
@@ -131,7 +259,7 @@ impl Scheduler {
 
     /// Ends a process, whatever it does.
     pub(crate) fn kill(&self, process: &Process) {
-        process.kill(|| self.epoch.demand());
+        process.kill(epoch::demand);
     }
 
     /// The records of all processes.
@@ -154,5 +282,13 @@ impl Scheduler {
     pub(crate) fn stop(&self) {
         lock(&self.queue).stopped = true;
         self.ready.notify_all();
+    }
+
+    /// Waits until all worker threads have returned.
+    pub(crate) fn join(&self) {
+        let mut queue = lock(&self.queue);
+        while queue.alive > 0 {
+            queue = wait(&self.left, queue);
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -17,8 +18,9 @@ use std::task::Poll;
 use everwarp_process::Exit;
 use tokio::task::{Id, JoinSet, LocalSet};
 
+use crate::epoch;
 use crate::process::{Process, bare_exit, host_call_failed};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, WorkerSeat};
 use crate::worker_load::WorkerLoad;
 
 /// Waits for the first of three futures.
@@ -58,7 +60,7 @@ impl Worker {
         let handle = self.tasks.spawn_local(running);
         self.processes.insert(handle.id(), process);
         if self.load.add() {
-            self.scheduler.epoch.demand();
+            epoch::demand();
         }
     }
 
@@ -76,15 +78,15 @@ impl Worker {
             }
         };
         if self.load.remove() {
-            self.scheduler.epoch.release();
+            epoch::release();
         }
         let process = self.processes.remove(&id).expect("it was started here");
         if process.finish(exit) {
-            self.scheduler.epoch.release();
+            epoch::release();
         }
     }
 
-    /// Runs processes until the host ends.
+    /// Runs processes until the scheduler has none for this thread any more.
     async fn run(mut self) {
         loop {
             if self.tasks.is_empty() {
@@ -115,19 +117,26 @@ impl Worker {
     }
 }
 
-/// Runs a worker thread until its host ends.
-pub(crate) fn run_worker(scheduler: &Arc<Scheduler>) {
+/// Starts a worker thread.
+///
+/// # Errors
+/// The system has no thread, or no event queue for it.
+pub(crate) fn start_worker(seat: WorkerSeat) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()
-        .expect("the machine gives a thread its event queue");
-    let worker = Worker {
-        scheduler: Arc::clone(scheduler),
-        load: Arc::default(),
-        tasks: JoinSet::new(),
-        processes: HashMap::new(),
+        .build()?;
+    let builder = std::thread::Builder::new().name("process".to_owned());
+    let work = move || {
+        let worker = Worker {
+            scheduler: Arc::clone(&seat.scheduler),
+            load: Arc::default(),
+            tasks: JoinSet::new(),
+            processes: HashMap::new(),
+        };
+        LocalSet::new().block_on(&runtime, worker.run());
+        seat.leave();
+        // A file operation of a killed process may still be under way; its result is not needed.
+        runtime.shutdown_background();
     };
-    LocalSet::new().block_on(&runtime, worker.run());
-    // A file operation of a killed process may still be under way; its result is not needed.
-    runtime.shutdown_background();
+    builder.spawn(work).map(drop)
 }

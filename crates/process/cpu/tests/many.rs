@@ -191,11 +191,31 @@ fn threads_of_all_hosts_are_limited_and_returned() {
     };
     let refused = CpuProcesses::start(&[], &many);
     let refused = refused
-        .expect_err("the pool has 1,024 instances")
+        .expect_err("a host may have 1,024 threads")
         .to_string();
-    assert!(refused.contains("1025 threads were asked for"), "{refused}");
+    assert!(refused.contains("1025 were asked for"), "{refused}");
     for _ in 0..300 {
         drop(TestHost::start(4));
+    }
+}
+
+/// A host whose processes all run for ever keeps no other host from running.
+#[test]
+fn threads_of_one_host_leave_one_for_each_other_host() {
+    let endless = program(LOOP);
+    let host = TestHost::start(1024);
+    let args = |_| vec!["loop".to_owned()];
+    let pids = host.spawn_all(&endless, &captured(), &args, 40);
+    let pids = pids.expect("they are spawned");
+    let others: Vec<_> = (0..4).map(|_| TestHost::start(16)).collect();
+    let echo = program(ECHO);
+    for other in &others {
+        let pid = other.spawn(&echo, captured().args(&["echo"]));
+        assert_eq!(stdout(&other.wait(pid)), "echo\0");
+    }
+    for pid in pids {
+        assert!(host.kill(pid));
+        assert_eq!(host.wait(pid).status, ExitStatus::Killed);
     }
 }
 

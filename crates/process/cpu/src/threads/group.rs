@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use everwarp_process::ExitStatus;
@@ -12,11 +12,11 @@ use wasmtime::{InstancePre, Linker, MemoryType, Module, SharedMemory, Store};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use super::parking::ParkingLot;
+use crate::epoch;
 use crate::facts::ModuleFacts;
 use crate::host_input::HostStdin;
 use crate::limits::{ELEMENT_BYTES, MemoryBound};
 use crate::lock::lock;
-use crate::scheduler::Scheduler;
 
 /// What changes while the threads run.
 struct Membership {
@@ -41,7 +41,6 @@ pub(crate) struct ThreadGroup<G: 'static> {
     stdin: HostStdin,
     descriptor_limit: Option<u32>,
     facts: Arc<ModuleFacts>,
-    scheduler: Weak<Scheduler>,
     limited: bool,
     membership: Mutex<Membership>,
     /// Whether the process has ended, for code that runs.
@@ -64,7 +63,6 @@ pub(crate) struct ThreadGroupConfig {
     pub(crate) limited: bool,
     /// Threads that there may be at a time in addition to the first.
     pub(crate) threads: u32,
-    pub(crate) scheduler: Weak<Scheduler>,
 }
 
 impl<G: 'static> ThreadGroup<G> {
@@ -101,7 +99,6 @@ impl<G: 'static> ThreadGroup<G> {
             stdin: config.stdin,
             descriptor_limit: config.descriptor_limit,
             facts: Arc::clone(facts),
-            scheduler: config.scheduler,
             limited: config.limited,
             membership: Mutex::new(Membership {
                 taken: vec![false; config.threads as usize],
@@ -198,9 +195,7 @@ impl<G: 'static> ThreadGroup<G> {
             return;
         }
         membership.end = Some(status);
-        if let Some(scheduler) = self.scheduler.upgrade() {
-            scheduler.epoch.demand();
-        }
+        epoch::demand();
         // Release, with the Acquire in `has_ended`: a thread that sees the end sees the status.
         self.ended.store(true, Ordering::Release);
         drop(membership);
@@ -236,9 +231,7 @@ impl<G: 'static> ThreadGroup<G> {
             }
             left.await;
         }
-        if let Some(scheduler) = self.scheduler.upgrade() {
-            scheduler.epoch.release();
-        }
+        epoch::release();
         let mut membership = lock(&self.membership);
         let status = membership.end.take().expect("the process has ended");
         (status, membership.fuel_left)

@@ -1,4 +1,4 @@
-//! S: where the time of a whole command goes, from the shell's start of it to its end.
+//! Where the time of a whole command goes: the spans that it writes about itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,27 +8,12 @@ use std::time::Instant;
 use everwarp::trace;
 use serde::Deserialize;
 
-use super::experiment::{Context, Experiment, On, Part};
-use super::stats::{Role, Row};
+use super::service::{BenchService, failed};
+use super::whole::{BUDGET_S, REPEATS, SMALL, hello_job};
+use crate::bench::experiment::Context;
+use crate::bench::stats::{Role, Row};
 use crate::error::CliError;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "S",
-    title: "where the time of a whole command goes",
-    about: "The command is started again and again, as a shell starts it, with its output thrown away. `whole` is the time \
-            from its start to its end on the clock of the program that started it; the other rows are the spans that the \
-            command writes about itself (`EVERWARP_TRACE`), which nest and overlap, and what comes before the first of \
-            them and after the last. `driver` is a command that only opens the device: it starts the driver, makes a \
-            context and ends.",
-    parts: &[
-        Part::many("commands", On::Both, commands),
-        Part::many("open", On::Both, |_| Ok(())),
-    ],
-};
-
-const HELLO: &[u8] = include_bytes!("../../../../guests/built/hello.wasm");
-/// The repetitions of each command, after one that is not counted.
-const REPEATS: usize = 10;
 /// The spans of a run by name, in seconds.
 type Spans = BTreeMap<String, f64>;
 
@@ -47,18 +32,21 @@ struct Counted {
 }
 
 /// Runs a command once. `processes` is how many must succeed, if it runs any.
-fn run_once(arguments: &[&str], folder: &Path, processes: Option<u32>) -> Result<Spans, CliError> {
-    let failed = |reason: String| CliError::Measurement { reason };
+fn run_once(
+    mut command: Command,
+    arguments: &[&str],
+    folder: &Path,
+    processes: Option<u32>,
+) -> Result<Spans, CliError> {
     let file = folder.join("trace");
-    let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let (at, begin) = (trace::now(), Instant::now());
-    let output = Command::new(program)
+    let output = command
         .args(arguments)
         .env(trace::VARIABLE, &file)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
-        .map_err(|e| failed(e.to_string()))?;
+        .map_err(failed)?;
     let whole = begin.elapsed().as_secs_f64();
     if !output.status.success() {
         return Err(failed(format!(
@@ -69,17 +57,17 @@ fn run_once(arguments: &[&str], folder: &Path, processes: Option<u32>) -> Result
     if let Some(processes) = processes {
         // Standard output is the object that `--json` prints; the processes' output is on standard error.
         let counted = serde_json::from_slice::<Counted>(&output.stdout);
-        let counted = counted.map_err(|e| failed(e.to_string()))?;
+        let counted = counted.map_err(failed)?;
         if counted.succeeded != processes {
             return Err(failed(format!("{} processes succeeded", counted.succeeded)));
         }
     }
-    let text = std::fs::read_to_string(&file).map_err(|e| failed(e.to_string()))?;
+    let text = std::fs::read_to_string(&file).map_err(failed)?;
     let mut spans = Spans::new();
     let (mut first, mut last) = (u64::MAX, 0);
     for line in text.lines() {
         let line = serde_json::from_str::<Line>(line);
-        let line = line.map_err(|e| failed(e.to_string()))?;
+        let line = line.map_err(failed)?;
         first = first.min(line.begin_ns);
         last = last.max(line.begin_ns + line.ns);
         *spans.entry(line.span).or_default() += line.ns as f64 * 1e-9;
@@ -95,14 +83,18 @@ fn run_once(arguments: &[&str], folder: &Path, processes: Option<u32>) -> Result
 /// Measures one command and hands over a row for each of its spans.
 fn command(
     cx: &Context<'_>,
+    service: &BenchService,
     name: &str,
     arguments: &[&str],
-    folder: &Path,
     processes: Option<u32>,
 ) -> Result<(), CliError> {
     let mut times = BTreeMap::<String, Vec<f64>>::new();
+    let begin = Instant::now();
     for repetition in 0..=REPEATS {
-        let spans = run_once(arguments, folder, processes)?;
+        if repetition > 1 && begin.elapsed().as_secs_f64() > BUDGET_S {
+            break;
+        }
+        let spans = run_once(service.command(), arguments, service.folder(), processes)?;
         if repetition > 0 {
             for (span, seconds) in spans {
                 times.entry(span).or_default().push(seconds);
@@ -122,32 +114,23 @@ fn command(
     Ok(())
 }
 
-fn commands(cx: &Context<'_>) -> Result<(), CliError> {
-    let folder = tempfile::tempdir().map_err(CliError::Folder)?;
-    let module = folder.path().join("hello.wasm");
-    std::fs::write(&module, HELLO).map_err(CliError::Folder)?;
-    let module = module
-        .to_str()
-        .expect("the system's folder has a plain name");
+pub(super) fn commands(cx: &Context<'_>) -> Result<(), CliError> {
+    let service = BenchService::start(cx.device.kind())?;
     let engine = cx.device.kind().to_string();
     let open = ["bench", "S", "--engine", &engine, "--row", "open"];
-    command(cx, "driver", &open, folder.path(), None)?;
-    for (name, count) in [("1 hello", 1), ("100000 hello", 100_000)] {
+    command(cx, &service, "driver", &open, None)?;
+    for count in [1, cx.processes] {
+        let job = hello_job(service.folder(), count)?;
+        let module = job.module.to_str();
+        let module = module.expect("the system's folder has a plain name");
         let instances = count.to_string();
-        let run = [
-            "run",
-            module,
-            "--engine",
-            &engine,
-            "--memory",
-            "68K",
-            "--instances",
-            &instances,
-            "--json",
-            "--",
-            "{instance}",
-        ];
-        command(cx, name, &run, folder.path(), Some(count))?;
+        let mut run = vec!["run", module, "--engine", &engine, "--memory", SMALL];
+        run.extend(["--instances", &instances, "--json"]);
+        for (place, option) in [(", alone", &["--alone"][..]), (", service", &[])] {
+            let arguments = [&run[..], option, &["--", "{instance}"]].concat();
+            let name = format!("{count} hello{place}");
+            command(cx, &service, &name, &arguments, Some(count))?;
+        }
     }
     Ok(())
 }
