@@ -134,6 +134,8 @@
 //! GPUs. Without it the crate has tasks only and builds quickly.
 
 pub mod actor;
+#[cfg(all(feature = "process", target_os = "linux"))]
+pub mod operator;
 #[cfg(feature = "process")]
 pub mod process;
 #[cfg(all(feature = "process", target_os = "linux"))]
@@ -150,4 +152,4 @@ pub use everwarp_runtime::{
     TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
 };
 #[doc(hidden)]
-pub use everwarp_runtime::{cuda, trace};
+pub use everwarp_runtime::{Canceller, cuda, trace};

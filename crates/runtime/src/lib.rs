@@ -29,6 +29,7 @@ mod models;
 mod host {
     pub(crate) mod buffer;
     pub(crate) mod builder;
+    pub(crate) mod canceller;
     pub(crate) mod control;
     pub(crate) mod core;
     pub(crate) mod device;
@@ -53,6 +54,7 @@ mod host {
 
     pub use buffer::{Buffer, Element};
     pub use builder::EngineBuilder;
+    pub use canceller::Canceller;
     pub use device::{Device, Select, cuda_device_count};
     pub use engine::Engine;
     pub use error::{Error, StuckReason};

@@ -42,6 +42,6 @@ pub use folder::{Folder, FolderError, Lock};
 pub use hello::{GreetingError, Purpose, Wanted};
 pub use log::{Level, log, set_level};
 pub use operator::{ClientRow, ClientSnapshot, EngineState, EngineStatus, Operator, ServiceStatus};
-pub use server::{Backend, Quotas};
+pub use server::{Backend, Cancellation, Quotas};
 pub use supervisor::{Listening, Settings, Stop, StopHandle, SupervisorError, supervise};
 pub use wire::codec::WireError;

@@ -98,6 +98,16 @@ fn spawn(
 fn spawn_and_wait(plan: &Plan<'_>, host: &Host) -> Result<Tally, CliError> {
     let (started, parts) = mpsc::channel();
     let parts = Mutex::new(parts);
+    if plan.single() {
+        // One process is started at once, so there is nothing to wait for meanwhile.
+        spawn(plan, host, &started)?;
+        drop(started);
+        let mut all = Tally::default();
+        wait(&parts)?
+            .into_values()
+            .for_each(|tally| all.append(tally));
+        return Ok(all);
+    }
     std::thread::scope(|scope| {
         let spawner = scope.spawn(move || spawn(plan, host, &started));
         let others: Vec<_> = (1..waiters(host.kind(), plan.instances))

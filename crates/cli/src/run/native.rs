@@ -69,7 +69,7 @@ pub(super) fn main(
                 None => Ok(()),
             };
             let (values, size) = (&options.values, options.engine.size);
-            run(program, values, options.verify, size, device, write)?
+            run(program, values, options.verify, size, device, |_| {}, write)?
         }
     };
     if let Some(what) = ran.wrong {
@@ -87,13 +87,15 @@ pub(super) fn main(
 /// Writes a result.
 pub(super) type Fill<'a> = dyn FnMut(&mut dyn Write) -> std::io::Result<()> + 'a;
 
-/// Runs a program on the device that `open` opens once the input is there. `write` gets the result if it is right.
+/// Runs a program on the device that `open` opens once the input is there. `started` gets the engine before the program
+/// runs, and `write` the result if it is right.
 pub(super) fn run<D: std::borrow::Borrow<Device>>(
     program: &'static dyn Registered,
     values: &OptionValues,
     verify: bool,
     size: Option<u32>,
     open: impl FnOnce() -> Result<D, CliError>,
+    started: impl FnOnce(&Engine),
     write: impl FnOnce(&mut Fill<'_>) -> Result<(), CliError>,
 ) -> Result<Ran, CliError> {
     let begin = Instant::now();
@@ -102,6 +104,7 @@ pub(super) fn run<D: std::borrow::Borrow<Device>>(
     let device = open()?;
     let device = device.borrow();
     let engine = start(device, program, size)?;
+    started(&engine);
     let running = format!("running {}", program.name());
     let finished = spin(&running, || prepared.run(&engine))?;
     let verified = verify.then(|| finished.verify());

@@ -8,6 +8,7 @@ use everwarp::{Device, Select, Service};
 use everwarp_programs::{
     OUTPUT, OptionKind, OptionValue, OptionValues, ProgramOption, Registered, find,
 };
+use everwarp_service::Cancellation;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -195,8 +196,13 @@ pub(super) fn run(
 }
 
 /// Runs the request of a client, in the service.
-pub(crate) fn serve(device: &Device, body: &[u8], files: Vec<OwnedFd>) -> Vec<u8> {
-    let answer = match serve_request(device, body, files) {
+pub(crate) fn serve(
+    device: &Device,
+    body: &[u8],
+    files: Vec<OwnedFd>,
+    cancellation: &Cancellation,
+) -> Vec<u8> {
+    let answer = match serve_request(device, body, files, cancellation) {
         Ok(Ran { report, wrong }) => NativeAnswer::Ran { report, wrong },
         Err(error) => NativeAnswer::Failed(RemoteError::of(error)),
     };
@@ -229,7 +235,12 @@ fn set(
     Ok(())
 }
 
-fn serve_request(device: &Device, body: &[u8], files: Vec<OwnedFd>) -> Result<Ran, CliError> {
+fn serve_request(
+    device: &Device,
+    body: &[u8],
+    files: Vec<OwnedFd>,
+    cancellation: &Cancellation,
+) -> Result<Ran, CliError> {
     let request: NativeRequest =
         serde_json::from_slice(body).map_err(|error| garbled(&error.to_string()))?;
     let program = find(&request.program).ok_or_else(|| garbled("an unknown program"))?;
@@ -251,7 +262,15 @@ fn serve_request(device: &Device, body: &[u8], files: Vec<OwnedFd>) -> Result<Ra
         &values,
         request.verify,
         request.size,
-        || Ok(device),
+        || match cancellation.is_cancelled() {
+            // A graph may take long to read.
+            true => Err(garbled("a client that has gone")),
+            false => Ok(device),
+        },
+        |engine| {
+            let canceller = engine.canceller();
+            cancellation.on_cancel(move || canceller.cancel());
+        },
         |fill| match result {
             None => Ok(()),
             Some(file) => {

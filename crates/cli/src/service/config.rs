@@ -38,6 +38,10 @@ pub(super) struct QuotaConfig {
     input_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capture_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_bytes: Option<u64>,
 }
 
 impl QuotaConfig {
@@ -50,6 +54,8 @@ impl QuotaConfig {
             process_memory: self.process_memory.or(usual.process_memory),
             input_bytes: self.input_bytes.unwrap_or(usual.input_bytes),
             capture_bytes: self.capture_bytes.unwrap_or(usual.capture_bytes),
+            memory: self.memory.or(usual.memory),
+            output_bytes: self.output_bytes.unwrap_or(usual.output_bytes),
         }
     }
 }
@@ -109,14 +115,17 @@ mod tests {
     fn each_setting_is_read_and_unknown_ones_are_refused() {
         let config = Config::parse(
             "engines = ['cpu']\nlazy = true\nidle_exit = '10m'\nlog = 'debug'\nmodules = '/m'\n\
-             [quota]\nclients = 3\nprocesses = 4\nprocess_memory = 5\ninput_bytes = 6\ncapture_bytes = 7\n",
+             [quota]\nclients = 3\nprocesses = 4\nprocess_memory = 5\ninput_bytes = 6\ncapture_bytes = 7\nmemory = 8\n\
+             output_bytes = 9\n",
         );
         let config = config.expect("it is right");
         assert_eq!(config.engines.as_deref(), Some(&["cpu".to_owned()][..]));
         let idle = config.idle_exit().expect("it is a duration");
         assert_eq!(idle, Some(Duration::from_secs(600)));
         assert_eq!(config.quota.quotas().processes, 4);
-        assert_eq!(config.quota.quotas().process_memory, Some(5));
+        let quotas = config.quota.quotas();
+        assert_eq!((quotas.process_memory, quotas.memory), (Some(5), Some(8)));
+        assert_eq!(quotas.output_bytes, 9);
         let usual = Config::parse("").expect("it may be empty");
         assert_eq!(usual.quota.quotas(), Quotas::default());
         for (text, says) in [

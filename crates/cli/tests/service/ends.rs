@@ -19,10 +19,13 @@ fn processes_of_a_client_that_dies_end() {
     wait_for("the client is gone", || {
         (sandbox.clients() == 0).then_some(())
     });
-    // Nothing computes any more: the engine uses no time.
-    let engine = sandbox.engine_pid();
+    computes_nothing(sandbox.engine_pid());
+}
+
+/// Checks that a process of the system uses no time.
+fn computes_nothing(os_pid: u32) {
     let used = || -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{engine}/stat")).expect("it lives");
+        let stat = std::fs::read_to_string(format!("/proc/{os_pid}/stat")).expect("it lives");
         let (_, rest) = stat.rsplit_once(')').expect("a name");
         rest.split_whitespace()
             .nth(11)
@@ -33,6 +36,41 @@ fn processes_of_a_client_that_dies_end() {
     let before = used();
     std::thread::sleep(Duration::from_millis(300));
     assert!(used() - before < 10, "it still runs");
+}
+
+/// The definition of fib(47) takes ten billion tasks: minutes.
+#[test]
+fn a_native_program_of_a_client_that_dies_ends() {
+    let sandbox = Sandbox::new();
+    let _service = sandbox.up(&[]);
+    let engine = sandbox.engine_pid();
+    let start = || {
+        let args = ["run", "fib", "--n", "47", "--engine", "cpu"];
+        let client = sandbox.command(&args).stdout(Stdio::null()).spawn();
+        let client = client.expect("the command starts");
+        // The engine of the program has threads with its name.
+        wait_for("the program runs", || {
+            let tasks = std::fs::read_dir(format!("/proc/{engine}/task")).expect("it lives");
+            let mut names = tasks
+                .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+            names
+                .any(|name| name.starts_with("everwarp-"))
+                .then_some(())
+        });
+        client
+    };
+    for end in [Signal::KILL, Signal::INT] {
+        let mut client = start();
+        signal(client.id(), end);
+        client.wait().expect("it ends");
+        wait_for("the client is gone", || {
+            (sandbox.clients() == 0).then_some(())
+        });
+        computes_nothing(engine);
+    }
+    assert_eq!(sandbox.engine_pid(), engine, "the engine has not ended");
+    let quick = sandbox.run(&["run", "fib", "--n", "10", "--engine", "cpu"]);
+    assert!(quick.status.success(), "{quick:?}");
 }
 
 #[test]

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use everwarp::operator::{ClientSnapshot, Operator};
 use everwarp::process::serving::Folder;
 use everwarp::process::{ChannelError, Command, ExitStatus, Host, HostError, Module, Output};
 use everwarp::{EngineKind, Select, Service};
 
 use crate::sandbox::{LOOP, Sandbox, wait_for};
 
-fn connect(sandbox: &Sandbox) -> Service {
+pub(crate) fn connect(sandbox: &Sandbox) -> Service {
     let folder = Folder::at(sandbox.path().join("everwarp"));
     let service = Service::connect_in(folder, Select::Cpu).expect("it can be used");
     service.expect("it is up")
 }
 
-fn module(name: &str, text: &str) -> Module {
+pub(crate) fn module(name: &str, text: &str) -> Module {
     let bytes = wat::parse_str(text).expect("the text is right");
     Module::new(name, bytes).expect("it is a command")
 }
@@ -166,4 +167,41 @@ fn a_service_that_ends_is_an_error_of_each_call_and_no_hang() {
     assert!(matches!(host.list(1), Err(HostError::Lost { .. })));
     assert!(matches!(host.kill_all(), Err(HostError::Lost { .. })));
     assert!(service.host().module(&endless).start().is_err());
+}
+
+#[test]
+fn a_program_that_asks_is_operator_and_others_are_not() {
+    let sandbox = Sandbox::new();
+    let up = sandbox.up(&[]);
+    let service = connect(&sandbox);
+    let endless = module("loop", LOOP);
+    let host = service.host().module(&endless).start().expect("it starts");
+    let mut command = Command::new(&host, &endless);
+    command.stdout(Output::capture(10));
+    let child = command.spawn().expect("it starts");
+    // Another connection of the same program does not see it.
+    let other = connect(&sandbox);
+    let other = other.host().module(&endless).start().expect("it starts");
+    assert_eq!(other.list(10).expect("the service is up").total(), 0);
+    assert!(!other.kill(child.pid()).expect("the service is up"));
+
+    let folder = Folder::at(sandbox.path().join("everwarp"));
+    let operator = Operator::connect(&folder).expect("it can be used");
+    let mut operator = operator.expect("it is up");
+    let status = operator.status().expect("it is up");
+    assert_eq!(status.os_pid, up.child.id());
+    assert_eq!(status.engines[0].clients, 2);
+    let own = std::process::id();
+    let clients = wait_for("the process runs", || {
+        let clients = operator.list(10).expect("it is up");
+        let running = clients.iter().any(|client| client.running == 1);
+        running.then_some(clients)
+    });
+    assert!(clients.iter().all(|client| client.os_pid == own));
+    let pid = child.pid();
+    let seen = |client: &ClientSnapshot| client.rows.iter().any(|row| row.process.pid == pid);
+    assert_eq!(clients.iter().filter(|client| seen(client)).count(), 1);
+    assert!(operator.kill(own, pid).expect("it is up"));
+    let exit = child.wait().expect("it ends");
+    assert_eq!(exit.status, ExitStatus::Killed);
 }

@@ -10,6 +10,7 @@ mod library;
 mod operator;
 #[path = "../process/cases.rs"]
 mod process;
+mod quotas;
 mod sandbox;
 mod settings;
 mod terminal;

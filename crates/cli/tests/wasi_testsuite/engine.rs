@@ -6,8 +6,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
+use everwarp::process::serving::Folder;
 use everwarp::process::{Command, Exit, Host, Module, Output};
-use everwarp::{Device, Select};
+use everwarp::{Device, Select, Service};
 
 use crate::program::{Ended, Program};
 
@@ -62,6 +63,20 @@ fn run(host: &Host, module: &Module, program: &Program, under: &Path) -> Result<
         }
     };
     tell(exit)
+}
+
+/// Runs programs on the CPU engine of a service, one after the other. All of them are clients of the same service.
+pub(crate) fn service(programs: &[Program], under: &Path, folder: &Path) -> Result<()> {
+    for program in programs {
+        let folder = Folder::at(folder.to_owned());
+        let service = Service::connect_in(folder, Select::Cpu)?;
+        let service = service.ok_or("no service is up")?;
+        let module = module(program)?;
+        let host = service.host().module(&module);
+        let host = host.workers(NonZeroUsize::MIN).start()?;
+        run(&host, &module, program, under)?;
+    }
+    Ok(())
 }
 
 /// Runs programs on the CPU engine, one after the other.

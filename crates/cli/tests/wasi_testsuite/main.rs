@@ -2,7 +2,7 @@
 //!
 //! The suite is not part of this repository: `WASI_TESTSUITE` names a folder with its programs as modules, such as `tests`
 //! in a checkout whose programs have been built. Without it the test is reported as ignored.
-//! `WASI_TESTSUITE_ENGINE` is `cpu` (the default) or `cuda`, `WASI_TESTSUITE_TABLE` a file for the table of results, and
+//! `WASI_TESTSUITE_ENGINE` is `cpu` (the default), `cuda` or `service` (the CPU engine of a service that the test starts), `WASI_TESTSUITE_TABLE` a file for the table of results, and
 //! `WASI_TESTSUITE_GROUPS` into how many groups the programs are divided, by default as many as the machine runs at once.
 //!
 //! Each program gets copies of the folders that it uses. Programs run in child processes, which are killed when they take
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread::available_parallelism;
@@ -29,8 +29,51 @@ use program::{Ended, Program, find};
 
 /// The variable with the path of a child's work, by which the child also knows that it is one.
 const CHILD: &str = "EVERWARP_WASI_TESTSUITE_CHILD";
+/// The variable with the folder of the service's socket.
+const SERVICE: &str = "EVERWARP_WASI_TESTSUITE_SERVICE";
 /// Assembling a module for a GPU takes up to four seconds.
 const PER_PROGRAM: Duration = Duration::from_secs(30);
+
+/// Where programs run.
+struct Engine {
+    name: String,
+    service: Option<TestService>,
+}
+
+/// A service in a folder of its own, which ends with this value.
+struct TestService(tempfile::TempDir);
+
+impl TestService {
+    fn start() -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|e| format!("a temporary folder: {e}"))?;
+        let service = Self(folder);
+        let up = service.command(&["up", "--detach", "--engine", "cpu"]);
+        match up.status.success() {
+            true => Ok(service),
+            false => Err(String::from_utf8_lossy(&up.stderr).into_owned()),
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        let folder = self.0.path();
+        command
+            .args(args)
+            .env("XDG_RUNTIME_DIR", folder)
+            .env("XDG_CONFIG_HOME", folder);
+        everwarp_testkit::output(&mut command)
+    }
+
+    fn socket_folder(&self) -> PathBuf {
+        self.0.path().join("everwarp")
+    }
+}
+
+impl Drop for TestService {
+    fn drop(&mut self) {
+        self.command(&["down", "--now"]);
+    }
+}
 
 /// How programs ended, with their numbers.
 type Ends = Vec<(usize, Option<Ended>)>;
@@ -48,21 +91,28 @@ fn child(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let under = file.parent().ok_or("a file without a folder")?;
     match work.engine.as_str() {
         "cpu" => engine::cpu(&work.programs, under),
+        "service" => {
+            let folder = std::env::var_os(SERVICE).ok_or("there is no service")?;
+            engine::service(&work.programs, under, Path::new(&folder))
+        }
         _ => engine::cuda(&work.programs, under, work.prepare),
     }
 }
 
 /// Runs programs in a child and returns the end of each program that the child reached.
-fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec<Ended>> {
+fn run(engine: &Engine, programs: &[Program], prepare: bool) -> std::io::Result<Vec<Ended>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("work.json");
     let work = Work {
-        engine: engine.to_owned(),
+        engine: engine.name.clone(),
         prepare,
         programs: programs.to_vec(),
     };
     std::fs::write(&file, serde_json::to_vec(&work)?)?;
     let mut command = Command::new(std::env::current_exe()?);
+    if let Some(service) = &engine.service {
+        command.env(SERVICE, service.socket_folder());
+    }
     let finished = everwarp_testkit::run(
         command.env(CHILD, &file),
         PER_PROGRAM * programs.len() as u32,
@@ -85,8 +135,12 @@ fn run(engine: &str, programs: &[Program], prepare: bool) -> std::io::Result<Vec
 
 /// The ends of some of the programs, each with its number; `None` if the child did not reach the program. The engine of one
 /// group runs at a time.
-fn run_group(engine: &str, group: &[(usize, &Program)], turn: &Mutex<()>) -> std::io::Result<Ends> {
-    if engine == "cpu" {
+fn run_group(
+    engine: &Engine,
+    group: &[(usize, &Program)],
+    turn: &Mutex<()>,
+) -> std::io::Result<Ends> {
+    if engine.name != "cuda" {
         let one = |(number, program): &(usize, &Program)| {
             let mut ended = run(engine, &[(*program).clone()], false)?;
             Ok((*number, ended.pop()))
@@ -111,7 +165,7 @@ fn run_group(engine: &str, group: &[(usize, &Program)], turn: &Mutex<()>) -> std
 
 /// The ends of all programs, in their order.
 fn run_all(
-    engine: &str,
+    engine: &Engine,
     programs: &[Program],
     groups: NonZeroUsize,
 ) -> std::io::Result<Vec<Option<Ended>>> {
@@ -166,11 +220,16 @@ fn main() -> ExitCode {
 /// Runs a suite as the environment says; returns whether all passed.
 fn suite(folder: &Path) -> Result<bool, String> {
     let engine = std::env::var("WASI_TESTSUITE_ENGINE").unwrap_or_else(|_| "cpu".to_owned());
-    if !["cpu", "cuda"].contains(&engine.as_str()) {
+    if !["cpu", "cuda", "service"].contains(&engine.as_str()) {
         return Err(format!(
-            "WASI_TESTSUITE_ENGINE is cpu or cuda, not {engine}"
+            "WASI_TESTSUITE_ENGINE is cpu, cuda or service, not {engine}"
         ));
     }
+    let service = (engine == "service").then(TestService::start).transpose()?;
+    let engine = Engine {
+        name: engine,
+        service,
+    };
     let groups = match std::env::var("WASI_TESTSUITE_GROUPS") {
         Ok(groups) => groups
             .parse()
@@ -186,7 +245,11 @@ fn suite(folder: &Path) -> Result<bool, String> {
     }
     let ends = run_all(&engine, &programs, groups).map_err(|e| format!("the children: {e}"))?;
 
-    let mut table = format!("WASI test suite, preview 1, on the {engine} engine\n\n");
+    let place = match engine.service {
+        None => format!("on the {} engine", engine.name),
+        Some(_) => "on the CPU engine of a service".to_owned(),
+    };
+    let mut table = format!("WASI test suite, preview 1, {place}\n\n");
     let mut counts = BTreeMap::<&str, (usize, usize)>::new();
     for (program, ended) in programs.iter().zip(&ends) {
         let complaint = match ended {

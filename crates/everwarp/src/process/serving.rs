@@ -13,8 +13,9 @@ use super::builder::start_engine;
 use super::exclusive::{Exclusive, Permit, Turn};
 use super::lines::{read_lines, read_plain_lines};
 
-/// Runs a native program: the request of the client's command, and the files that it names.
-pub type Native = dyn Fn(&Device, &[u8], Vec<OwnedFd>) -> Vec<u8> + Send + Sync;
+/// Runs a native program: the request of the client's command, and the files that it names. It ends when the client has
+/// gone.
+pub type Native = dyn Fn(&Device, &[u8], Vec<OwnedFd>, &Cancellation) -> Vec<u8> + Send + Sync;
 
 /// A device that serves clients.
 pub struct DeviceBackend {
@@ -76,8 +77,8 @@ impl Backend for DeviceBackend {
         }
     }
 
-    fn native(&self, body: &[u8], files: Vec<OwnedFd>) -> Vec<u8> {
+    fn native(&self, body: &[u8], files: Vec<OwnedFd>, cancellation: &Cancellation) -> Vec<u8> {
         let _permit = self.permit();
-        (self.native)(&self.device, body, files)
+        (self.native)(&self.device, body, files, cancellation)
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
 
+use crate::budget::HostBudgets;
+
 /// A stream that a host reads for its processes.
 pub trait InputSource: Send + Sync {
     /// Reads up to `buffer.len()` bytes, and waits while there are none. 0 bytes are the end of the stream.
@@ -38,6 +40,8 @@ pub struct HostStreams {
     pub stdout: Arc<dyn OutputTarget>,
     /// Standard error.
     pub stderr: Arc<dyn OutputTarget>,
+    /// What all processes may take together, if that is limited. The CPU engine holds them.
+    pub budgets: Option<Arc<HostBudgets>>,
 }
 
 impl HostStreams {
@@ -47,6 +51,7 @@ impl HostStreams {
             stdin: Arc::new(Closed),
             stdout: Arc::new(Closed),
             stderr: Arc::new(Closed),
+            budgets: None,
         }
     }
 }

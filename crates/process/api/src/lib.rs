@@ -11,6 +11,7 @@
 //!
 //! This crate is internal to everwarp and promises no stability. `everwarp::process` re-exports what users need.
 
+mod budget;
 mod channel;
 mod config;
 mod engine;
@@ -29,6 +30,7 @@ mod streams;
 pub mod threads;
 mod validate;
 
+pub use budget::{Budget, HostBudgets};
 pub use bytes::Bytes;
 pub use channel::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender};
 pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, StartWriter};

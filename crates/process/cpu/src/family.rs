@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use everwarp_process::{Directory, OutputErrors, Pid, gpu};
+use everwarp_process::{Directory, HostBudgets, OutputErrors, Pid, gpu};
 
 use crate::channel::{ChannelSide, HostId};
 use crate::host_input::HostStdin;
@@ -59,9 +59,12 @@ pub(crate) trait ChildLauncher: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModuleIndex(pub(crate) u32);
 
-/// The host of a process, as far as the process may use it.
-#[derive(Clone)]
-pub(crate) struct HostAccess {
+/// The host of a process, as far as the process may use it. All processes share one record, so that a process costs one
+/// reference.
+pub(crate) type HostAccess = Arc<HostParts>;
+
+/// What a host has for its processes.
+pub(crate) struct HostParts {
     pub(crate) id: HostId,
     /// Its standard input.
     pub(crate) stdin: HostStdin,
@@ -69,6 +72,8 @@ pub(crate) struct HostAccess {
     pub(crate) streams: [Arc<HostStream>; 2],
     /// Failed writes of its processes.
     pub(crate) errors: Arc<OutputErrors>,
+    /// What its processes may take together, if that is limited.
+    pub(crate) budgets: Option<Arc<HostBudgets>>,
     pub(crate) scheduler: Weak<Scheduler>,
     pub(crate) launcher: Weak<dyn ChildLauncher>,
 }

@@ -70,7 +70,7 @@ impl Guest {
         Self {
             wasi: Descriptors::Own(Box::new(wasi)),
             family: None,
-            memory: MemoryCounter::new(MemoryBound::new(None, 0)),
+            memory: MemoryCounter::new(MemoryBound::new(None, 0), None),
             threads: None,
             descriptor_limit: None,
             fuel: None,

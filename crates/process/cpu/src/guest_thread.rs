@@ -12,7 +12,6 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use crate::guest::{Guest, Threads, fuel_left, reading};
-use crate::limits::MemoryCounter;
 use crate::process::{Process, host_call_failed};
 use crate::status::exit_status;
 use crate::threads::Descriptors;
@@ -129,7 +128,7 @@ impl GuestThread {
         let guest = Guest {
             wasi: Descriptors::Shared(None),
             family: None,
-            memory: MemoryCounter::new(group.tables_bound()),
+            memory: group.table_counter(),
             threads: Some(Arc::clone(group)),
             descriptor_limit: group.descriptor_limit(),
             fuel: self.fuel,

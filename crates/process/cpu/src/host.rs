@@ -15,7 +15,7 @@ use everwarp_process::{
 
 use crate::channel::{Channel, HostId};
 use crate::epoch;
-use crate::family::{HostAccess, ModuleIndex};
+use crate::family::{HostParts, ModuleIndex};
 use crate::host_input::HostStdin;
 use crate::host_stream::HostStream;
 use crate::list::list;
@@ -105,6 +105,7 @@ impl CpuProcesses {
         let permit = HostPermit::take().map_err(system_error("a host of the CPU engine"))?;
         let scheduler = Scheduler::new(count, start_worker);
         let errors = Arc::new(OutputErrors::new());
+        let budgets = streams.and_then(|given| given.budgets.clone());
         let (stdin, streams) = match streams {
             None => (HostStdin::OfProgram, HostStream::of_program()),
             Some(given) => (
@@ -115,13 +116,16 @@ impl CpuProcesses {
                 ],
             ),
         };
-        let loaded = ModuleSet::new(|launcher| HostAccess {
-            id: new_host_id(),
-            stdin,
-            streams,
-            errors: Arc::clone(&errors),
-            scheduler: Arc::downgrade(&scheduler),
-            launcher,
+        let loaded = ModuleSet::new(|launcher| {
+            Arc::new(HostParts {
+                id: new_host_id(),
+                stdin,
+                streams,
+                errors: Arc::clone(&errors),
+                budgets,
+                scheduler: Arc::downgrade(&scheduler),
+                launcher,
+            })
         });
         for module in modules {
             loaded.load(module, &config.load)?;

@@ -1,5 +1,8 @@
 //! The memory that one process may have.
 
+use std::sync::Arc;
+
+use everwarp_process::HostBudgets;
 use wasmtime::ResourceLimiter;
 
 /// Bytes that an element of a table counts for.
@@ -42,12 +45,23 @@ pub(crate) struct MemoryCounter {
     elements: u64,
     /// Bytes and elements of the last request, in case that the machine cannot serve it.
     last: (u64, u64),
+    /// What all processes of the host may have together.
+    budgets: Option<Arc<HostBudgets>>,
+}
+
+impl Drop for MemoryCounter {
+    fn drop(&mut self) {
+        if let Some(budgets) = &self.budgets {
+            budgets.memory.give(self.bytes);
+        }
+    }
 }
 
 impl MemoryCounter {
-    pub(crate) fn new(bound: MemoryBound) -> Self {
+    pub(crate) fn new(bound: MemoryBound, budgets: Option<Arc<HostBudgets>>) -> Self {
         Self {
             bound,
+            budgets,
             bytes: 0,
             elements: 0,
             last: (0, 0),
@@ -64,7 +78,8 @@ impl MemoryCounter {
         let total = self.bytes.saturating_add(bytes);
         let total_elements = self.elements.saturating_add(elements);
         let fits = total <= self.bound.bytes && total_elements <= self.bound.elements;
-        if !fits || !within_maximum {
+        let budget = self.budgets.as_ref().map(|budgets| &budgets.memory);
+        if !fits || !within_maximum || budget.is_some_and(|budget| !budget.take(bytes)) {
             return false;
         }
         (self.bytes, self.elements) = (total, total_elements);
@@ -76,6 +91,9 @@ impl MemoryCounter {
         let (bytes, elements) = std::mem::take(&mut self.last);
         self.bytes -= bytes;
         self.elements -= elements;
+        if let Some(budgets) = &self.budgets {
+            budgets.memory.give(bytes);
+        }
     }
 }
 

@@ -113,6 +113,17 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
     // The first ancestor of a child with captured output hands the bytes over.
     let owns_output = work.inheritance.is_none();
     let host = work.host;
+    let open = |output, is_stderr| {
+        let (streams, errors) = (&host.streams, &host.errors);
+        OutputSink::open(
+            output,
+            pid,
+            is_stderr,
+            streams,
+            errors,
+            host.budgets.as_ref(),
+        )
+    };
     let (stdout, stderr, descendants) = match work.inheritance {
         Some(from) => (
             from.stdout.of_child(pid),
@@ -120,8 +131,8 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
             from.descendants,
         ),
         None => (
-            OutputSink::open(grants.stdout, pid, false, &host.streams, &host.errors),
-            OutputSink::open(grants.stderr, pid, true, &host.streams, &host.errors),
+            open(grants.stdout, false),
+            open(grants.stderr, true),
             Arc::default(),
         ),
     };
@@ -168,10 +179,11 @@ async fn execute(
     process: &Arc<Process>,
 ) -> (CodeEnd, Family) {
     let facts = &program.facts;
+    let bound = MemoryBound::new(program.memory_limit, facts.start_elements);
     let mut guest = Guest {
         wasi: Descriptors::Own(Box::new(wasi)),
+        memory: MemoryCounter::new(bound, family.host.budgets.clone()),
         family: Some(Box::new(family)),
-        memory: MemoryCounter::new(MemoryBound::new(program.memory_limit, facts.start_elements)),
         threads: None,
         descriptor_limit: grants.handles,
         fuel: grants.fuel,
@@ -216,13 +228,14 @@ fn start_group(
         memory_limit: program.memory_limit,
         limited: grants.fuel.is_some(),
         threads: program.threads,
+        budgets: guest.family().host.budgets.clone(),
     };
     let store = Store::new(code.module.engine(), Guest::bare());
     let group = ThreadGroup::new(&code.module, &code.linker, &store, &program.facts, config);
     let group = group.map_err(|_| ExitStatus::OutOfMemory {
         needs: program.facts.start_bytes,
     })?;
-    guest.memory = MemoryCounter::new(group.tables_bound());
+    guest.memory = group.table_counter();
     let linked = group.linked().clone();
     guest.threads = Some(group);
     Ok(linked)

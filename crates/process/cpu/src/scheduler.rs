@@ -158,7 +158,7 @@ impl Scheduler {
                 return None;
             }
             if let Some(process) = queue.ready.pop_front() {
-                // The thread that wakes or starts the next one need not be the one that has queued so many.
+                // This thread may have queued many processes at once, so each thread that takes one sees to the next.
                 self.serve_ready(queue);
                 return Some(process);
             }

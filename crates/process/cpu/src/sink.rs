@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use everwarp_process::{Captured, LINE_LIMIT, Lines, Output, OutputErrors, Pid, tagged};
+use everwarp_process::{
+    Captured, HostBudgets, LINE_LIMIT, Lines, Output, OutputErrors, Pid, tagged,
+};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
@@ -31,6 +33,7 @@ enum Target {
     Capture {
         kept: Captured,
         limit: usize,
+        budgets: Option<Arc<HostBudgets>>,
     },
     Lines {
         tag: String,
@@ -59,13 +62,15 @@ impl OutputSink {
         }
     }
 
-    /// The standard output or standard error of a process, which leads to `output`. `streams` are those of its host.
+    /// The standard output or standard error of a process, which leads to `output`.
+    /// `streams` are those of its host.
     pub(crate) fn open(
         output: Output,
         pid: Pid,
         is_stderr: bool,
         streams: &[Arc<HostStream>; 2],
         errors: &Arc<OutputErrors>,
+        budgets: Option<&Arc<HostBudgets>>,
     ) -> Self {
         let stream = |stderr: bool| Arc::clone(&streams[usize::from(stderr)]);
         let target = match output {
@@ -73,6 +78,7 @@ impl OutputSink {
             Output::Capture { limit } => Target::Capture {
                 kept: Captured::default(),
                 limit,
+                budgets: budgets.cloned(),
             },
             Output::Lines { tag, to_stderr } => {
                 Target::lines(tag, pid, stream(to_stderr || is_stderr))
@@ -112,8 +118,15 @@ impl OutputSink {
     fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         match &mut *lock(&self.target) {
             Target::Direct(stream) => stream.write(bytes, &self.errors),
-            Target::Capture { kept, limit } => {
-                let fits = bytes.len().min(*limit - kept.bytes.len());
+            Target::Capture {
+                kept,
+                limit,
+                budgets,
+            } => {
+                let mut fits = bytes.len().min(*limit - kept.bytes.len());
+                if let Some(budgets) = budgets {
+                    fits = budgets.output.take_up_to(fits as u64) as usize;
+                }
                 kept.bytes.extend_from_slice(&bytes[..fits]);
                 if fits < bytes.len() {
                     kept.refused = true;

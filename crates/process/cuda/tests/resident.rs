@@ -118,6 +118,7 @@ fn open(
         stdin: Arc::<Kept>::default(),
         stdout: stdout.clone(),
         stderr: Arc::<Kept>::default(),
+        budgets: None,
     };
     let modules = std::slice::from_ref(module);
     let host = resident.open(modules, config, Some(&streams))?;

@@ -40,6 +40,7 @@ impl Streams {
             stdin,
             stdout,
             stderr,
+            budgets: _,
         } = streams;
         Self::new(
             HostInput::new(SourceReader(Arc::clone(stdin)), stdin.is_terminal()),

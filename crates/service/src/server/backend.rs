@@ -8,6 +8,8 @@ use std::sync::Arc;
 use everwarp_engine::EngineKind;
 use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
 
+use super::cancellation::Cancellation;
+
 /// An engine that serves clients.
 pub trait Backend: Send + Sync {
     /// The kind of the engine.
@@ -33,8 +35,9 @@ pub trait Backend: Send + Sync {
     /// The system's.
     fn lines(&self, file: File) -> io::Result<InputLines>;
 
-    /// Runs a native program. `body` is the request of the client's command, and `files` are the files that it names.
-    fn native(&self, body: &[u8], files: Vec<OwnedFd>) -> Vec<u8>;
+    /// Runs a native program. `body` is the request of the client's command, and `files` are the files that it names. The
+    /// program ends when its client has gone.
+    fn native(&self, body: &[u8], files: Vec<OwnedFd>, cancellation: &Cancellation) -> Vec<u8>;
 }
 
 /// What each client may use.
@@ -50,6 +53,10 @@ pub struct Quotas {
     pub input_bytes: u64,
     /// Bytes of a captured stream of one process.
     pub capture_bytes: u64,
+    /// Bytes of linear memory and tables of all processes that run at the same time, if they are limited.
+    pub memory: Option<u64>,
+    /// Bytes of captured output that the client has not received.
+    pub output_bytes: u64,
 }
 
 impl Default for Quotas {
@@ -60,6 +67,8 @@ impl Default for Quotas {
             process_memory: None,
             input_bytes: 4 << 30,
             capture_bytes: 1 << 30,
+            memory: None,
+            output_bytes: 4 << 30,
         }
     }
 }

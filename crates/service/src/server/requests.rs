@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use bytes::Bytes;
 use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_process::{
-    Exit, Grants, HostError, Input, ModuleId, Pid, ProcessEngine, SpawnRequest,
+    Budget, Exit, Grants, HostError, Input, ModuleId, Pid, ProcessEngine, SpawnRequest,
 };
 
 use crate::protocol::{FromEngine, ProcessExit, Reply, body};
@@ -42,8 +42,8 @@ pub(super) fn reply(sender: &FrameSender, request: u32, reply: Reply) {
     drop(sender.send(&body(&FromEngine::Reply { request, reply }), &[]));
 }
 
-/// Sends what was captured of a process, in parts.
-pub(super) fn send_captured(sender: &FrameSender, pid: Pid, exit: &Exit) {
+/// Sends what was captured of a process, in parts. Then it counts as output in flight no longer.
+pub(super) fn send_captured(sender: &FrameSender, pid: Pid, exit: &Exit, output: &Budget) {
     for (stderr, captured) in [(false, &exit.stdout), (true, &exit.stderr)] {
         let Some(captured) = captured else { continue };
         for part in captured.bytes.chunks(CAPTURED_MOST) {
@@ -51,6 +51,7 @@ pub(super) fn send_captured(sender: &FrameSender, pid: Pid, exit: &Exit) {
             let message = FromEngine::Captured { pid, stderr, bytes };
             drop(sender.send(&body(&message), &[]));
         }
+        output.give(captured.bytes.len() as u64);
     }
 }
 
@@ -142,7 +143,29 @@ pub(super) fn wait_each(
     sender: &FrameSender,
     request: u32,
     instances: &Instances,
+    output: &Budget,
 ) -> Result<(), HostError> {
+    let send = |exits: &[(Pid, Exit)]| {
+        {
+            let mut named = lock(instances);
+            for (pid, _) in exits {
+                named.remove(pid);
+            }
+        }
+        for part in exits.chunks(EXITS_MOST) {
+            for (pid, exit) in part {
+                send_captured(sender, *pid, exit, output);
+            }
+            let exits = part.iter();
+            let exits = exits.map(|(pid, exit)| (*pid, ProcessExit::from(exit)));
+            let exits = exits.collect();
+            reply(sender, request, Reply::Exits { exits });
+        }
+    };
+    if let [_] = pids {
+        // One process needs no second thread.
+        return engine.wait_each(pids, &mut |pid, exit| send(&[(pid, exit)]));
+    }
     let buffer = ExitBuffer::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -151,21 +174,7 @@ pub(super) fn wait_each(
                 if exits.is_empty() {
                     return;
                 }
-                {
-                    let mut named = lock(instances);
-                    for (pid, _) in &exits {
-                        named.remove(pid);
-                    }
-                }
-                for part in exits.chunks(EXITS_MOST) {
-                    for (pid, exit) in part {
-                        send_captured(sender, *pid, exit);
-                    }
-                    let exits = part.iter();
-                    let exits = exits.map(|(pid, exit)| (*pid, ProcessExit::from(exit)));
-                    let exits = exits.collect();
-                    reply(sender, request, Reply::Exits { exits });
-                }
+                send(&exits);
             }
         });
         let result = engine.wait_each(pids, &mut |pid, exit| buffer.add(pid, exit));

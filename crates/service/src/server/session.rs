@@ -11,11 +11,13 @@ use std::time::Instant;
 
 use everwarp_engine::sync::lock;
 use everwarp_process::{
-    ChannelEnd, ChannelError, Directory, Grants, HostConfig, HostStreams, Input, InputLines,
-    Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine, StartError,
+    Budget, ChannelEnd, ChannelError, Directory, Grants, HostBudgets, HostConfig, HostStreams,
+    Input, InputLines, Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine,
+    StartError,
 };
 
 use super::backend::{Backend, Quotas};
+use super::cancellation::Cancellation;
 use super::modules::{ModuleCache, read_file};
 use super::output::{ClientOutput, OutputGate};
 use super::requests::{Instances, PendingSpawn, reply, send_captured, wait_each};
@@ -59,6 +61,9 @@ pub(crate) struct Session {
     requests: AtomicUsize,
     instances: Instances,
     ending: AtomicBool,
+    /// Ends the native program that the client runs.
+    cancellation: Arc<Cancellation>,
+    budgets: Arc<HostBudgets>,
 }
 
 /// What exists once a client has started its host.
@@ -101,6 +106,11 @@ impl Session {
             requests: AtomicUsize::new(0),
             instances: Instances::default(),
             ending: AtomicBool::new(false),
+            cancellation: Arc::default(),
+            budgets: Arc::new(HostBudgets {
+                memory: Budget::new(settings.quotas.memory.unwrap_or(u64::MAX)),
+                output: Budget::new(settings.quotas.output_bytes),
+            }),
         })
     }
 
@@ -173,6 +183,7 @@ impl Session {
             spawn.stop.store(true, Ordering::Release);
         }
         self.shut_down();
+        self.cancellation.cancel();
         let Some(host) = self.host.get() else { return };
         host.gate.close();
         host.input.end();
@@ -241,7 +252,8 @@ impl Session {
                     return Err(Misbehaved(STARTED.to_owned()));
                 }
                 self.run(scope, move |session| {
-                    let done = session.settings.backend.native(&body, files);
+                    let cancellation = &session.cancellation;
+                    let done = session.settings.backend.native(&body, files, cancellation);
                     let body = done.into();
                     session.reply(request, Reply::NativeDone { body });
                 })?;
@@ -415,6 +427,7 @@ impl Session {
             stdin: input.clone(),
             stdout: Arc::new(ClientOutput::new(stdout, false, &gate, &self.sender)),
             stderr: Arc::new(ClientOutput::new(stderr, true, &gate, &self.sender)),
+            budgets: Some(Arc::clone(&self.budgets)),
         };
         let backend = &self.settings.backend;
         let engine = backend.start(&modules, &config, &streams)?;
@@ -595,7 +608,7 @@ impl Session {
                 if let Ok(exit) = &exit {
                     session.live.fetch_sub(1, Ordering::AcqRel);
                     lock(&session.instances).remove(&pid);
-                    send_captured(&session.sender, pid, exit);
+                    send_captured(&session.sender, pid, exit, &session.budgets.output);
                 }
                 let exit = match &exit {
                     Ok(exit) => Ok(ProcessExit::from(exit)),
@@ -609,7 +622,15 @@ impl Session {
 
     fn wait_each(&self, request: u32, pids: &[Pid]) {
         let Ok(host) = self.host() else { return };
-        let result = wait_each(&*host.engine, pids, &self.sender, request, &self.instances);
+        let (sender, output) = (&self.sender, &self.budgets.output);
+        let result = wait_each(
+            &*host.engine,
+            pids,
+            sender,
+            request,
+            &self.instances,
+            output,
+        );
         // Each of them has been waited for, now or before.
         let waited = u32::try_from(pids.len()).unwrap_or(u32::MAX);
         let less = |live: u32| Some(live.saturating_sub(waited));

@@ -1,7 +1,7 @@
 //! The standard input of a client.
 //!
-//! A regular file is read here: a read of it neither waits nor depends on who reads. Everything else is read by the
-//! client when a process asks, because only the client takes part in its terminal's job control, and because a read that
+//! A regular file is read here: a read of it neither waits nor depends on who reads. The null device has nothing to read.
+//! Everything else is read by the client when a process asks, because only the client takes part in its terminal's job control, and because a read that
 //! waits ends when the client does.
 
 use std::io::{self, IsTerminal};
@@ -36,14 +36,21 @@ pub(crate) struct ClientInput {
 
 impl ClientInput {
     pub(crate) fn new(file: OwnedFd, sender: &Arc<FrameSender>) -> Self {
-        let found = rustix::fs::fstat(&file).map(|stat| stat.st_mode);
-        let kind = found.map(rustix::fs::FileType::from_raw_mode);
+        let found = rustix::fs::fstat(&file);
+        let kind = found.map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
+        let null = rustix::fs::makedev(1, 3);
+        let is_null = kind.is_ok_and(|kind| kind.is_char_device())
+            && found.is_ok_and(|found| found.st_rdev == null);
+        let state = InputState {
+            ended: is_null,
+            ..InputState::default()
+        };
         Self {
             terminal: file.is_terminal(),
             regular: kind.is_ok_and(|kind| kind.is_file()),
             file,
             sender: Arc::clone(sender),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             changed: Condvar::new(),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use everwarp_process::ExitStatus;
+use everwarp_process::{ExitStatus, HostBudgets};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use wasmtime::{InstancePre, Linker, MemoryType, Module, SharedMemory, Store};
 use wasmtime_wasi::p1::WasiP1Ctx;
@@ -15,7 +15,7 @@ use super::parking::ParkingLot;
 use crate::epoch;
 use crate::facts::ModuleFacts;
 use crate::host_input::HostStdin;
-use crate::limits::{ELEMENT_BYTES, MemoryBound};
+use crate::limits::{ELEMENT_BYTES, MemoryBound, MemoryCounter};
 use crate::lock::lock;
 
 /// What changes while the threads run.
@@ -35,6 +35,8 @@ pub(crate) struct ThreadGroup<G: 'static> {
     wasi: Arc<AsyncMutex<WasiP1Ctx>>,
     pub(crate) parking: ParkingLot,
     tables: MemoryBound,
+    /// The bytes of the memory at its largest, taken from what all processes of the host may have.
+    taken: Option<TakenMemory>,
     /// Whether its standard input is the host's, so that a read may take long.
     inherits_stdin: bool,
     /// The host's standard input.
@@ -51,6 +53,32 @@ pub(crate) struct ThreadGroup<G: 'static> {
     left: Notify,
 }
 
+/// A part of a host's budget, until it is dropped.
+struct TakenMemory {
+    budgets: Arc<HostBudgets>,
+    bytes: u64,
+}
+
+impl Drop for TakenMemory {
+    fn drop(&mut self) {
+        self.budgets.memory.give(self.bytes);
+    }
+}
+
+impl TakenMemory {
+    /// Takes what a memory may grow to, or as much of it as there is; `None` if it is too little to start with.
+    fn take(budgets: &Arc<HostBudgets>, start: u64, most: u64) -> Option<Self> {
+        let found = budgets.memory.take_up_to(most);
+        let bytes = found & !0xffff;
+        budgets.memory.give(found - bytes);
+        let taken = Self {
+            budgets: Arc::clone(budgets),
+            bytes,
+        };
+        Some(taken).filter(|taken| taken.bytes >= start)
+    }
+}
+
 /// What a process gives its threads.
 pub(crate) struct ThreadGroupConfig {
     pub(crate) wasi: WasiP1Ctx,
@@ -63,6 +91,8 @@ pub(crate) struct ThreadGroupConfig {
     pub(crate) limited: bool,
     /// Threads that there may be at a time in addition to the first.
     pub(crate) threads: u32,
+    /// What all processes of the host may have together.
+    pub(crate) budgets: Option<Arc<HostBudgets>>,
 }
 
 impl<G: 'static> ThreadGroup<G> {
@@ -83,6 +113,15 @@ impl<G: 'static> ThreadGroup<G> {
         let limit = config.memory_limit;
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(tables) >> 16);
         let most = declared.maximum.min(most).max(declared.initial);
+        // A shared memory grows without asking, so it counts with the most that it may have.
+        let taken = match &config.budgets {
+            None => None,
+            Some(budgets) => {
+                let taken = TakenMemory::take(budgets, start, most << 16);
+                Some(taken.ok_or_else(|| wasmtime::Error::msg("the host's memory is used up"))?)
+            }
+        };
+        let most = taken.as_ref().map_or(most, |taken| taken.bytes >> 16);
         let pages = |pages: u64| u32::try_from(pages).unwrap_or(u32::MAX);
         let ty = MemoryType::shared(pages(declared.initial), pages(most));
         let memory = SharedMemory::new(module.engine(), ty)?;
@@ -95,6 +134,7 @@ impl<G: 'static> ThreadGroup<G> {
             wasi: Arc::new(AsyncMutex::new(config.wasi)),
             parking: ParkingLot::default(),
             tables: MemoryBound::new(limit, facts.start_elements),
+            taken,
             inherits_stdin: config.inherits_stdin,
             stdin: config.stdin,
             descriptor_limit: config.descriptor_limit,
@@ -121,9 +161,10 @@ impl<G: 'static> ThreadGroup<G> {
         &self.memory
     }
 
-    /// What the tables of one thread may take: the limit less the memory at the start.
-    pub(crate) fn tables_bound(&self) -> MemoryBound {
-        self.tables
+    /// Counts the tables of one thread, which may take the limit less the memory at the start.
+    pub(crate) fn table_counter(&self) -> MemoryCounter {
+        let budgets = self.taken.as_ref().map(|taken| Arc::clone(&taken.budgets));
+        MemoryCounter::new(self.tables, budgets)
     }
 
     /// The process's descriptors.

@@ -1,0 +1,165 @@
+//! What each client may use, and that it has it again when its processes have ended.
+
+use std::path::PathBuf;
+
+use everwarp::Service;
+use everwarp::process::{Command, Exit, ExitStatus, Host, Module, Output};
+
+use crate::library::{connect, module};
+use crate::sandbox::{Sandbox, endless, finish, signal, wait_for, words};
+
+/// Writes the quotas to a configuration file.
+fn config(sandbox: &Sandbox, quotas: &str) -> PathBuf {
+    let path = sandbox.path().join("config.toml");
+    std::fs::write(&path, format!("[quota]\n{quotas}\n")).expect("the folder is writable");
+    path
+}
+
+fn host(service: &Service, module: &Module) -> Host {
+    service.host().module(module).start().expect("it starts")
+}
+
+/// Adds 40 pages to its one page, and ends with whether that failed.
+const GROWS: &str = r#"(module
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "_start")
+    (call $exit (i32.eq (memory.grow (i32.const 40)) (i32.const -1)))))"#;
+
+/// The same, and then it runs for ever.
+const GROWS_AND_STAYS: &str = r#"(module
+  (memory (export "memory") 1) (func $nothing)
+  (func (export "_start")
+    (drop (memory.grow (i32.const 40)))
+    (loop $forever (call $nothing) (br $forever))))"#;
+
+const GROWN: u64 = 41 << 16;
+
+fn status(host: &Host, module: &Module) -> ExitStatus {
+    Command::new(host, module).status().expect("it runs").status
+}
+
+#[test]
+fn processes_of_a_client_share_its_memory() {
+    let sandbox = Sandbox::new();
+    // Enough for one process that has grown, and not for two.
+    let config = config(&sandbox, &format!("memory = {}", GROWN + (4 << 16)));
+    let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
+    let (grows, stays) = (module("grows", GROWS), module("stays", GROWS_AND_STAYS));
+    let service = connect(&sandbox);
+    let host = service.host().module(&grows).module(&stays);
+    let host = host.start().expect("it starts");
+    assert_eq!(status(&host, &grows), ExitStatus::Exited(0));
+    let mut holder = Command::new(&host, &stays).spawn().expect("it starts");
+    wait_for("it has grown", || {
+        let rows = host.list(1).expect("the service is up").rows;
+        (rows.first()?.memory_bytes == Some(GROWN)).then_some(())
+    });
+    assert_eq!(status(&host, &grows), ExitStatus::Exited(1));
+    // Another client has a memory of its own.
+    let other = connect(&sandbox);
+    let other = self::host(&other, &grows);
+    assert_eq!(status(&other, &grows), ExitStatus::Exited(0));
+    holder.kill().expect("the service is up");
+    let killed = holder.wait().expect("it ends");
+    assert_eq!(killed.status, ExitStatus::Killed);
+    assert_eq!(status(&host, &grows), ExitStatus::Exited(0));
+    // A module that starts with more than there is does not run.
+    let big = module("big", r#"(module (memory 46) (func (export "_start")))"#);
+    let big_host = self::host(&service, &big);
+    assert!(matches!(
+        status(&big_host, &big),
+        ExitStatus::OutOfMemory { .. }
+    ));
+}
+
+/// Writes 600 bytes, and ends with the error of the write.
+const WRITES: &str = r#"(module
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 100)) (i32.store (i32.const 4) (i32.const 600))
+    (call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+fn captured(exit: &Exit) -> usize {
+    exit.stdout_bytes().len()
+}
+
+#[test]
+fn captured_output_counts_until_the_client_has_it() {
+    let sandbox = Sandbox::new();
+    let config = config(&sandbox, "output_bytes = 1000");
+    let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
+    let writes = module("writes", WRITES);
+    let service = connect(&sandbox);
+    let host = host(&service, &writes);
+    let mut command = Command::new(&host, &writes);
+    command.stdout(Output::capture(4096));
+    let run = || command.spawn().expect("it starts");
+    let ended = |count: usize| {
+        wait_for("they have ended", || {
+            let listing = host.list(0).expect("the service is up");
+            (listing.ended == count).then_some(())
+        });
+    };
+    let first = run();
+    ended(1);
+    let second = run();
+    ended(2);
+    // No space left on the device, after what there was room for.
+    let second = second.wait().expect("it has ended");
+    assert_eq!(second.status, ExitStatus::Exited(51));
+    assert_eq!(captured(&second), 400);
+    let first = first.wait().expect("it has ended");
+    assert!(first.success());
+    assert_eq!(captured(&first), 600);
+    // The client has received both.
+    for _ in 0..5 {
+        let exit = run().wait().expect("it ends");
+        assert!(exit.success(), "{:?}", exit.status);
+        assert_eq!(captured(&exit), 600);
+    }
+    let children = command.spawn_many(40).expect("they start");
+    let mut total = 0;
+    children
+        .wait_each(|_, exit| total += captured(&exit))
+        .expect("the service is up");
+    assert!(total >= 1000, "{total}");
+}
+
+#[test]
+fn clients_beyond_the_quota_are_refused_until_one_has_gone() {
+    let sandbox = Sandbox::new();
+    let config = config(&sandbox, "clients = 1");
+    let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
+    let first = endless(&sandbox, &[]);
+    let nothing = sandbox.module("nothing.wasm", r#"(module (func (export "_start")))"#);
+    let args = ["run", nothing.to_str().expect("a plain path")];
+    let refused = sandbox.run(&args);
+    assert_eq!(refused.status.code(), Some(1));
+    let told = words(&refused.stderr);
+    assert!(told.contains("1 clients on this engine already"), "{told}");
+    signal(first.id(), rustix::process::Signal::INT);
+    assert_eq!(finish(first).status.code(), Some(130));
+    wait_for("it is gone", || (sandbox.clients() == 0).then_some(()));
+    assert!(sandbox.run(&args).status.success());
+}
+
+/// Processes that have ended count until they are waited for.
+#[test]
+fn processes_count_until_they_are_waited_for() {
+    let sandbox = Sandbox::new();
+    let config = config(&sandbox, "processes = 3");
+    let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
+    let nothing = module("nothing", r#"(module (func (export "_start")))"#);
+    let service = connect(&sandbox);
+    let host = host(&service, &nothing);
+    let command = Command::new(&host, &nothing);
+    for _ in 0..3 {
+        let children = command.spawn_many(3).expect("there is room");
+        let refused = command.spawn().expect_err("there are three").to_string();
+        assert!(refused.contains("3 processes"), "{refused}");
+        assert_eq!(children.wait_all().expect("they end").len(), 3);
+    }
+}

@@ -1,0 +1,75 @@
+//! What all processes of a host may take together.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An amount that is taken and given back.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of this amount; `u64::MAX` is no limit.
+    pub fn new(amount: u64) -> Self {
+        Self {
+            left: AtomicU64::new(amount),
+        }
+    }
+
+    /// Takes up to `amount`, and returns how much was taken.
+    #[must_use]
+    pub fn take_up_to(&self, amount: u64) -> u64 {
+        // The amount orders nothing else.
+        let mut left = self.left.load(Ordering::Relaxed);
+        loop {
+            let taken = amount.min(left);
+            let next = left - taken;
+            let change =
+                self.left
+                    .compare_exchange_weak(left, next, Ordering::Relaxed, Ordering::Relaxed);
+            match change {
+                Ok(_) => return taken,
+                Err(now) => left = now,
+            }
+        }
+    }
+
+    /// Takes all of `amount`, or nothing.
+    #[must_use]
+    pub fn take(&self, amount: u64) -> bool {
+        let less = |left: u64| left.checked_sub(amount);
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.is_ok()
+    }
+
+    /// Gives back what was taken.
+    pub fn give(&self, amount: u64) {
+        self.left.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// The budgets of a host.
+#[derive(Debug)]
+pub struct HostBudgets {
+    /// Bytes of linear memory and tables of the processes that run.
+    pub memory: Budget,
+    /// Bytes of captured output, until the host's owner gives them back.
+    pub output: Budget,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_taken_than_there_is() {
+        let budget = Budget::new(10);
+        assert!(budget.take(7) && !budget.take(4));
+        assert_eq!(budget.take_up_to(4), 3);
+        assert_eq!(budget.take_up_to(4), 0);
+        budget.give(5);
+        assert!(budget.take(5) && !budget.take(1));
+    }
+}
