@@ -16,7 +16,7 @@ use crate::error::CliError;
 use crate::process;
 use line::Line;
 use options::Target;
-pub(crate) use served::{RunError, serve};
+pub(crate) use served::{RunError, serve, serve_on};
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true, override_help = help())]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use everwarp_process::sync::lock;
 use everwarp_process::{HostConfig, InputLines, Module, ProcessEngine, StartError};
+use everwarp_runtime::trace::spanned;
 use everwarp_runtime::{EngineKind, Select};
 use everwarp_service::{
     ClientConnection, ClientFiles, ConnectError, Folder, Purpose, Wanted, connect_in,
@@ -223,7 +224,10 @@ impl Service {
 }
 
 fn open(folder: &Folder, wanted: Wanted) -> Result<Option<ClientConnection>, ConnectError> {
-    let Some(connected) = connect_in(folder, Purpose::Processes, wanted)? else {
+    let connected = spanned("client: connect", || {
+        connect_in(folder, Purpose::Processes, wanted)
+    })?;
+    let Some(connected) = connected else {
         return Ok(None);
     };
     let system = |source| ConnectError::Socket {

@@ -62,6 +62,8 @@ pub trait LinkedEngine {
     /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
     /// the engine is lost. If the device refuses to load the image, the engine goes on with its current one.
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error>;
+    /// Gives back the memory of earlier images and of buffers that were dropped, if the engine is parked.
+    fn trim(&self);
 }
 
 impl LinkedEngine for Engine {
@@ -95,5 +97,11 @@ impl LinkedEngine for Engine {
             loading: end - parked,
             resuming: end.elapsed(),
         })
+    }
+    fn trim(&self) {
+        // What was dropped is free once the engine is known to have done what was submitted before.
+        self.core.reap();
+        self.core.free_retired();
+        self.core.engine.trim();
     }
 }

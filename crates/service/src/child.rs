@@ -76,6 +76,13 @@ impl Sessions {
             let removed = sessions.all().remove(&number);
             drop((session, removed));
             sessions.report();
+            if let Some(reason) = sessions.settings.backend.failure() {
+                // Its other clients learn of it by the end of their connections.
+                log(Level::Error, &format!("the engine has failed: {reason}"));
+                std::process::exit(1);
+            }
+            // A service is ended by a signal, which leaves no time to do it then.
+            everwarp_engine::trace::write();
         };
         let builder = std::thread::Builder::new().name("session".to_owned());
         if let Err(error) = builder.spawn(serve) {

@@ -14,7 +14,8 @@
 //! service opens nothing by name for a client and never changes the flags of a client's descriptor.
 //!
 //! **Layers.** `wire` (bytes and frames), `protocol` and `convert` (messages), `hello`, `records`, `folder`, then
-//! `client` and `server`, then `control` (operators), `child` and `supervisor` on top.
+//! `client` and `server`, then `control` (operators), `child`, `spawn`, `native` (programs next
+//! to an engine) and `supervisor` on top.
 //!
 //! This crate is internal to everwarp and promises no stability.
 
@@ -28,10 +29,12 @@ mod convert;
 mod folder;
 mod hello;
 mod log;
+mod native;
 mod operator;
 mod protocol;
 mod records;
 mod server;
+mod spawn;
 mod supervisor;
 mod wire;
 
@@ -41,6 +44,7 @@ pub use connect::{ConnectError, Connected, connect, connect_in};
 pub use folder::{Folder, FolderError, Lock};
 pub use hello::{GreetingError, Purpose, Wanted};
 pub use log::{Level, log, set_level};
+pub use native::{Runners, native_runner};
 pub use operator::{ClientRow, ClientSnapshot, EngineState, EngineStatus, Operator, ServiceStatus};
 pub use server::{Backend, Cancellation, Quotas};
 pub use supervisor::{Listening, Settings, Stop, StopHandle, SupervisorError, supervise};

@@ -235,6 +235,21 @@ fn set(
     Ok(())
 }
 
+/// Runs the request of a client on a device that may not have been opened.
+pub(crate) fn serve_on(
+    device: Result<Device, everwarp::Error>,
+    body: &[u8],
+    files: Vec<OwnedFd>,
+) -> Vec<u8> {
+    match device {
+        Ok(device) => serve(&device, body, files, &Cancellation::default()),
+        Err(error) => {
+            let answer = NativeAnswer::Failed(RemoteError::of(error.into()));
+            serde_json::to_vec(&answer).expect("numbers and strings are always JSON")
+        }
+    }
+}
+
 fn serve_request(
     device: &Device,
     body: &[u8],

@@ -1,12 +1,13 @@
 //! The child of the service that has an engine.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use everwarp::process::Module;
 use everwarp::process::serving::DeviceBackend;
-use everwarp::{Device, Select};
-use everwarp_service::{Backend, Level, engine_child, log, set_level};
+use everwarp::{Device, EngineKind, Select};
+use everwarp_service::{Backend, Level, engine_child, log, native_runner, set_level};
 use serde::{Deserialize, Serialize};
 
 use super::config::QuotaConfig;
@@ -19,6 +20,9 @@ pub(crate) struct EngineArgs {
     /// The settings, as JSON.
     #[arg(long, value_parser = settings)]
     settings: EngineSettings,
+    /// Run one native program and end.
+    #[arg(long)]
+    native: bool,
 }
 
 /// What the service tells the child of an engine.
@@ -57,20 +61,52 @@ fn modules(folder: &Path) -> Vec<Module> {
     paths.into_iter().filter_map(load).collect()
 }
 
+/// The command of an engine's child, or of its own child for a native program. It is this program, even if its file was
+/// replaced meanwhile.
+pub(super) fn child(kind: EngineKind, settings: &EngineSettings, native: bool) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    let settings = serde_json::to_string(settings).expect("numbers and strings are always JSON");
+    command.args([
+        "engine",
+        "--kind",
+        &kind.to_string(),
+        "--settings",
+        &settings,
+    ]);
+    if native {
+        command.arg("--native");
+    }
+    // What a service manager has passed is for the service alone.
+    for name in [
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_FDNAMES",
+        "NOTIFY_SOCKET",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Serves clients until the supervisor has gone.
 pub(crate) fn engine(args: &EngineArgs) -> ! {
     let settings = &args.settings;
+    if args.native {
+        let ran = native_runner(|| Device::open(Select::Cuda), crate::run::serve_on);
+        std::process::exit(ran.is_err().into());
+    }
     set_level(Level::of(&settings.log).unwrap_or(Level::Info));
     let select = match args.kind.as_str() {
         "cuda" => Select::Cuda,
         _ => Select::Cpu,
     };
+    let own = settings.clone();
     let start = || -> Result<Arc<dyn Backend>, String> {
         let device = Device::open(select).map_err(|error| error.to_string())?;
-        Ok(Arc::new(DeviceBackend::new(
-            device,
-            Box::new(crate::run::serve),
-        )))
+        let runner = own.clone();
+        let runner = move || child(EngineKind::Cuda, &runner, true);
+        let backend = DeviceBackend::new(device, Box::new(crate::run::serve), runner);
+        Ok(Arc::new(backend.map_err(|error| error.to_string())?))
     };
     let ahead = settings.modules.as_deref().map_or_else(Vec::new, modules);
     let served = engine_child(settings.quota.quotas(), ahead, start);

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use everwarp::EngineKind;
@@ -15,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::engine::EngineSettings;
+use super::engine::{EngineSettings, child};
 use super::{UpError, detach, notify};
 use crate::error::CliError;
 
@@ -149,7 +148,7 @@ pub(crate) fn up(args: UpArgs) -> Result<(), CliError> {
         listening: notify::passed_socket().map_or(Listening::Folder, Listening::Given),
         engines: chosen.engines,
         ahead: !chosen.lazy,
-        command: Box::new(move |kind| child(kind, &engine)),
+        command: Box::new(move |kind| child(kind, &engine, false)),
         idle_exit: chosen.idle_exit,
     };
     let ready_fd = args.ready_fd;
@@ -164,29 +163,6 @@ pub(crate) fn up(args: UpArgs) -> Result<(), CliError> {
         Some(Err(error)) => Err(CliError::Signals(error)),
         _ => Ok(()),
     }
-}
-
-/// The command of an engine's child. It is this program, even if its file was replaced meanwhile.
-fn child(kind: EngineKind, settings: &EngineSettings) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    let settings = serde_json::to_string(settings).expect("numbers and strings are always JSON");
-    command.args([
-        "engine",
-        "--kind",
-        &kind.to_string(),
-        "--settings",
-        &settings,
-    ]);
-    // What a service manager has passed is for the service alone.
-    for name in [
-        "LISTEN_FDS",
-        "LISTEN_PID",
-        "LISTEN_FDNAMES",
-        "NOTIFY_SOCKET",
-    ] {
-        command.env_remove(name);
-    }
-    command
 }
 
 /// Lets a service in the background of a terminal log there, even where the terminal stops others that write (`stty

@@ -95,7 +95,12 @@ impl Sandbox {
 
     /// Starts a service with the CPU engine, and waits until it is ready.
     pub(crate) fn up(&self, args: &[&str]) -> Service {
-        let mut command = self.command(&["up", "--engine", "cpu"]);
+        self.up_on("cpu", args)
+    }
+
+    /// Starts a service with one engine, and waits until it is ready.
+    pub(crate) fn up_on(&self, engine: &str, args: &[&str]) -> Service {
+        let mut command = self.command(&["up", "--engine", engine]);
         let log = std::fs::File::create(self.path().join("log")).expect("the folder is writable");
         command.args(args).stdout(Stdio::null()).stderr(log);
         let child = spawn_for_life(command);

@@ -149,6 +149,9 @@ pub trait EngineLoader {
     fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError>;
     /// Replaces the image of a parked engine.
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;
+    /// Gives back memory that a parked engine does not need: of earlier images, and of buffers that were dropped. Does
+    /// nothing while the engine is resident.
+    fn trim(&self) {}
     /// The host-call ring, if the engine was started with one ([`Linked::host_call_slots`]). The addresses stay valid as
     /// long as the engine lives.
     fn host_calls(&self) -> Option<HostCallMemory> {

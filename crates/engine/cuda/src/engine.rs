@@ -33,6 +33,9 @@ use crate::task_heap::TaskHeap;
 
 /// The fewest blocks: the first warp of the first block is the ingress warp, and another block runs block-shaped tasks.
 const LEAST_BLOCKS: u32 = 2;
+/// How many images stay loaded after they have been exchanged. To unload one takes 1.5 ms, which would lengthen the pause
+/// of an exchange; so it is done while the engine is idle, or for many at once.
+const OLD_IMAGES: usize = 16;
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
 
@@ -125,6 +128,8 @@ pub struct CudaEngine {
     task_heap: Option<TaskHeap>,
     stream: Stream,
     epoch: Mutex<Epoch>,
+    /// Kernels of images that have been exchanged, and not unloaded.
+    old: Mutex<Vec<Kernel>>,
     lost: AtomicBool,
     start_time: Duration,
 }
@@ -320,6 +325,7 @@ impl CudaEngine {
                 frames: prepared.frames,
                 image: image.clone(),
             }),
+            old: Mutex::default(),
             lost: AtomicBool::new(false),
             start_time: Duration::ZERO,
         };
@@ -693,9 +699,23 @@ impl EngineLoader for CudaEngine {
             }
         };
         kernel.install(&self.tables.engine)?;
-        // The kernel before has ended when it says that it is parked, or is about to; unloading waits for that.
-        epoch.exchange(kernel, max_blocks, prepared).unload();
+        let mut old = lock(&self.old);
+        old.push(epoch.exchange(kernel, max_blocks, prepared));
+        if old.len() > OLD_IMAGES {
+            // The last kernel has ended when it says that it is parked, or is about to; unloading waits for that.
+            old.drain(..).for_each(Kernel::unload);
+        }
         Ok(())
+    }
+    fn trim(&self) {
+        let epoch = lock(&self.epoch);
+        if epoch.resident || self.context.enter().is_err() || self.stream.synchronize().is_err() {
+            return;
+        }
+        let _span = span("engine: trim");
+        lock(&self.old).drain(..).for_each(Kernel::unload);
+        // SAFETY: nothing is resident: the lock keeps the next epoch from starting.
+        unsafe { lock(&self.heap).trim() };
     }
     fn host_calls(&self) -> Option<HostCallMemory> {
         self.host_calls.as_ref().map(HostCalls::memory)

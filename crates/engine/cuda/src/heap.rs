@@ -8,7 +8,7 @@ use everwarp_engine::EngineError;
 use everwarp_engine::sync::lock;
 
 use crate::driver::Context;
-use crate::vmm::Range;
+use crate::vmm::{Range, insert_range};
 
 /// Addresses reserved: more than any GPU has memory.
 const RESERVED: u64 = 1 << 40;
@@ -54,6 +54,20 @@ impl Heap {
         Ok(heap)
     }
 
+    /// Gives physical memory back that no buffer is in, except for the first part.
+    ///
+    /// # Safety
+    /// - Nothing is resident on the device.
+    pub(crate) unsafe fn trim(&mut self) {
+        let (free, base) = (&mut self.free, self.backing.range.base);
+        // SAFETY: the caller vouches for it, and what is taken out of `free` is not allocated before it is mapped again.
+        unsafe {
+            self.backing
+                .range
+                .trim(|at, bytes| at != base && take_range(free, at, bytes));
+        }
+    }
+
     /// Gives everything back.
     ///
     /// # Safety
@@ -62,6 +76,24 @@ impl Heap {
         // SAFETY: the caller vouches for it.
         unsafe { self.backing.range.release() };
     }
+}
+
+/// Takes a range out of others, if it is within one of them.
+fn take_range(ranges: &mut BTreeMap<u64, u64>, at: u64, bytes: u64) -> bool {
+    let Some((&begin, &size)) = ranges.range(..=at).next_back() else {
+        return false;
+    };
+    let (end, last) = (at + bytes, begin + size);
+    if end > last {
+        return false;
+    }
+    ranges.remove(&begin);
+    for (from, to) in [(begin, at), (end, last)] {
+        if from < to {
+            ranges.insert(from, to - from);
+        }
+    }
+    true
 }
 
 /// Allocates memory and fills it. If it cannot be filled, it goes back to the heap, which is not locked while `fill` runs.
@@ -101,17 +133,7 @@ impl<B: Backing> Heap<B> {
     }
 
     pub(crate) fn free(&mut self, at: u64, bytes: u64) {
-        let (mut at, mut size) = (at, bytes.max(1).next_multiple_of(ALIGN));
-        if let Some((&before, &length)) = self.free.range(..at).next_back()
-            && before + length == at
-        {
-            self.free.remove(&before);
-            (at, size) = (before, size + length);
-        }
-        if let Some(length) = self.free.remove(&(at + size)) {
-            size += length;
-        }
-        self.free.insert(at, size);
+        insert_range(&mut self.free, at, bytes.max(1).next_multiple_of(ALIGN));
     }
 
     fn grow(&mut self, bytes: u64) -> Result<(), EngineError> {
@@ -178,6 +200,19 @@ mod tests {
             matches!(full, Err(EngineError::OutOfMemory { .. })),
             "{full:?}"
         );
+    }
+
+    #[test]
+    fn a_range_is_taken_out_only_if_all_of_it_is_there() {
+        let mut free = BTreeMap::from([(100, 50), (200, 10)]);
+        for (at, bytes) in [(90, 20), (140, 20), (160, 10), (195, 10), (0, 5)] {
+            assert!(!take_range(&mut free, at, bytes), "{at}");
+        }
+        assert!(take_range(&mut free, 110, 20));
+        assert!(take_range(&mut free, 200, 10));
+        assert_eq!(free, BTreeMap::from([(100, 10), (130, 20)]));
+        insert_range(&mut free, 110, 20);
+        assert_eq!(free, BTreeMap::from([(100, 50)]));
     }
 
     #[test]

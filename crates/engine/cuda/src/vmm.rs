@@ -1,6 +1,8 @@
 //! Memory that is mapped into a reserved address range piece by piece, while an engine runs. The ordinary allocation
 //! call would wait for the engine to end.
 
+use std::collections::BTreeMap;
+
 use cudarc::driver::sys;
 use everwarp_engine::EngineError;
 
@@ -9,13 +11,53 @@ use crate::driver::{Context, call};
 /// Sizes and addresses of mappings are multiples of this, on every GPU so far.
 pub(crate) const GRANULE: u64 = 2 << 20;
 
-/// A reserved range whose beginning is mapped.
+/// Adds a range to others that it does not overlap. Neighbours become one.
+pub(crate) fn insert_range(ranges: &mut BTreeMap<u64, u64>, at: u64, bytes: u64) {
+    let (mut at, mut size) = (at, bytes);
+    if let Some((&before, &length)) = ranges.range(..at).next_back()
+        && before + length == at
+    {
+        ranges.remove(&before);
+        (at, size) = (before, size + length);
+    }
+    if let Some(length) = ranges.remove(&(at + size)) {
+        size += length;
+    }
+    ranges.insert(at, size);
+}
+
+/// A reserved range with the parts of it that are mapped.
 #[derive(Debug)]
 pub(crate) struct Range {
     pub(crate) base: u64,
+    /// Bytes from the base on that are mapped or holes.
     pub(crate) mapped: u64,
     reserved: u64,
-    parts: Vec<(u64, u64, u64)>,
+    parts: Vec<Part>,
+    /// Addresses that were unmapped, with their sizes.
+    holes: BTreeMap<u64, u64>,
+}
+
+/// Physical memory and where it is mapped.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    at: u64,
+    bytes: u64,
+    handle: u64,
+}
+
+impl Part {
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// - Nothing on the device uses it any more, and it is mapped.
+    unsafe fn unmap(self) {
+        // SAFETY: the caller vouches for it; a failure leaves a leak.
+        unsafe {
+            let _ = call!(cuMemUnmap(self.at, self.bytes as usize));
+            let _ = call!(cuMemRelease(self.handle));
+        }
+    }
 }
 
 impl Range {
@@ -37,6 +79,7 @@ impl Range {
             mapped: 0,
             reserved: bytes,
             parts: Vec::new(),
+            holes: BTreeMap::new(),
         })
     }
 
@@ -47,11 +90,13 @@ impl Range {
             bytes,
             detail,
         };
-        if bytes > self.reserved - self.mapped {
+        let hole = self.holes.iter().find(|(_, size)| **size >= bytes);
+        let hole = hole.map(|(at, size)| (*at, *size));
+        if hole.is_none() && bytes > self.reserved - self.mapped {
             return Err(oom("address range used up".into()));
         }
         let _span = everwarp_engine::trace::span("mapping");
-        let at = self.base + self.mapped;
+        let at = hole.map_or(self.base + self.mapped, |(at, _)| at);
         let location = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             id: context.device,
@@ -83,9 +128,34 @@ impl Range {
                 return Err(oom(e.to_string()));
             }
         }
-        self.parts.push((at, bytes, handle));
-        self.mapped += bytes;
+        self.parts.push(Part { at, bytes, handle });
+        match hole {
+            None => self.mapped += bytes,
+            Some((at, size)) => {
+                self.holes.remove(&at);
+                if size > bytes {
+                    self.holes.insert(at + bytes, size - bytes);
+                }
+            }
+        }
         Ok(at)
+    }
+
+    /// Gives the parts back for which `unused` holds, called with their addresses and sizes.
+    ///
+    /// # Safety
+    /// - Nothing is resident on the device, and nothing will use these addresses before they are mapped again.
+    pub(crate) unsafe fn trim(&mut self, mut unused: impl FnMut(u64, u64) -> bool) {
+        let holes = &mut self.holes;
+        self.parts.retain(|part| {
+            let goes = unused(part.at, part.bytes);
+            if goes {
+                // SAFETY: mapped by `grow`; the caller vouches for the rest.
+                unsafe { part.unmap() };
+                insert_range(holes, part.at, part.bytes);
+            }
+            !goes
+        });
     }
 
     /// Gives everything back.
@@ -93,12 +163,9 @@ impl Range {
     /// # Safety
     /// - Nothing on the device uses the range any more.
     pub(crate) unsafe fn release(&mut self) {
-        for (at, bytes, handle) in self.parts.drain(..) {
-            // SAFETY: mapped by `grow`, and not in use any more; a failure leaves a leak.
-            unsafe {
-                let _ = call!(cuMemUnmap(at, bytes as usize));
-                let _ = call!(cuMemRelease(handle));
-            }
+        for part in self.parts.drain(..) {
+            // SAFETY: mapped by `grow`, and not in use any more.
+            unsafe { part.unmap() };
         }
         // SAFETY: reserved by `reserve`, now without mappings.
         let _ = unsafe { call!(cuMemAddressFree(self.base, self.reserved as usize)) };

@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::ops::Range;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
 use everwarp_process::{Bytes, InputLines, LineSource};
 use everwarp_runtime::{Device, EngineKind};
+
+use super::parallel;
 
 /// How many lines share a reference count. A line is cloned and dropped several times on its way to a process and after
 /// the process has exited; with a single count for all threads that would cost more than everything else about a small
@@ -32,8 +34,25 @@ impl AsRef<[u8]> for Part {
     }
 }
 
-/// Fills `bytes` from a file. Returns how many bytes were read, and the rest of the file.
+/// Reads the bytes of a file from its position on into memory of this size, which the file had when it was looked at.
+/// Returns how many bytes were read, and the rest of a file that has grown meanwhile.
 fn read_to(bytes: &mut [u8], file: &mut File) -> std::io::Result<(usize, Vec<u8>)> {
+    let filled = match file.metadata()?.is_file() {
+        true => {
+            let begin = file.stream_position()?;
+            let filled = parallel::read(file, begin, bytes)?;
+            file.seek(SeekFrom::Start(begin + filled as u64))?;
+            filled
+        }
+        false => read_in_order(file, bytes)?,
+    };
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest)?;
+    Ok((filled, rest))
+}
+
+/// Fills `bytes` from a stream, up to its end. Returns how many bytes were read.
+fn read_in_order(file: &mut File, bytes: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read(&mut bytes[filled..]) {
@@ -43,9 +62,7 @@ fn read_to(bytes: &mut [u8], file: &mut File) -> std::io::Result<(usize, Vec<u8>
             Err(e) => return Err(e),
         }
     }
-    let mut rest = Vec::new();
-    file.read_to_end(&mut rest)?;
-    Ok((filled, rest))
+    Ok(filled)
 }
 
 /// The lines of a file, each with its line feed.
@@ -77,34 +94,37 @@ impl LineSource for FileLines {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read_lines(mut file: File, device: &Device) -> std::io::Result<InputLines> {
+pub fn read_lines(file: File, device: &Device) -> std::io::Result<InputLines> {
     let gpu = Some(device).filter(|device| device.kind() == EngineKind::Cuda);
     let len = file.metadata()?.len();
     let gpu = gpu.filter(|_| (1..=LOCKED_MOST).contains(&len));
-    // Without page-locked memory the copy is slower.
-    let Some(mut locked) = gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) else {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        return Ok(InputLines::new(FileLines::of_bytes(bytes)));
-    };
-    let (filled, rest) = read_to(&mut locked, &mut file)?;
-    if rest.is_empty() {
-        return Ok(InputLines::new(FileLines::of_first(
-            Arc::new(locked),
-            filled,
-        )));
+    match gpu.and_then(|gpu| gpu.host_bytes(len as usize).ok()) {
+        Some(locked) => read_lines_to(locked, file),
+        // Without page-locked memory the copy is slower.
+        None => read_plain_lines(file),
     }
-    // The file has grown meanwhile.
-    let mut bytes = locked[..filled].to_vec();
-    bytes.extend_from_slice(&rest);
-    Ok(InputLines::new(FileLines::of_bytes(bytes)))
 }
 
 /// The same in ordinary memory.
-#[cfg(target_os = "linux")]
-pub(super) fn read_plain_lines(mut file: File) -> std::io::Result<InputLines> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+pub(super) fn read_plain_lines(file: File) -> std::io::Result<InputLines> {
+    let len = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+    read_lines_to(vec![0; len], file)
+}
+
+/// The same in memory as large as the file.
+fn read_lines_to(
+    mut memory: impl AsRef<[u8]> + DerefMut<Target = [u8]> + Send + Sync + 'static,
+    mut file: File,
+) -> std::io::Result<InputLines> {
+    let (filled, rest) = read_to(&mut memory, &mut file)?;
+    if rest.is_empty() {
+        return Ok(InputLines::new(FileLines::of_first(
+            Arc::new(memory),
+            filled,
+        )));
+    }
+    let mut bytes = memory[..filled].to_vec();
+    bytes.extend_from_slice(&rest);
     Ok(InputLines::new(FileLines::of_bytes(bytes)))
 }
 
@@ -116,23 +136,18 @@ impl FileLines {
 
     /// The lines of the first `len` bytes.
     fn of_first(file: Whole, len: usize) -> Self {
-        let text = &(*file).as_ref()[..len];
-        let lengths = text.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
-        let lengths: Vec<usize> = lengths.collect();
-        let mut lines = Vec::with_capacity(lengths.len());
+        let ends = parallel::line_ends(&(*file).as_ref()[..len]);
+        let mut lines = Vec::with_capacity(ends.len());
         let mut begin = 0;
-        for lengths in lengths.chunks(COUNTED) {
-            let bytes = lengths.iter().sum::<usize>();
-            let part = Bytes::from_owner(Part {
-                file: Arc::clone(&file),
-                range: begin..begin + bytes,
-            });
-            let mut at = 0;
-            for length in lengths {
-                lines.push(part.slice(at..at + length));
-                at += length;
+        for ends in ends.chunks(COUNTED) {
+            let first = begin;
+            let range = first..ends[ends.len() - 1];
+            let file = Arc::clone(&file);
+            let part = Bytes::from_owner(Part { file, range });
+            for end in ends {
+                lines.push(part.slice(begin - first..end - first));
+                begin = *end;
             }
-            begin += bytes;
         }
         let bytes = len as u64;
         Self { lines, bytes }

@@ -91,10 +91,9 @@ mod builder;
 mod child;
 mod command;
 mod error;
-#[cfg(target_os = "linux")]
-mod exclusive;
 mod host;
 mod lines;
+mod parallel;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod serving;

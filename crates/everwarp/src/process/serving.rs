@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::sync::Arc;
 
 use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
+use everwarp_process_cuda::{ResidentConfig, ResidentProcesses};
 use everwarp_runtime::{Device, EngineKind};
 pub use everwarp_service::*;
 
 use super::builder::start_engine;
-use super::exclusive::{Exclusive, Permit, Turn};
 use super::lines::{read_lines, read_plain_lines};
 
 /// Runs a native program: the request of the client's command, and the files that it names. It ends when the client has
@@ -21,22 +22,41 @@ pub type Native = dyn Fn(&Device, &[u8], Vec<OwnedFd>, &Cancellation) -> Vec<u8>
 pub struct DeviceBackend {
     device: Device,
     native: Box<Native>,
-    turn: Arc<Turn>,
+    shared: Option<Shared>,
+}
+
+/// What clients share on a GPU.
+struct Shared {
+    resident: Arc<ResidentProcesses>,
+    /// The processes that run native programs.
+    runners: Runners,
 }
 
 impl DeviceBackend {
-    /// Serves with a device.
-    pub fn new(device: Device, native: Box<Native>) -> Self {
-        Self {
+    /// Serves with a device. On a GPU this starts the engine, and `runner` starts a process that runs a native program.
+    ///
+    /// # Errors
+    /// The engine cannot be started.
+    pub fn new(
+        device: Device,
+        native: Box<Native>,
+        runner: impl Fn() -> Command + Send + 'static,
+    ) -> Result<Self, StartError> {
+        let shared = match device.kind() {
+            EngineKind::Cpu | EngineKind::Wgpu => None,
+            EngineKind::Cuda => Some(Shared {
+                resident: ResidentProcesses::start(&device, ResidentConfig::default())?,
+                runners: Runners::start(runner).map_err(|source| StartError::System {
+                    what: "a thread that starts processes".to_owned(),
+                    source,
+                })?,
+            }),
+        };
+        Ok(Self {
             device,
             native,
-            turn: Arc::default(),
-        }
-    }
-
-    /// The right to start an engine; the CPU engine needs none.
-    fn permit(&self) -> Option<Permit> {
-        (self.device.kind() == EngineKind::Cuda).then(|| self.turn.take())
+            shared,
+        })
     }
 }
 
@@ -55,30 +75,37 @@ impl Backend for DeviceBackend {
         config: &HostConfig,
         streams: &HostStreams,
     ) -> Result<Arc<dyn ProcessEngine>, StartError> {
-        let permit = self.permit();
-        let engine = start_engine(&self.device, modules, config, Some(streams))?;
-        Ok(match permit {
-            None => engine,
-            Some(permit) => Arc::new(Exclusive {
-                engine,
-                _permit: permit,
-            }),
-        })
-    }
-
-    fn lines(&self, file: File) -> io::Result<InputLines> {
-        // Page-locked memory cannot be had while an engine is resident.
-        match self.device.kind() == EngineKind::Cuda {
-            true => match self.turn.try_take() {
-                Some(_permit) => read_lines(file, &self.device),
-                None => read_plain_lines(file),
-            },
-            false => read_lines(file, &self.device),
+        match &self.shared {
+            None => start_engine(&self.device, modules, config, Some(streams)),
+            Some(shared) => {
+                let host = shared.resident.open(modules, config, Some(streams))?;
+                Ok(Arc::new(host))
+            }
         }
     }
 
-    fn native(&self, body: &[u8], files: Vec<OwnedFd>, cancellation: &Cancellation) -> Vec<u8> {
-        let _permit = self.permit();
-        (self.native)(&self.device, body, files, cancellation)
+    fn lines(&self, file: File) -> io::Result<InputLines> {
+        match &self.shared {
+            None => read_lines(file, &self.device),
+            // Page-locked memory cannot be had next to a resident engine.
+            Some(_) => read_plain_lines(file),
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        let shared = self.shared.as_ref()?;
+        shared.resident.failure().map(str::to_owned)
+    }
+
+    fn native(
+        &self,
+        body: &[u8],
+        files: Vec<OwnedFd>,
+        cancellation: &Cancellation,
+    ) -> io::Result<Vec<u8>> {
+        match &self.shared {
+            None => Ok((self.native)(&self.device, body, files, cancellation)),
+            Some(shared) => shared.runners.run(body, &files, cancellation),
+        }
     }
 }

@@ -31,7 +31,7 @@ impl HostCore {
             match self.queues.wait_for_work(LOOK) {
                 Work::Stop => return,
                 Work::Nothing => {
-                    if let Err(e) = self.last.check() {
+                    if let Err(e) = self.last.check(&self.engine) {
                         self.waiters.fail(&e);
                     }
                     continue;

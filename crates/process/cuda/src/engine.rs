@@ -18,7 +18,7 @@ use crate::directory::DirectoryCache;
 use crate::error::refused;
 use crate::host_core::HostCore;
 use crate::load::ModuleLoader;
-use crate::resident::{ResidentProcesses, SlotLease};
+use crate::resident::{Residency, ResidentProcesses, ShareLease};
 
 /// How long processes have to end when their host is dropped.
 const GRACE: Duration = Duration::from_secs(5);
@@ -34,7 +34,9 @@ pub struct CudaProcesses {
     pub(crate) loader: Mutex<ModuleLoader>,
     /// The directories that processes have been given.
     pub(crate) directories: DirectoryCache,
-    pub(crate) _slots: SlotLease,
+    pub(crate) share: ShareLease,
+    /// Dropped when the processes have ended.
+    pub(crate) _residency: Residency,
     pub(crate) resident: Arc<ResidentProcesses>,
 }
 
@@ -89,7 +91,7 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn load(&self, module: &Module, config: &LoadConfig) -> Result<LoadedModule, StartError> {
-        lock(&self.loader).load(&self.resident, &self.core, module, config)
+        lock(&self.loader).load(&self.resident, &self.share, &self.core, module, config)
     }
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
@@ -155,15 +157,12 @@ impl CudaProcesses {
         let reusable = core.waiters.failure().is_none() && core.alive().is_empty();
         let common = lock(&self.loader).common.clone();
         let (modules, generations) = core.into_places();
-        let mut freed = 0;
         for (hosted, generations) in modules.zip(generations) {
-            freed += hosted.places.bytes();
             if reusable && !hosted.places.meets_others() {
                 let key = hosted.places.key(common.depth);
                 lock(&self.resident.idle).put(&hosted.code, key, hosted.places, generations);
             }
         }
-        lock(&self.resident.budget).used -= freed;
     }
 }
 
@@ -187,6 +186,9 @@ impl Drop for CudaProcesses {
         }
         // The service's threads use the places until here.
         self.attached.take();
+        if let Some(reason) = self.core.waiters.failure() {
+            self.resident.fail(reason);
+        }
         // SAFETY: this is the only place that takes it, and nothing uses it afterwards.
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         self.leave_places(core);

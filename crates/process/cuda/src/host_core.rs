@@ -227,14 +227,15 @@ impl LastSubmission {
     ///
     /// # Errors
     /// The engine has failed.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self, engine: &Engine) -> Result<(), Error> {
         let Some(mut pending) = lock(&self.0).take() else {
             return Ok(());
         };
         match pending.wait_timeout(GLANCE) {
             Err(Error::Timeout { .. }) => {
                 lock(&self.0).get_or_insert(pending);
-                Ok(())
+                // A driver that has lost the device says so when it is asked for something.
+                engine.stats().map(drop)
             }
             Ok(_) => Ok(()),
             Err(e) => Err(e),

@@ -59,6 +59,11 @@ impl IdlePlaces {
         self.0.pop_front().is_some()
     }
 
+    /// Frees all of them.
+    pub(crate) fn forget_all(&mut self) {
+        self.0.clear();
+    }
+
     /// Bytes of device memory of the places that are kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|set| set.places.bytes()).sum()

@@ -60,6 +60,7 @@ mod process;
 mod program;
 mod queue;
 mod resident;
+mod share;
 mod slots;
 mod spawn;
 mod start;

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use everwarp_engine::sync::lock;
 use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
 use everwarp_runtime::{DevPtr, Error, LinkedEngine};
 
@@ -17,7 +16,7 @@ use crate::link::depth;
 use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
 use crate::queue::ModuleQueue;
-use crate::resident::ResidentProcesses;
+use crate::resident::{ResidentProcesses, ShareLease};
 
 /// The state that later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct ModuleLoader {
@@ -46,6 +45,7 @@ impl ModuleLoader {
     pub(crate) fn load(
         &mut self,
         resident: &ResidentProcesses,
+        share: &ShareLease,
         core: &HostCore,
         module: &Module,
         config: &LoadConfig,
@@ -89,7 +89,7 @@ impl ModuleLoader {
         });
         let joined = joined.transpose().map_err(not_started)?;
         self.spare.start += places.total();
-        lock(&resident.budget).used += places.bytes();
+        share.settle(share.parts().0 + places.bytes());
         // A thread that finds the module must find its queue too.
         core.queues.add(ModuleQueue::new(places.count()));
         let hosted = HostedModule {
@@ -113,11 +113,7 @@ impl ModuleLoader {
         module: &CompiledModule,
         config: &LoadConfig,
     ) -> Result<PlaceConfig, StartError> {
-        let left = {
-            let budget = lock(&resident.budget);
-            budget.most.saturating_sub(budget.used)
-        };
-        let config = PlaceConfig::of(config, left);
+        let config = PlaceConfig::of(config, resident.room.memory_left());
         let config = PlaceConfig {
             places: config.places.max(1),
             children: match module.threads {

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use everwarp_contract::device::BLOCKS_PER_SM;
@@ -26,7 +27,7 @@ use crate::idle::IdlePlaces;
 use crate::link::shared_pools;
 use crate::module::CompileChoice;
 use crate::program;
-use crate::slots::FreeSlots;
+use crate::share::{Room, Share, Wanted};
 
 /// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
@@ -34,6 +35,10 @@ const WATCHDOG: Duration = Duration::from_secs(1 << 32);
 const EMPTY: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
 /// The places of all hosts together, unless a configuration says otherwise. Each has a slot of the host-call ring.
 const PLACES: u32 = 1 << 18;
+
+/// How long a shared engine keeps memory for the next host after the last one has left. To get as much again takes up to
+/// 20 ms.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// The settings of an engine that hosts share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,28 +59,25 @@ impl Default for ResidentConfig {
     }
 }
 
-/// Device memory for places.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    /// For the places of all hosts together.
-    pub(crate) most: u64,
-    /// What the places of hosts take.
-    pub(crate) used: u64,
-}
-
 /// An engine on a GPU, which stays resident while hosts come and go.
 pub struct ResidentProcesses {
     /// Ends before the engine, whose memory it reads.
     pub(crate) server: Server,
     pub(crate) engine: Engine,
-    pub(crate) slots: Mutex<FreeSlots>,
     /// Locked while modules are loaded.
     code: Mutex<CodeSet>,
     pub(crate) idle: Mutex<IdlePlaces>,
-    pub(crate) budget: Mutex<Budget>,
+    pub(crate) room: Room,
     pub(crate) anchor: Anchor,
     /// Nanoseconds from the device's clock to the time of day.
     pub(crate) clock_offset: u64,
+    /// How many hosts there are. The engine is parked while there is none, if it is shared.
+    users: Mutex<u32>,
+    shared: bool,
+    /// Tells a thread of a shared engine that the last host has left.
+    left: Mutex<Option<Sender<()>>>,
+    /// Why the engine has failed.
+    failure: OnceLock<String>,
 }
 
 impl std::fmt::Debug for ResidentProcesses {
@@ -106,15 +108,25 @@ impl ResidentProcesses {
             .map(everwarp_runtime::cuda::CudaDevice::multiprocessors);
         // As many blocks as every later image allows.
         let size = gpu.map(|multiprocessors| multiprocessors * BLOCKS_PER_SM);
-        Self::with_code(device, code, size, shared_pools(slots))
+        let resident = Self::with_code(device, code, size, shared_pools(slots), true)?;
+        // No host has come yet.
+        resident.engine.park().map_err(not_started)?;
+        let (sender, left) = channel();
+        let weak = Arc::downgrade(&resident);
+        let thread = std::thread::Builder::new().name("everwarp-idle".into());
+        let thread = thread.spawn(move || trim_when_idle(&weak, &left));
+        thread.map_err(system("a thread that gives memory back"))?;
+        *lock(&resident.left) = Some(sender);
+        Ok(resident)
     }
 
-    /// Starts an engine with these modules.
+    /// Starts an engine with these modules. One that is `shared` is parked by its last host.
     pub(crate) fn with_code(
         device: &Device,
         code: CodeSet,
         size: Option<u32>,
         pools: Pools,
+        shared: bool,
     ) -> Result<Arc<Self>, StartError> {
         let most = memory_budget(free_bytes(device)?, 1);
         let builder = device
@@ -132,12 +144,15 @@ impl ResidentProcesses {
         let slots = engine.host_calls().map_or(0, |memory| memory.slot_count);
         Ok(Arc::new(Self {
             server,
-            slots: Mutex::new(FreeSlots::new(slots)),
             code: Mutex::new(code),
             idle: Mutex::default(),
-            budget: Mutex::new(Budget { most, used: 0 }),
+            room: Room::new(most, slots),
             anchor: Anchor::default(),
             clock_offset,
+            users: Mutex::new(0),
+            shared,
+            left: Mutex::default(),
+            failure: OnceLock::new(),
             engine,
         }))
     }
@@ -150,6 +165,28 @@ impl ResidentProcesses {
     /// How many modules the engine's image has, including those that no host uses and that are kept for a while.
     pub fn module_count(&self) -> usize {
         self.code().len()
+    }
+
+    /// Why the engine has failed, if a host has found that it has. No other host can be opened on it; a new engine needs a
+    /// new process.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Gives back the memory that was kept for the next host, unless there is a host.
+    fn trim(&self) {
+        // A host that comes now waits for some milliseconds.
+        let users = lock(&self.users);
+        if *users == 0 {
+            lock(&self.idle).forget_all();
+            self.engine.trim();
+        }
+    }
+
+    /// Notes that the engine has failed.
+    pub(crate) fn fail(&self, reason: String) {
+        // The first reason is the one that explains the others.
+        drop(self.failure.set(reason));
     }
 
     pub(crate) fn code(&self) -> MutexGuard<'_, CodeSet> {
@@ -180,24 +217,84 @@ fn server(engine: &Engine) -> Result<Server, StartError> {
     server.map_err(system("a thread that polls for host calls"))
 }
 
-/// Slots of an engine's ring that a host has.
-pub(crate) struct SlotLease {
-    resident: Arc<ResidentProcesses>,
-    pub(crate) range: Range<u32>,
-}
-
-impl SlotLease {
-    pub(crate) fn take(resident: &Arc<ResidentProcesses>, wanted: u32) -> Self {
-        let range = lock(&resident.slots).take_up_to(wanted.max(1));
-        Self {
-            resident: Arc::clone(resident),
-            range,
+/// Gives memory back each time that no host has come for a while.
+fn trim_when_idle(resident: &Weak<ResidentProcesses>, left: &Receiver<()>) {
+    while left.recv().is_ok() {
+        while left.recv_timeout(IDLE).is_ok() {}
+        if let Some(resident) = resident.upgrade() {
+            resident.trim();
         }
     }
 }
 
-impl Drop for SlotLease {
+/// What a host has of an engine, until it ends.
+pub(crate) struct ShareLease {
+    resident: Arc<ResidentProcesses>,
+    share: Mutex<Share>,
+}
+
+impl ShareLease {
+    /// Takes a share. One that is `alone` on its engine gets everything.
+    pub(crate) fn take(resident: &Arc<ResidentProcesses>, wanted: Wanted, alone: bool) -> Self {
+        let share = resident.room.take(wanted, alone);
+        Self {
+            resident: Arc::clone(resident),
+            share: Mutex::new(share),
+        }
+    }
+
+    /// Bytes of device memory, and slots of the ring.
+    pub(crate) fn parts(&self) -> (u64, Range<u32>) {
+        let share = lock(&self.share);
+        (share.memory, share.slots.clone())
+    }
+
+    /// Sets the memory to what the host's places take.
+    pub(crate) fn settle(&self, memory: u64) {
+        self.resident.room.settle(&mut lock(&self.share), memory);
+    }
+}
+
+impl Drop for ShareLease {
     fn drop(&mut self) {
-        lock(&self.resident.slots).give_back(self.range.clone());
+        self.resident.room.give_back(&lock(&self.share));
+    }
+}
+
+/// Keeps an engine resident. When the last one is dropped, a shared engine is parked: it occupies no multiprocessor until
+/// the next host comes, for which it goes on within some 20 microseconds.
+pub(crate) struct Residency(Arc<ResidentProcesses>);
+
+impl Residency {
+    pub(crate) fn enter(resident: &Arc<ResidentProcesses>) -> Result<Self, StartError> {
+        let mut users = lock(&resident.users);
+        if *users == 0 && resident.shared {
+            let resumed = spanned("host: resume the engine", || resident.engine.resume());
+            resumed.map_err(|error| {
+                resident.fail(error.to_string());
+                not_started(error)
+            })?;
+        }
+        *users += 1;
+        drop(users);
+        Ok(Self(Arc::clone(resident)))
+    }
+}
+
+impl Drop for Residency {
+    fn drop(&mut self) {
+        let mut users = lock(&self.0.users);
+        *users -= 1;
+        if *users == 0 && self.0.shared {
+            match spanned("host: park the engine", || self.0.engine.park()) {
+                Ok(()) => {
+                    if let Some(left) = &*lock(&self.0.left) {
+                        // The thread ends only with the engine.
+                        drop(left.send(()));
+                    }
+                }
+                Err(error) => self.0.fail(error.to_string()),
+            }
+        }
     }
 }

@@ -29,6 +29,12 @@ impl FreeSlots {
         taken
     }
 
+    /// The length of the longest range.
+    pub(crate) fn longest(&self) -> u32 {
+        let lengths = self.0.iter().map(|range| range.len() as u32);
+        lengths.max().unwrap_or(0)
+    }
+
     /// Gives numbers back.
     pub(crate) fn give_back(&mut self, range: Range<u32>) {
         if range.is_empty() {
@@ -60,6 +66,7 @@ mod tests {
         assert_eq!((a.clone(), b.clone(), c.clone()), (0..10, 10..30, 30..60));
         free.give_back(b);
         assert_eq!(free.take_up_to(25), 60..85);
+        assert_eq!(free.longest(), 20);
         assert_eq!(free.take_up_to(25), 10..30, "the longest one that is left");
         for range in [60..85, 10..30, c, a] {
             free.give_back(range);

@@ -27,11 +27,14 @@ use crate::load::ModuleLoader;
 use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
 use crate::queue::{ModuleQueue, Queues};
-use crate::resident::{ResidentProcesses, SlotLease};
+use crate::resident::{Residency, ResidentProcesses, ShareLease};
+use crate::share::Wanted;
 
 /// Where the places of a host's modules come from.
 struct PlaceSource<'r> {
     resident: &'r ResidentProcesses,
+    /// The host's share of the device's memory.
+    memory: u64,
     config: PlaceConfig,
     common: &'r CommonParameters,
 }
@@ -87,7 +90,7 @@ impl CudaProcesses {
         })?;
         let pools = engine_pools.expect("the sizes were asked for");
         let resident = spanned("host: start the engine", || {
-            ResidentProcesses::with_code(device, code, None, pools)
+            ResidentProcesses::with_code(device, code, None, pools, false)
         })?;
         Self::open(&resident, modules, config, streams, Some(modules.len()))
     }
@@ -102,12 +105,19 @@ impl CudaProcesses {
     ) -> Result<Self, StartError> {
         check_options(config)?;
         let engine = &resident.engine;
+        let residency = Residency::enter(resident)?;
         let choice = choice(config);
         let mut code = resident.code();
         let (codes, _) = code.load(engine, modules, choice)?;
         let depth = stack_depth(&mut code, engine, &codes, config)?;
         drop(code);
-        let place_config = PlaceConfig::of(&config.load, budget(resident, alone));
+        let share = spanned("host: share of the engine", || {
+            let wanted = wanted(&codes, config, depth)?;
+            let share = ShareLease::take(resident, wanted, alone.is_some());
+            Ok::<_, StartError>(share)
+        })?;
+        let (memory, slots) = share.parts();
+        let place_config = PlaceConfig::of(&config.load, memory / (modules.len().max(1) as u64));
         // It takes some 16 ms when the table of descriptors has to grow later, while processes run.
         spanned("host: descriptors", || {
             reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
@@ -115,10 +125,7 @@ impl CudaProcesses {
         spanned("host: memory for inputs", || {
             map_given_bytes(engine, config.given_bytes)
         })?;
-        let compiled: Vec<_> = codes.iter().map(|code| Arc::clone(&code.module)).collect();
-        let wanted = place_config.places_of(&compiled) + u64::from(config.spare_places);
-        let slots = SlotLease::take(resident, u32::try_from(wanted).unwrap_or(u32::MAX));
-        let head = compiled.iter().any(|module| module.needs_family());
+        let head = codes.iter().any(|code| code.module.needs_family());
         let head = head.then(|| FamilyHead::reserve(engine)).transpose();
         let head = head.map_err(not_started)?;
         let common = CommonParameters {
@@ -129,6 +136,7 @@ impl CudaProcesses {
         };
         let source = PlaceSource {
             resident,
+            memory,
             config: place_config,
             common: &common,
         };
@@ -140,20 +148,21 @@ impl CudaProcesses {
         };
         // The tables and threads for host calls do not wait for the device.
         let (served, made) = std::thread::scope(|scope| {
-            let range = slots.range.clone();
+            let range = slots.clone();
             let served = scope.spawn(|| {
                 let _span = span("host: host calls");
                 serve(resident, range, streams, listener.clone(), serving)
             });
-            let made = spanned("host: places", || source.make(&codes, &slots.range));
+            let made = spanned("host: places", || source.make(&codes, &slots));
             (served.join().unwrap_or_else(|e| resume_unwind(e)), made)
         });
         let ((service, attached), (hosted, queues)) = (served?, made?);
-        let first_spare = slots.range.start + hosted.iter().map(|h| h.places.total()).sum::<u32>();
+        share.settle(hosted.iter().map(|h| h.places.bytes()).sum());
+        let first_spare = slots.start + hosted.iter().map(|h| h.places.total()).sum::<u32>();
         // A place without a slot of the ring could not call the host.
-        let spare = config.spare_places.min(slots.range.end - first_spare);
+        let spare = config.spare_places.min(slots.end - first_spare);
         let spare = first_spare..first_spare + spare;
-        let places = slots.range.start..spare.end;
+        let places = slots.start..spare.end;
         let family = make_family(resident, head, places, config.channels, &hosted);
         let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
         // Spare places may become places for children, whose numbers are in the pids of children.
@@ -175,7 +184,8 @@ impl CudaProcesses {
                 spare,
             }),
             directories: DirectoryCache::default(),
-            _slots: slots,
+            share,
+            _residency: residency,
             resident: Arc::clone(resident),
         })
     }
@@ -215,14 +225,48 @@ fn choice(config: &HostConfig) -> CompileChoice {
     }
 }
 
-/// Bytes of device memory for each module of a new host, unless the configuration says how much. A host that shares its
-/// engine gets half of what is left, so that something is left for the next one.
-fn budget(resident: &ResidentProcesses, alone: Option<usize>) -> u64 {
-    let budget = lock(&resident.budget);
-    match alone {
-        Some(modules) => budget.most / (modules.max(1) as u64),
-        None => budget.most.saturating_sub(budget.used) / 2,
+/// The fewest processes of each module that a host starts with, if it asks for as many.
+const PLACES_LEAST: u32 = 32;
+
+/// What a host of these modules asks for.
+fn wanted(
+    codes: &[Arc<LoadedCode>],
+    config: &HostConfig,
+    depth: u32,
+) -> Result<Wanted, StartError> {
+    let compiled: Vec<_> = codes.iter().map(|code| Arc::clone(&code.module)).collect();
+    let all = PlaceConfig::of(&config.load, 0);
+    let few = PlaceConfig {
+        places: all.places.min(PLACES_LEAST),
+        children: all.children.min(PLACES_LEAST),
+        ..all
+    };
+    let slots_of = |config: &PlaceConfig| {
+        let slots = config.places_of(&compiled);
+        u32::try_from(slots).unwrap_or(u32::MAX)
+    };
+    let mut least_memory = 0;
+    for code in codes {
+        let module = &code.module;
+        // Without a limit a process gets more than its module starts with only if there is enough.
+        let least = module.memory_bytes() + module.table_bytes();
+        let few = PlaceConfig {
+            memory: few.memory.or(Some(least)),
+            memory_budget: u64::MAX,
+            ..few
+        };
+        least_memory += Places::wanted_bytes(module, &few, depth)?;
     }
+    let modules = codes.len() as u64;
+    Ok(Wanted {
+        memory: config
+            .load
+            .memory_budget
+            .map(|each| each.saturating_mul(modules)),
+        least_memory,
+        slots: slots_of(&all).saturating_add(config.spare_places),
+        least_slots: slots_of(&few),
+    })
 }
 
 /// How deep calls of these modules may nest on the stack that the configuration grants. Without one, the stack is made
@@ -308,7 +352,6 @@ impl PlaceSource<'_> {
                 (places, queue)
             }
         };
-        lock(&resident.budget).used += places.bytes();
         Ok((places, queue))
     }
 
@@ -322,9 +365,8 @@ impl PlaceSource<'_> {
         let resident = self.resident;
         let wanted = Places::wanted_bytes(&code.module, config, self.common.depth)?;
         loop {
-            let budget = lock(&resident.budget);
-            let left = budget.most.saturating_sub(budget.used);
-            drop(budget);
+            // What this host may take, and what no host has.
+            let left = self.memory + resident.room.memory_left();
             let mut idle = lock(&resident.idle);
             if idle.bytes() + wanted <= left || !idle.forget_oldest() {
                 break;

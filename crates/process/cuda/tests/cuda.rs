@@ -1,8 +1,8 @@
 //! Processes on a GPU. Without one, every case is reported as ignored.
 //!
 //! One host serves all cases: every module is linked into its image, and the table's places are used again and again. It
-//! is started twice: with memories of their own for all processes, and with interleaved memories. A last host starts with
-//! two modules, and its cases load others.
+//! is started three times: with memories of their own for all processes, with interleaved memories, and on an engine that
+//! hosts share. A last host starts with two modules, and its cases load others.
 
 mod cases;
 
@@ -11,17 +11,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp_process::{HostConfig, Module};
-use everwarp_process_cuda::{CudaProcesses, Streams};
+use everwarp_process_cuda::{CudaProcesses, ResidentConfig, ResidentProcesses, Streams};
 use everwarp_runtime::{Device, Select, cuda_device_count};
 use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
 
 /// How the hosts differ that run the cases, and which cases each one runs.
-const KINDS: [(&str, &[(&str, cases::Case)]); 3] = [
+const KINDS: [(&str, &[(&str, cases::Case)]); 4] = [
     ("apart", cases::ALL),
     ("interleaved", cases::ALL),
+    ("shared", cases::ALL),
     ("bare", cases::BARE),
 ];
+/// The variable that names the one kind of host to run the cases on.
+const KIND: &str = "EVERWARP_CUDA_HOST";
 
 /// A module of `tests/modules`.
 fn module(name: &str, text: &str) -> Module {
@@ -78,7 +81,11 @@ fn main() -> ExitCode {
         });
         return libtest_mimic::run(&args, trials.collect()).exit_code();
     };
+    let only = std::env::var(KIND).ok();
     for (kind, cases) in KINDS {
+        if only.as_ref().is_some_and(|only| only != kind) {
+            continue;
+        }
         let wanted = |name: &str| match &args.filter {
             None => true,
             Some(filter) if args.exact => name == filter,
@@ -87,7 +94,7 @@ fn main() -> ExitCode {
         if !cases.iter().any(|(name, _)| wanted(name)) {
             continue;
         }
-        let host = start(device, &modules(kind), kind == "interleaved");
+        let host = start(device, &modules(kind), kind);
         let trials = cases.iter().map(|&(name, case)| {
             let host = Arc::clone(&host);
             Trial::test(name, move || {
@@ -108,16 +115,20 @@ fn main() -> ExitCode {
 }
 
 /// A host with these modules.
-fn start(device: &Device, modules: &[Module], interleaved: bool) -> Arc<CudaProcesses> {
+fn start(device: &Device, modules: &[Module], kind: &str) -> Arc<CudaProcesses> {
     let mut config = HostConfig::default();
     config.load.places = 4096;
     // Four pages, and the small table of one module.
     config.load.memory = Some((4 << 16) + 1024);
     config.load.memory_budget = Some((28 << 30) / modules.len() as u64);
-    config.interleaved = interleaved;
+    config.interleaved = kind == "interleaved";
     config.spare_places = 2048;
     let begin = Instant::now();
-    let host = CudaProcesses::start(device, modules, &config, Streams::inherit());
+    let host = match kind {
+        "shared" => ResidentProcesses::start(device, ResidentConfig::default())
+            .and_then(|resident| resident.open(modules, &config, None)),
+        _ => CudaProcesses::start(device, modules, &config, Streams::inherit()),
+    };
     let host = Arc::new(host.unwrap_or_else(|e| panic!("the host does not start: {e}")));
     eprintln!(
         "started in {:?} (engine {:?}): frames of up to {} bytes, calls {} deep",

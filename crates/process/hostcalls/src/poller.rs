@@ -128,6 +128,8 @@ impl Poller {
         while !self.control.stop.load(Relaxed) {
             if self.control.changed.load(Relaxed) {
                 self.carry_out();
+                // The processes of a new lane are about to call.
+                (last, nap, looks) = (Instant::now(), FIRST_NAP, 0);
             }
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);

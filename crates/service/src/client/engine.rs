@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use everwarp_engine::EngineKind;
 use everwarp_engine::sync::lock;
+use everwarp_engine::trace::spanned;
 use everwarp_process::{
     ChannelError, Exit, Grants, HostConfig, HostError, Input, InputLines, Listing, LoadConfig,
     LoadedModule, Module, ModuleId, OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError,
@@ -301,16 +302,15 @@ impl ProcessEngine for ClientEngine {
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
         let grants = self.shared(request.grants)?;
-        let mut records = Records::default();
-        for number in 0..request.count {
-            records.add(|start| (request.write)(number, start))?;
-        }
+        let records = spanned("client: write records", || {
+            Records::of_all(request.count, request.write)
+        })?;
         let shared_input = match &request.grants.stdin {
             Input::Bytes(bytes) => bytes.clone(),
             _ => Bytes::new(),
         };
-        let data = [&shared_input[..], &records.bytes];
-        let total = data.iter().map(|part| part.len() as u64).sum();
+        let data = std::iter::once(&shared_input[..]).chain(records.iter().map(|r| &r.bytes[..]));
+        let total = data.clone().map(|part| part.len() as u64).sum();
         let directories = request.grants.directories.iter();
         let files: Vec<_> = directories.map(|d| d.handle().as_fd()).collect();
         let make = |number| ToEngine::Spawn {
@@ -321,7 +321,7 @@ impl ProcessEngine for ClientEngine {
             data: total,
         };
         let asked = self.connection.request(make, &files)?;
-        for part in data.iter().flat_map(|part| part.chunks(PART)) {
+        for part in data.flat_map(|part| part.chunks(PART)) {
             self.connection.tell(&ToEngine::SpawnData {
                 request: asked.number,
                 bytes: Bytes::copy_from_slice(part),

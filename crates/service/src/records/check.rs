@@ -172,15 +172,16 @@ mod tests {
                 start.stdin(Bytes::from(vec![number as u8; 3]));
             }
         };
-        let mut records = Records::default();
-        for number in 0..20 {
-            let added = records.add(|start| write(number, start));
-            added.expect("it is short");
-        }
-        let data = [b"shared", &records.bytes[..]].concat();
-        let checked = CheckedRecords::check(data.into(), 6, 20, Vec::new()).expect("it is right");
+        // Several threads write them.
+        let count = 20_000;
+        let records = Records::of_all(count, &write).expect("they are short");
+        assert!(records.len() > 1);
+        let records = records.iter().map(|part| &part.bytes[..]);
+        let data: Vec<&[u8]> = std::iter::once(&b"shared"[..]).chain(records).collect();
+        let data = data.concat().into();
+        let checked = CheckedRecords::check(data, 6, count, Vec::new()).expect("it is right");
         assert_eq!(checked.shared_input(), "shared");
-        for number in 0..20 {
+        for number in 0..count {
             let (mut expected, mut seen) = (Seen::default(), Seen::default());
             write(number, &mut expected);
             checked.write(number, &mut seen);

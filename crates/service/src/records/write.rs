@@ -1,5 +1,9 @@
 //! The client's side.
 
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use everwarp_process::{Bytes, InputLines, SpawnError, StartWriter};
 
 use super::lines::RemoteLines;
@@ -68,7 +72,57 @@ impl StartWriter for Writer {
     }
 }
 
+/// The processes whose records a thread writes at a time.
+const TOGETHER: u32 = 1 << 12;
+/// The most threads that write records.
+const THREADS: usize = 8;
+
 impl Records {
+    /// The records of `count` processes in their order, in parts that several threads write.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn of_all(
+        count: u32,
+        write: &(dyn Fn(u32, &mut dyn StartWriter) + Sync),
+    ) -> Result<Vec<Self>, SpawnError> {
+        let part = |number: u32| {
+            let mut records = Self::default();
+            let end = count.min((number + 1).saturating_mul(TOGETHER));
+            (number * TOGETHER..end)
+                .try_for_each(|number| records.add(|start| write(number, start)))?;
+            Ok(records)
+        };
+        let parts = count.div_ceil(TOGETHER);
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = (cores / 2).clamp(1, THREADS).min(parts as usize);
+        if threads <= 1 {
+            return (0..parts).map(part).collect();
+        }
+        let next = AtomicU32::new(0);
+        let work = || {
+            let mut written = Vec::new();
+            loop {
+                // The number orders nothing else.
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= parts {
+                    return written;
+                }
+                written.push((number, part(number)));
+            }
+        };
+        let mut written = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut written = work();
+            for other in others {
+                written.extend(other.join().unwrap_or_else(|e| resume_unwind(e)));
+            }
+            written
+        });
+        written.sort_unstable_by_key(|(number, _)| *number);
+        written.into_iter().map(|(_, records)| records).collect()
+    }
+
     /// Adds the record of a process, whose values `write` writes.
     ///
     /// # Errors

@@ -35,9 +35,22 @@ pub trait Backend: Send + Sync {
     /// The system's.
     fn lines(&self, file: File) -> io::Result<InputLines>;
 
+    /// Why the engine has failed for good, if it has: its process ends then, and the service starts another one.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// Runs a native program. `body` is the request of the client's command, and `files` are the files that it names. The
     /// program ends when its client has gone.
-    fn native(&self, body: &[u8], files: Vec<OwnedFd>, cancellation: &Cancellation) -> Vec<u8>;
+    ///
+    /// # Errors
+    /// The client has gone, or the program's process has died.
+    fn native(
+        &self,
+        body: &[u8],
+        files: Vec<OwnedFd>,
+        cancellation: &Cancellation,
+    ) -> io::Result<Vec<u8>>;
 }
 
 /// What each client may use.

@@ -1,12 +1,14 @@
 //! Long requests of a session, each on a thread of its own.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 use everwarp_engine::sync::{ignore_poison, lock};
+use everwarp_engine::trace::spanned;
 use everwarp_process::{
     Budget, Exit, Grants, HostError, Input, ModuleId, Pid, ProcessEngine, SpawnRequest,
 };
@@ -35,7 +37,24 @@ pub(super) struct PendingSpawn {
 }
 
 /// The processes of a session with their numbers, for listings.
-pub(super) type Instances = Mutex<HashMap<Pid, u32>>;
+pub(super) type Instances = Mutex<HashMap<Pid, u32, BuildHasherDefault<PidHasher>>>;
+
+/// Spreads pids, whose slots are small numbers of the engine's own choice, over a table. The usual hasher, which also
+/// withstands keys that are chosen to collide, takes a tenth of the time that an engine takes for a small process.
+#[derive(Default)]
+pub(super) struct PidHasher(u64);
+
+impl Hasher for PidHasher {
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
 
 /// Sends a reply. A client that has gone gets none.
 pub(super) fn reply(sender: &FrameSender, request: u32, reply: Reply) {
@@ -65,7 +84,9 @@ impl PendingSpawn {
         send: &(dyn Fn(Reply) + Sync),
     ) {
         let shared = self.shared.unwrap_or(0);
-        let checked = CheckedRecords::check(self.data.into(), shared, self.count, lines);
+        let checked = spanned("service: check records", || {
+            CheckedRecords::check(self.data.into(), shared, self.count, lines)
+        });
         let records = match checked {
             Ok(records) => records,
             Err(error) => {

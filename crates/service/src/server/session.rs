@@ -10,6 +10,7 @@ use std::thread::Scope;
 use std::time::Instant;
 
 use everwarp_engine::sync::lock;
+use everwarp_engine::trace::{span, spanned};
 use everwarp_process::{
     Budget, ChannelEnd, ChannelError, Directory, Grants, HostBudgets, HostConfig, HostStreams,
     Input, InputLines, Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine,
@@ -23,6 +24,7 @@ use super::output::{ClientOutput, OutputGate};
 use super::requests::{Instances, PendingSpawn, reply, send_captured, wait_each};
 use super::stdin::ClientInput;
 use super::waits::WaitQueue;
+use crate::log::{Level, log};
 use crate::protocol::{
     ChannelFault, Counts, FromEngine, HostFault, HostSettings, InputGrant, LineCounts,
     LoadSettings, LoadedProgram, OutputGrant, ProcessExit, Reply, Row, SharedGrants, SpawnFault,
@@ -178,6 +180,7 @@ impl Session {
 
     /// Ends what the client has started. Threads of the session return.
     fn end(&self, pending: &HashMap<u32, PendingSpawn>) {
+        let _span = span("service: end a session");
         self.ending.store(true, Ordering::Release);
         for spawn in pending.values() {
             spawn.stop.store(true, Ordering::Release);
@@ -253,9 +256,17 @@ impl Session {
                 }
                 self.run(scope, move |session| {
                     let cancellation = &session.cancellation;
-                    let done = session.settings.backend.native(&body, files, cancellation);
-                    let body = done.into();
-                    session.reply(request, Reply::NativeDone { body });
+                    match session.settings.backend.native(&body, files, cancellation) {
+                        Ok(body) => {
+                            let body = body.into();
+                            session.reply(request, Reply::NativeDone { body });
+                        }
+                        Err(error) => {
+                            let text = format!("client {}: a program: {error}", session.client);
+                            log(Level::Info, &text);
+                            session.shut_down();
+                        }
+                    }
                 })?;
             }
             ToEngine::Load {
@@ -430,7 +441,9 @@ impl Session {
             budgets: Some(Arc::clone(&self.budgets)),
         };
         let backend = &self.settings.backend;
-        let engine = backend.start(&modules, &config, &streams)?;
+        let engine = spanned("service: open a host", || {
+            backend.start(&modules, &config, &streams)
+        })?;
         let widths = (0..modules.len() as u32).map(|id| engine.width(ModuleId(id)));
         let started = StartedHost {
             cuda: engine.kind() == everwarp_engine::EngineKind::Cuda,
@@ -572,6 +585,7 @@ impl Session {
             let (data, count) = (spawn.expected, spawn.count);
             let stop = Arc::clone(&spawn.stop);
             let lines = lock(&session.lines).clone();
+            let _span = span("service: spawn");
             let started = AtomicU32::new(0);
             spawn.run(&*host.engine, lines, &session.instances, &|with| {
                 if let Reply::Pids { pids, .. } = &with {
@@ -622,6 +636,7 @@ impl Session {
 
     fn wait_each(&self, request: u32, pids: &[Pid]) {
         let Ok(host) = self.host() else { return };
+        let _span = span("service: wait for processes");
         let (sender, output) = (&self.sender, &self.budgets.output);
         let result = wait_each(
             &*host.engine,
@@ -664,7 +679,8 @@ impl Session {
         if sets.len() >= SETS_MOST {
             return Err(Misbehaved(format!("more than {SETS_MOST} sets of lines")));
         }
-        let read = self.settings.backend.lines(File::from(file));
+        let lines = || self.settings.backend.lines(File::from(file));
+        let read = spanned("service: read lines", lines);
         let result = match read {
             Ok(lines) => {
                 let counts = LineCounts {

@@ -3,7 +3,6 @@
 mod engines;
 mod greet;
 mod listen;
-mod spawn;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -21,6 +20,7 @@ use listen::Listener;
 use crate::control::Answer;
 use crate::folder::{Folder, FolderError};
 use crate::log::{Level, log};
+use crate::spawn;
 
 /// Where the service listens.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use crate::child::CONTROL_FD;
 
 /// Starts a child with a socket to talk to it. The child has no terminal, and ends when this thread does.
-pub(super) fn spawn(mut command: Command) -> io::Result<(Child, OwnedFd)> {
+pub(crate) fn spawn(mut command: Command) -> io::Result<(Child, OwnedFd)> {
     let (ours, theirs) = UnixStream::pair()?;
     let supervisor = std::process::id() as libc::pid_t;
     let theirs = OwnedFd::from(theirs);
