@@ -290,7 +290,7 @@ impl Drop for Residency {
                 Ok(()) => {
                     if let Some(left) = &*lock(&self.0.left) {
                         // The thread ends only with the engine.
-                        drop(left.send(()));
+                        let _ = left.send(());
                     }
                 }
                 Err(error) => self.0.fail(error.to_string()),
