@@ -31,16 +31,27 @@ EW_CALL void actor_queue(u32 head, u32 group, u64 arg) {
   append(shared().queues[threadIdx.x / WARP], DevTask{head, group, arg});
 }
 
+// `hi` of the turn that a message to an idle actor causes: the actor has neither messages that it took before nor
+// undelivered ones, and there are no others that it has to wake. So nothing but its mailbox needs to be looked at.
+constexpr u32 TURN_FRESH = 1;
+
 // What host functions and turns have in common: the task, and the turns that it queues.
 struct ActorTask {
   Lane& t;
   const DevActors& system;
   u32 base;  // the function of the first kind's turns
+  // Copies that stay in registers: an acquire empties the cache of the multiprocessor, and a parameter would have to be
+  // read from the device's memory again.
+  DevActor* const slots;
+  DevMessage* const cells;
+  const u32 slot_limit;
 
-  __device__ __forceinline__ ActorTask(Lane& t, const DevActors& system, u32 base) : t(t), system(system), base(base) {}
+  __device__ __forceinline__ ActorTask(Lane& t, const DevActors& system, u32 base)
+      : t(t), system(system), base(base), slots(system.slots), cells(system.cells), slot_limit(system.slot_limit) {}
 
-  // The group that counts turns. Read anew each time, which is rare where turns queue turns: see `activate`.
+  // The group that counts turns.
   __device__ __forceinline__ u32 world() const { return (u32)load(&system.control->world, relaxed, gpu); }
+  __device__ __forceinline__ u32 send(u64 to, u32 cell) const { return actor_send(slots, cells, slot_limit, to, cell); }
 
   // Ends the engine. The task's group stays open, so that nothing completes before the host learns of it.
   __device__ __forceinline__ void fault(u32 detail) {
@@ -57,14 +68,10 @@ struct ActorTask {
     else t.limit--;
     actor_queue(t.head(fn, 0, priority_of(t.task.head)), group, arg);
   }
-  // Queues a turn. The count of another group is in place before another warp can finish the turn.
-  __device__ __forceinline__ void activate(u32 kind, u32 number) {
-    const u32 group = world();
+  // Queues a turn in a group. The count of another group is in place before another warp can finish the turn.
+  __device__ __forceinline__ void activate(u32 group, u32 kind, u32 number, u32 fresh) {
     if (t.task.group != group) add(&everwarp_tables.groups[group].pending, 1, relaxed, gpu);
-    queue(base + kind, group, number);
-  }
-  __device__ __forceinline__ void activate(u32 number) {
-    activate(meta_kind(load(actor_meta(system.slots + number), relaxed, gpu)), number);
+    queue(base + kind, group, Lane::pack(number, fresh));
   }
   // Queues the task for which a group was held.
   __device__ __forceinline__ void queue_held(u32 fn, u32 group, u64 arg) {
@@ -87,12 +94,12 @@ struct ActorTask {
 
 struct Actor : ActorTask {
   u32 number;
+  u8* own;  // its state
   u32 generation;
   u32 room;   // turns that the task may still queue
   u32 needs;  // turns that one message may cause, with those at the end of a turn
   u32 sends;  // messages and signals that the handler may still send
-  u32 outbox_first;
-  u32 outbox_last;
+  u32 outbox_first;  // the newest is in the slot
   u32 spare_first;  // free cells at hand: the first, plus one
   u32 spare_last;
   u32 asked;  // the cell of the ask that is being handled and has no reply, or NONE
@@ -101,17 +108,18 @@ struct Actor : ActorTask {
   Message message;
 
   __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs)
-      : ActorTask(t, system, base), number(t.lo()), generation(0), room(t.limit), needs(needs), sends(0),
-        outbox_first(0), outbox_last(0), spare_first(0), spare_last(0), asked(NONE), stopping(false), failed(false) {}
+      : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
+        room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
+        failed(false) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
-  __device__ __forceinline__ DevActor* slot() const { return system.slots + number; }
+  __device__ __forceinline__ DevActor* slot() const { return slots + number; }
   __device__ __forceinline__ u64 id() const { return actor_id(number, generation); }
   __device__ __forceinline__ u64 parent() const { return load(&slot()->parent, relaxed, gpu); }
   template <class S>
   __device__ __forceinline__ S& state() const {
-    return *(S*)(system.states + (u64)number * system.state_bytes);
+    return *(S*)own;
   }
   template <class... W>
   __device__ __forceinline__ void tell(u64 to, u32 tag, W... words) {
@@ -126,7 +134,7 @@ struct Actor : ActorTask {
     if (!spend() || outbox_first != 0) return false;
     u32 at = write(tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT, id(), words...);
     if (at == NONE) return false;
-    u32 sent = actor_send(&system, to, at);
+    u32 sent = send(to, at);
     if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(to));
     if (sent == SENT_GONE) dead_letter(at, DEAD_GONE);
     if (sent == SENT_FULL) free(at);
@@ -138,7 +146,7 @@ struct Actor : ActorTask {
     if (!spend()) return;
     u32 at = write(tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_ASK, id(), words...);
     if (at == NONE) return;
-    store(&system.cells[at].words[MESSAGE_WORDS - 1], number, relaxed, gpu);
+    store(&cells[at].words[MESSAGE_WORDS - 1], number, relaxed, gpu);
     deliver(to, at);
   }
   template <class... W>
@@ -148,7 +156,7 @@ struct Actor : ActorTask {
     u32 at = asked;
     asked = NONE;
     const u64 list[] = {(u64)words..., 0, 0, 0, 0};
-    u64* to = system.cells[at].words;
+    u64* to = cells[at].words;
     constexpr u32 n = sizeof...(W);
     if constexpr (n > 0) store_pair(to, list[0], list[1], relaxed, gpu);
     if constexpr (n > 2) store_pair(to + 2, list[2], list[3], relaxed, gpu);
@@ -185,19 +193,23 @@ struct Actor : ActorTask {
     sends--;
     return true;
   }
-  __device__ __forceinline__ void started(u32 kind, u32 number) {
+  // Queues a turn, which is in the group of turns as this one.
+  __device__ __forceinline__ void turn(u32 fn, u32 number, u32 fresh) {
     room--;
-    activate(kind, number);
+    t.delta++;
+    actor_queue(t.head(fn, 0, priority_of(t.task.head)), t.task.group, Lane::pack(number, fresh));
   }
+  __device__ __forceinline__ void started(u32 kind, u32 number, u32 fresh = TURN_FRESH) { turn(base + kind, number, fresh); }
+  // Queues another turn of this actor.
+  __device__ __forceinline__ void again() { turn(fn_of(t.task.head), number, 0); }
   __device__ __forceinline__ void woke(u32 number) {
     if (number == NONE) return;
-    room--;
-    activate(number);
+    started(meta_kind(load(actor_meta(slots + number), relaxed, gpu)), number, 0);
   }
   __device__ __forceinline__ u32 cell() {
     if (spare_first != 0) {
       u32 at = spare_first - 1;
-      spare_first = at == spare_last ? 0 : load(&system.cells[at].next, relaxed, gpu);
+      spare_first = at == spare_last ? 0 : load(&cells[at].next, relaxed, gpu);
       return at;
     }
     u32 at = actor_take(&system, ACTOR_CELLS);
@@ -206,7 +218,7 @@ struct Actor : ActorTask {
   }
   __device__ __forceinline__ void free(u32 at) {
     if (spare_first == 0) spare_last = at;
-    else store(&system.cells[at].next, spare_first, relaxed, gpu);
+    else store(&cells[at].next, spare_first, relaxed, gpu);
     spare_first = at + 1;
   }
   __device__ __forceinline__ void give_back() {
@@ -215,14 +227,14 @@ struct Actor : ActorTask {
   }
   // The link is written by others of this file, and always as one word of 32 bits.
   __device__ __forceinline__ void envelope(u32 at, u32 head, u64 from) {
-    store(&system.cells[at].head, head, relaxed, gpu);
-    store(&system.cells[at].from, from, relaxed, gpu);
+    store(&cells[at].head, head, relaxed, gpu);
+    store(&cells[at].from, from, relaxed, gpu);
   }
   template <class... W>
   __device__ __forceinline__ u32 write(u32 head, u64 from, W... words) {
     u32 at = cell();
     if (at == NONE) return at;
-    u64* to = (u64*)&system.cells[at];
+    u64* to = (u64*)&cells[at];
     envelope(at, head, from);
     const u64 list[] = {(u64)words..., 0, 0, 0, 0, 0};
     constexpr u32 n = sizeof...(W);
@@ -234,7 +246,7 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void deliver(u64 to, u32 at) {
     u32 sent = SENT_FULL;
     if (outbox_first == 0) {
-      sent = actor_send(&system, to, at);
+      sent = send(to, at);
       if (sent == SENT_DELIVERED) return;
       if (sent == SENT_GONE) return dead_letter(at, DEAD_GONE);
     }
@@ -242,20 +254,20 @@ struct Actor : ActorTask {
     started(sent >> 8, actor_slot(to));
   }
   __device__ __forceinline__ void keep(u64 to, u32 at) {
-    store(&system.cells[at].to, to, relaxed, gpu);
-    store(&system.cells[at].next, 0, relaxed, gpu);
-    if (outbox_first != 0) store(&system.cells[outbox_last].next, at + 1, relaxed, gpu);
+    store(&cells[at].to, to, relaxed, gpu);
+    store(&cells[at].next, 0, relaxed, gpu);
+    if (outbox_first != 0) store(&cells[load(&slot()->outbox_last, relaxed, gpu)].next, at + 1, relaxed, gpu);
     else outbox_first = at + 1;
-    outbox_last = at;
+    store(&slot()->outbox_last, at, relaxed, gpu);
   }
   // Delivers what is in the outbox, in order. Returns the receiver that has no room, or 0.
   __device__ __forceinline__ u64 flush() {
     while (outbox_first != 0 && room >= needs) {
-      u32 at = outbox_first - 1, next = load(&system.cells[at].next, relaxed, gpu);
-      u64 to = load(&system.cells[at].to, relaxed, gpu);
-      u32 sent = actor_send(&system, to, at);
+      u32 at = outbox_first - 1, next = load(&cells[at].next, relaxed, gpu);
+      u64 to = load(&cells[at].to, relaxed, gpu);
+      u32 sent = send(to, at);
       if (sent == SENT_FULL) {
-        store(&system.cells[at].next, next, relaxed, gpu);
+        store(&cells[at].next, next, relaxed, gpu);
         return to;
       }
       outbox_first = next;
@@ -268,13 +280,13 @@ struct Actor : ActorTask {
   // A message will not be handled: it is counted by its reason, and an ask ends.
   __device__ __forceinline__ void dead_letter(u32 at, u32 reason) {
     count_dead(reason);
-    u32 head = load(&system.cells[at].head, relaxed, gpu);
+    u32 head = load(&cells[at].head, relaxed, gpu);
     if ((head & MESSAGE_ASK) == 0) return free(at);
-    reply_with(at, (head & MESSAGE_HOST) | MESSAGE_REPLY | MESSAGE_FAILED | reason, load(&system.cells[at].from, relaxed, gpu));
+    reply_with(at, (head & MESSAGE_HOST) | MESSAGE_REPLY | MESSAGE_FAILED | reason, load(&cells[at].from, relaxed, gpu));
   }
   // Sends a reply, whose cell has its words and the last word of the ask.
   __device__ __forceinline__ void reply_with(u32 at, u32 head, u64 from) {
-    DevMessage* cell = system.cells + at;
+    DevMessage* cell = cells + at;
     if (head & MESSAGE_HOST) {
       u64* record = (u64*)&system.replies[(u32)(from >> 32)];
       store(&system.replies[(u32)(from >> 32)].head, head, relaxed, gpu);
@@ -282,11 +294,11 @@ struct Actor : ActorTask {
       for (u32 i = 0; i + 1 < MESSAGE_WORDS; i++) store(record + 2 + i, load(&cell->words[i], relaxed, gpu), relaxed, gpu);
       free(at);
       room--;
-      return queue_held(builtin(2), (u32)from, 0);
+      return actor_queue(t.head(builtin(2), 0, priority_of(t.task.head)), (u32)from, 0);
     }
     envelope(at, head, id());
     // The asker is a live actor, or its reply is a dead letter that is no ask.
-    u32 sent = outbox_first == 0 ? actor_send(&system, from, at) : SENT_FULL;
+    u32 sent = outbox_first == 0 ? send(from, at) : SENT_FULL;
     if (sent == SENT_FULL) return keep(from, at);
     if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(from));
     if (sent == SENT_GONE) {
@@ -297,14 +309,14 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void signal(u64 to, u32 which) {
     if (!spend()) return;
     u32 sent = actor_signal(&system, to, which);
-    if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(to));
+    if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(to), 0);
   }
   // Reads the message in a cell. Returns the next of its list.
   __device__ __forceinline__ u32 read(u32 at) {
-    const u64* cell = (const u64*)&system.cells[at];
-    const u32 next = load(&system.cells[at].next, relaxed, gpu);
-    message.head = load(&system.cells[at].head, relaxed, gpu);
-    message.from_bits = load(&system.cells[at].from, relaxed, gpu);
+    const u64* cell = (const u64*)&cells[at];
+    const u32 next = load(&cells[at].next, relaxed, gpu);
+    message.head = load(&cells[at].head, relaxed, gpu);
+    message.from_bits = load(&cells[at].from, relaxed, gpu);
     load_pair(cell + 2, message.words[0], message.words[1], relaxed, gpu);
     message.words[2] = message.words[3] = message.words[4] = 0;
     if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY)) != 0) {
@@ -319,68 +331,82 @@ struct Actor : ActorTask {
 template <class F>
 EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, u32 sends, u32 needs, F handle) {
   Actor a(t, system, base, needs);
-  const ActorBegin begin = actor_begin(&system, a.number);
-  u64 meta, boxes;
-  u32 front;
-  {
-    meta = load(actor_meta(a.slot()), relaxed, gpu);
-    front = load(&a.slot()->front, relaxed, gpu);
-    boxes = load((const u64*)&a.slot()->outbox_first, relaxed, gpu);
-  }
-  const u32 had_front = front, had_outbox = (u32)boxes;
-  a.generation = meta_generation(meta);
-  a.outbox_first = (u32)boxes;
-  a.outbox_last = (u32)(boxes >> 32);
-  a.woke(begin.woken);
+  DevActor* slot = a.slot();
+  // The lanes that run turns together: they handle one message each, and then look how many go on.
+  const u32 members = __activemask();
+  a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
   a.stopping = load(&system.control->closing, relaxed, gpu) != 0;
-  bool muted = false;
-  if (a.outbox_first != 0) {
-    const u64 blocks = a.flush();
-    // Written before it may be muted: from then on the actor may run elsewhere.
-    store((u64*)&a.slot()->outbox_first, (u64)a.outbox_last << 32 | a.outbox_first, relaxed, gpu);
-    if (blocks != 0) {
-      const ActorMuting m = actor_mute(&system, a.number, blocks);
-      muted = m.muting == MUTING_MUTED;
-      a.woke(m.woken);
-      if (muted) add(&system.control->mutes, 1, relaxed, gpu);
-    }
-  }
-  u32 handled = 0;
-  const bool ends = mail_has(begin.mail, MAIL_KILL);
-  if (!muted && (ends || a.stopping || !mail_has(begin.mail, MAIL_PAUSED))) {
-    if (front == 0) front = actor_refill(&system, a.number);
-    while (front != 0 && handled < ACTOR_BATCH && a.room >= a.needs) {
-      const u32 at = front - 1;
-      front = a.read(at);
-      handled++;
-      if (ends || a.stopping) {
-        a.dead_letter(at, DEAD_ENDED);
-      } else {
-        a.sends = sends;
-        a.asked = NONE;
-        if (a.message.is_ask()) a.asked = at;
-        else a.free(at);
-        handle(a, a.message);
-        if (a.asked != NONE) a.dead_letter(a.asked, a.failed ? DEAD_FAILED : DEAD_NO_REPLY);
-        else if (a.failed) a.count_dead(DEAD_FAILED);
+  u32 front = 0;
+  bool muted = false, had_front = false, had_outbox = false;
+  u64 mail;
+  if (t.hi() & TURN_FRESH) {
+    mail = actor_take_mail(slot);
+    front = actor_turn_round(a.cells, mail_cell(mail));
+  } else {
+    const ActorBegin begin = actor_begin(&system, a.number);
+    mail = begin.mail;
+    front = load(&slot->front, relaxed, gpu);
+    had_front = front != 0;
+    a.outbox_first = load(&slot->outbox_first, relaxed, gpu);
+    had_outbox = a.outbox_first != 0;
+    a.woke(begin.woken);
+    if (a.outbox_first != 0) {
+      const u64 blocks = a.flush();
+      // Written before it may be muted: from then on the actor may run elsewhere.
+      store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
+      if (blocks != 0) {
+        const ActorMuting m = actor_mute(&system, a.number, blocks);
+        muted = m.muting == MUTING_MUTED;
+        a.woke(m.woken);
+        if (muted) add(&system.control->mutes, 1, relaxed, gpu);
       }
-      if (a.outbox_first != 0) break;
     }
-    if (!ends && handled != 0) add(&a.slot()->handled, handled, relaxed, gpu);
+    if (!muted && front == 0 && (mail_has(mail, MAIL_KILL) || a.stopping || !mail_has(mail, MAIL_PAUSED))) {
+      const u64 taken = actor_take_mail(slot);
+      front = actor_turn_round(a.cells, mail_cell(taken));
+    }
   }
+  const bool ends = mail_has(mail, MAIL_KILL);
+  const bool open = !muted && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
+  u32 handled = 0;
+  while (true) {
+    const bool more = open && front != 0 && handled < ACTOR_BATCH && a.room >= a.needs &&
+                      (handled == 0 || a.outbox_first == 0);
+    const u32 going = __ballot_sync(members, more);
+    // The few with long mailboxes go on in another turn, together with others.
+    if (going == 0 || (__any_sync(members, handled != 0) && 2 * __popc(going) < __popc(members))) break;
+    if (!more) continue;
+    const u32 at = front - 1;
+    front = a.read(at);
+    handled++;
+    u32 dead = at, reason = DEAD_ENDED;
+    if (!ends && !a.stopping) {
+      a.sends = sends;
+      a.asked = NONE;
+      if (a.message.is_ask()) a.asked = at;
+      else a.free(at);
+      handle(a, a.message);
+      dead = a.asked;
+      reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
+      if (a.failed && dead == NONE) a.count_dead(DEAD_FAILED);
+    }
+    if (dead != NONE) a.dead_letter(dead, reason);
+  }
+  if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   a.give_back();
   if (muted) return;
-  if (front != had_front) store(&a.slot()->front, front, relaxed, gpu);
-  if ((a.outbox_first | had_outbox) != 0) {
-    store((u64*)&a.slot()->outbox_first, (u64)a.outbox_last << 32 | a.outbox_first, relaxed, gpu);
-  }
-  if (a.stopping) fetch_or(&a.slot()->mail, mail_flag(MAIL_KILL), relaxed, gpu);
-  const ActorFinish f = actor_finish(&system, a.number, handled, a.outbox_first != 0);
+  if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
+  if (had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
+  if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
+  else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
+  const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation);
   a.woke(f.woken);
-  if (f.finished == FINISHED_AGAIN) a.started(meta_kind(meta), a.number);
+  if (f.finished == FINISHED_AGAIN) a.again();
+  // `needs` sees to it that there is room.
+  if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
   if (f.finished == FINISHED_ENDED) {
-    store(actor_meta(a.slot()), meta + (1ull << 32), relaxed, gpu);
-    if (meta_generation(meta) < ACTOR_GENERATION_MAX) actor_give(&system, ACTOR_SLOTS, a.number, a.number);
+    store(actor_meta(slot), load(actor_meta(slot), relaxed, gpu) + (1ull << 32), relaxed, gpu);
+    if (a.generation < ACTOR_GENERATION_MAX) actor_give(&system, ACTOR_SLOTS, a.number, a.number);
     else add(&system.control->retired, 1, relaxed, gpu);
   }
 }

@@ -16,6 +16,11 @@ constexpr u32 ACTOR_HOST_CLOSE = 7;
 struct ActorHost : ActorTask {
   using ActorTask::ActorTask;
 
+  // A message was sent, or a signal.
+  __device__ __forceinline__ void sent(u32 sent, u64 to, u32 fresh) {
+    if ((sent & 0xff) == SENT_ACTIVATE) activate(world(), sent >> 8, actor_slot(to), fresh);
+  }
+
   // Spawns a task for what is left of a range.
   __device__ __forceinline__ void go_on(u32 number, u32 first, u32 left) {
     if (left != 0) t.spawn(builtin(number), t.tag(), Lane::pack(first, left));
@@ -38,9 +43,9 @@ struct ActorHost : ActorTask {
     }
   }
   __device__ __forceinline__ void signal(u64 to, u32 which) {
-    u32 sent = actor_signal(&system, to, which);
-    if ((sent & 0xff) == SENT_ACTIVATE) activate(sent >> 8, actor_slot(to));
-    if (sent == SENT_GONE) t.report_add(1);
+    const u32 signalled = actor_signal(&system, to, which);
+    sent(signalled, to, 0);
+    if (signalled == SENT_GONE) t.report_add(1);
   }
 };
 
@@ -56,9 +61,9 @@ EW_FN void actor_host_tell(Lane& t, const DevActors& system, u32 base) {
       if (at == NONE) return;
       h.copy(told, at, 0);
       const u64 to = load(&told->to, relaxed, gpu);
-      const u32 sent = actor_send(&system, to, at);
+      const u32 sent = h.send(to, at);
       status = sent == SENT_FULL ? TELL_FULL : sent == SENT_GONE ? TELL_GONE : TELL_DELIVERED;
-      if ((sent & 0xff) == SENT_ACTIVATE) h.activate(sent >> 8, actor_slot(to));
+      h.sent(sent, to, TURN_FRESH);
       if (status != TELL_DELIVERED) actor_give(&system, ACTOR_CELLS, at, at);
     }
     store(&told->next, status, relaxed, gpu);
@@ -83,8 +88,8 @@ EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
   if (at == NONE) return;
   h.copy(record, at, MESSAGE_ASK | MESSAGE_HOST);
   store(&system.cells[at].from, (u64)index << 32 | group, relaxed, gpu);
-  const u32 sent = actor_send(&system, to, at);
-  if ((sent & 0xff) == SENT_ACTIVATE) h.activate(sent >> 8, actor_slot(to));
+  const u32 sent = h.send(to, at);
+  h.sent(sent, to, TURN_FRESH);
   if (sent == SENT_FULL || sent == SENT_GONE) {
     actor_give(&system, ACTOR_CELLS, at, at);
     h.queue_held(h.builtin(ACTOR_HOST_VALUE), group, sent == SENT_FULL ? TELL_FULL : TELL_GONE);

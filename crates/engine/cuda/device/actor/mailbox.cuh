@@ -26,8 +26,8 @@ EW_FN bool actor_lives(u64 mail, u64 meta, u32 generation) {
   return mail_has(mail, MAIL_LIVE) && mail >> MAIL_GENERATION_SHIFT == (generation & 0xffff) &&
          meta_generation(meta) == generation;
 }
-EW_FN bool actor_named(const DevActors* s, u64 id) {
-  return actor_slot(id) < s->slot_limit && actor_generation(id) != 0 && id >> ACTOR_NODE_SHIFT == 0;
+EW_FN bool actor_named(u32 slot_limit, u64 id) {
+  return actor_slot(id) < slot_limit && actor_generation(id) != 0 && id >> ACTOR_NODE_SHIFT == 0;
 }
 
 // Free cells and slots.
@@ -93,10 +93,11 @@ constexpr u32 SENT_ACTIVATE = 1;   // the same, and the caller queues a turn; | 
 constexpr u32 SENT_FULL = 2;       // the caller keeps the message
 constexpr u32 SENT_GONE = 3;       // the receiver does not live, or ends; the caller keeps the message
 
-EW_CALL u32 actor_send(const DevActors* s, u64 to, u32 cell) {
-  if (!actor_named(s, to)) return SENT_GONE;
-  DevActor* slot = s->slots + actor_slot(to);
-  u32* link = &s->cells[cell].next;
+// Takes what a turn has in registers: the parameters would have to be read again after each atomic.
+EW_CALL u32 actor_send(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 to, u32 cell) {
+  if (!actor_named(slot_limit, to)) return SENT_GONE;
+  DevActor* slot = slots + actor_slot(to);
+  u32* link = &cells[cell].next;
   u64 seen, meta;
   load_pair(&slot->mail, seen, meta, relaxed, gpu);
   while (true) {
@@ -114,12 +115,16 @@ EW_CALL u32 actor_send(const DevActors* s, u64 to, u32 cell) {
   }
 }
 
-// The turn: takes the messages that have arrived. Returns the oldest, plus one.
-EW_CALL u32 actor_refill(const DevActors* s, u32 number) {
-  // Acquire: the messages.
-  u32 at = mail_cell(fetch_and(&s->slots[number].mail, ~(u64)((1u << MAIL_CELL_BITS) - 1), acquire, gpu)), front = 0;
+// The turn: takes the messages that have arrived; the word is then without them. Returns the word.
+EW_FN u64 actor_take_mail(DevActor* slot) {
+  // Acquire: the messages, and what the last turn wrote.
+  return fetch_and(&slot->mail, ~(u64)((1u << MAIL_CELL_BITS) - 1), acquire, gpu);
+}
+// Turns the list of messages round that begins with cell `at` - 1. Returns the oldest, plus one.
+EW_FN u32 actor_turn_round(DevMessage* cells, u32 at) {
+  u32 front = 0;
   while (at != 0) {
-    u32* link = &s->cells[at - 1].next;
+    u32* link = &cells[at - 1].next;
     u32 next = load(link, relaxed, gpu);
     if (front != 0 || next != 0) store(link, front, relaxed, gpu);
     front = at;
@@ -131,9 +136,9 @@ EW_CALL u32 actor_refill(const DevActors* s, u32 number) {
 // Waiting senders.
 
 // Wakes a list. Returns one sender; the caller queues its turn, which wakes the others. NONE: no turn.
-EW_FN u32 actor_wake(const DevActors* s, u32 list) {
+EW_FN u32 actor_wake(DevActor* slots, u32 list) {
   while (list != 0) {
-    DevActor* sender = s->slots + (list - 1);
+    DevActor* sender = slots + (list - 1);
     u32 rest = load(&sender->wait_next, relaxed, gpu);
     store(&sender->wait_next, 0, relaxed, gpu);
     u64 old = fetch_and(&sender->mail, ~mail_flag(MAIL_MUTED | MAIL_LISTED), acq_rel, gpu);
@@ -145,7 +150,7 @@ EW_FN u32 actor_wake(const DevActors* s, u32 list) {
   }
   return NONE;
 }
-EW_FN u32 actor_release(const DevActors* s, DevActor* slot) { return actor_wake(s, exchange(&slot->waiters, 0, acq_rel, gpu)); }
+EW_FN u32 actor_release(DevActor* slots, DevActor* slot) { return actor_wake(slots, exchange(&slot->waiters, 0, acq_rel, gpu)); }
 
 // A turn begins: its word, and an actor or NONE; the caller queues that actor's turn.
 struct ActorBegin {
@@ -160,7 +165,7 @@ EW_CALL ActorBegin actor_begin(const DevActors* s, u32 number) {
   u32 rest = load(&slot->wait_next, relaxed, gpu);
   if (rest == 0) return {mail, NONE};
   store(&slot->wait_next, 0, relaxed, gpu);
-  return {mail, actor_wake(s, rest)};
+  return {mail, actor_wake(s->slots, rest)};
 }
 
 constexpr u32 MUTING_GOES_ON = 0;  // the sender is itself full, or waited for
@@ -195,7 +200,7 @@ EW_CALL ActorMuting actor_mute(const DevActors* s, u32 sender, u64 to) {
   load_pair(&slot->mail, seen, meta, relaxed, gpu);
   while (true) {
     if (mail_count(seen) < meta_bound(meta) || !actor_lives(seen, meta, actor_generation(to))) {
-      return {MUTING_MUTED, actor_release(s, slot)};
+      return {MUTING_MUTED, actor_release(s->slots, slot)};
     }
     // Release: the link, to the turn that takes the list.
     u64 now = compare_exchange(&slot->mail, seen, (seen | mail_flag(MAIL_WAIT)) & ~mail_flag(MAIL_MUTED), release, gpu);
@@ -215,10 +220,9 @@ struct ActorFinish {
   u32 finished;
   u32 woken;
 };
-EW_CALL ActorFinish actor_finish(const DevActors* s, u32 number, u32 handled, bool outbox) {
-  DevActor* slot = s->slots + number;
-  u64 seen, meta;
-  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+// `seen` is the word as the turn has seen it last.
+EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool outbox, u64 seen, u32 generation) {
+  DevActor* slot = slots + number;
   while (true) {
     u64 next = (seen - ((u64)handled << MAIL_COUNT_SHIFT)) & ~mail_flag(MAIL_WAIT);
     const bool empty = mail_count(next) == 0;
@@ -232,12 +236,12 @@ EW_CALL ActorFinish actor_finish(const DevActors* s, u32 number, u32 handled, bo
       next |= mail_flag(MAIL_MUTED);
       finished = FINISHED_LATER;
     } else {
-      next = mail_free(meta_generation(meta) + 1);
+      next = mail_free(generation + 1);
       finished = FINISHED_ENDED;
     }
     // Release: the state, to the next turn.
     u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
-    if (now == seen) return {finished, mail_has(seen, MAIL_WAIT) ? actor_release(s, slot) : NONE};
+    if (now == seen) return {finished, mail_has(seen, MAIL_WAIT) ? actor_release(slots, slot) : NONE};
     seen = now;
   }
 }
@@ -250,7 +254,7 @@ constexpr u32 SIGNAL_RESUME = 3;
 
 // As `actor_send`: SENT_DELIVERED, SENT_ACTIVATE | kind << 8, SENT_GONE.
 EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
-  if (!actor_named(s, to)) return SENT_GONE;
+  if (!actor_named(s->slot_limit, to)) return SENT_GONE;
   DevActor* slot = s->slots + actor_slot(to);
   u64 seen, meta;
   load_pair(&slot->mail, seen, meta, relaxed, gpu);
@@ -285,7 +289,7 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   store(actor_meta(slot), (u64)generation << 32 | (u32)s->bounds[kind] << 16 | kind, relaxed, gpu);
   // A sender may still be linking itself to the slot's last actor, so the list of waiters stays: that sender takes it.
   store(&slot->front, 0, relaxed, gpu);
-  store((u64*)&slot->outbox_first, (u64)0, relaxed, gpu);
+  store(&slot->outbox_first, 0, relaxed, gpu);
   store(&slot->wait_next, 0, relaxed, gpu);
   store(&slot->failed, 0, relaxed, gpu);
   store(&slot->handled, (u64)0, relaxed, gpu);
