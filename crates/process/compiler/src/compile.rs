@@ -17,6 +17,7 @@ use crate::emit::functions::{self, Function};
 use crate::emit::{carried, image, indirect};
 use crate::error::CompileError;
 use crate::facts::layout::InstanceLayout;
+use crate::facts::limits;
 use crate::facts::module::Module;
 use crate::facts::options::{CompileOptions, ImportAction, ProvidedImport, Provider, action};
 use crate::facts::referenced::Referenced;
@@ -77,6 +78,7 @@ fn compile_after(
     Ok(Compiled {
         ptx: written.ptx,
         save_need: save_need.unwrap_or_default(),
+        indirect_groups: written.indirect_groups,
         suspending: (0..module.functions.len() as u32)
             .map(|f| suspending.is_some_and(|s| s.function(f)))
             .collect(),
@@ -180,6 +182,8 @@ fn body_offsets(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
 struct Written {
     ptx: String,
     frames: Vec<usize>,
+    /// How many functions of groups an indirect call passes at most.
+    indirect_groups: u32,
 }
 
 /// Emits all text, after `head`.
@@ -220,7 +224,10 @@ fn write(
     }
     head.push_str(&image::support(prefix, module.interleaved));
     last.push_str(&tails.functions(context));
+    let mut indirect_groups = 0;
     for call in indirect {
+        let functions = context.referenced.list(call.0).len();
+        indirect_groups = indirect_groups.max(indirect::groups_passed(functions));
         last.push_str(&indirect::function(context, call));
     }
     last.push_str(&carried::outer_functions(context));
@@ -228,8 +235,15 @@ fn write(
     let mut texts = vec![head.as_str(), &imports];
     texts.extend(parts.iter().map(|part| part.code.as_str()));
     texts.push(&last);
+    let most = limits::MODULE_TEXT;
+    let bytes = texts.iter().map(|text| text.len()).sum();
+    limits::check(0, "bytes of PTX for a module", bytes, most)?;
     let ptx = texts.concat();
-    Ok(Written { ptx, frames })
+    Ok(Written {
+        ptx,
+        frames,
+        indirect_groups,
+    })
 }
 
 /// Emits the next imported function: its declaration, its code, and the frame that it saves.

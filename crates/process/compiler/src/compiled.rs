@@ -26,6 +26,8 @@ pub struct Compiled {
     /// For each function whether it may be suspended.
     pub(crate) suspending: Vec<bool>,
     pub(crate) save_need: SaveNeed,
+    /// How many functions of groups an indirect call passes at most.
+    pub(crate) indirect_groups: u32,
 }
 
 impl Compiled {
@@ -71,6 +73,12 @@ impl Compiled {
         let deepest = (u64::from(depth) + 1) * self.save_need.largest;
         let longest = self.save_need.longest.unwrap_or(deepest);
         deepest.min(longest)
+    }
+
+    /// The most frames on the device's stack that one level of the calls' depth takes: that of the function, and those of
+    /// the functions that an indirect call passes.
+    pub fn frames_for_each_call(&self) -> u32 {
+        2 + self.indirect_groups
     }
 
     /// The start function, which must be called once before any other.

@@ -22,6 +22,19 @@ pub enum CompileError {
         /// What it uses.
         what: String,
     },
+    /// The module is larger, in some respect, than this compiler lets a module be.
+    #[error(
+        "at offset {offset:#x} the module goes beyond a limit of the compiler for GPUs, {most} {what}: use the CPU engine \
+         for it"
+    )]
+    Limit {
+        /// Where, in the module's bytes.
+        offset: usize,
+        /// What is limited.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// An import was to be ignored, but its caller waits for results.
     #[error(
         "the import {module}.{name} cannot be ignored: it has results, so something must answer it"

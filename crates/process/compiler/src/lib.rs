@@ -49,9 +49,10 @@
 //! # What the host is responsible for
 //!
 //! * **Stack.** Calls nest on the device's own stack: up to `depth` functions that call others. An indirect call adds
-//!   the frame of one more function between caller and callee, and a leaf, a helper and `enter` add one each. The
-//!   driver cannot know the size for modules with recursion: set `CU_LIMIT_STACK_SIZE` to at least 2 * `depth` + 3
-//!   times the largest frame that `ptxas -v` reports (or `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without
+//!   the frames of one more function between caller and callee, or of two if it chooses between more than 256 functions
+//!   ([`Compiled::frames_for_each_call`]), and a leaf, a helper and `enter` add one each. The driver cannot know the
+//!   size for modules with recursion: set `CU_LIMIT_STACK_SIZE` to at least that number * `depth` + 3 times the largest
+//!   frame that `ptxas -v` reports (or `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without
 //!   recursion). The device does not check it.
 //! * **Fuel.** Each round of a loop takes one unit, and so does each call of a function that itself calls. Fuel must
 //!   be positive when a call begins; `i64::MAX` never runs out in practice. A bulk operation (`memory.fill` and the

@@ -3,6 +3,11 @@
 
 #[path = "support/encode.rs"]
 mod encode;
+#[path = "support/tools.rs"]
+mod tools;
+
+use std::fmt::Write;
+use std::process::{Command, Stdio};
 
 use encode::encode;
 use everwarp_compiler::{CompileOptions, NoImports, compile};
@@ -72,4 +77,71 @@ fn unused_locals_emit_no_text() {
         depth: 1,
     };
     assert!(compiled.instantiate(&NoImports, &limits).is_ok());
+}
+
+#[test]
+fn modules_beyond_a_limit_are_refused_by_name() {
+    let refused = |text: String| {
+        let refused = compile(&encode(&text), &CompileOptions::default());
+        refused.expect_err("it is beyond a limit").to_string()
+    };
+    // In the text format every block costs a level of the parser's recursion, so the instructions are flat.
+    let nested = |what: &str, count: usize| {
+        format!(
+            "(module (func {} {}))",
+            format!("{what} ").repeat(count),
+            "end ".repeat(count)
+        )
+    };
+    let accepted = |text: String| {
+        compile(&encode(&text), &CompileOptions::default()).expect("it is within the limits");
+    };
+    accepted(nested("block", 9_000));
+    accepted(nested("loop", 240));
+    let blocks = refused(nested("block", 200_000));
+    assert!(blocks.contains("10000 nested blocks"), "{blocks}");
+    let loops = refused(nested("loop", 2_000));
+    assert!(loops.contains("250 nested loops"), "{loops}");
+    let long = refused(format!("(module (func {}))", "loop end ".repeat(100_000)));
+    assert!(long.contains("bytes of PTX for a function"), "{long}");
+}
+
+#[test]
+fn twenty_thousand_functions_of_one_type_assemble_within_bounds() {
+    let Some(ptxas) = tools::ptxas() else {
+        return;
+    };
+    let mut text =
+        String::from("(module (type $t (func (param i32) (result i32))) (table funcref (elem");
+    for function in 0..20_000 {
+        let _ = write!(text, " {function}");
+    }
+    text.push_str("))");
+    for function in 0..20_000 {
+        let _ = write!(
+            text,
+            "(func (type $t) (i32.add (local.get 0) (i32.const {function})))"
+        );
+    }
+    text.push_str(
+        r#"(func (export "call") (param i32) (result i32)
+             (call_indirect (type $t) (local.get 0) (local.get 0))))"#,
+    );
+    let compiled = compile(&encode(&text), &CompileOptions::default()).expect("it is supported");
+    assert_eq!(compiled.frames_for_each_call(), 3);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let input = folder.join("indirect.ptx");
+    std::fs::write(&input, &compiled.ptx).expect("the text can be written");
+    // 4 GB of addresses, and two minutes of one core; one branch for each function took more than 16 GB.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -v 4000000; ulimit -t 120; exec \"$@\"", "sh"])
+        .arg(&ptxas)
+        .args(["-c", "-arch", "sm_90", "-o"])
+        .arg(folder.join("indirect.cubin"))
+        .arg(&input)
+        .stdin(Stdio::null());
+    let output = command.output().expect("sh runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
 }

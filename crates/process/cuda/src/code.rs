@@ -9,7 +9,7 @@ use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart};
 
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
-use crate::link::part;
+use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
 use crate::program;
 
@@ -353,15 +353,22 @@ pub fn image(modules: &[Module]) -> Result<Image, StartError> {
     })
 }
 
-/// The largest frame on the stack of a process of these modules: among their own functions, and those of the engine.
-pub(crate) fn largest_frame(frames: &Frames, codes: &[Arc<LoadedCode>]) -> u32 {
+/// The stack that calls of these modules use. The largest frame is among their own functions and those of the engine.
+pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
     let own: Vec<_> = codes
         .iter()
         .map(|code| program::prefix(code.number as usize))
         .collect();
-    frames.largest_of(|name| {
-        !program::is_of_module(name) || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
-    })
+    let each = codes
+        .iter()
+        .map(|code| code.module.compiled.frames_for_each_call());
+    StackUse {
+        frame: frames.largest_of(|name| {
+            !program::is_of_module(name)
+                || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
+        }),
+        frames_for_each_call: each.max().unwrap_or(2),
+    }
 }
 
 #[cfg(test)]
@@ -436,8 +443,8 @@ mod tests {
             set.find(&module, CompileChoice::default())
                 .expect("it is there")
         });
-        assert_eq!(largest_frame(&frames, &[a]), 96);
-        assert_eq!(largest_frame(&frames, &[b]), 400);
-        assert_eq!(largest_frame(&frames, &[]), 64);
+        assert_eq!(stack_use(&frames, &[a]).frame, 96);
+        assert_eq!(stack_use(&frames, &[b]).frame, 400);
+        assert_eq!(stack_use(&frames, &[]).frame, 64);
     }
 }

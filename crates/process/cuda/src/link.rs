@@ -61,10 +61,20 @@ fn with_places(places: u64) -> Pools {
     }
 }
 
+/// The frames of a process's functions on a thread's stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackUse {
+    /// Bytes of the largest frame.
+    pub(crate) frame: u32,
+    /// The frames that each level of the calls' depth takes.
+    pub(crate) frames_for_each_call: u32,
+}
+
 /// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.
-pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
+pub(crate) fn depth(stack: u32, calls: StackUse) -> Result<u32, StartError> {
+    let frame = calls.frame;
     let frames = stack / frame.max(16);
-    let depth = frames.saturating_sub(OTHER_FRAMES) / 2;
+    let depth = frames.saturating_sub(OTHER_FRAMES) / calls.frames_for_each_call;
     if depth < DEPTH_LEAST {
         return Err(StartError::Stack {
             stack,
@@ -78,8 +88,9 @@ pub(crate) fn depth(stack: u32, frame: u32) -> Result<u32, StartError> {
 
 /// Bytes of stack with which calls nest as deep as most programs want, if the largest frame has this size. `None` if the
 /// stack would be too large for any device.
-pub(crate) fn stack_wanted(frame: u32) -> Option<u32> {
-    let bytes = frame.checked_mul(OTHER_FRAMES + 2 * DEPTH_WANTED)?;
+pub(crate) fn stack_wanted(calls: StackUse) -> Option<u32> {
+    let frames = OTHER_FRAMES + calls.frames_for_each_call * DEPTH_WANTED;
+    let bytes = calls.frame.checked_mul(frames)?;
     bytes.checked_next_multiple_of(1024)
 }
 
@@ -89,12 +100,21 @@ mod tests {
 
     #[test]
     fn the_depth_leaves_room_for_other_frames() {
-        let depth_of = |stack, frame| depth(stack, frame).expect("it is enough");
+        let calls = |frame| StackUse {
+            frame,
+            frames_for_each_call: 2,
+        };
+        let depth_of = |stack, frame| depth(stack, calls(frame)).expect("it is enough");
         assert_eq!(depth_of(32 << 10, 128), 122);
         assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
-        let error = depth(1024, 200).expect_err("too little");
-        let wanted = stack_wanted(200).expect("a device can have it");
+        let error = depth(1024, calls(200)).expect_err("too little");
+        let wanted = stack_wanted(calls(200)).expect("a device can have it");
         assert_eq!(depth_of(wanted, 200), DEPTH_WANTED);
+        let deeper = StackUse {
+            frames_for_each_call: 3,
+            ..calls(128)
+        };
+        assert_eq!(depth(32 << 10, deeper).expect("it is enough"), 81);
         let error = error.to_string();
         assert!(error.contains("1024") && error.contains("200"), "{error}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use everwarp_process::{LoadConfig, LoadedModule, Module, ModuleId, StartError};
 use everwarp_runtime::{DevPtr, Error, LinkedEngine};
 
-use crate::code::largest_frame;
+use crate::code::stack_use;
 use crate::config::PlaceConfig;
 use crate::error::not_started;
 use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
@@ -70,7 +70,7 @@ impl ModuleLoader {
         let family = meets_others.then(|| FoundFamily::of(core)).transpose();
         let family = family.map_err(not_started)?;
         let common = CommonParameters {
-            depth: depth(stack, largest_frame(&core.engine.frames(), &codes))?,
+            depth: depth(stack, stack_use(&core.engine.frames(), &codes))?,
             family: family.as_ref().map_or(DevPtr::NULL, FoundFamily::address),
             ..self.common.clone()
         };

@@ -14,7 +14,7 @@ use everwarp_process::{HostConfig, HostStreams, Module, ModuleId, StartError};
 use everwarp_runtime::trace::{span, spanned};
 use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, LinkedEngine};
 
-use crate::code::{CodeSet, LoadedCode, largest_frame};
+use crate::code::{CodeSet, LoadedCode, stack_use};
 use crate::config::{PlaceConfig, PlaceKey, STACK_BYTES};
 use crate::directory::DirectoryCache;
 use crate::engine::CudaProcesses;
@@ -277,11 +277,11 @@ fn stack_depth(
     codes: &[Arc<LoadedCode>],
     config: &HostConfig,
 ) -> Result<u32, StartError> {
-    let frame = largest_frame(&engine.frames(), codes);
+    let calls = stack_use(&engine.frames(), codes);
     let granted = config.stack_bytes.unwrap_or(STACK_BYTES);
-    let (stack, nests) = match (depth(granted, frame), stack_wanted(frame)) {
+    let (stack, nests) = match (depth(granted, calls), stack_wanted(calls)) {
         (Err(StartError::Stack { .. }), Some(wanted)) if config.stack_bytes.is_none() => {
-            (wanted, depth(wanted, frame)?)
+            (wanted, depth(wanted, calls)?)
         }
         (nests, _) => (granted, nests?),
     };

@@ -1,6 +1,10 @@
 //! Indirect calls: one function for each table and type. It looks an element up, checks it and branches to a direct
 //! call.
 //!
+//! ptxas takes time that grows with the square of the branches of one function: 0.27 s for 256 of them, 3.3 s for 2000,
+//! and for 20,000 more than 16 GB. So where there are more than [`FANOUT`] functions, the branches lead to groups: functions
+//! of their own, which branch to direct calls, or to smaller groups.
+//!
 //! Why not call through a pointer? ptxas takes every function whose address is taken for a possible target of every
 //! indirect call: for 50 small modules of the official suite in one image it needed 57 seconds. With direct calls it
 //! knows the registers and the stack that a call needs.
@@ -17,6 +21,27 @@ use crate::facts::suspending::{INDIRECT_FRAME, Suspending};
 use crate::facts::types::{parts, placed};
 use crate::text::line;
 
+/// The most branches of one function, a power of two.
+const FANOUT: usize = 256;
+
+/// How many functions of groups a call of one of `functions` functions passes.
+pub(crate) fn groups_passed(functions: usize) -> u32 {
+    let mut passed = 0;
+    let mut branches = functions;
+    while branches > FANOUT {
+        branches = branches.div_ceil(FANOUT);
+        passed += 1;
+    }
+    passed
+}
+
+/// What a branch leads to.
+enum Target {
+    Function(u32),
+    /// The name of a group, which has the parameters of the functions in it and an index.
+    Group(String),
+}
+
 /// The name of the function that calls elements of this table of this type.
 pub(crate) fn name(prefix: &str, ty: u32, table: u32) -> String {
     format!("{prefix}i{ty}_{table}")
@@ -24,8 +49,11 @@ pub(crate) fn name(prefix: &str, ty: u32, table: u32) -> String {
 
 /// The head of such a function: that of the type, with the element's index as last parameter.
 pub(crate) fn signature(module: &Module, prefix: &str, ty: u32, table: u32) -> String {
-    let name = name(prefix, ty, table);
-    let mut head = module.types[ty as usize].signature(&name, module.convention);
+    indexed(module, ty, &name(prefix, ty, table))
+}
+
+fn indexed(module: &Module, ty: u32, name: &str) -> String {
+    let mut head = module.types[ty as usize].signature(name, module.convention);
     head.pop();
     head.push_str(", .param .b32 index)");
     head
@@ -42,27 +70,12 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
         ..
     } = context;
     let suspending = context.suspending.filter(|s| s.indirect(ty));
+    let functions = referenced.list(ty);
     let mut out = String::new();
+    let (targets, shift) = write_groups(&mut out, context, (ty, table), functions);
     let record = layout.tables + size_of::<DevTable>() * table as usize;
     let answer = |trap: TrapKind| -1 - i64::from(trap as u32);
-    line!(out, ".func {}\n{{", signature(module, prefix, ty, table));
-    let head = "  .reg .b64 %inst, %fuel, %d<5>;
-  .reg .b32 %depth, %index, %r<3>;
-  .reg .pred %p;
-  ld.param.b64 %inst, [inst];
-  ld.param.b64 %fuel, [fuel];
-  ld.param.b32 %depth, [depth];
-  ld.param.b32 %index, [index];";
-    line!(out, "{head}");
-    let carries = module.convention.global.is_some();
-    if carries {
-        line!(out, "  .reg .b32 %carry;");
-        line!(out, "  ld.param.b32 %carry, [carry];");
-    }
-    if module.convention.memory {
-        line!(out, "  .reg .b64 %mem;");
-        line!(out, "  ld.param.b64 %mem, [mem];");
-    }
+    write_head(&mut out, module, &signature(module, prefix, ty, table));
     if suspending.is_some() {
         line!(out, "  setp.lt.s64 %p, %fuel, 0;");
         line!(out, "  @%p bra $resume;");
@@ -96,25 +109,99 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
     if suspending.is_some() {
         line!(out, "$chosen:");
     }
-    let functions = referenced.list(ty);
-    write_switch(&mut out, functions);
-    // References are made by the compiler alone, so beyond the list there is nothing.
-    line!(out, "$fail:");
-    line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
-    line!(out, "  st.param.b64 [ret], %d0;");
-    if carries {
-        let at = module.types[ty as usize].carried_at();
-        line!(out, "  st.param.b32 [ret+{at}], %carry;");
-    }
-    line!(out, "  ret;");
-    for f in functions {
-        write_call(&mut out, module, prefix, *f, suspending);
+    let at = match shift {
+        0 => "%r2",
+        _ => {
+            // A reference's places begin at 1, and so do those of a switch.
+            line!(out, "  add.s32 %r1, %r2, -1;");
+            line!(out, "  shr.u32 %r1, %r1, {shift};");
+            line!(out, "  add.s32 %r1, %r1, 1;");
+            "%r1"
+        }
+    };
+    write_switch(&mut out, at, targets.len());
+    write_failure(&mut out, module, ty);
+    for (i, target) in targets.iter().enumerate() {
+        write_call(&mut out, context, (ty, i, target), suspending);
     }
     if suspending.is_some() {
         write_suspension(&mut out, &carried::find(context));
     }
     line!(out, "}}");
     out
+}
+
+/// Writes the head of a function of calls, which reads its parameters except for the arguments.
+fn write_head(out: &mut String, module: &Module, signature: &str) {
+    line!(out, ".func {signature}\n{{");
+    let head = "  .reg .b64 %inst, %fuel, %d<5>;
+  .reg .b32 %depth, %index, %r<3>;
+  .reg .pred %p;
+  ld.param.b64 %inst, [inst];
+  ld.param.b64 %fuel, [fuel];
+  ld.param.b32 %depth, [depth];
+  ld.param.b32 %index, [index];";
+    line!(out, "{head}");
+    if module.convention.global.is_some() {
+        line!(out, "  .reg .b32 %carry;");
+        line!(out, "  ld.param.b32 %carry, [carry];");
+    }
+    if module.convention.memory {
+        line!(out, "  .reg .b64 %mem;");
+        line!(out, "  ld.param.b64 %mem, [mem];");
+    }
+}
+
+/// Where nothing can be called: `%d0` says why.
+fn write_failure(out: &mut String, module: &Module, ty: u32) {
+    // References are made by the compiler alone, so beyond the list there is nothing.
+    line!(out, "$fail:");
+    line!(out, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+    line!(out, "  st.param.b64 [ret], %d0;");
+    if module.convention.global.is_some() {
+        let at = module.types[ty as usize].carried_at();
+        line!(out, "  st.param.b32 [ret+{at}], %carry;");
+    }
+    line!(out, "  ret;");
+}
+
+/// Writes groups until what is left has few enough branches; returns these, and the bits by which a place in the list of
+/// functions is shifted to find its branch.
+///
+/// A group saves nothing when a call is suspended: it is found again by the place that its caller has saved.
+fn write_groups(
+    out: &mut String,
+    context: Context<'_>,
+    (ty, table): (u32, u32),
+    functions: &[u32],
+) -> (Vec<Target>, u32) {
+    let Context { module, prefix, .. } = context;
+    let mut level: Vec<_> = functions.iter().map(|f| Target::Function(*f)).collect();
+    let mut shift = 0;
+    while level.len() > FANOUT {
+        let mut groups = Vec::new();
+        for (number, targets) in level.chunks(FANOUT).enumerate() {
+            let name = format!("{}_{shift}_{number}", name(prefix, ty, table));
+            let first = (number * FANOUT) << shift;
+            write_head(out, module, &indexed(module, ty, &name));
+            let mismatch = -1 - i64::from(TrapKind::IndirectCallTypeMismatch as u32);
+            line!(out, "  mov.b64 %d0, {mismatch};");
+            line!(out, "  mov.b32 %r2, %index;");
+            line!(out, "  add.s32 %r1, %r2, -{};", first + 1);
+            line!(out, "  shr.u32 %r1, %r1, {shift};");
+            line!(out, "  add.s32 %r1, %r1, 1;");
+            write_switch(out, "%r1", targets.len());
+            write_failure(out, module, ty);
+            for (i, target) in targets.iter().enumerate() {
+                write_call(out, context, (ty, i, target), None);
+            }
+            line!(out, "}}");
+            groups.push(Target::Group(name));
+        }
+        level = groups;
+        shift += FANOUT.ilog2();
+    }
+    (level, shift)
 }
 
 /// Saves which function has been called, whose number is in `%r2`: by the time the call is resumed the
@@ -146,37 +233,38 @@ fn write_suspension(out: &mut String, found: &str) {
     line!(out, "  bra $chosen;");
 }
 
-/// Branches to the call of the function whose place, plus one, is in `%r2`.
-fn write_switch(out: &mut String, functions: &[u32]) {
-    if functions.len() <= 3 {
-        for (i, f) in functions.iter().enumerate() {
-            line!(out, "  setp.eq.s32 %p, %r2, {};", i + 1);
-            line!(out, "  @%p bra $F{f};");
+/// Branches to the call whose place, plus one, is in the register `at`.
+fn write_switch(out: &mut String, at: &str, targets: usize) {
+    if targets <= 3 {
+        for i in 0..targets {
+            line!(out, "  setp.eq.s32 %p, {at}, {};", i + 1);
+            line!(out, "  @%p bra $F{i};");
         }
         return;
     }
-    let labels: Vec<_> = functions.iter().map(|f| format!("$F{f}")).collect();
-    line!(out, "  min.u32 %r2, %r2, {};", functions.len() + 1);
+    let labels: Vec<_> = (0..targets).map(|i| format!("$F{i}")).collect();
+    line!(out, "  min.u32 %r0, {at}, {};", targets + 1);
     line!(
         out,
         "$places: .branchtargets $fail, {}, $fail;",
         labels.join(", ")
     );
-    line!(out, "  brx.idx %r2, $places;");
+    line!(out, "  brx.idx %r0, $places;");
 }
 
-/// Calls a function with the parameters as they came, and returns its results.
+/// Calls a function or a group with the parameters as they came, and returns its results. Groups get the function's place,
+/// which is in `%r2`, in addition.
 fn write_call(
     out: &mut String,
-    module: &Module,
-    prefix: &str,
-    function: u32,
+    context: Context<'_>,
+    (ty, number, target): (u32, usize, &Target),
     suspending: Option<&Suspending>,
 ) {
-    let ty = module.function_type(function);
+    let Context { module, prefix, .. } = context;
+    let ty = &module.types[ty as usize];
     let convention = module.convention;
     let bytes = ty.return_bytes(convention);
-    line!(out, "$F{function}:\n  {{");
+    line!(out, "$F{number}:\n  {{");
     let (params, results) = (parts(&ty.params), parts(&ty.results));
     let registers = params.iter().chain(&results);
     let registers: Vec<_> = (registers.enumerate())
@@ -194,9 +282,20 @@ fn write_call(
         list.push_str(&format!(", c{i}"));
     }
     line!(out, "  .param .align 8 .b8 cr[{bytes}];");
-    line!(out, "  call (cr), {prefix}f{function}, ({list});");
+    let may_suspend = match target {
+        Target::Function(function) => {
+            line!(out, "  call (cr), {prefix}f{function}, ({list});");
+            suspending.is_some_and(|s| s.function(*function))
+        }
+        Target::Group(name) => {
+            line!(out, "  .param .b32 place;");
+            line!(out, "  st.param.b32 [place], %r2;");
+            line!(out, "  call (cr), {name}, ({list}, place);");
+            suspending.is_some()
+        }
+    };
     line!(out, "  ld.param.b64 %fuel, [cr];");
-    if suspending.is_some_and(|s| s.function(function)) {
+    if may_suspend {
         line!(out, "  setp.eq.s64 %p, %fuel, {};", abi::SUSPENDED);
         line!(out, "  @%p bra $suspend;");
     }

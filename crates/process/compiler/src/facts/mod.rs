@@ -5,6 +5,7 @@ pub(crate) mod assigned;
 pub(crate) mod carried;
 pub(crate) mod features;
 pub(crate) mod layout;
+pub(crate) mod limits;
 pub(crate) mod live;
 pub(crate) mod module;
 pub(crate) mod names;

@@ -49,6 +49,46 @@ fn values_of_every_type_survive_a_suspension() {
     assert!(suspensions.waited > 10 && suspensions.preempted > 10);
 }
 
+#[test]
+fn calls_through_groups_of_a_large_table_continue_where_they_were() {
+    let mut text = String::from(
+        r#"(module
+          (import "host" "mix" (func $mix (param i32 i64 f32 f64 externref) (result i32 i64 f32 f64)))
+          (memory 1)
+          (type $t (func (param i32 i64) (result i64 i32)))
+          (table 700 funcref)
+          (elem (i32.const 0) func"#,
+    );
+    for function in 1..=600 {
+        text += &format!(" {function}");
+    }
+    text.push(')');
+    for function in 1..=600 {
+        // Every seventh calls the host, which suspends it.
+        let called = match function % 7 {
+            0 => "(call $mix (local.get 0) (local.get 1) (f32.const 1) (f64.const 2) (ref.null extern))
+                  (drop) (drop) (local.set 1) (local.set 0)",
+            _ => "",
+        };
+        text += &format!(
+            "(func (type $t) {called}
+               (i64.add (local.get 1) (i64.const {function})) (i32.xor (local.get 0) (i32.const {function})))"
+        );
+    }
+    text += r#"(func (export "call") (param i32 i32 i64) (result i64 i32 i32)
+        (i32.mul (local.get 0) (i32.const 3))
+        (call_indirect (type $t) (local.get 1) (local.get 2) (local.get 0))
+        (local.set 1) (local.set 2) (local.set 0)
+        (local.get 2) (local.get 1) (local.get 0)))"#;
+    // The first and the last of each group, some in between, an element that is null, and one that is not there.
+    let at = [
+        0, 1, 6, 254, 255, 256, 257, 510, 511, 512, 513, 594, 598, 599, 600, 700,
+    ];
+    let calls: Vec<_> = at.map(|at| ("call", vec![at, 40 + at, 1000 * at])).to_vec();
+    let suspensions = same(&text, 0, &calls);
+    assert!(suspensions.waited > 0);
+}
+
 /// Vectors as parameters, locals, results, globals and operands, in blocks and loops, through imports and indirect
 /// calls.
 const VECTORS: &str = r#"(module

@@ -15,7 +15,7 @@ use crate::support::machine::interpreter;
 
 pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     memory_pages: 4,
-    table_elements: 16,
+    table_elements: 1024,
     fuel: 1 << 40,
     depth: 50,
 };

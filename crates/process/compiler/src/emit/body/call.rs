@@ -47,7 +47,7 @@ impl Body<'_> {
         // -1: the callee has trapped; -2: it is suspended. Less: nothing could be called, and this is where.
         line!(self.cold, "{failed}:");
         if let Some(site) = site {
-            self.write_if_suspended(site);
+            self.write_if_call_suspended(site);
         }
         let cold = &mut self.cold;
         line!(cold, "  setp.eq.s64 %sp, %fuel, -1;");

@@ -27,6 +27,7 @@ impl Body<'_> {
                 self.unsupported("a call that may suspend, with too much on the operand stack")
             );
         }
+        self.check_limits()?;
         match self.control.reach(operator) {
             Reach::Translate => {}
             Reach::Skip => return Ok(false),

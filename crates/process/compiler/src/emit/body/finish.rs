@@ -137,7 +137,9 @@ impl Body<'_> {
         let failed = self.fresh_label();
         line!(self.text, "  @%sp bra {failed};");
         line!(self.text, "  add.s64 %fuel, %fuel, -1;");
-        self.write_not_returned(failed, site);
+        line!(self.cold, "{failed}:");
+        self.write_if_suspended(site);
+        line!(self.cold, "  bra $U;");
         let (mut before, mut after) = (note(CallState::Waiting), String::new());
         line!(before, "  st.global.b64 [%inst+{}], {kept};", abi::FUEL);
         line!(after, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);

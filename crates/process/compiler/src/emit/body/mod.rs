@@ -45,6 +45,7 @@ use everwarp_contract::TrapKind;
 
 use crate::context::Context;
 use crate::error::CompileError;
+use crate::facts::limits;
 use crate::facts::types::{ValueType, parts};
 use crate::text::{Label, Operand, Pred, Reg, line};
 
@@ -300,6 +301,19 @@ impl<'m> Body<'m> {
         let label = self.trap_label(trap);
         let not = if holds { "" } else { "!" };
         line!(self.text, "  @{not}{pred} bra {label};");
+    }
+
+    /// Refuses a function that nests deeper, or becomes longer, than the limits allow.
+    fn check_limits(&self) -> Result<(), CompileError> {
+        let check = |what, found, most| limits::check(self.offset, what, found, most);
+        let text = self.text.len() + self.cold.len();
+        check(
+            "nested blocks",
+            self.control.frames.len(),
+            limits::NESTED_BLOCKS,
+        )?;
+        check("nested loops", self.loops.open.len(), limits::NESTED_LOOPS)?;
+        check("bytes of PTX for a function", text, limits::FUNCTION_TEXT)
     }
 
     fn unsupported(&self, what: impl Into<String>) -> CompileError {

@@ -36,7 +36,7 @@ pub(super) struct Site {
     /// The loop that it is in, itself not in another one within that.
     pub(super) within: Option<LoopId>,
     /// Offset of the operator, in the module's bytes.
-    offset: usize,
+    pub(super) offset: usize,
     /// What of the operand stack is in registers. The locals come on top.
     regs: Vec<Reg>,
     /// What of it is in predicates.
@@ -45,6 +45,8 @@ pub(super) struct Site {
     args: Vec<Reg>,
     /// It is a safepoint, where fewer locals are live.
     look: bool,
+    /// A call that has not returned continues where other calls do, so the site needs no code to save its frame.
+    shares: bool,
     /// Text before the code that saves the frame.
     before_save: String,
     /// Text after the code that restores it.
@@ -55,14 +57,10 @@ pub(super) struct Site {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct SiteId(pub(super) usize);
 
-/// Function-local labels: where a site's frame is saved, and where it is restored.
 impl SiteId {
+    /// The function-local label where a site's frame is saved.
     pub(super) fn save(self) -> String {
         format!("$V{}", self.0)
-    }
-
-    pub(super) fn restore(self) -> String {
-        format!("$R{}", self.0)
     }
 }
 
@@ -74,6 +72,8 @@ pub(super) struct SuspendMap {
     kept: usize,
     /// Offset of the first operator.
     start: usize,
+    /// Some calls continue in one place when they have not returned.
+    shares: bool,
 }
 
 impl SuspendMap {
@@ -96,7 +96,7 @@ impl SuspendMap {
 }
 
 /// The offsets of values in a part of a frame: wide ones first, then narrow ones, then predicates.
-struct Slots {
+pub(super) struct Slots {
     wide: Vec<Reg>,
     narrow: Vec<Reg>,
     preds: Vec<Pred>,
@@ -114,6 +114,10 @@ impl Slots {
             narrow,
             preds,
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.wide.is_empty() && self.narrow.is_empty() && self.preds.is_empty()
     }
 
     /// The size, with `more` bytes at the end.
@@ -149,7 +153,7 @@ impl Body<'_> {
     }
 
     /// Adds a site where the operand stack is as it is now. The caller writes the label.
-    pub(super) fn add_site(&mut self, resume: Label, args: Vec<Reg>) -> SiteId {
+    fn add_site(&mut self, resume: Label, args: Vec<Reg>, look: bool) -> SiteId {
         let (mut regs, mut preds) = (Vec::new(), Vec::new());
         for entry in &self.stack {
             match entry.place {
@@ -166,11 +170,16 @@ impl Body<'_> {
             Site {
                 resume,
                 within: self.loops.innermost(),
-                offset: self.offset,
+                // The call of an imported function has no operator, and its safepoint is at 0.
+                offset: match look {
+                    true => self.offset,
+                    false => self.offset.max(1),
+                },
                 regs,
                 preds,
                 args,
-                look: false,
+                look,
+                shares: false,
                 before_save: String::new(),
                 after_restore: String::new(),
             },
@@ -180,9 +189,7 @@ impl Body<'_> {
 
     /// Adds a site for a safepoint, at a loop's beginning or the function's.
     pub(super) fn add_look(&mut self, resume: Label) -> SiteId {
-        let id = self.add_site(resume, Vec::new());
-        self.suspends.sites[id.0].look = true;
-        id
+        self.add_site(resume, Vec::new(), true)
     }
 
     /// Adds a site for a call with these arguments, and writes where it is resumed.
@@ -193,14 +200,41 @@ impl Body<'_> {
         });
         let (resume, regs) = (self.fresh_label(), regs.collect());
         line!(self.text, "{resume}:");
-        self.add_site(resume, regs)
+        self.add_site(resume, regs, false)
     }
 
     /// The code after a call whose callee has not returned: traps unwind, a suspended frame is saved.
     pub(super) fn write_not_returned(&mut self, failed: Label, site: SiteId) {
         line!(self.cold, "{failed}:");
+        if self.shares(site) {
+            self.suspends.shares = true;
+            line!(self.cold, "  bra $N;");
+            return;
+        }
         self.write_if_suspended(site);
         line!(self.cold, "  bra $U;");
+    }
+
+    /// Whether there is nothing to save at a site but the locals, as at most calls: all of these share the code that saves
+    /// a frame. Then the offset is in `%to`.
+    fn shares(&mut self, site: SiteId) -> bool {
+        let SiteId(at) = site;
+        if !self.stack_slots(&self.suspends.sites[at]).is_empty() {
+            return false;
+        }
+        let site = &mut self.suspends.sites[at];
+        site.shares = true;
+        line!(self.cold, "  mov.b32 %to, {};", site.offset);
+        true
+    }
+
+    /// Branches to what saves the frame if the callee of a call is suspended; there is no text around that.
+    pub(super) fn write_if_call_suspended(&mut self, site: SiteId) {
+        if !self.shares(site) {
+            return self.write_if_suspended(site);
+        }
+        line!(self.cold, "  setp.eq.s64 %sp, %fuel, {};", abi::SUSPENDED);
+        line!(self.cold, "  @%sp bra {};", save_locals(false));
     }
 
     /// Branches to what saves the frame if the callee is suspended.
@@ -209,7 +243,7 @@ impl Body<'_> {
         line!(self.cold, "  @%sp bra {};", site.save());
     }
 
-    /// Adds text around what saves and restores a site's frame.
+    /// Adds text around what saves and restores a site's frame, which then needs code of its own.
     pub(super) fn around(&mut self, site: SiteId, before_save: String, after_restore: String) {
         let site = &mut self.suspends.sites[site.0];
         site.before_save = before_save;
@@ -247,8 +281,8 @@ impl Body<'_> {
     /// Saving and restoring, for all sites; and the size of the largest frame. `start` is the offset of the
     /// function, which takes a level of the depth if it `calls` others.
     ///
-    /// A frame is what a site keeps of the operand stack, then the locals, then the site's number in the last
-    /// four bytes. Locals are restored in one place for all sites, and saved in one for calls and one for safepoints:
+    /// A frame is what a site keeps of the operand stack, then the locals, then the offset of the site's operator in the
+    /// last four bytes. No two sites have the same. Locals are restored in one place for all sites, and saved in one for calls and one for safepoints:
     /// text for each of them at each site would grow with the square of a function's length. What is not live at a
     /// safepoint is not saved there: a loop would have to keep it in every round.
     /// Those that are `kept` are saved.
@@ -274,7 +308,15 @@ impl Body<'_> {
         let below = locals.bytes(4);
         let slots: Vec<_> = sites.iter().map(|site| self.stack_slots(site)).collect();
         for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
-            write_save(&mut out, SiteId(i), site, slots, below);
+            if !site.shares {
+                write_save(&mut out, SiteId(i), site, slots, below);
+            }
+        }
+        if self.suspends.shares {
+            line!(out, "$N:");
+            line!(out, "  setp.eq.s64 %sp, %fuel, {};", abi::SUSPENDED);
+            line!(out, "  @!%sp bra $U;");
+            line!(out, "  bra {};", save_locals(false));
         }
         for look in [false, true] {
             if sites.iter().any(|site| site.look == look) {
@@ -283,6 +325,9 @@ impl Body<'_> {
         }
         // No room for a frame: the fuel is what it was when the innermost function was suspended.
         line!(out, "$X:");
+        if start == 0 {
+            line!(out, "  mov.b32 %to, 0;");
+        }
         line!(out, "  ld.global.b64 %sv, [%inst+{}];", abi::SAVE_BASE);
         line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
         line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
@@ -302,11 +347,7 @@ impl Body<'_> {
             let at = at as i64 - below as i64;
             line!(out, "  ld.global.{} {reg}, [%sn+{at}];", reg.bits());
         }
-        self.write_ways(&mut out, &sites);
-        for (i, (site, slots)) in sites.iter().zip(&slots).enumerate() {
-            let restored = |reg| self.registers.is_local(reg);
-            write_restore(&mut out, SiteId(i), site, slots, below, restored);
-        }
+        self.write_ways(&mut out, &sites, &slots, below);
         let largest = slots.iter().map(|s| s.bytes(0)).max().unwrap_or(0);
         (out, largest + below)
     }
@@ -323,7 +364,7 @@ impl Body<'_> {
             let at = at as i64 - below as i64;
             line!(out, "  st.global.{} [%sn+{at}], {reg};", reg.bits());
         }
-        line!(out, "  st.global.b32 [%sn+-4], %tc;");
+        line!(out, "  st.global.b32 [%sn+-4], %to;");
         line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
         line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
         line!(out, "  bra $U;");
@@ -345,7 +386,7 @@ fn write_frame_check(out: &mut String, label: &str, bytes: usize) {
     line!(out, "  @%sp bra $X;");
 }
 
-/// Saves the values that belong to the site only, and continues with the locals, with the site's number in `%tc`.
+/// Saves the values that belong to the site only, and continues with the locals, with the operator's offset in `%to`.
 fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: usize) {
     let label = id.save();
     let bytes = slots.bytes(0);
@@ -353,7 +394,6 @@ fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: u
         line!(out, "{label}:");
         out.push_str(&site.before_save);
         line!(out, "  mov.b32 %to, {};", site.offset);
-        line!(out, "  mov.b32 %tc, {};", id.0);
         line!(out, "  bra {};", save_locals(site.look));
         return;
     }
@@ -368,22 +408,23 @@ fn write_save(out: &mut String, id: SiteId, site: &Site, slots: &Slots, below: u
         line!(out, "  selp.b32 %tc, 1, 0, {pred};");
         line!(out, "  st.global.b32 [%sv+{at}], %tc;");
     }
-    line!(out, "  mov.b32 %tc, {};", id.0);
     line!(out, "  bra {}L;", save_locals(site.look));
 }
 
-fn write_restore(
-    out: &mut String,
-    id: SiteId,
-    site: &Site,
-    slots: &Slots,
-    below: usize,
-    is_restored: impl Fn(Reg) -> bool,
-) {
-    line!(out, "{}:", id.restore());
+/// Takes a frame off that holds this much of the operand stack, which begins at `%sv` then.
+pub(super) fn write_take_off(out: &mut String, slots: &Slots, below: usize) {
     line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
     line!(out, "  add.s64 %sv, %sn, -{};", slots.bytes(0) + below);
     line!(out, "  st.global.b64 [%inst+{}], %sv;", abi::SAVE_TOP);
+}
+
+/// Restores what belongs to a site only, after its frame has been taken off, and goes there.
+pub(super) fn write_restore(
+    out: &mut String,
+    site: &Site,
+    slots: &Slots,
+    is_restored: impl Fn(Reg) -> bool,
+) {
     for (at, pred) in slots.preds() {
         line!(out, "  ld.global.b32 %tc, [%sv+{at}];");
         line!(out, "  setp.ne.s32 {pred}, %tc, 0;");
@@ -429,6 +470,7 @@ mod tests {
             preds: Vec::new(),
             args: Vec::new(),
             look: false,
+            shares: false,
             before_save: String::new(),
             after_restore: String::new(),
         }

@@ -12,11 +12,11 @@
 
 use crate::emit::body::Body;
 use crate::facts::abi;
-use crate::text::{Label, line};
+use crate::text::{Label, Reg, line};
 
 use super::fuel::LoopLabels;
 use super::leave::Leave;
-use super::suspend::{Site, SiteId};
+use super::suspend::{Site, Slots, write_restore, write_take_off};
 
 /// The fuel of a function that is on its way into a loop.
 const ON_ITS_WAY: i64 = -(1 << 62);
@@ -56,15 +56,23 @@ impl LoopNest {
     }
 }
 
-/// Sites from a number on, and where they are reached.
-struct Way {
-    first: usize,
-    to: To,
+/// Sites from an operator on, and where they are reached.
+struct Way<'s> {
+    /// The offset of the first one's operator.
+    from: usize,
+    to: To<'s>,
 }
 
-enum To {
-    Site(SiteId),
+enum To<'s> {
+    Site(&'s Site, &'s Slots),
     Loop(Label),
+}
+
+impl Way<'_> {
+    /// A site that keeps nothing of the operand stack, as most do: their frames are taken off in the same way.
+    fn is_plain(&self) -> bool {
+        matches!(&self.to, To::Site(_, slots) if slots.is_empty())
+    }
 }
 
 impl Body<'_> {
@@ -135,27 +143,39 @@ impl Body<'_> {
     }
 
     /// The ways from the function's beginning, and from that of each loop.
-    pub(super) fn write_ways(&self, out: &mut String, sites: &[Site]) {
-        let mut ways: Vec<Vec<Way>> = Vec::new();
+    pub(super) fn write_ways(
+        &self,
+        out: &mut String,
+        sites: &[Site],
+        slots: &[Slots],
+        below: usize,
+    ) {
+        let mut ways: Vec<Vec<Way<'_>>> = Vec::new();
         // The function's own come last.
         ways.resize_with(self.loops.all.len() + 1, Vec::new);
         let own = self.loops.all.len();
         let index = |within: Option<LoopId>| within.map_or(own, |LoopId(id)| id);
-        for (first, site) in sites.iter().enumerate() {
-            let to = To::Site(SiteId(first));
-            ways[index(site.within)].push(Way { first, to });
+        for (site, slots) in sites.iter().zip(slots) {
+            let to = To::Site(site, slots);
+            let from = site.offset;
+            ways[index(site.within)].push(Way { from, to });
         }
         for inner in self.loops.all.iter().filter(|l| l.first < l.end) {
-            let (first, to) = (inner.first, To::Loop(inner.labels.entry));
-            ways[index(inner.within)].push(Way { first, to });
+            let (from, to) = (sites[inner.first].offset, To::Loop(inner.labels.entry));
+            ways[index(inner.within)].push(Way { from, to });
         }
-        let mut labels = 0;
-        let mut write = |out: &mut String, mut ways: Vec<Way>| {
-            ways.sort_unstable_by_key(|way| way.first);
+        let mut search = Search {
+            labels: 0,
+            below,
+            is_local: |reg| self.registers.is_local(reg),
+        };
+        let mut write = |out: &mut String, mut ways: Vec<Way<'_>>| {
+            ways.sort_unstable_by_key(|way| way.from);
+            debug_assert!(ways.is_sorted_by(|a, b| a.from < b.from));
             line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
-            line!(out, "  ld.global.b32 %tc, [%sn+-4];");
+            line!(out, "  ld.global.b32 %to, [%sn+-4];");
             line!(out, "  mov.b64 %fuel, {ON_ITS_WAY};");
-            write_search(out, &ways, &mut labels);
+            search.write(out, &ways, false);
         };
         let of_function = ways.pop().expect("the function's own were added");
         write(out, of_function);
@@ -168,21 +188,48 @@ impl Body<'_> {
     }
 }
 
-/// Branches to where the site is reached whose number is in `%tc`: halves the ways until one is left.
-fn write_search(out: &mut String, ways: &[Way], labels: &mut usize) {
-    if let [way] = ways {
-        match &way.to {
-            To::Site(site) => line!(out, "  bra {};", site.restore()),
-            To::Loop(entry) => line!(out, "  bra {entry};"),
+/// The search for the site whose operator's offset is in `%to`.
+struct Search<F> {
+    /// Labels that it has written.
+    labels: usize,
+    /// Bytes of a frame after what it holds of the operand stack.
+    below: usize,
+    is_local: F,
+}
+
+impl<F: Fn(Reg) -> bool> Search<F> {
+    /// Branches to where the site is reached: halves the ways until one is left. Ways to plain sites take the frame off
+    /// before they part; `taken_off` says that they have.
+    fn write(&mut self, out: &mut String, ways: &[Way<'_>], mut taken_off: bool) {
+        if !taken_off && ways.iter().all(Way::is_plain) {
+            if let Some(Way {
+                to: To::Site(_, slots),
+                ..
+            }) = ways.first()
+            {
+                write_take_off(out, slots, self.below);
+            }
+            taken_off = true;
         }
-        return;
+        if let [way] = ways {
+            match &way.to {
+                To::Site(site, slots) => {
+                    if !taken_off {
+                        write_take_off(out, slots, self.below);
+                    }
+                    write_restore(out, site, slots, &self.is_local);
+                }
+                To::Loop(entry) => line!(out, "  bra {entry};"),
+            }
+            return;
+        }
+        let (before, behind) = ways.split_at(ways.len() / 2);
+        let label = self.labels;
+        self.labels += 1;
+        line!(out, "  setp.ge.u32 %sp, %to, {};", behind[0].from);
+        line!(out, "  @%sp bra $B{label};");
+        self.write(out, before, taken_off);
+        line!(out, "$B{label}:");
+        self.write(out, behind, taken_off);
     }
-    let (before, behind) = ways.split_at(ways.len() / 2);
-    let label = *labels;
-    *labels += 1;
-    line!(out, "  setp.ge.u32 %sp, %tc, {};", behind[0].first);
-    line!(out, "  @%sp bra $B{label};");
-    write_search(out, before, labels);
-    line!(out, "$B{label}:");
-    write_search(out, behind, labels);
 }
