@@ -64,6 +64,8 @@ pub(crate) enum CliError {
     Request { what: String },
     #[error("the file for the result: {source}")]
     Result { source: std::io::Error },
+    #[error(transparent)]
+    Cache(everwarp_cache::NotKept),
     #[error("{path}: {source}")]
     Output {
         path: PathBuf,

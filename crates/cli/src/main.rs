@@ -4,6 +4,7 @@
 //! A single process of a WebAssembly module that exits by itself passes its own code on.
 
 mod bench;
+mod cache;
 mod compile;
 mod control;
 mod doctor;
@@ -56,6 +57,8 @@ enum Command {
     Programs(programs::Args),
     /// Compile a WebAssembly module to PTX, or say what it asks for.
     Compile(compile::Args),
+    /// Say how much compiled code is kept on disk, list it or remove it.
+    Cache(cache::Args),
     /// Measure everwarp, and compare it with the raw limits of the same machine.
     Bench(bench::Args),
     /// Print the completions for a shell.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::main(&args).map(|()| 0),
         Command::Programs(args) => programs::main(&args).map(|()| 0),
         Command::Compile(args) => compile::main(&args).map(|()| 0),
+        Command::Cache(args) => cache::main(&args).map(|()| 0),
         Command::Bench(args) => bench::main(&args).map(|()| 0),
         Command::Completions(args) => shell::completions(&args).map(|()| 0),
         Command::Man(args) => shell::man(&args).map(|()| 0),

@@ -17,7 +17,7 @@ use everwarp::process::{LoadError, Module};
 use everwarp::trace::spanned;
 
 use job::Job;
-pub(crate) use options::{Args, Options};
+pub(crate) use options::{Args, Options, size};
 use place::Place;
 use plan::Plan;
 

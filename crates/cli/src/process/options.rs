@@ -155,7 +155,8 @@ fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.into_iter().find(|name| !seen.insert(*name))
 }
 
-fn size(text: &str) -> Result<u64, String> {
+/// Reads a size: bytes, or a number followed by K, M or G.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let rule = || format!("`{text}` is no size: use bytes, or a number followed by K, M or G");
     let shift = match text.bytes().last() {
         Some(b'K' | b'k') => 10,

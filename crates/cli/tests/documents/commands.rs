@@ -39,7 +39,7 @@ command line is wrong. A single process of a WebAssembly module passes its own e
 | variable | meaning |
 |---|---|
 | `EVERWARP_NVRTC` | the path of `libnvrtc.so`, instead of the usual places |
-| `EVERWARP_CACHE_DIR` | the folder of compiled images |
+| `EVERWARP_CACHE_DIR` | the folder of compiled code (`everwarp cache`) |
 | `XDG_RUNTIME_DIR` | the folder in which the service listens, and each `everwarp run` without it for `ps` and `kill`; without it, the folder for temporary files |
 
 ";

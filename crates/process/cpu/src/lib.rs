@@ -41,6 +41,7 @@
 //! This crate is internal to everwarp and promises no stability.
 
 mod channel;
+mod compiled;
 mod engines;
 mod epoch;
 mod facts;

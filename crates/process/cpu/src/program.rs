@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use everwarp_process::{LoadConfig, LoadError, Module, StartError, threads};
 use wasmtime::{Engine, InstancePre, Linker};
 
+use crate::compiled::compiled;
 use crate::engines::{EnginePair, Metering};
 use crate::facts::ModuleFacts;
 use crate::family::ModuleIndex;
@@ -138,13 +139,13 @@ impl Program {
         let linker = linker(engine, facts.threads.is_some()).map_err(failed)?;
         let bytes = self.module.bytes();
         if facts.threads.is_none() {
-            let module = wasmtime::Module::from_binary(engine, bytes).map_err(failed)?;
+            let module = compiled(engine, self.name(), bytes).map_err(failed)?;
             return Ok(Code::Linked(
                 linker.instantiate_pre(&module).map_err(failed)?,
             ));
         }
         let bytes = rewrite(bytes, facts.imported_functions).map_err(LoadError::Compile)?;
-        let module = wasmtime::Module::from_binary(engine, &bytes).map_err(failed)?;
+        let module = compiled(engine, self.name(), &bytes).map_err(failed)?;
         Ok(Code::Threaded(Box::new(ThreadedCode { module, linker })))
     }
 }
