@@ -1,6 +1,7 @@
 //! Places of hosts that have ended, kept for the next host with the same settings: their memory is mapped and cleared.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::code::LoadedCode;
@@ -23,14 +24,19 @@ struct IdleSet {
 pub(crate) struct IdlePlaces(VecDeque<IdleSet>);
 
 impl IdlePlaces {
-    /// Takes places of a module with these settings.
+    /// Takes places of a module with these settings, and with that much memory: what a process may have depends on how
+    /// much was left when the places were made.
     pub(crate) fn take(
         &mut self,
         code: &Arc<LoadedCode>,
         key: PlaceKey,
+        bytes: RangeInclusive<u64>,
     ) -> Option<(Places, Vec<u32>)> {
         let mut all = self.0.iter();
-        let at = all.position(|set| set.key == key && Arc::ptr_eq(&set.code, code))?;
+        let at = all.position(|set| {
+            let fits = || bytes.contains(&set.places.bytes());
+            set.key == key && Arc::ptr_eq(&set.code, code) && fits()
+        })?;
         let set = self.0.remove(at)?;
         Some((set.places, set.generations))
     }

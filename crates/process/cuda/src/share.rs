@@ -24,26 +24,30 @@ pub(crate) struct Wanted {
 }
 
 struct Left {
-    memory: u64,
+    /// Less than zero if places take more than was promised: they come in groups, and those of other hosts are used again.
+    memory: i64,
     slots: FreeSlots,
     hosts: u32,
 }
 
 /// What an engine has for hosts.
 pub(crate) struct Room {
-    /// Bytes of device memory for the places of all hosts together.
-    most: u64,
     left: Mutex<Left>,
     /// A host has ended or given something back.
     freed: Condvar,
 }
 
+/// Bytes as a number that may be subtracted from. No device has as many as do not fit.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 impl Room {
+    /// What an engine with this much memory for places has.
     pub(crate) fn new(memory: u64, slots: u32) -> Self {
         Self {
-            most: memory,
             left: Mutex::new(Left {
-                memory,
+                memory: signed(memory),
                 slots: FreeSlots::new(slots),
                 hosts: 0,
             }),
@@ -56,16 +60,18 @@ impl Room {
         let mut left = lock(&self.left);
         // The only host need not wait: nothing would come back.
         while left.hosts > 0
-            && (left.memory < wanted.least_memory || left.slots.longest() < wanted.least_slots)
+            && (left.memory < signed(wanted.least_memory)
+                || left.slots.longest() < wanted.least_slots)
         {
             left = ignore_poison(self.freed.wait(left));
         }
         let half = |all: u64| if alone { all } else { all / 2 };
-        let memory = wanted.memory.unwrap_or_else(|| half(left.memory));
-        let memory = memory.max(wanted.least_memory).min(left.memory);
+        let all = u64::try_from(left.memory).unwrap_or(0);
+        let memory = wanted.memory.unwrap_or_else(|| half(all));
+        let memory = memory.max(wanted.least_memory).min(all);
         let slots = half(left.slots.longest().into()) as u32;
         let slots = wanted.slots.min(slots.max(wanted.least_slots)).max(1);
-        left.memory -= memory;
+        left.memory -= signed(memory);
         left.hosts += 1;
         Share {
             memory,
@@ -76,8 +82,7 @@ impl Room {
     /// Changes the memory of a share to what its places take.
     pub(crate) fn settle(&self, share: &mut Share, memory: u64) {
         let mut left = lock(&self.left);
-        // Places may take a little more than was asked for, because they come in groups.
-        left.memory = (left.memory + share.memory).saturating_sub(memory);
+        left.memory += signed(share.memory) - signed(memory);
         share.memory = memory;
         drop(left);
         self.freed.notify_all();
@@ -86,7 +91,7 @@ impl Room {
     /// Takes the share of a host that has ended back.
     pub(crate) fn give_back(&self, share: &Share) {
         let mut left = lock(&self.left);
-        left.memory = (left.memory + share.memory).min(self.most);
+        left.memory += signed(share.memory);
         left.slots.give_back(share.slots.clone());
         left.hosts -= 1;
         drop(left);
@@ -95,7 +100,7 @@ impl Room {
 
     /// Bytes that no host has.
     pub(crate) fn memory_left(&self) -> u64 {
-        lock(&self.left).memory
+        u64::try_from(lock(&self.left).memory).unwrap_or(0)
     }
 }
 
@@ -143,6 +148,8 @@ mod tests {
         assert_eq!(room.memory_left(), 940);
         room.settle(&mut share, 80);
         assert_eq!(room.memory_left(), 920);
+        room.settle(&mut share, 1100);
+        assert_eq!(room.memory_left(), 0);
         room.give_back(&share);
         assert_eq!(room.memory_left(), 1000);
         let asked = Wanted {

@@ -336,8 +336,10 @@ impl PlaceSource<'_> {
         let resident = self.resident;
         let plain = self.common.family.address() == 0 && config.children == 0;
         let key = PlaceKey::new(config, self.common.depth);
+        let wanted = Places::wanted_bytes(&code.module, config, self.common.depth)?;
+        let fitting = wanted..=self.memory.max(wanted);
         let kept = plain
-            .then(|| lock(&resident.idle).take(code, key))
+            .then(|| lock(&resident.idle).take(code, key, fitting))
             .flatten();
         let (places, queue) = match kept {
             Some((mut places, generations)) => {
@@ -347,7 +349,7 @@ impl PlaceSource<'_> {
                 (places, queue)
             }
             None => {
-                let places = self.new_places(code, config, first)?;
+                let places = self.new_places(code, config, first, wanted)?;
                 let queue = ModuleQueue::new(places.count());
                 (places, queue)
             }
@@ -355,15 +357,15 @@ impl PlaceSource<'_> {
         Ok((places, queue))
     }
 
-    /// New places. Places that are kept for later give way to them.
+    /// New places that take `wanted` bytes. Places that are kept for later give way to them.
     fn new_places(
         &self,
         code: &Arc<LoadedCode>,
         config: &PlaceConfig,
         first: u32,
+        wanted: u64,
     ) -> Result<Places, StartError> {
         let resident = self.resident;
-        let wanted = Places::wanted_bytes(&code.module, config, self.common.depth)?;
         loop {
             // What this host may take, and what no host has.
             let left = self.memory + resident.room.memory_left();
