@@ -18,6 +18,8 @@ mod ps;
 mod run;
 mod service;
 mod shell;
+#[cfg(feature = "wgpu")]
+mod web;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,9 @@ enum Command {
     Cache(cache::Args),
     /// Measure everwarp, and compare it with the raw limits of the same machine.
     Bench(bench::Args),
+    /// Write a page that runs programs on the GPU of a browser.
+    #[cfg(feature = "wgpu")]
+    Web(web::Args),
     /// Print the completions for a shell.
     Completions(shell::CompletionsArgs),
     /// Write manual pages for `man`.
@@ -84,6 +89,8 @@ fn main() -> ExitCode {
         Command::Compile(args) => compile::main(&args).map(|()| 0),
         Command::Cache(args) => cache::main(&args).map(|()| 0),
         Command::Bench(args) => bench::main(&args).map(|()| 0),
+        #[cfg(feature = "wgpu")]
+        Command::Web(args) => web::main(&args).map(|()| 0),
         Command::Completions(args) => shell::completions(&args).map(|()| 0),
         Command::Man(args) => shell::man(&args).map(|()| 0),
         Command::Kb(args) => kb::main(&args).map(|()| 0),

@@ -74,10 +74,10 @@ pub fn write_wgsl_header(out: &mut dyn DeviceText) -> fmt::Result {
     telemetry::write_consts(out)?;
     wgpu::write_consts(out)?;
     task::DevTask::write_struct(out)?;
-    group::DevGroup::write_struct(out)?;
     ring::DevCompletion::write_struct(out)?;
     telemetry::DevWorker::write_struct(out)?;
     wgpu::DevRound::write_struct(out)?;
+    wgpu::DevWgpuGroup::write_struct(out)?;
     wgpu::DevWgpuHeader::write_struct(out)?;
     wgpu::DevWgpuQueue::write_struct(out)?;
     wgpu::DevWgpuWorkgroup::write_struct(out)

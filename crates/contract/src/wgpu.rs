@@ -17,6 +17,10 @@ crate::dev_consts! {
     pub const WGPU_QUEUES = 8;
     /// Tasks that a turn may leave behind, continuations included.
     pub const WGPU_STAGE = 512;
+    /// Free group ids that a workgroup has at hand.
+    pub const WGPU_IDS = 192;
+    /// Tasks that an invocation runs one after the other in a turn, each spawned by the one before.
+    pub const WGPU_CHAIN = 32;
     /// Words of workgroup memory that programs may use.
     pub const WGPU_SCRATCH = 256;
     /// Submissions that a workgroup takes in one dispatch.
@@ -52,8 +56,8 @@ crate::dev_struct! {
         pub workgroups: u32,
         /// The most turns of a workgroup.
         pub turns: u32,
-        /// Turns before the dispatch may end because workgroups are idle.
-        pub least_turns: u32,
+        /// How many turns the end of a dispatch costs: it ends early when idle workgroups have lost as much.
+        pub patience: u32,
         /// Submissions written; free-running.
         pub inbox_tail: u32,
         /// `ROUND_…`.
@@ -96,8 +100,20 @@ crate::dev_struct! {
         pub at_bits: u32,
         /// The number of queues of a workgroup. Here and not a constant, so that drivers do not unroll every loop over them.
         pub queues: u32,
+        /// In the buffer of tasks: the continuations of groups.
+        pub at_thens: u32,
+    }
+}
+
+crate::dev_struct! {
+    /// A group: a counter of unfinished tasks, and their values. Its continuation is in the buffer of tasks.
+    pub struct DevWgpuGroup: align 16, size 16 {
+        /// Unfinished tasks, and `GROUP_SHARED`.
+        pub pending: u32,
         /// Spelled-out hole.
         pub reserved: u32,
+        /// The values that the group's tasks report: two slots or one sum.
+        pub value: [u32; 2],
     }
 }
 

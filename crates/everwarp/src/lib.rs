@@ -143,13 +143,16 @@ mod service;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub use service::{Service, ServiceError};
 
+#[cfg(feature = "wgpu")]
+#[doc(hidden)]
+pub use everwarp_runtime::wgpu;
 pub use everwarp_runtime::{
-    Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask, DevType, DevWorker,
-    Device, Element, Engine, EngineBuilder, EngineError, EngineKind, Error, Footprint, Function,
-    HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats, HeapStats,
-    HostBytes, Instance, Layout, MAX_SPAWN, Order, Params, Pending, PoolState, Pools, Priority,
-    Program, ProgramRef, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, Twin, TwinClosure,
-    TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
+    AdapterReport, Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask,
+    DevType, DevWorker, Device, Element, Engine, EngineBuilder, EngineError, EngineKind, Error,
+    Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats,
+    HeapStats, HostBytes, Instance, Layout, MAX_SPAWN, Order, Params, Pending, PoolState, Pools,
+    Priority, Program, ProgramRef, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, Twin,
+    TwinClosure, TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
 };
 #[doc(hidden)]
 pub use everwarp_runtime::{Canceller, cuda, trace};

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use everwarp_engine::EngineKind;
+use everwarp_engine::{EngineKind, ProgramRef};
 use everwarp_engine_cuda::{CudaDevice, CudaUnavailable};
 #[cfg(feature = "wgpu")]
 use everwarp_engine_wgpu::WgpuDevice;
@@ -12,7 +12,8 @@ use crate::error::Error;
 /// Which device to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Select {
-    /// A GPU if one can be used, else the host's cores.
+    /// A GPU if one can be used, else the host's cores. [`Device::for_tasks`] may also take an adapter of Vulkan, Metal or
+    /// Direct3D 12, which runs programs and nothing else.
     #[default]
     Auto,
     /// The host's cores.
@@ -44,6 +45,27 @@ pub(crate) enum Opened {
     Cuda(CudaDevice),
     #[cfg(feature = "wgpu")]
     Wgpu(WgpuDevice),
+}
+
+/// What is known about an adapter of Vulkan, Metal or Direct3D 12.
+#[derive(Clone, Debug)]
+pub struct AdapterReport {
+    /// Its name.
+    pub name: String,
+    /// `Vulkan`, `Metal` or `Dx12`.
+    pub backend: String,
+    /// The driver and its version.
+    pub driver: String,
+    /// Whether it is software, on the host's cores.
+    pub software: bool,
+    /// The largest window of memory that programs can reach, in bytes.
+    pub window_bytes: u64,
+    /// Bytes of memory of a workgroup.
+    pub workgroup_bytes: u32,
+    /// Optional features that the engine uses or could use.
+    pub features: Vec<&'static str>,
+    /// Why no engine can start there: a limit that is too small, or a driver that fails the tests at the start.
+    pub fault: Option<String>,
 }
 
 /// One GPU, or the host's cores.
@@ -86,6 +108,84 @@ impl Device {
                 Err(reason) => cpu(format!("no GPU can be used: {reason}")),
             }),
         }
+    }
+    /// Opens a device for programs. [`Select::Auto`] takes an NVIDIA GPU; else the first adapter of Vulkan, Metal or
+    /// Direct3D 12 that is hardware, if all of `programs` have WGSL and no heap is needed; else the host's cores.
+    /// [`why`](Self::why) has the reasons. Other selections are those of [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn for_tasks(
+        select: Select,
+        programs: impl IntoIterator<Item = impl Into<ProgramRef>>,
+        heap: bool,
+    ) -> Result<Self, Error> {
+        let device = Self::open(select)?;
+        if select != Select::Auto || device.kind() != EngineKind::Cpu {
+            return Ok(device);
+        }
+        let programs: Vec<ProgramRef> = programs.into_iter().map(Into::into).collect();
+        let bare = programs.iter().find(|p| p.wgsl_source.is_empty());
+        let obstacle = match bare {
+            Some(program) => Some(format!("the program `{}` has no WGSL", program.name)),
+            None if heap => Some("the wgpu engine has no heap yet".to_owned()),
+            None => None,
+        };
+        let refused = match obstacle {
+            Some(obstacle) => obstacle,
+            None => match Self::open_hardware() {
+                Ok(opened) => {
+                    return Ok(Self {
+                        why: format!("{}, but this adapter is there", device.why),
+                        opened,
+                    });
+                }
+                Err(reason) => reason.to_string(),
+            },
+        };
+        Ok(Self {
+            why: format!("{}; no other adapter either: {refused}", device.why),
+            ..device
+        })
+    }
+    #[cfg(feature = "wgpu")]
+    fn open_hardware() -> Result<Opened, Error> {
+        Ok(Opened::Wgpu(WgpuDevice::open_hardware()?))
+    }
+    #[cfg(not(feature = "wgpu"))]
+    fn open_hardware() -> Result<Opened, Error> {
+        Err(Error::NotBuilt)
+    }
+    /// All adapters of Vulkan, Metal and Direct3D 12, by the numbers that [`open_adapter`](Self::open_adapter) takes. Each is
+    /// opened and tested, which takes some time.
+    ///
+    /// # Errors
+    /// There is none, or the program was built without the feature `wgpu`.
+    #[cfg(feature = "wgpu")]
+    pub fn adapters() -> Result<Vec<AdapterReport>, Error> {
+        let devices = WgpuDevice::list()?;
+        let report = |device: &WgpuDevice| {
+            let facts = device.facts().clone();
+            AdapterReport {
+                name: facts.name,
+                backend: facts.backend,
+                driver: facts.driver,
+                software: facts.software,
+                window_bytes: facts.window_bytes,
+                workgroup_bytes: facts.workgroup_bytes,
+                features: facts.features,
+                fault: device.check().err().map(|error| error.to_string()),
+            }
+        };
+        Ok(devices.iter().map(report).collect())
+    }
+    /// All adapters of Vulkan, Metal and Direct3D 12; this program was built without them.
+    ///
+    /// # Errors
+    /// Always [`Error::NotBuilt`].
+    #[cfg(not(feature = "wgpu"))]
+    pub fn adapters() -> Result<Vec<AdapterReport>, Error> {
+        Err(Error::NotBuilt)
     }
     /// Opens an adapter of Vulkan, Metal or Direct3D 12: the one whose name contains `wanted`, or with that number
     /// (the error for an unknown one lists them); without `wanted` the first, and hardware comes before software.
@@ -133,6 +233,15 @@ impl Device {
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match &self.opened {
             Opened::Cuda(device) => Some(device),
+            _ => None,
+        }
+    }
+    /// The adapter, if the device is one: for raw limits. Not a stable API.
+    #[cfg(feature = "wgpu")]
+    #[doc(hidden)]
+    pub fn adapter(&self) -> Option<&WgpuDevice> {
+        match &self.opened {
+            Opened::Wgpu(device) => Some(device),
             _ => None,
         }
     }

@@ -55,7 +55,7 @@ mod host {
     pub use buffer::{Buffer, Element};
     pub use builder::EngineBuilder;
     pub use canceller::Canceller;
-    pub use device::{Device, Select, cuda_device_count};
+    pub use device::{AdapterReport, Device, Select, cuda_device_count};
     pub use engine::Engine;
     pub use error::{Error, StuckReason};
     pub use everwarp_engine_cuda::CudaUnavailable;
@@ -68,6 +68,10 @@ mod host {
     /// The CUDA engine's workings, for `doctor` and for tests that compile without a GPU. Not a stable API.
     #[doc(hidden)]
     pub use everwarp_engine_cuda as cuda;
+    /// The wgpu engine's workings, for the command. Not a stable API.
+    #[cfg(feature = "wgpu")]
+    #[doc(hidden)]
+    pub use everwarp_engine_wgpu as wgpu;
 }
 #[cfg(not(loom))]
 pub use host::*;

@@ -53,6 +53,18 @@ fn engine(device: &Device, program: &'static Program) -> Result<Engine, CliError
 fn is_cuda(device: &Device) -> bool {
     device.kind() == EngineKind::Cuda
 }
+/// Whether the device is worth the work of a GPU: an adapter may be software.
+fn is_gpu(device: &Device) -> bool {
+    is_cuda(device) || is_hardware(device)
+}
+#[cfg(feature = "wgpu")]
+fn is_hardware(device: &Device) -> bool {
+    device.adapter().is_some_and(|a| !a.facts().software)
+}
+#[cfg(not(feature = "wgpu"))]
+fn is_hardware(_: &Device) -> bool {
+    false
+}
 
 /// Adds raw limits, measured before the engine is resident.
 fn raw<T>(
@@ -62,6 +74,43 @@ fn raw<T>(
     match device.cuda() {
         Some(gpu) => Ok(Some(measure(&Raw::new(gpu)?)?)),
         None => Ok(None),
+    }
+}
+
+/// The raw limits and rivals on an adapter: for each the name of its column, its words, and its seconds.
+type OnAdapter = Vec<(&'static str, &'static str, f64)>;
+
+#[cfg(feature = "wgpu")]
+use everwarp::wgpu::RawWgpu;
+/// This command has no engine on adapters.
+#[cfg(not(feature = "wgpu"))]
+enum RawWgpu {}
+
+#[cfg(not(feature = "wgpu"))]
+impl RawWgpu {
+    fn round_trips(&self, _: u32, _: bool) -> Result<Vec<f64>, everwarp::EngineError> {
+        match *self {}
+    }
+    fn chain(&self, _: u32) -> Result<Vec<f64>, everwarp::EngineError> {
+        match *self {}
+    }
+}
+#[cfg(not(feature = "wgpu"))]
+fn on_adapter(
+    _: &Device,
+    _: impl FnOnce(&RawWgpu) -> Result<OnAdapter, everwarp::EngineError>,
+) -> Result<OnAdapter, CliError> {
+    Ok(Vec::new())
+}
+
+#[cfg(feature = "wgpu")]
+fn on_adapter(
+    device: &Device,
+    measure: impl FnOnce(&RawWgpu) -> Result<OnAdapter, everwarp::EngineError>,
+) -> Result<OnAdapter, CliError> {
+    match device.adapter() {
+        Some(adapter) => Ok(measure(&RawWgpu::new(adapter)?)?),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -86,6 +135,22 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
             raw.launches(2000)?,
         ))
     })?;
+    let adapter = on_adapter(device, |raw| {
+        // As for the engine, the first ones are not counted.
+        raw.round_trips(500, false)?;
+        Ok(vec![
+            (
+                "wgpu_blocking_s",
+                "write, dispatch, copy and map, blocking",
+                median(raw.round_trips(2000, false)?),
+            ),
+            (
+                "wgpu_spinning_s",
+                "write, dispatch, copy and map, spinning",
+                median(raw.round_trips(2000, true)?),
+            ),
+        ])
+    })?;
     let engine = engine(device, &noop::PROGRAM)?;
     let instance = noop::instance(&engine)?;
     let once = || {
@@ -107,6 +172,9 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         list,
     )
     .verified(right);
+    for (name, what, seconds) in adapter {
+        row = row.raw(name, seconds).rival(what, seconds);
+    }
     if let Some((direct, relay, launches)) = limits {
         row = row
             .raw("pinned_ping_pong_s", median(direct))
@@ -152,10 +220,10 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     })?;
     let engine = engine(device, &fib::PROGRAM)?;
     let instance = fib::instance(&engine)?;
-    let n = if is_cuda(device) { 40 } else { 30 };
+    let n = if is_gpu(device) { 40 } else { 30 };
     let mut right = true;
     fib::run(&engine, &instance, n - 5)?;
-    let list = times(if is_cuda(device) { 20 } else { 7 }, || {
+    let list = times(if is_gpu(device) { 20 } else { 7 }, || {
         right &= fib::run(&engine, &instance, n)? == fib::reference(n);
         Ok(())
     })?;
@@ -180,7 +248,7 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
 fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     let engine = engine(device, &tree::PROGRAM)?;
     let tree = tree::Tree::new(&engine)?;
-    let depth = if is_cuda(device) { 22 } else { 14 };
+    let depth = if is_gpu(device) { 22 } else { 14 };
     let right = tree.run(&engine, 14)? == tree::reference(14);
     let list = times(10, || Ok(tree.run_timed(&engine, depth)?))?;
     let nodes = tree::nodes(depth) as f64;
@@ -192,6 +260,10 @@ fn tree_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
 
 fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
     let limits = raw(device, |raw| raw.launches(2000))?;
+    let adapter = on_adapter(device, |raw| {
+        let what = "a chain of dispatches, 1,000 a submission";
+        Ok(vec![("wgpu_dispatch_s", what, median(raw.chain(20)?))])
+    })?;
     let engine = engine(device, &pingpong::PROGRAM)?;
     let instance = pingpong::instance(&engine)?;
     let steps = 10_000;
@@ -207,6 +279,10 @@ fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         list,
     )
     .verified(right);
+    let row = adapter.into_iter().fold(row, |row, (name, what, seconds)| {
+        row.raw(name, seconds)
+            .rival(what, seconds * f64::from(steps))
+    });
     Ok(limits.into_iter().fold(row, |row, l| {
         let launch = median(l);
         row.raw("launch_and_synchronize_s", launch)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use everwarp::cuda::cache::Cache;
 use everwarp::cuda::nvrtc::{Nvrtc, NvrtcError};
-use everwarp::{CudaUnavailable, Device, EngineKind, Error, Select};
+use everwarp::{AdapterReport, CudaUnavailable, Device, EngineKind, Error, Select};
 
 /// A GPU that can hold an engine.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(super) struct Facts {
     pub(super) nvrtc: Result<(u32, u32, PathBuf), String>,
     pub(super) cache: Option<PathBuf>,
     pub(super) io_uring: Result<(), String>,
+    /// Adapters of Vulkan, Metal and Direct3D 12, or why there is none.
+    pub(super) adapters: Result<Vec<AdapterReport>, String>,
     /// The kind of the engine that was started: a GPU's if there is one.
     pub(super) kind: EngineKind,
     pub(super) engine: Result<Started, NotStarted>,
@@ -64,6 +66,7 @@ pub(super) fn look() -> Facts {
         nvrtc: nvrtc(),
         cache: Cache::user().folder().map(PathBuf::from),
         io_uring: io_uring(),
+        adapters: Device::adapters().map_err(|e| e.to_string()),
         kind: device.kind(),
         engine: engine(&device),
     }

@@ -1,6 +1,6 @@
 //! Findings from the facts, each with the advice for a missing part.
 
-use everwarp::{CudaUnavailable, EngineKind};
+use everwarp::{AdapterReport, CudaUnavailable, EngineKind};
 
 use super::Finding;
 use super::facts::{Facts, Gpu, NotStarted, Started};
@@ -31,6 +31,7 @@ const MEMORY: &str = "device memory";
 const NVRTC: &str = "NVRTC";
 const CACHE: &str = "image cache";
 const IO_URING: &str = "io_uring";
+const ADAPTER: &str = "adapter";
 const ENGINE: &str = "engine";
 
 /// One finding for each part that an engine needs.
@@ -61,6 +62,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile",
         ),
     });
+    adapters(&facts.adapters, &mut list);
     list.push(engine(facts.kind, &facts.engine));
     list
 }
@@ -176,6 +178,53 @@ fn memory(gpu: &Gpu, engine: &Result<Started, NotStarted>) -> Finding {
     }
 }
 
+/// The adapters of the wgpu engine, by the numbers that `--adapter` takes.
+fn adapters(adapters: &Result<Vec<AdapterReport>, String>, list: &mut Vec<Finding>) {
+    let found = match adapters {
+        Ok(found) => found,
+        Err(why) => {
+            list.push(missing(
+                ADAPTER,
+                first_line(why),
+                "for --engine wgpu, install the Vulkan loader and a driver; the other engines do not need them",
+            ));
+            return;
+        }
+    };
+    for (number, adapter) in found.iter().enumerate() {
+        let AdapterReport {
+            name,
+            backend,
+            driver,
+            ..
+        } = adapter;
+        let kind = match adapter.software {
+            true => "software, used only when asked for",
+            false => "hardware",
+        };
+        let text = format!("{number}: {name} ({backend}, {driver}), {kind}");
+        list.push(match &adapter.fault {
+            None => good(
+                ADAPTER,
+                format!(
+                    "{text}; window of {} MiB, {} KiB of workgroup memory, {}; long loops run to their end",
+                    mib(adapter.window_bytes),
+                    adapter.workgroup_bytes >> 10,
+                    match adapter.features.is_empty() {
+                        true => "no optional feature".to_owned(),
+                        false => adapter.features.join(", "),
+                    },
+                ),
+            ),
+            Some(fault) => missing(
+                ADAPTER,
+                format!("{text}: {}", first_line(fault)),
+                "update its driver, or choose another adapter with --adapter, or use another engine",
+            ),
+        });
+    }
+}
+
 /// The workers of an engine: threads of the CPU, or the warps of blocks of a GPU.
 fn workers(kind: EngineKind, started: &Started) -> String {
     let many = |n: u32, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
@@ -229,6 +278,7 @@ mod tests {
             nvrtc: Ok((13, 0, "libnvrtc.so.13".into())),
             cache: Some("/cache".into()),
             io_uring: Ok(()),
+            adapters: Ok(vec![adapter("NVIDIA H200", None)]),
             kind: EngineKind::Cuda,
             engine: Ok(Started {
                 device_bytes: 500 << 20,
@@ -237,6 +287,18 @@ mod tests {
                 size: 264,
                 milliseconds: 3.0,
             }),
+        }
+    }
+    fn adapter(name: &str, fault: Option<&str>) -> AdapterReport {
+        AdapterReport {
+            name: name.to_owned(),
+            backend: "Vulkan".to_owned(),
+            driver: "NVIDIA 580".to_owned(),
+            software: false,
+            window_bytes: 2 << 30,
+            workgroup_bytes: 48 << 10,
+            features: vec!["SUBGROUP"],
+            fault: fault.map(str::to_owned),
         }
     }
     /// The one missing part, and what to do.
@@ -323,6 +385,42 @@ mod tests {
             what == IO_URING && fix.contains("io_uring_disabled"),
             "{fix}"
         );
+    }
+
+    #[test]
+    fn adapters_have_their_numbers_and_what_is_wrong_with_them() {
+        let list = judge(&Facts {
+            adapters: Ok(vec![
+                adapter("Radeon", None),
+                AdapterReport {
+                    software: true,
+                    ..adapter("llvmpipe", Some("ends loops without a word\nmore"))
+                },
+            ]),
+            ..all()
+        });
+        let found: Vec<_> = list.iter().filter(|f| f.what == ADAPTER).collect();
+        assert_eq!(found.len(), 2, "{list:?}");
+        let text = &found[0].found;
+        assert!(
+            found[0].ok && text.starts_with("0: Radeon (Vulkan"),
+            "{text}"
+        );
+        assert!(
+            text.contains("window of 2048 MiB, 48 KiB") && text.contains("hardware"),
+            "{text}"
+        );
+        let text = &found[1].found;
+        assert!(
+            !found[1].ok && text.starts_with("1: llvmpipe") && text.contains("only when asked for"),
+            "{text}"
+        );
+        assert!(text.ends_with("ends loops without a word"), "{text}");
+        let (what, fix) = only_missing(&Facts {
+            adapters: Err("the library libvulkan.so.1 was not found".to_owned()),
+            ..all()
+        });
+        assert!(what == ADAPTER && fix.contains("Vulkan"), "{fix}");
     }
 
     #[test]

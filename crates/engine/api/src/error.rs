@@ -151,7 +151,7 @@ pub enum EngineError {
     },
     /// The adapter cannot hold the engine.
     #[error(
-        "{adapter} offers {what} of {value}, but the engine needs {needed}: use another adapter or engine"
+        "the adapter {adapter} offers {value} {what}, but the engine needs {needed}: use another adapter or engine"
     )]
     Adapter {
         /// The adapter's name.
@@ -164,7 +164,7 @@ pub enum EngineError {
         needed: u64,
     },
     /// The driver does not do what it promises.
-    #[error("{adapter} {fault}")]
+    #[error("the adapter {adapter} {fault}")]
     BadDriver {
         /// The adapter's name.
         adapter: String,

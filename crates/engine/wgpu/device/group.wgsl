@@ -5,12 +5,15 @@
 // sees the bit in the same word, and knows if all that the group's tasks wrote was written by its own workgroup. If so,
 // the group fires at once; else in the next dispatch, where all of it is visible.
 
-// Ids that became free in this turn.
-var<workgroup> returned: atomic<u32>;
 // Deferred groups of this dispatch.
 var<workgroup> deferred_count: atomic<u32>;
-// Free ids on the workgroup's stack, and free chunks.
-var<workgroup> id_count: u32;
+// Free ids at hand, and how many there are; up to WGPU_IDS count.
+var<workgroup> ids: array<u32, WGPU_IDS>;
+var<workgroup> ids_count: atomic<u32>;
+// Free ids on the workgroup's stack.
+var<workgroup> stack_count: u32;
+
+fn ids_at_hand() -> u32 { return min(atomicLoad(&ids_count), WGPU_IDS); }
 
 fn parity() -> u32 { return round.number & 1u; }
 
@@ -20,15 +23,11 @@ fn complete(token: u32, value: vec2<u32>) {
     vec4(token, 0u, value.x, value.y);
 }
 
-// Gives an id back: to the workgroup's stack or, if that is full, to all, who may take it in the next dispatch.
+// Gives an id back: to the workgroup or, if it has many, to all, who may take it in the next dispatch.
 fn free_id(id: u32) {
   if id < round.first_group { return; }  // the host's
-  let at = id_count + atomicAdd(&returned, 1u);
-  if at < round.stack {
-    set_word(round.at_groups + ew_workgroup * round.stack + at, id);
-  } else {
-    free_id_to_all(id);
-  }
+  let at = atomicAdd(&ids_count, 1u);
+  if at < WGPU_IDS { ids[at] = id; } else { free_id_to_all(id); }
 }
 fn free_id_to_all(id: u32) {
   let i = id - round.first_group;
@@ -46,12 +45,12 @@ fn defer_group(id: u32) {
 
 // Marks a group whose task comes from another workgroup.
 fn mark_shared(group: u32) {
-  if (group & HOST_DIRECT) == 0u { atomicOr(&groups[group * words_of_DevGroup + DevGroup_pending], GROUP_SHARED); }
+  if (group & HOST_DIRECT) == 0u { atomicOr(&groups[group * words_of_DevWgpuGroup + DevWgpuGroup_pending], GROUP_SHARED); }
 }
 
 // Counts ended tasks of a group. Returns whether the group fires at once.
 fn ended(group: u32, count: u32) -> bool {
-  let before = atomicSub(&groups[group * words_of_DevGroup + DevGroup_pending], count);
+  let before = atomicSub(&groups[group * words_of_DevWgpuGroup + DevWgpuGroup_pending], count);
   if (before & ~GROUP_SHARED) != count { return false; }
   if (before & GROUP_SHARED) != 0u {
     defer_group(group);
@@ -65,10 +64,9 @@ fn ended(group: u32, count: u32) -> bool {
 fn fire(first: u32, late: bool) {
   var group = first;
   loop {
-    let at = group * words_of_DevGroup;
-    let value = vec2(atomicLoad(&groups[at + DevGroup_value]), atomicLoad(&groups[at + DevGroup_value + 1u]));
-    var then = vec4(atomicLoad(&groups[at + DevGroup_then]), atomicLoad(&groups[at + DevGroup_then + 1u]),
-      atomicLoad(&groups[at + DevGroup_then + 2u]), atomicLoad(&groups[at + DevGroup_then + 3u]));
+    let at = group * words_of_DevWgpuGroup + DevWgpuGroup_value;
+    let value = vec2(atomicLoad(&groups[at]), atomicLoad(&groups[at + 1u]));
+    let then = tasks[round.at_thens + group];
     free_id(group);
     atomicAdd(&fired, 1u);
     let function = then.x & (FN_LIMIT - 1u);
@@ -80,19 +78,17 @@ fn fire(first: u32, late: bool) {
       group = then.y;
       continue;
     }
-    if (then.x & TASK_ARG_FROM_GROUP) != 0u {
-      then = vec4(then.x & ~TASK_ARG_FROM_GROUP, then.y, value);
-    }
-    put(then);
+    let collects = (then.x & TASK_ARG_FROM_GROUP) != 0u;
+    put(vec4(then.x & ~TASK_ARG_FROM_GROUP, then.y, select(then.zw, value, collects)));
     return;
   }
 }
 
 // Writes the record of a group that a call has opened. No task of it can be seen by others yet.
-fn open_group(id: u32, count: u32, value: vec2<u32>, then: vec4<u32>) {
-  let at = id * words_of_DevGroup;
-  atomicStore(&groups[at + DevGroup_pending], count);
-  atomicStore(&groups[at + DevGroup_value], value.x);
-  atomicStore(&groups[at + DevGroup_value + 1u], value.y);
-  for (var i = 0u; i < 4u; i += 1u) { atomicStore(&groups[at + DevGroup_then + i], then[i]); }
+fn open_group(id: u32, count: u32, then: vec4<u32>) {
+  let at = id * words_of_DevWgpuGroup;
+  atomicStore(&groups[at + DevWgpuGroup_pending], count);
+  atomicStore(&groups[at + DevWgpuGroup_value], 0u);
+  atomicStore(&groups[at + DevWgpuGroup_value + 1u], 0u);
+  tasks[round.at_thens + id] = then;
 }

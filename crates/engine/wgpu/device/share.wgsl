@@ -32,7 +32,7 @@ fn parts_before(lane: u32) -> vec3<u32> {
 }
 
 // What this workgroup takes: tasks of others from x to y, submissions from z to w; and the number of the first submission.
-var<workgroup> ranges: vec4<u32>;
+var<private> ranges: vec4<u32>;
 var<workgroup> first_submission: u32;
 
 // The workgroup: computes the division, and gives tasks away.
@@ -119,7 +119,7 @@ fn accept(submission: vec4<u32>) -> vec4<u32> {
   var task = submission;
   if (task.x & TASK_COUNTED) != 0u {
     task.x &= ~TASK_COUNTED;
-    open_group(task.y, 1u, vec2(0u, 0u), vec4(FN_COMPLETE, task.y, 0u, 0u));
+    open_group(task.y, 1u, vec4(FN_COMPLETE, task.y, 0u, 0u));
   }
   return task;
 }

@@ -21,10 +21,12 @@ var<private> t_then: vec4<u32>;
 var<private> t_spawned: u32;
 var<private> t_children: u32;
 var<private> t_value: vec2<u32>;
-
-// Tasks that this turn leaves behind.
-var<workgroup> stage: array<vec4<u32>, WGPU_STAGE>;
-var<workgroup> stage_count: atomic<u32>;
+// Whether this invocation runs the first task that it spawns, instead of leaving it behind; and that task.
+var<private> t_keeps: bool;
+var<private> t_kept: bool;
+var<private> t_next: vec4<u32>;
+// Whether no other task runs in this turn.
+var<private> t_alone: bool;
 // The task that the whole workgroup runs.
 var<workgroup> wide_task: vec4<u32>;
 var<workgroup> wide_value: array<atomic<u32>, 2>;
@@ -33,11 +35,9 @@ var<workgroup> wide_children: atomic<u32>;
 // For programs; its content does not outlive a call.
 var<workgroup> ew_scratch: array<u32, WGPU_SCRATCH>;
 var<workgroup> ew_shared: vec4<u32>;
-// How many tasks run in this turn.
-var<workgroup> batch_size: u32;
 
 // Whether the workgroup runs no other task in this turn, so that a longer one delays none.
-fn ew_alone() -> bool { return batch_size == 1u; }
+fn ew_alone() -> bool { return t_alone; }
 fn ew_lo() -> u32 { return t_task.z; }
 fn ew_hi() -> u32 { return t_task.w; }
 fn ew_tag() -> u32 { return (t_task.x >> TASK_TAG_SHIFT) & 0xffu; }
@@ -93,10 +93,6 @@ fn t_raise(code: u32, detail: u32) { raise(code, t_task.x & (FN_LIMIT - 1u), vec
 // Ends the engine with a fault of the program.
 fn ew_fault(lo: u32, hi: u32) { raise(FAULT_PROGRAM, t_task.x & (FN_LIMIT - 1u), vec2(lo, hi)); }
 
-fn put(task: vec4<u32>) {
-  let at = atomicAdd(&stage_count, 1u);
-  if at < WGPU_STAGE { stage[at] = task; } else { raise(FAULT_INTERNAL, task.x & (FN_LIMIT - 1u), vec2(1u, at)); }
-}
 fn t_head(function: u32, tag: u32) -> u32 {
   return (t_task.x & EW_KEEP_MASK) | ((tag << TASK_TAG_SHIFT) & EW_TAG_MASK) | function;
 }
@@ -108,7 +104,13 @@ fn t_put(task: vec4<u32>) {
 // Spawns a task into the running task's own group.
 fn ew_spawn(function: u32, tag: u32, lo: u32, hi: u32) {
   t_spawned += 1u;
-  t_put(vec4(t_head(function, tag), t_task.y, lo, hi));
+  let task = vec4(t_head(function, tag), t_task.y, lo, hi);
+  if t_keeps && !t_kept {
+    t_kept = true;
+    t_next = task;
+  } else {
+    t_put(task);
+  }
 }
 // Opens a group; when its tasks have ended, the function runs in the place of this task. At most once in a call.
 fn ew_fork(function: u32, tag: u32, lo: u32, hi: u32) { t_fork(t_head(function, tag), lo, hi); }
@@ -128,7 +130,7 @@ fn ew_spawn_child(function: u32, tag: u32, lo: u32, hi: u32) {
 // Reports a 32-bit value into half `slot` of the value of the task's group.
 fn ew_report_slot(slot: u32, value: u32) {
   if (t_task.y & HOST_DIRECT) == 0u {
-    atomicStore(&groups[t_task.y * words_of_DevGroup + DevGroup_value + (slot & 1u)], value);
+    atomicStore(&groups[t_task.y * words_of_DevWgpuGroup + DevWgpuGroup_value + (slot & 1u)], value);
   } else if t_wide {
     atomicStore(&wide_value[slot & 1u], value);
   } else {
@@ -147,7 +149,7 @@ fn ew_report_add(lo: u32, hi: u32) {
     }
     return;
   }
-  let at = t_task.y * words_of_DevGroup + DevGroup_value;
+  let at = t_task.y * words_of_DevWgpuGroup + DevWgpuGroup_value;
   let before = atomicAdd(&groups[at], lo);
   atomicAdd(&groups[at + 1u], hi + select(0u, 1u, before + lo < before));
 }

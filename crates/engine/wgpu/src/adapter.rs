@@ -5,6 +5,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use everwarp_engine::{EngineError, HeapConfig, Pools};
+
+use crate::gpu::Gpu;
+use crate::sizes::Sizes;
+
 /// Why no adapter can be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -98,6 +103,7 @@ fn backends() -> wgpu::Backends {
 fn facts(adapter: &wgpu::Adapter) -> AdapterFacts {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let named = [
+        ("PASSTHROUGH_SHADERS", wgpu::Features::PASSTHROUGH_SHADERS),
         ("SHADER_INT64", wgpu::Features::SHADER_INT64),
         ("SUBGROUP", wgpu::Features::SUBGROUP),
         ("PIPELINE_CACHE", wgpu::Features::PIPELINE_CACHE),
@@ -195,6 +201,23 @@ impl WgpuDevice {
                 name: device.facts.name,
             }),
         }
+    }
+
+    /// Opens the adapter and tests it as every start does: its limits, and if its driver runs long loops to their end.
+    ///
+    /// # Errors
+    /// Why no engine can start there.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let pools = Pools {
+            submission_slots: 64,
+            tokens: 64,
+            arena_tasks: 64,
+            tasks: 1024,
+            groups: 64,
+            heap: HeapConfig::default(),
+        };
+        let sizes = Sizes::new(pools, 1, self.facts.window_bytes)?;
+        crate::loops::check(&Gpu::new(self, &sizes)?)
     }
 
     /// The adapter's name.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::wgpu::DevRound;
+use everwarp_contract::wgpu::{DevRound, WGPU_THREADS};
 use everwarp_engine::sync::lock;
 use everwarp_engine::{EngineError, Image};
 
@@ -25,6 +25,17 @@ const LEAST_WINDOW: u64 = 16 << 20;
 /// The largest window: addresses have 32 bits, and some drivers count bytes with a sign.
 const MOST_WINDOW: u64 = (1 << 31) - 256;
 
+/// The feature with which the engine hands SPIR-V to Vulkan.
+const PASSTHROUGH: wgpu::Features = wgpu::Features::PASSTHROUGH_SHADERS;
+
+/// The features of an adapter that the engine uses.
+fn useful(adapter: &wgpu::Adapter) -> wgpu::Features {
+    match adapter.get_info().backend {
+        wgpu::Backend::Vulkan => adapter.features() & PASSTHROUGH,
+        _ => wgpu::Features::empty(),
+    }
+}
+
 /// The state of a mapping: 0 not yet, 1 mapped, 2 failed.
 pub(crate) type Mapped = Arc<AtomicU8>;
 
@@ -37,6 +48,7 @@ pub(crate) struct Gpu {
     pub(crate) window: wgpu::Buffer,
     pub(crate) window_bytes: u64,
     pub(crate) params: wgpu::Buffer,
+    pub(crate) tasks: wgpu::Buffer,
     pub(crate) groups: wgpu::Buffer,
     pub(crate) state: wgpu::Buffer,
     pub(crate) inbox: wgpu::Buffer,
@@ -59,40 +71,10 @@ impl Gpu {
     pub(crate) fn new(device: &WgpuDevice, sizes: &Sizes) -> Result<Self, EngineError> {
         let (adapter, facts) = (&device.adapter, device.facts());
         let offered = adapter.limits();
-        for (what, value, needed) in [
-            (
-                "storage buffers",
-                u64::from(offered.max_storage_buffers_per_shader_stage),
-                7,
-            ),
-            (
-                "workgroup memory",
-                u64::from(offered.max_compute_workgroup_storage_size),
-                16 << 10,
-            ),
-            (
-                "invocations of a workgroup",
-                u64::from(offered.max_compute_invocations_per_workgroup),
-                64,
-            ),
-            (
-                "bytes of a storage buffer",
-                facts.window_bytes,
-                LEAST_WINDOW,
-            ),
-        ] {
-            if value < needed {
-                return Err(EngineError::Adapter {
-                    adapter: facts.name.clone(),
-                    what,
-                    value,
-                    needed,
-                });
-            }
-        }
+        check_limits(&facts.name, &offered)?;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("everwarp"),
-            required_features: wgpu::Features::empty(),
+            required_features: useful(adapter),
             required_limits: wgpu::Limits {
                 max_buffer_size: offered.max_buffer_size,
                 max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size,
@@ -210,6 +192,7 @@ impl Gpu {
             window,
             window_bytes,
             params,
+            tasks,
             groups,
             state,
             inbox,
@@ -243,20 +226,7 @@ impl Gpu {
         let text = ImageText::new(image)?;
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
-        let checks = wgpu::ShaderRuntimeChecks::unchecked();
-        let source = wgpu::ShaderSource::Wgsl(text.text.as_str().into());
-        // SAFETY: as on the CUDA engine, the programs of an image are trusted: their instances are made by an unsafe function
-        // that asks for addresses of live buffers. The scheduler's own indices are in its tables. The scheduler's loops
-        // are bounded, and a loop of a program accesses atomic words, or ends.
-        let module = unsafe {
-            self.device.create_shader_module_trusted(
-                wgpu::ShaderModuleDescriptor {
-                    label: Some("everwarp"),
-                    source,
-                },
-                checks,
-            )
-        };
+        let module = self.module(&text.text);
         let messages = now(module.get_compilation_info()).messages;
         if let Some(error) = messages
             .iter()
@@ -279,7 +249,11 @@ impl Gpu {
                 layout: Some(&self.layout),
                 module: &module,
                 entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions::default(),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    // The scheduler does that itself, for the words that need it.
+                    zero_initialize_workgroup_memory: false,
+                    ..Default::default()
+                },
                 cache: None,
             });
         let errors = [now(internal.pop()), now(scope.pop())];
@@ -290,6 +264,42 @@ impl Gpu {
             text: Arc::new(text),
             pipeline,
         })
+    }
+
+    /// The module of an image's text. If the text is not valid, the module says so.
+    fn module(&self, wgsl: &str) -> wgpu::ShaderModule {
+        let label = Some("everwarp");
+        if self.device.features().contains(PASSTHROUGH)
+            && let Some(words) = crate::spirv::translate(wgsl)
+        {
+            let entry = wgpu::PassthroughShaderEntryPoint {
+                name: "main".into(),
+                workgroup_size: (WGPU_THREADS, 1, 1),
+            };
+            // SAFETY: the words are naga's translation of valid WGSL with the bindings of the layout. For the programs of
+            // an image, see below.
+            return unsafe {
+                self.device.create_shader_module_passthrough(
+                    wgpu::ShaderModuleDescriptorPassthrough {
+                        label,
+                        entry_points: vec![entry].into(),
+                        spirv: Some(words.into()),
+                        ..Default::default()
+                    },
+                )
+            };
+        }
+        let checks = wgpu::ShaderRuntimeChecks::unchecked();
+        let source = wgpu::ShaderSource::Wgsl(wgsl.into());
+        // SAFETY: as on the CUDA engine, the programs of an image are trusted: their instances are made by an unsafe function
+        // that asks for addresses of live buffers. The scheduler's own indices are in its tables. The scheduler's loops
+        // are bounded, and a loop of a program accesses atomic words, or ends.
+        unsafe {
+            self.device.create_shader_module_trusted(
+                wgpu::ShaderModuleDescriptor { label, source },
+                checks,
+            )
+        }
     }
 
     /// Writes words before the next submission.
@@ -376,6 +386,41 @@ impl Gpu {
     }
 }
 
+/// Checks that an adapter offers what the engine needs, which is what every browser's WebGPU offers.
+fn check_limits(adapter: &str, offered: &wgpu::Limits) -> Result<(), EngineError> {
+    let window = offered
+        .max_storage_buffer_binding_size
+        .min(offered.max_buffer_size);
+    for (what, value, needed) in [
+        (
+            "storage buffers",
+            offered.max_storage_buffers_per_shader_stage.into(),
+            7,
+        ),
+        (
+            "bytes of workgroup memory",
+            offered.max_compute_workgroup_storage_size.into(),
+            16 << 10,
+        ),
+        (
+            "invocations of a workgroup",
+            offered.max_compute_invocations_per_workgroup.into(),
+            WGPU_THREADS.into(),
+        ),
+        ("bytes of a storage buffer", window, LEAST_WINDOW),
+    ] {
+        if value < needed {
+            return Err(EngineError::Adapter {
+                adapter: adapter.to_owned(),
+                what,
+                value,
+                needed,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// An error of the driver.
 pub(crate) fn driver(call: &'static str, error: &dyn std::fmt::Display) -> EngineError {
     EngineError::Driver {
@@ -408,5 +453,42 @@ pub(crate) fn buffer(
             bytes,
             detail: format!("the buffer of {what}: {error}"),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_too_small_is_named_with_the_one_needed() {
+        let enough = wgpu::Limits::defaults();
+        check_limits("a", &enough).expect("the baseline of WebGPU is enough");
+        type Shrink = fn(&mut wgpu::Limits);
+        let cases: [(Shrink, &str); 4] = [
+            (
+                |l| l.max_storage_buffers_per_shader_stage = 4,
+                "4 storage buffers",
+            ),
+            (
+                |l| l.max_compute_workgroup_storage_size = 8192,
+                "8192 bytes of workgroup memory",
+            ),
+            (
+                |l| l.max_compute_invocations_per_workgroup = 32,
+                "32 invocations of a workgroup",
+            ),
+            (
+                |l| l.max_buffer_size = 1 << 20,
+                "1048576 bytes of a storage buffer",
+            ),
+        ];
+        for (shrink, expected) in cases {
+            let mut limits = enough.clone();
+            shrink(&mut limits);
+            let error = check_limits("Tiny", &limits).expect_err("too small");
+            let text = error.to_string();
+            assert!(text.contains(expected) && text.contains("Tiny"), "{text}");
+        }
     }
 }

@@ -15,12 +15,13 @@ use everwarp_engine::{
 const _: () = assert!(MAX_SPAWN as u32 + 1 < WGPU_STAGE);
 
 /// The scheduler's files.
-const SCHEDULER: [&str; 6] = [
+const SCHEDULER: [&str; 7] = [
     include_str!("../device/memory.wgsl"),
     include_str!("../device/task.wgsl"),
     include_str!("../device/group.wgsl"),
     include_str!("../device/queue.wgsl"),
     include_str!("../device/share.wgsl"),
+    include_str!("../device/turn.wgsl"),
     include_str!("../device/engine.wgsl"),
 ];
 

@@ -12,9 +12,14 @@ mod image;
 mod loops;
 mod memory;
 mod pump;
+mod raw;
 mod sizes;
+mod spirv;
+mod web;
 mod window;
 
 pub use adapter::{AdapterFacts, WgpuDevice, WgpuUnavailable};
 pub use engine::WgpuEngine;
 pub use image::ImageText;
+pub use raw::{RawSearch, RawWgpu};
+pub use web::{WebFunction, WebImage};

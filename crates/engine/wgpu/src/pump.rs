@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use everwarp_contract::fault::{FAULT_BAD_SUBMISSION, FAULT_DEVICE_LOST};
 use everwarp_contract::ring::{COMPLETION_LAP, Slots};
 use everwarp_contract::task::{FN_COMPLETE, HOST_DIRECT, PRIORITIES, TASK_BATCH, TASK_COUNTED};
-use everwarp_contract::wgpu::{DevRound, DevWgpuHeader, GROUP_SHARED, ROUND_STRESS, WGPU_INTAKE};
-use everwarp_contract::{DevCompletion, DevGroup, DevTask, DevType, DevWords, FunctionId, Layout};
+use everwarp_contract::wgpu::{
+    DevRound, DevWgpuGroup, DevWgpuHeader, GROUP_SHARED, ROUND_STRESS, WGPU_INTAKE,
+};
+use everwarp_contract::{DevCompletion, DevTask, DevType, DevWords, FunctionId, Layout};
 use everwarp_engine::EngineError;
 use everwarp_engine::table::ZeroedTable;
 
@@ -455,18 +457,19 @@ impl Pump {
 
     /// The group of a batch is the token's. It counts from the start as one whose tasks are in several workgroups.
     fn open_batch(&self, gpu: &Gpu, token: u32, count: u32) {
-        let group = DevGroup {
+        let group = DevWgpuGroup {
             pending: count | GROUP_SHARED,
-            reserved: 0,
-            value: 0,
-            then: DevTask {
-                head: FN_COMPLETE,
-                group: token,
-                arg: 0,
-            },
+            ..DevWgpuGroup::ZERO
         };
-        let at = u64::from(token) * size_of::<DevGroup>() as u64;
+        let then = DevTask {
+            head: FN_COMPLETE,
+            group: token,
+            arg: 0,
+        };
+        let at = u64::from(token) * size_of::<DevWgpuGroup>() as u64;
         gpu.queue.write_buffer(&gpu.groups, at, group.bytes());
+        let at = u64::from(self.sizes.round.at_thens + token) * size_of::<DevTask>() as u64;
+        gpu.queue.write_buffer(&gpu.tasks, at, then.bytes());
     }
 
     /// Runs a dispatch that has nothing to do, and waits for it: some drivers compile a pipeline when it is first used,
@@ -505,7 +508,7 @@ impl Pump {
                 submission: self.submission,
                 size: self.size,
                 turns: self.turns,
-                least_turns: if gpu.software { 16 } else { 4 },
+                patience: if gpu.software { 16 } else { 8 },
                 inbox_tail: self.inbox_tail,
                 flags: if self.stress { ROUND_STRESS } else { 0 },
                 ..self.sizes.round

@@ -2,10 +2,10 @@
 
 use everwarp_contract::task::{FN_LIMIT, INSTANCES, PARAM_BYTES};
 use everwarp_contract::wgpu::{
-    DevRound, DevWgpuHeader, DevWgpuQueue, DevWgpuWorkgroup, WGPU_CHUNK, WGPU_QUEUES,
+    DevRound, DevWgpuGroup, DevWgpuHeader, DevWgpuQueue, DevWgpuWorkgroup, WGPU_CHUNK, WGPU_QUEUES,
     WGPU_WORKGROUPS,
 };
-use everwarp_contract::{DevGroup, DevTask, DevType, DevWorker};
+use everwarp_contract::{DevTask, DevType, DevWorker};
 use everwarp_engine::{EngineError, Pools};
 
 /// Slots of submissions on the device.
@@ -69,7 +69,7 @@ impl Sizes {
         // What an adapter can bind bounds the pools; `pools()` and `doctor` tell their sizes.
         let share = |bytes: usize| u32::try_from(limit / 4 / bytes as u64).unwrap_or(u32::MAX);
         pools.tasks = pools.tasks.min(share(size_of::<DevTask>()));
-        pools.groups = pools.groups.min(share(size_of::<DevGroup>()));
+        pools.groups = pools.groups.min(share(size_of::<DevTask>()));
         let chunks = pools.tasks / workgroups / WGPU_CHUNK;
         if chunks < LEAST_CHUNKS {
             return Err(EngineError::OutOfMemory {
@@ -80,7 +80,8 @@ impl Sizes {
         }
         pools.tasks = chunks * WGPU_CHUNK * workgroups;
         let entries = chunks.next_power_of_two();
-        let stack = (pools.groups / workgroups).min(STACK);
+        // Half of all ids, so that the other half goes round: a workgroup without ids could wait for those that others keep.
+        let stack = (pools.groups / workgroups / 2).min(STACK);
         let group_words = pools.groups.div_ceil(32);
         pools.groups = group_words * 32;
         let mut end = words::<DevWgpuHeader>();
@@ -110,6 +111,7 @@ impl Sizes {
             at_groups: place(workgroups * stack),
             at_deferred: place(2 * workgroups * DEFERRED),
             at_bits: place(2 * group_words),
+            at_thens: pools.tasks,
             ..DevRound::ZERO
         };
         Ok(Self {
@@ -141,12 +143,16 @@ impl Sizes {
         state
     }
 
-    pub(crate) fn task_bytes(&self) -> u64 {
-        u64::from(self.pools.tasks) * size_of::<DevTask>() as u64
+    /// Groups: one for each token, then those that tasks open.
+    fn groups(&self) -> u64 {
+        u64::from(self.pools.groups) + u64::from(self.pools.tokens)
     }
-    /// Records of groups: one for each token, then those that tasks open.
+    /// Tasks, and the continuations of groups.
+    pub(crate) fn task_bytes(&self) -> u64 {
+        (u64::from(self.pools.tasks) + self.groups()) * size_of::<DevTask>() as u64
+    }
     pub(crate) fn group_bytes(&self) -> u64 {
-        (u64::from(self.pools.groups) + u64::from(self.pools.tokens)) * size_of::<DevGroup>() as u64
+        self.groups() * size_of::<DevWgpuGroup>() as u64
     }
     pub(crate) fn state_bytes(&self) -> u64 {
         u64::from(self.state_words) * 4

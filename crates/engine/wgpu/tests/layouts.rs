@@ -1,7 +1,7 @@
 //! The layouts of the contract, as a compiler of WGSL understands them.
 
 use everwarp_contract::header::write_wgsl_header;
-use everwarp_contract::{Layout, Wgsl, group, ring, task, telemetry, wgpu};
+use everwarp_contract::{Layout, Wgsl, ring, task, telemetry, wgpu};
 
 fn check<T: Layout>(module: &naga::Module) {
     let (_, found) = module
@@ -32,10 +32,10 @@ fn wgsl_lays_structs_out_as_rust_does() {
     write_wgsl_header(&mut out).expect("all of it has a WGSL form");
     let module = naga::front::wgsl::parse_str(&out.0).expect("it is WGSL");
     check::<task::DevTask>(&module);
-    check::<group::DevGroup>(&module);
     check::<ring::DevCompletion>(&module);
     check::<telemetry::DevWorker>(&module);
     check::<wgpu::DevRound>(&module);
+    check::<wgpu::DevWgpuGroup>(&module);
     check::<wgpu::DevWgpuHeader>(&module);
     check::<wgpu::DevWgpuQueue>(&module);
     check::<wgpu::DevWgpuWorkgroup>(&module);

@@ -22,6 +22,9 @@ use consts::{BFS_FAN, BFS_LANE_EDGES, BFS_PART_EDGES};
 use levels::{down, level, up, wide};
 use twin::{hub, reset, visit};
 
+/// Vertices in one part of a reset, for hosts that submit it by themselves.
+pub const RESET_VERTICES: u32 = consts::BFS_RESET_VERTICES;
+
 pub use entry::{BreadthFirstSearch, Start};
 pub use reference::{Found, reference};
 pub use search::{Bfs, Way};

@@ -1,5 +1,7 @@
 //! C: breadth-first search. Each graph has a child process, because making a graph takes longer than searching it.
 
+#[cfg(feature = "wgpu")]
+mod adapter;
 mod file;
 mod gpu;
 mod host;
@@ -21,7 +23,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             only, which is less work. `launches` launches a kernel for each level; its last block writes the \
             frontier's size for the host; `graph_1` and `graph_16` launch graphs of 1 and 16 levels; `grid` is one cooperative \
             kernel with a barrier of the grid, which goes on with a single block while the frontier is small; `turning` \
-            is the same and looks from the unreached side while the frontier is large. Rates count all edges of the \
+            is the same and looks from the unreached side while the frontier is large. On an adapter, `dispatches_1` and \
+            `dispatches_64` submit 1 and 64 levels at a time, a dispatch for each. Rates count all edges of the \
             graph. Copying the graph is timed only in the rows from a file, which start with opening it; engine and \
             kernels are loaded before.",
     parts: &[
@@ -113,6 +116,8 @@ fn all_ways(cx: &Context<'_>, problem: &Problem) -> Result<(), CliError> {
     } else {
         host::pool(cx, problem)?;
     }
+    #[cfg(feature = "wgpu")]
+    adapter::all(cx, problem)?;
     let engine = cx.device.engine().program(&bfs::PROGRAM).start()?;
     let search = Bfs::new(&engine, problem.graph.rows(), problem.graph.columns())?;
     let mut ours = Ours {
