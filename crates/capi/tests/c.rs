@@ -1,0 +1,191 @@
+//! Compiles the examples in C with the header, runs them with the shared library, and looks for leaks.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The folder of the shared library, which cargo builds next to this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let deps = test.parent().expect("it is in a folder");
+    let folders = [deps.parent().expect("deps is in a folder"), deps];
+    let found = folders
+        .into_iter()
+        .find(|f| f.join("libeverwarp_c.so").exists());
+    found
+        .expect("cargo builds the library with its tests")
+        .to_owned()
+}
+
+/// Compiles a program, and returns its path.
+fn compile(name: &str, compiler: &str, flags: &[&str], into: &Path) -> PathBuf {
+    let program = into.join(format!("{name}-{compiler}"));
+    let done = Command::new(compiler)
+        .args(flags)
+        .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
+        .arg(format!("-I{HERE}/include"))
+        .arg(format!("{HERE}/c/{name}.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg(format!("-L{}", library().display()))
+        .arg("-leverwarp_c")
+        .output()
+        .unwrap_or_else(|e| panic!("{compiler}: {e}; install a C compiler"));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    program
+}
+
+/// Runs a program. Everything that is reachable at its end is no leak; what is not, is one.
+fn run(program: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(program).args(args);
+    command.env("LD_LIBRARY_PATH", library());
+    command.output().expect("timeout runs it")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_example_runs_processes_and_frees_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("run", "cc", &["-std=c11"], folder.path());
+    let hello = format!("{HERE}/../../guests/built/hello.wasm");
+    let done = run(&program, &[&hello, "3"]);
+    assert!(
+        done.status.success(),
+        "{:?} {}",
+        done.status,
+        text(&done.stderr)
+    );
+    let expected: String = (0..3)
+        .map(|n| {
+            format!(
+                "{n}: code 0\nhello\nargument 0: hello.wasm\nargument 1: process {n}\nstandard input: 0 bytes\n"
+            )
+        })
+        .collect();
+    assert_eq!(text(&done.stdout), expected);
+    let done = run(&program, &["missing.wasm", "1"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(
+        text(&done.stderr).contains("run: missing.wasm: "),
+        "{}",
+        text(&done.stderr)
+    );
+}
+
+#[test]
+fn every_wrong_use_is_a_status_with_a_message() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("bad_use", "cc", &["-std=c11"], folder.path());
+    let done = run(&program, &[]);
+    assert!(
+        done.status.success(),
+        "{:?} {}",
+        done.status,
+        text(&done.stderr)
+    );
+    let lines = text(&done.stdout);
+    for part in [
+        "kind: 1: there is no engine called `gpu`",
+        "null: 1: kind is a null pointer",
+        "place: 1: the place for the result is a null pointer",
+        "open: 0: \n",
+        "file: 3: missing.wasm: ",
+        "bytes: 3: this is no WebAssembly module",
+        "none: 1: instances must be at least 1",
+        "start: 1: module is a null pointer",
+        "wait: 7: the processes have not ended",
+        "end: 0: \nget: 0: \nreason 2\n",
+        "number: 1: there are 2 exits, and none has the number 2",
+        "fuel: 0: \nget: 0: \nreason 3\n",
+        "variable: 1: the variable \"NAME\" is not of the form NAME=VALUE",
+        "array: 1: env is a null pointer",
+    ] {
+        assert!(lines.contains(part), "{part:?} is missing in:\n{lines}");
+    }
+}
+
+#[test]
+fn nothing_is_leaked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, args) in [
+        ("run", &["guests/built/hello.wasm", "50"][..]),
+        ("bad_use", &[][..]),
+    ] {
+        let program = compile(name, "cc", &["-std=c11", "-fsanitize=leak"], folder.path());
+        let module = format!("{HERE}/../../{}", args.first().copied().unwrap_or_default());
+        let args: Vec<&str> = args.iter().skip(1).copied().collect();
+        let args = if args.is_empty() {
+            vec![]
+        } else {
+            vec![module.as_str(), args[0]]
+        };
+        let done = run(&program, &args);
+        let errors = text(&done.stderr);
+        assert!(done.status.success(), "{:?}\n{errors}", done.status);
+        assert!(!errors.contains("LeakSanitizer"), "{errors}");
+    }
+}
+
+#[test]
+fn the_header_is_also_for_cpp() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("header.cpp");
+    std::fs::write(
+        &file,
+        "#include <everwarp.h>\nint main() { return *ew_version() == 0; }\n",
+    )
+    .expect("the folder is writable");
+    let done = Command::new("c++")
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+        .arg(format!("-I{HERE}/include"))
+        .arg(&file)
+        .output()
+        .expect("there is a C++ compiler");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
+#[test]
+fn header_and_library_declare_the_same_functions() {
+    let header =
+        std::fs::read_to_string(format!("{HERE}/include/everwarp.h")).expect("it is there");
+    let names = |text: &str, before: &str| -> Vec<String> {
+        let mut found: Vec<_> = text
+            .match_indices("ew_")
+            .filter(|(at, _)| text[..*at].ends_with(before))
+            .filter_map(|(at, _)| {
+                let rest = &text[at..];
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+                rest[end..].starts_with('(').then(|| rest[..end].to_owned())
+            })
+            .collect();
+        found.sort();
+        found
+    };
+    // In the header a function's name follows its type; a mention in a comment ends with `()`.
+    let mut declared: Vec<_> = names(&header, " ")
+        .into_iter()
+        .chain(names(&header, "*"))
+        .collect();
+    declared.retain(|name| !header.contains(&format!("{name}().")));
+    declared.push("ew_error_message".to_owned());
+    declared.sort();
+    declared.dedup();
+    let mut defined = Vec::new();
+    for file in std::fs::read_dir(format!("{HERE}/src")).expect("it is there") {
+        let path = file.expect("it can be listed").path();
+        let text = std::fs::read_to_string(path).expect("it can be read");
+        defined.extend(names(&text, "extern \"C\" fn "));
+    }
+    defined.sort();
+    assert_eq!(declared, defined);
+}
