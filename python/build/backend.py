@@ -19,16 +19,23 @@ ROOT = PYTHON.parent
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
-prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
 build_sdist = maturin.build_sdist
+
+
+#: What goes into the wheel as it is. maturin wants the folder to exist from the beginning.
+SCRIPTS = PYTHON / "everwarp.data" / "scripts"
+
+
+def prepare_metadata_for_build_wheel(directory: str, settings: Any = None) -> str:
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    return maturin.prepare_metadata_for_build_wheel(directory, settings)
 
 
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     subprocess.run(["cargo", "build", "--release", "--locked", "-p", "everwarp-cli"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    scripts = PYTHON / "everwarp.data" / "scripts"
-    scripts.mkdir(parents=True, exist_ok=True)
-    command = scripts / "everwarp"
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    command = SCRIPTS / "everwarp"
     shutil.copy2(target / "release" / "everwarp", command)
     subprocess.run(["strip", str(command)], check=True)
     return maturin.build_wheel(directory, settings, metadata)

@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod programs;
 mod ps;
+mod roofline;
 mod run;
 mod service;
 mod shell;
@@ -66,6 +67,8 @@ enum Command {
     /// Write a page that runs programs on the GPU of a browser.
     #[cfg(feature = "wgpu")]
     Web(web::Args),
+    /// Measure what this machine's cores can do at most: memory, arithmetic and atomics.
+    Roofline(roofline::Args),
     /// Print the completions for a shell.
     Completions(shell::CompletionsArgs),
     /// Write manual pages for `man`.
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args).map(|()| 0),
         #[cfg(feature = "wgpu")]
         Command::Web(args) => web::main(&args).map(|()| 0),
+        Command::Roofline(args) => roofline::main(&args).map(|()| 0),
         Command::Completions(args) => shell::completions(&args).map(|()| 0),
         Command::Man(args) => shell::man(&args).map(|()| 0),
         Command::Kb(args) => kb::main(&args).map(|()| 0),
