@@ -79,7 +79,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = trace::span("command");
-    let result = match Cli::parse().command {
+    let quick = run::Args::of_program().map(Command::Run);
+    let result = match quick.unwrap_or_else(|| Cli::parse().command) {
         Command::Run(args) => run::main(args),
         Command::Up(args) => service::up(args).map(|()| 0),
         Command::Down(args) => service::down(&args).map(|()| 0),

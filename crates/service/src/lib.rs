@@ -13,8 +13,8 @@
 //! **What is passed.** A client passes descriptors, never paths: its standard streams, its modules, its directories. The
 //! service opens nothing by name for a client and never changes the flags of a client's descriptor.
 //!
-//! **Layers.** `wire` (bytes and frames), `protocol` and `convert` (messages), `hello`, `records`, `folder`, then
-//! `client` and `server`, then `control` (operators), `child`, `spawn`, `native` (programs next
+//! **Layers.** `wire` (bytes and frames), `protocol` and `convert` (messages), `hello`, `records`, `folder`, `descriptors`,
+//! then `client` and `server`, then `control` (operators), `child`, `spawn`, `native` (programs next
 //! to an engine) and `supervisor` on top.
 //!
 //! This crate is internal to everwarp and promises no stability.
@@ -26,6 +26,7 @@ mod client;
 mod connect;
 mod control;
 mod convert;
+mod descriptors;
 mod folder;
 mod hello;
 mod log;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use everwarp_programs::REGISTRY;
 
@@ -30,8 +31,13 @@ struct KnownOption {
     programs: Vec<&'static str>,
 }
 
-/// All options of all programs and of modules.
-fn known() -> BTreeMap<String, KnownOption> {
+/// All options of all programs and of modules. A command line without options does not need them.
+fn known() -> &'static BTreeMap<String, KnownOption> {
+    static KNOWN: OnceLock<BTreeMap<String, KnownOption>> = OnceLock::new();
+    KNOWN.get_or_init(find_known)
+}
+
+fn find_known() -> BTreeMap<String, KnownOption> {
     let natives = REGISTRY.map(|entry| (entry.name(), Target::Native(entry)));
     let mut known = BTreeMap::<String, KnownOption>::new();
     for (name, target) in natives
@@ -54,7 +60,6 @@ fn known() -> BTreeMap<String, KnownOption> {
 impl Line {
     /// Finds the program's name among the words.
     pub(super) fn split(words: Vec<OsString>) -> Self {
-        let known = known();
         let mut line = Self::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -74,7 +79,7 @@ impl Line {
                 continue;
             }
             line.given.push(flag.to_owned());
-            if known.get(&text).is_some_and(|option| option.takes_value) {
+            if known().get(&text).is_some_and(|option| option.takes_value) {
                 line.rest.extend(words.next());
             }
         }
@@ -85,13 +90,12 @@ impl Line {
     /// Checks that the options apply to the program. An option that no program takes is left to clap, which knows
     /// what looks like it.
     pub(super) fn check(&self, target: &Target<'_>) -> Result<(), CliError> {
-        let known = known();
         let name = match target {
             Target::Native(program) => program.name(),
             Target::Module(_) => MODULE,
         };
         for flag in &self.given {
-            if let Some(option) = known.get(flag)
+            if let Some(option) = known().get(flag)
                 && !option.programs.contains(&name)
             {
                 let applies = option.programs.iter().map(|&name| match name {

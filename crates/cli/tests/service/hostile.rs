@@ -108,11 +108,10 @@ fn a_client_that_says_nothing_is_dropped_and_holds_up_no_other() {
     }
 }
 
-#[test]
-fn descriptors_that_run_out_are_an_error_of_one_client() {
-    let sandbox = Sandbox::new();
+/// Starts a service under a limit that a shell sets, and waits until it is ready.
+fn up_with(sandbox: &Sandbox, limit: &str) -> crate::sandbox::Service {
     let script = format!(
-        "ulimit -n 64; exec {} up --engine cpu",
+        "{limit}; exec {} up --engine cpu",
         env!("CARGO_BIN_EXE_everwarp")
     );
     let mut command = std::process::Command::new("sh");
@@ -122,12 +121,36 @@ fn descriptors_that_run_out_are_an_error_of_one_client() {
         .env("XDG_RUNTIME_DIR", sandbox.path())
         .stdout(std::process::Stdio::null())
         .stderr(log);
-    let mut service = crate::sandbox::Service {
+    let service = crate::sandbox::Service {
         child: command.spawn().expect("the shell starts"),
     };
     wait_for("the service is up", || {
         (sandbox.status()["engines"][0]["state"] == "ready").then_some(())
     });
+    service
+}
+
+#[test]
+fn the_service_has_as_many_descriptors_as_it_may() {
+    let sandbox = Sandbox::new();
+    let _service = up_with(&sandbox, "ulimit -S -n 64");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", sandbox.engine_pid()));
+    let limits = limits.expect("it lives");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut numbers = line.expect("it has one").split_whitespace().skip(3);
+    let (soft, hard) = (numbers.next(), numbers.next());
+    assert!(
+        soft.is_some() && soft == hard && soft != Some("64"),
+        "{limits}"
+    );
+}
+
+#[test]
+fn descriptors_that_run_out_are_an_error_of_one_client() {
+    let sandbox = Sandbox::new();
+    let mut service = up_with(&sandbox, "ulimit -n 64");
     let held: Vec<_> = (0..200)
         .filter_map(|_| {
             let mut stream = UnixStream::connect(sandbox.socket()).ok()?;

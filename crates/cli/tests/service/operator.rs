@@ -17,7 +17,13 @@ fn clients_of_the_service_are_listed_and_their_processes_killed() {
     let sandbox = Sandbox::new();
     let _service = sandbox.up(&[]);
     let client = endless(&sandbox, &["--size", "1", "--instances", "3"]);
-    let listed = ps(&sandbox, &[]);
+    // A process may be listed a moment before the service knows its number.
+    let listed = wait_for("all have numbers", || {
+        let listed = ps(&sandbox, &[]);
+        let rows = listed["engines"][0]["processes"].as_array()?.clone();
+        let numbered = rows.iter().all(|row| row["instance"].is_u64());
+        (rows.len() == 3 && numbered).then_some(listed)
+    });
     let engine = &listed["engines"][0];
     assert_eq!(engine["os_pid"], client.id());
     assert_eq!(engine["engine"], "cpu");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use everwarp::Service;
-use everwarp::process::{Command, Exit, ExitStatus, Host, Module, Output};
+use everwarp::process::{Command, Exit, ExitStatus, Host, Module, Output, Pid};
 
 use crate::library::{connect, module};
 use crate::sandbox::{Sandbox, endless, finish, signal, wait_for, words};
@@ -160,6 +160,17 @@ fn processes_count_until_they_are_waited_for() {
         let children = command.spawn_many(3).expect("there is room");
         let refused = command.spawn().expect_err("there are three").to_string();
         assert!(refused.contains("3 processes"), "{refused}");
+        // Processes that there are not, and the same ones again, make no room.
+        let (pids, none) = (children.pids().to_vec(), Pid::new(7, 7));
+        for pid in [none; 3] {
+            assert!(host.wait(pid).is_err());
+        }
+        assert!(command.spawn().is_err());
         assert_eq!(children.wait_all().expect("they end").len(), 3);
+        for pid in pids {
+            assert!(host.wait(pid).is_err());
+        }
+        let again = command.spawn_many(4).expect_err("there are three");
+        assert!(again.to_string().contains("3 processes"), "{again}");
     }
 }

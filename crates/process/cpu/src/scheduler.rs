@@ -158,7 +158,7 @@ impl Scheduler {
                 return None;
             }
             if let Some(process) = queue.ready.pop_front() {
-                // This thread may have queued many processes at once, so each thread that takes one sees to the next.
+                // Many may have become ready at once, so each thread that takes one sees to the next.
                 self.serve_ready(queue);
                 return Some(process);
             }

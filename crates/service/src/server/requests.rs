@@ -157,22 +157,18 @@ impl ExitBuffer {
     }
 }
 
-/// Sends the exits of processes in this order, as they come: one thread waits for them while another one sends.
+/// Sends the exits of processes in this order, as they come: one thread waits for them while another one sends. `waited`
+/// gets each of them before the client does.
 pub(super) fn wait_each(
     engine: &dyn ProcessEngine,
     pids: &[Pid],
     sender: &FrameSender,
     request: u32,
-    instances: &Instances,
     output: &Budget,
+    waited: &(dyn Fn(&[(Pid, Exit)]) + Sync),
 ) -> Result<(), HostError> {
     let send = |exits: &[(Pid, Exit)]| {
-        {
-            let mut named = lock(instances);
-            for (pid, _) in exits {
-                named.remove(pid);
-            }
-        }
+        waited(exits);
         for part in exits.chunks(EXITS_MOST) {
             for (pid, exit) in part {
                 send_captured(sender, *pid, exit, output);

@@ -620,8 +620,7 @@ impl Session {
             let Ok(host) = session.host() else { return };
             host.waits.run(&*host.engine, |pid, exit| {
                 if let Ok(exit) = &exit {
-                    session.live.fetch_sub(1, Ordering::AcqRel);
-                    lock(&session.instances).remove(&pid);
+                    session.waited([pid]);
                     send_captured(&session.sender, pid, exit, &session.budgets.output);
                 }
                 let exit = match &exit {
@@ -634,25 +633,26 @@ impl Session {
         })
     }
 
+    /// Notes that these processes have been waited for. Those that the client has started count no longer; it may also
+    /// wait for their children, which never did.
+    fn waited(&self, pids: impl IntoIterator<Item = Pid>) {
+        let mut instances = lock(&self.instances);
+        let started = pids
+            .into_iter()
+            .filter(|pid| instances.remove(pid).is_some());
+        let started = started.count() as u32;
+        drop(instances);
+        self.live.fetch_sub(started, Ordering::AcqRel);
+    }
+
     fn wait_each(&self, request: u32, pids: &[Pid]) {
         let Ok(host) = self.host() else { return };
         let _span = span("service: wait for processes");
         let (sender, output) = (&self.sender, &self.budgets.output);
-        let result = wait_each(
-            &*host.engine,
-            pids,
-            sender,
-            request,
-            &self.instances,
-            output,
-        );
-        // Each of them has been waited for, now or before.
-        let waited = u32::try_from(pids.len()).unwrap_or(u32::MAX);
-        let less = |live: u32| Some(live.saturating_sub(waited));
-        let updated = self
-            .live
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        debug_assert!(updated.is_ok(), "the function always returns a value");
+        let waited = |exits: &[(Pid, everwarp_process::Exit)]| {
+            self.waited(exits.iter().map(|(pid, _)| *pid))
+        };
+        let result = wait_each(&*host.engine, pids, sender, request, output, &waited);
         let result = result.map_err(|e| host_fault(&e));
         self.reply(request, Reply::WaitedEach { result });
     }

@@ -18,6 +18,7 @@ use engines::{EngineEntry, Phase};
 use listen::Listener;
 
 use crate::control::Answer;
+use crate::descriptors;
 use crate::folder::{Folder, FolderError};
 use crate::log::{Level, log};
 use crate::spawn;
@@ -167,6 +168,7 @@ pub fn supervise(
     settings: Settings,
     ready: impl FnOnce(StopHandle),
 ) -> Result<(), SupervisorError> {
+    descriptors::allow_all();
     settings.folder.make()?;
     let (events, received) = channel();
     let shared = Arc::new(Shared {
