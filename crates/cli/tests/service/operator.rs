@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, endless, finish, words};
+use crate::sandbox::{Sandbox, endless, finish, wait_for, words};
 
 fn ps(sandbox: &Sandbox, args: &[&str]) -> Value {
     let output = sandbox.run(&[&["ps", "--json"], args].concat());
