@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 __all__ = [
-    "FixedArray", "Scalar", "Struct", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "struct",
+    "FixedArray", "Scalar", "Struct", "actor_id", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "struct",
     "u8", "u16", "u32", "u64",
 ]  # fmt: skip
 
@@ -55,6 +55,8 @@ def round_f32(value: float) -> float:
 i8, i16, i32, i64 = (Scalar(f"i{8 * s}", "i", s, c) for s, c in ((1, "b"), (2, "h"), (4, "i"), (8, "q")))
 u8, u16, u32 = (Scalar(f"u{8 * s}", "i", s, c) for s, c in ((1, "B"), (2, "H"), (4, "I")))
 u64 = Scalar("u64", "u", 8, "Q")
+#: The id of an actor.
+actor_id = Scalar("actor_id", "u", 8, "Q")
 f32, f64 = Scalar("f32", "f", 4, "f"), Scalar("f64", "f", 8, "d")
 boolean = Scalar("boolean", "b", 1, "?")
 

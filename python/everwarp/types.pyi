@@ -16,6 +16,7 @@ u64: TypeAlias = int
 f32: TypeAlias = float
 f64: TypeAlias = float
 boolean: TypeAlias = bool
+actor_id: TypeAlias = int
 
 class FixedArray:
     """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""

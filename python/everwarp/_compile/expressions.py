@@ -536,6 +536,8 @@ class Expressions:
     def call(self, node: ast.Call) -> tuple[bytes, Value | None]:
         if node.keywords:
             raise self.error(node, "write the arguments without names, in their order")
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Attribute) and node.func.attr == "tell":
+            return self.tell(node, node.func.value), None
         target: Any = MISSING
         if isinstance(node.func, ast.Name) and node.func.id == self.tree.name:
             target = self.signature
@@ -584,6 +586,27 @@ class Expressions:
                 raise self.error(arg, f"`{name}` of `{signature.name}` is {kind}, and this is {value}")
         code += self.caller_line(signature) + wasm.call(self.module.function(signature))
         return (code, None) if signature.result is None else (b"", scalar(code, signature.result))
+
+    def tell(self, node: ast.Call, name: ast.Attribute) -> bytes:
+        """Sends a message, in a handler of an actor: `to.deposit.tell(amount)`."""
+        tells, messages = getattr(self.module, "tells", {}), getattr(self.module, "messages", {})
+        if name.attr not in tells:
+            known = ", ".join(messages) or "none, because this is no actor"
+            raise self.error(node, f"the message `{name.attr}` is not known here; the messages of this class are: {known}")
+        to = self.expression(name.value)
+        if to.kind != "u":
+            raise self.error(name.value, f"a message goes to an everwarp.actor_id, and this is {to}")
+        fields = messages[name.attr].fields
+        if len(node.args) != len(fields):
+            raise self.error(node, f"`{name.attr}` takes {len(fields)} values: {', '.join(field for field, _ in fields)}")
+        code = to.code
+        for arg, (_, kind) in zip(node.args, fields):
+            code += self.stored(arg, self.expression(arg), kind)
+            if kind is types.f32:
+                code += OP["f32.demote"]
+            elif kind.kind in "iu" and kind.size < 8:
+                code += OP["i32.wrap"]
+        return code + wasm.call(tells[name.attr])
 
     def caller_line(self, signature: Any) -> bytes:
         """The further argument of a function of the library."""

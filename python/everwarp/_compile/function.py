@@ -86,7 +86,7 @@ class FunctionCompiler(Expressions):
 
     def fail(self, reason: int) -> bytes:
         """Code that reports a failure in the present line, and does not return."""
-        return wasm.i32(reason) + self.line_code() + wasm.call(self.module.fail) + wasm.UNREACHABLE
+        return self.module.fail_code(reason, self.line_code(), None if self.signature.library else self.line)
 
     def line_code(self) -> bytes:
         """The present line; in the library that of the caller, which is the last argument."""

@@ -15,7 +15,7 @@ from .arithmetic import DEPTH, OVERFLOW
 from .function import FunctionCompiler
 from .._problem import Source, Unsupported
 from .values import ArrayType, StructType
-from .wasm import OP, FunctionBody, ModuleWriter, get, i64, if_, set_, tee
+from .wasm import OP, FunctionBody, ModuleWriter, get, i64, if_, tee
 
 #: What the compiler replaces by instructions.
 PRIMITIVES = ("bits", "of_bits", "floor")
@@ -38,8 +38,10 @@ class Signature:
     captured: dict[str, Any] = field(default_factory=dict)
 
 
-def parse(function: Any, library: bool = False, names: dict[str, Any] | None = None) -> Signature:
-    """Reads a function's text and types."""
+def parse(
+    function: Any, library: bool = False, names: dict[str, Any] | None = None, own: type | None = None
+) -> Signature:
+    """Reads a function's text and types. `own` is the type of a method's first parameter."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -61,11 +63,18 @@ def parse(function: Any, library: bool = False, names: dict[str, Any] | None = N
     if names is None:
         names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
     annotations = inspect.get_annotations(function)
-    parameters = []
-    for arg in args.args:
+    parameters: list[tuple[str, Any]] = []
+    if own is not None and not args.args:
+        raise source.error(tree, "a method has the parameter `self`")
+    for number, arg in enumerate(args.args):
+        if number == 0 and own is not None:
+            parameters.append((arg.arg, StructType(own)))
+            continue
         if arg.arg not in annotations:
             raise source.error(arg, f"`{arg.arg}` has no type: write `{arg.arg}: everwarp.i64`")
         parameters.append((arg.arg, type_of(source, arg, annotations[arg.arg], names)))
+    if "return" not in annotations and own is not None:
+        annotations["return"] = None
     if "return" not in annotations:
         raise source.error(tree, "the result has no type: write `-> everwarp.i64`, or `-> None`")
     result = annotations["return"]
@@ -99,7 +108,11 @@ def type_of(source: Source, node: ast.AST, annotation: Any, names: dict[str, Any
 class ModuleCompiler:
     """A module that is being made. `fail` is the function that reports a failure."""
 
+    #: The lowest address of the stack of arrays and structs.
+    stack_low = STACK_LOW
+
     def __init__(self) -> None:
+        self.uses_stack = False
         self.writer = ModuleWriter()
         self.fail = -1
         self.indices: dict[Any, int] = {}
@@ -133,10 +146,14 @@ class ModuleCompiler:
 
     def enter(self, frame: int, local: int, _: int) -> bytes:
         """Takes the frame of a function from the stack."""
+        self.uses_stack = True
         taken = wasm.global_get(0) + wasm.i32(frame) + OP["i32.sub"] + tee(local)
-        short = wasm.i32(STACK_LOW) + OP["i32.lt_s"]
-        report = wasm.i32(DEPTH) + wasm.i32(0) + wasm.call(self.fail) + wasm.UNREACHABLE
-        return taken + short + if_(report) + get(local) + wasm.global_set(0)
+        short = wasm.i32(self.stack_low) + OP["i32.lt_s"]
+        return taken + short + if_(self.fail_code(DEPTH, wasm.i32(0), None)) + get(local) + wasm.global_set(0)
+
+    def fail_code(self, reason: int, line: bytes, known: int | None) -> bytes:
+        """Code that reports a failure and does not return: the line as code, and as a number if it is known."""
+        return wasm.i32(reason) + line + wasm.call(self.fail) + wasm.UNREACHABLE
 
     def helper(self, name: str) -> int:
         """The index of a function that is written in WebAssembly."""
@@ -145,7 +162,7 @@ class ModuleCompiler:
         return self.indices[name]
 
     def overflow(self) -> bytes:
-        return if_(wasm.i32(OVERFLOW) + get(2) + wasm.call(self.fail) + wasm.UNREACHABLE)
+        return if_(self.fail_code(OVERFLOW, get(2), None))
 
     def make_multiply_i(self, name: str) -> FunctionBody:
         """(x, y, line) -> x * y, checked by dividing again."""
@@ -180,4 +197,4 @@ class LibraryNames(dict[str, Any]):
         return found
 
 
-__all__ = ["STACK_HIGH", "ModuleCompiler", "Signature", "parse", "set_"]
+__all__ = ["STACK_HIGH", "ModuleCompiler", "Signature", "parse"]

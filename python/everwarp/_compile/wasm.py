@@ -163,7 +163,10 @@ class ModuleWriter:
         self.exports: list[bytes] = []
         self.globals: list[bytes] = []
         self.pages = 1
-        self.pages_most: int | None = None
+        #: The size of the memory, if it has pages of one byte and does not grow.
+        self.bytes: int | None = None
+        #: Custom sections: names and contents.
+        self.customs: list[tuple[str, bytes]] = []
 
     def type_of(self, parameters: list[int], results: list[int]) -> int:
         encoded = b"\x60" + vector([bytes([p]) for p in parameters]) + vector([bytes([r]) for r in results])
@@ -192,8 +195,8 @@ class ModuleWriter:
     def encode(self) -> bytes:
         kinds = [unsigned(self.type_of(f.parameters, f.results)) for f in self.functions]
         limits = b"\x00" + unsigned(self.pages)
-        if self.pages_most is not None:
-            limits = b"\x01" + unsigned(self.pages) + unsigned(self.pages_most)
+        if self.bytes is not None:
+            limits = b"\x09" + unsigned(self.bytes) + unsigned(self.bytes) + b"\x00"
         named = [(i, n) for i, n in enumerate(self.import_names)]
         named += [(len(self.imports) + i, f.name) for i, f in enumerate(self.functions)]
         functions = vector([unsigned(i) + name(n) for i, n in named])
@@ -207,6 +210,7 @@ class ModuleWriter:
             (7, vector(self.exports)),
             (10, vector([f.encode() for f in self.functions])),
             (0, names),
+            *((0, name(title) + content) for title, content in self.customs),
         ]
         parts = [bytes([number]) + unsigned(len(data)) + data for number, data in sections if data != b"\x00"]
         return b"\x00asm\x01\x00\x00\x00" + b"".join(parts)

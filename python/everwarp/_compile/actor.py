@@ -1,0 +1,147 @@
+"""A class as a WebAssembly module whose exports handle messages. The interface is that of modules as actors."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from .._types import Scalar, f32
+from . import wasm
+from .arithmetic import FAILURES, RANGE
+from .module import ModuleCompiler, Signature
+from .values import StructType
+from .wasm import OP, FunctionBody, get, if_
+
+#: The bytes for arrays and structs of handlers, if there are any. They belong to no actor.
+SCRATCH = 4096
+#: The most fields of a message, and of one that has a reply.
+FIELDS, ASK_FIELDS = 5, 4
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that a class handles: its fields and its result."""
+
+    name: str
+    fields: list[tuple[str, Scalar]]
+    result: Scalar | None
+
+
+def field_type(kind: Scalar) -> str:
+    """The type of a field of a message, as the interface calls it."""
+    if kind.name in ("actor_id", "boolean"):
+        return {"actor_id": "actor", "boolean": "bool"}[kind.name]
+    if kind.name in ("i8", "i16"):
+        return "i32"
+    return "u32" if kind.name in ("u8", "u16") else kind.name
+
+
+def wasm_type(kind: Scalar) -> int:
+    if kind.kind == "f":
+        return wasm.F32 if kind is f32 else wasm.F64
+    return wasm.I64 if kind.size == 8 else wasm.I32
+
+
+class ActorCompiler(ModuleCompiler):
+    """The module of a class. A failure is a trap in a function whose name says what happened and where."""
+
+    stack_low = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sites: dict[str, int] = {}
+        #: The messages that handlers may send, and the imports that send them.
+        self.messages: dict[str, Message] = {}
+        self.tells: dict[str, int] = {}
+
+    def fail_code(self, reason: int, line: bytes, known: int | None) -> bytes:
+        name = FAILURES[reason] + (f", line {known}" if known else "")
+        if name not in self.sites:
+            self.sites[name] = self.add(FunctionBody(name, [], [], [], wasm.UNREACHABLE))
+        return wasm.call(self.sites[name]) + wasm.UNREACHABLE
+
+
+def messages(signatures: list[Signature]) -> dict[str, Message]:
+    """The messages of a class: its methods, except for those whose names begin with `_`."""
+    found = {}
+    for signature in signatures:
+        fields = signature.parameters[1:]
+        for argument, (name, kind) in zip(signature.tree.args.args[1:], fields):
+            if not isinstance(kind, Scalar):
+                raise signature.source.error(argument, f"`{name}` is sent in a message, so it is a number")
+        most = FIELDS if signature.result is None else ASK_FIELDS
+        if len(fields) > most:
+            raise signature.source.error(
+                signature.tree, f"a message has up to {FIELDS} fields, and one with a result up to {ASK_FIELDS}"
+            )
+        found[signature.name] = Message(signature.name, fields, signature.result)
+    return found
+
+
+def sent_names(handlers: list[Signature]) -> set[str]:
+    """The messages that handlers send, as in `other.deposit.tell(3)`."""
+    found = set()
+    for handler in handlers:
+        for node in ast.walk(handler.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "tell":
+                if isinstance(node.func.value, ast.Attribute):
+                    found.add(node.func.value.attr)
+    return found
+
+
+def compile_actor(cls: Any, handlers: list[Signature], mailbox: int, sends: int) -> bytes:
+    """The module of a class with these handlers."""
+    module = ActorCompiler()
+    writer = module.writer
+    module.messages = messages(handlers)
+    for name in sorted(sent_names(handlers) & set(module.messages)):
+        parameters = [wasm.I64] + [wasm_type(kind) for _, kind in module.messages[name].fields]
+        module.tells[name] = writer.import_function("everwarp:tell", name, parameters, [])
+    writer.add_global(wasm.I32, wasm.i32(SCRATCH))
+    state = StructType(cls)
+    indices = [module.function(signature) for signature in handlers]
+    base = SCRATCH if module.uses_stack else 0
+    lines = [f"mailbox {mailbox}", f"sends {sends}"] + ([f"scratch {SCRATCH}"] if base else [])
+    for message, index in zip(module.messages.values(), indices):
+        code = wasm.i32(base)
+        for local, (_, kind) in enumerate(message.fields):
+            code += received(module, kind, local)
+        code += wasm.call(index)
+        if message.result is not None:
+            code += replied(message.result)
+        results = [] if message.result is None else [wasm_type(message.result)]
+        parameters = [wasm_type(kind) for _, kind in message.fields]
+        body = FunctionBody(f"on.{message.name}", parameters, results, [], code)
+        writer.export(f"on.{message.name}", module.add(body))
+        fields = " ".join(f"{name}:{field_type(kind)}" for name, kind in message.fields)
+        line = f"message {message.name} {fields}".strip()
+        lines.append(line + (f" -> result:{field_type(message.result)}" if message.result else ""))
+    writer.export("memory", 0, 2)
+    writer.bytes = base + max(state.size, 8)
+    writer.customs.append(("everwarp.actor", "\n".join(lines).encode()))
+    return writer.encode()
+
+
+def received(module: ActorCompiler, kind: Scalar, local: int) -> bytes:
+    """A field of a message, as the function takes it."""
+    code = get(local)
+    if kind.kind == "f":
+        return code + (OP["f64.promote"] if kind is f32 else b"")
+    if kind.kind == "b":
+        return code + OP["i32.eqz"] + OP["i32.eqz"]
+    if kind.size == 8:
+        return code
+    code += OP["i64.extend_s" if kind.low < 0 else "i64.extend_u"]
+    if kind.size == 4:
+        return code
+    low = code + wasm.i64(kind.low) + OP["i64.lt_s"]
+    high = code + wasm.i64(kind.high) + OP["i64.gt_s"]
+    return low + high + OP["i32.or"] + if_(module.fail_code(RANGE, b"", None)) + code
+
+
+def replied(kind: Scalar) -> bytes:
+    """The result of the function, as the reply takes it."""
+    if kind is f32:
+        return OP["f32.demote"]
+    return OP["i32.wrap"] if kind.kind in "iu" and kind.size < 8 else b""
