@@ -72,7 +72,8 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
-    /// Sets how many threads of the CPU engine run processes; by default one for each core. A GPU has no such setting.
+    /// Sets how many threads of the CPU engine run processes at most; by default one for each core. They are started when
+    /// there are processes for them. A GPU has no such setting.
     pub fn workers(mut self, workers: NonZeroUsize) -> Self {
         self.config.workers = Some(workers);
         self
