@@ -64,14 +64,19 @@ fn whole_page() -> Result<(), Failed> {
     }
     // Each constant that the host reads is in the image's text.
     let (host, image) = (read("host.js")?, read("image.js")?);
-    for part in host.split("is.").skip(1) {
-        let name: String = part
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect();
-        let known = image.contains(&format!("\\nconst {name} = "));
-        assert!(known || name == "fib" || name == "next", "{name}");
+    let mut names = 0;
+    for (at, mark) in host.match_indices("is.") {
+        // `this.` ends like it.
+        if host[..at].ends_with(char::is_alphanumeric) {
+            continue;
+        }
+        let rest = &host[at + mark.len()..];
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let name = &rest[..end.unwrap_or(rest.len())];
+        assert!(image.contains(&format!("\\nconst {name} = ")), "{name}");
+        names += 1;
     }
+    assert!(names >= 10, "{names}");
     Ok(())
 }
 

@@ -6,10 +6,10 @@
 
 class EngineError extends Error {}
 
-/** Reads `const NAME = 1u;` from the text of an image. */
+/** Reads `const NAME = 1u;` and `const NAME = 0x1u;` from the text of an image. */
 function constantsOf(wgsl) {
   const found = {};
-  for (const [, name, value] of wgsl.matchAll(/^const (\w+)(?:\s*:\s*u32)? = (\d+)u;$/gm)) found[name] = Number(value);
+  for (const [, name, value] of wgsl.matchAll(/^const (\w+)(?:\s*:\s*u32)? = (0x[0-9a-f]+|\d+)u;$/gm)) found[name] = Number(value);
   return found;
 }
 
