@@ -80,8 +80,7 @@ impl Sizes {
         }
         pools.tasks = chunks * WGPU_CHUNK * workgroups;
         let entries = chunks.next_power_of_two();
-        // Half of all ids, so that the other half goes round: a workgroup without ids could wait for those that others keep.
-        let stack = (pools.groups / workgroups / 2).min(STACK);
+        let stack = (pools.groups / workgroups).min(STACK);
         let group_words = pools.groups.div_ceil(32);
         pools.groups = group_words * 32;
         let mut end = words::<DevWgpuHeader>();
