@@ -85,6 +85,10 @@ pub(crate) enum CliError {
     Module { path: PathBuf, source: LoadError },
     #[error(transparent)]
     ModuleFile(LoadError),
+    #[error("connections cannot be accepted: {0}")]
+    Connections(std::io::Error),
+    #[error(transparent)]
+    Listen(everwarp::process::ListenError),
     #[error("`{option}` gives `{name}` twice")]
     #[diagnostic(help("give each name once"))]
     Twice { option: &'static str, name: String },

@@ -17,6 +17,7 @@ mod programs;
 mod ps;
 mod roofline;
 mod run;
+mod serve;
 mod service;
 mod shell;
 #[cfg(feature = "wgpu")]
@@ -41,6 +42,8 @@ struct Cli {
 enum Command {
     /// Run a native program, or a WebAssembly module as processes.
     Run(run::Args),
+    /// Serve HTTP: files, and programs that answer requests.
+    Serve(serve::ServeArgs),
     /// Start the service, which keeps engines ready for other commands.
     Up(service::UpArgs),
     /// End the service.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
     let quick = run::Args::of_program().map(Command::Run);
     let result = match quick.unwrap_or_else(|| Cli::parse().command) {
         Command::Run(args) => run::main(args),
+        Command::Serve(args) => serve::main(args),
         Command::Up(args) => service::up(args).map(|()| 0),
         Command::Down(args) => service::down(&args).map(|()| 0),
         Command::Status(args) => service::status(&args).map(|()| 0),

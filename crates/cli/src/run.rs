@@ -67,3 +67,13 @@ pub(crate) fn main(args: Args) -> Result<u8, CliError> {
         }
     }
 }
+
+/// Runs the server of a site with these options of a module.
+pub(crate) fn site(words: &[String], site: process::Site) -> Result<u8, CliError> {
+    let words: Vec<_> = words.iter().map(OsString::from).collect();
+    let args = process::Args {
+        site: Some(site),
+        ..options::module("http.wasm", &words)
+    };
+    process::main(&args)
+}

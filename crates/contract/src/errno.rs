@@ -15,6 +15,12 @@ crate::dev_consts! {
     pub const ERRNO_BUSY = 10;
     /// Operation canceled.
     pub const ERRNO_CANCELED = 11;
+    /// The peer has given a connection up.
+    pub const ERRNO_CONNABORTED = 13;
+    /// No program listens at the address.
+    pub const ERRNO_CONNREFUSED = 14;
+    /// The peer has reset the connection.
+    pub const ERRNO_CONNRESET = 15;
     /// Disk quota exceeded.
     pub const ERRNO_DQUOT = 19;
     /// File exists.
@@ -49,10 +55,14 @@ crate::dev_consts! {
     pub const ERRNO_NOENT = 44;
     /// Not enough memory.
     pub const ERRNO_NOMEM = 48;
+    /// No memory for a network buffer.
+    pub const ERRNO_NOBUFS = 42;
     /// No space left on the device.
     pub const ERRNO_NOSPC = 51;
     /// No such function.
     pub const ERRNO_NOSYS = 52;
+    /// The socket is not connected.
+    pub const ERRNO_NOTCONN = 53;
     /// Not a directory.
     pub const ERRNO_NOTDIR = 54;
     /// The directory is not empty.
@@ -79,6 +89,8 @@ crate::dev_consts! {
     pub const ERRNO_SPIPE = 70;
     /// No such process.
     pub const ERRNO_SRCH = 71;
+    /// The peer did not answer in time.
+    pub const ERRNO_TIMEDOUT = 73;
     /// The file is being executed.
     pub const ERRNO_TXTBSY = 74;
     /// A link would lead to another device.

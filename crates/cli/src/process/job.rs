@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use everwarp::process::sync::{ignore_poison, lock};
 use everwarp::process::{Host, HostError, ParsePidError, Pid, ProcessSnapshot};
 
+use super::connections::Gate;
 use crate::control::{Answer, EngineSnapshot, ProcessRow, Request};
 
 /// The processes of a command, from before they start until they have exited.
@@ -17,6 +18,8 @@ pub(super) struct Job {
     /// The first signal that ended the processes, or 0.
     signal: AtomicI32,
     host: RwLock<Option<Host>>,
+    /// How connections are let in, with `--per-connection`.
+    gate: Option<Arc<Gate>>,
     /// The processes that the command started, with their numbers.
     instances: Mutex<Vec<(Pid, u32)>>,
 }
@@ -29,14 +32,20 @@ fn refused(reason: impl ToString) -> Answer {
 }
 
 impl Job {
-    pub(super) fn new(module: &str) -> Self {
+    pub(super) fn new(module: &str, gate: Option<Arc<Gate>>) -> Self {
         Self {
+            gate,
             module: module.to_owned(),
             begin: Instant::now(),
             signal: AtomicI32::new(0),
             host: RwLock::default(),
             instances: Mutex::default(),
         }
+    }
+
+    /// How connections are let in.
+    pub(super) fn gate(&self) -> Option<&Arc<Gate>> {
+        self.gate.as_ref()
     }
 
     /// Sets the host. From here on signals and requests reach its processes.

@@ -1,10 +1,12 @@
 //! `everwarp run MODULE.wasm`: one process, or many of one module.
 
+mod connections;
 mod job;
 mod options;
 mod place;
 mod plan;
 mod report;
+mod routes;
 mod run;
 mod signal;
 mod tally;
@@ -16,8 +18,9 @@ use std::sync::Arc;
 use everwarp::process::{LoadError, Module};
 use everwarp::trace::spanned;
 
+use connections::Gate;
 use job::Job;
-pub(crate) use options::{Args, Options, size};
+pub(crate) use options::{Args, Options, Route, Site, directory, size};
 use place::Place;
 use plan::Plan;
 
@@ -53,10 +56,16 @@ fn serve(job: &Arc<Job>) -> Option<Server> {
 /// Runs the module and returns the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
-    let module = spanned("module: read and validate", || {
-        load(Path::new(&args.program))
+    let module = spanned("module: read and validate", || match &args.site {
+        None => load(Path::new(&args.program)),
+        Some(site) => Ok(Module::new(args.program.as_str(), site.program.to_vec())
+            .expect("a test runs the program of the server")),
     })?;
-    let job = Arc::new(Job::new(&args.program));
+    let gate = args.process.per_connection.then(Gate::new).transpose();
+    let job = Arc::new(Job::new(
+        &args.program,
+        gate.map_err(CliError::Connections)?,
+    ));
     let service = Place::in_service(args)?;
     signal::listen(&job, service.is_some())?;
     // The service itself answers for its clients.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use everwarp::process::ListenAddress;
 use everwarp::process::threads::{THREADS, THREADS_MOST};
 
 use crate::error::CliError;
@@ -24,8 +26,32 @@ pub(crate) struct Args {
     pub(crate) alone: bool,
     /// Whether to say where the processes run.
     pub(crate) verbose: bool,
+    /// What is served, for `everwarp serve`.
+    pub(crate) site: Option<Site>,
     /// The other options.
     pub(crate) process: Options,
+}
+
+/// The site of a server.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// The module that serves a connection.
+    pub(crate) program: &'static [u8],
+    /// The directory whose files are served.
+    pub(crate) files: Option<PathBuf>,
+    /// The programs that answer requests.
+    pub(crate) routes: Vec<Route>,
+    /// The directories of these programs, with their names in them.
+    pub(crate) directories: Vec<(PathBuf, String)>,
+}
+
+/// A program that answers the requests of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    /// The path, by which the server asks for the program.
+    pub(crate) path: String,
+    /// The path of the module.
+    pub(crate) module: PathBuf,
 }
 
 /// The options that only modules take.
@@ -64,6 +90,28 @@ pub(crate) struct Options {
     /// A directory that each process may use, and its name in the process (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
     pub(super) dir: Vec<(PathBuf, String)>,
+    /// An address on which each process may accept connections: a port of this machine, or ADDRESS:PORT. The listeners'
+    /// descriptors follow those of the directories; the variables LISTEN_FDS and LISTEN_FDS_FIRST hold how many there are
+    /// and the first one's number.
+    #[arg(long, value_name = "ADDR")]
+    pub(super) listen: Vec<ListenAddress>,
+    /// Start a process for each connection of the listeners, with the connection as its standard input and output, so that
+    /// any filter program is a server. The variables REMOTE_ADDR and REMOTE_PORT name the peer. The first Ctrl-C or
+    /// SIGTERM lets the connections that there are end.
+    #[arg(long, requires = "listen", conflicts_with_all = ["instances", "stdin_lines"])]
+    pub(super) per_connection: bool,
+    /// How many connections are served at the same time; further ones wait.
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS, requires = "per_connection")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MOST)))]
+    pub(super) connections: u32,
+    /// How many seconds connections have to end after a signal, before their processes are ended.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        requires = "per_connection"
+    )]
+    drain: u32,
     /// A file whose lines become the standard input of one process each. Without --instances there are as many
     /// processes as lines.
     #[arg(long, value_name = "FILE")]
@@ -79,7 +127,17 @@ pub(crate) struct Options {
     args: Vec<String>,
 }
 
+/// Connections that are served at the same time: the CPU engine has room for this many processes that wait.
+const CONNECTIONS: u32 = 1000;
+/// The most that can be asked for.
+const CONNECTIONS_MOST: u32 = 100_000;
+
 impl Options {
+    /// How long connections have to end after a signal.
+    pub(super) fn drain_time(&self) -> Duration {
+        Duration::from_secs(self.drain.into())
+    }
+
     /// The value of --instances.
     pub(super) fn instances(&self) -> Option<u32> {
         self.instances
@@ -169,7 +227,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(rule)
 }
 
-fn directory(text: &str) -> Result<(PathBuf, String), String> {
+pub(crate) fn directory(text: &str) -> Result<(PathBuf, String), String> {
     let (host, guest) = text.split_once("::").unwrap_or((text, text));
     match host.is_empty() || guest.is_empty() {
         true => Err("use HOST or HOST::GUEST".to_owned()),

@@ -47,6 +47,14 @@ impl Place {
         if args.alone {
             return Ok(None);
         }
+        if !args.process.listen.is_empty() {
+            if args.verbose {
+                eprintln!(
+                    "everwarp: a service takes no listeners yet, so this command starts an engine of its own"
+                );
+            }
+            return Ok(None);
+        }
         match Service::connect(select) {
             Ok(Some(service)) => {
                 if args.verbose {

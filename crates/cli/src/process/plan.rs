@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 
 use everwarp::EngineKind;
 use everwarp::process::{
-    Command, Directory, Host, Input, InputLines, Module, Output, StartError, StartWriter,
+    Command, Directory, Host, Input, InputLines, Launcher, Listener, Module, Output, StartError,
+    StartWriter,
 };
 use everwarp::trace::spanned;
 
 use super::job::Job;
 use super::options::Args;
 use super::place::Place;
+use super::routes::Routes;
 use crate::error::CliError;
+use crate::serve;
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
 /// before a lane is free, and the host need not learn of an exit before it can start the next process.
@@ -32,6 +35,10 @@ pub(super) struct Plan<'a> {
     pub(super) instances: u32,
     lines: Option<InputLines>,
     directories: Vec<Directory>,
+    listeners: Vec<Listener>,
+    /// The programs of a server's routes, and their directories.
+    pub(super) routes: Option<Arc<Routes>>,
+    route_directories: Vec<Directory>,
     pub(super) job: Arc<Job>,
 }
 
@@ -44,7 +51,22 @@ impl<'a> Plan<'a> {
         job: Arc<Job>,
     ) -> Result<Self, CliError> {
         let options = &args.process;
-        let directories = open_directories(&options.dir)?;
+        let mut directories = open_directories(&options.dir)?;
+        let mut routes = None;
+        let mut route_directories = Vec::new();
+        if let Some(site) = &args.site {
+            if let Some(files) = &site.files {
+                let opened = open_directories(&[(files.clone(), serve::FILES.to_owned())])?;
+                directories.extend(
+                    opened
+                        .into_iter()
+                        .map(|directory| directory.read_only(true)),
+                );
+            }
+            route_directories = open_directories(&site.directories)?;
+            routes = Some(Arc::new(Routes::load(&site.routes)?));
+        }
+        let listeners = open_listeners(args, 3 + directories.len())?;
         let begin = Instant::now();
         let mut place = match service {
             Some(service) => service,
@@ -55,13 +77,17 @@ impl<'a> Plan<'a> {
         let lines = file
             .map(|file| spanned("lines: read", || read_lines(file, &place)))
             .transpose()?;
-        let wanted = options.instances();
+        let wanted = match options.per_connection {
+            // As many as may run at the same time.
+            true => Some(options.connections),
+            false => options.instances(),
+        };
         let instances = match (&lines, file) {
             (Some(lines), Some(file)) => instances_of(lines, file, wanted)?,
             _ => wanted.unwrap_or(1),
         };
         let mut lines = lines;
-        if instances == 1 && place.move_to_cpu(args)? {
+        if (instances == 1 || options.per_connection) && place.move_to_cpu(args)? {
             // What was read there belongs to that place.
             lines = file.map(|file| read_lines(file, &place)).transpose()?;
         }
@@ -73,13 +99,26 @@ impl<'a> Plan<'a> {
             instances,
             lines,
             directories,
+            listeners,
+            routes,
+            route_directories,
             job,
         })
     }
 
     /// Whether the command runs one process.
     pub(super) fn single(&self) -> bool {
-        self.instances == 1
+        self.instances == 1 && !self.per_connection()
+    }
+
+    /// Whether each connection is a process.
+    pub(super) fn per_connection(&self) -> bool {
+        self.args.process.per_connection
+    }
+
+    /// The listeners of the command line.
+    pub(super) fn listeners(&self) -> &[Listener] {
+        &self.listeners
     }
 
     /// Starts the host, and returns how long loading took.
@@ -96,6 +135,9 @@ impl<'a> Plan<'a> {
             .contract(options.contract)
             .places(self.instances.min(PLACES_MOST))
             .input_bytes(self.input_bytes());
+        for module in self.routes.iter().flat_map(|routes| routes.modules()) {
+            builder = builder.module(module);
+        }
         if let Some(size) = self.args.size {
             builder = builder.workers(at_least_one(size)?);
         }
@@ -125,6 +167,32 @@ impl<'a> Plan<'a> {
         for directory in &self.directories {
             command.directory(directory.clone());
         }
+        // A process that is given a connection does not accept any.
+        let given = if self.per_connection() {
+            &[][..]
+        } else {
+            &self.listeners[..]
+        };
+        for listener in given {
+            command.listener(listener.clone());
+        }
+        if let Some(fuel) = self.args.process.fuel {
+            command.fuel(fuel);
+        }
+        if let Some(routes) = &self.routes {
+            command.launcher(Arc::clone(routes) as Arc<dyn Launcher>);
+        }
+        command
+    }
+
+    /// The settings of a route's processes.
+    pub(super) fn route_command(&self, host: &Host, module: &Module) -> Command {
+        let (stdout, stderr) = self.outputs();
+        let mut command = Command::new(host, module);
+        command.stdout(stdout).stderr(stderr);
+        for directory in &self.route_directories {
+            command.directory(directory.clone());
+        }
         if let Some(fuel) = self.args.process.fuel {
             command.fuel(fuel);
         }
@@ -151,11 +219,19 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes the arguments, the environment and the standard input of the process with this number.
-    pub(super) fn write(&self, number: u32, start: &mut dyn StartWriter) {
+    ///
+    /// `variables` adds further variables.
+    pub(super) fn write(
+        &self,
+        number: u32,
+        start: &mut dyn StartWriter,
+        variables: impl FnOnce(&mut dyn StartWriter),
+    ) {
         let options = &self.args.process;
         let digits = options.digits(number);
         options.each_arg(&digits, |parts| start.arg(parts));
         options.each_variable(&digits, |name, parts| start.variable(name, parts));
+        variables(start);
         if let Some(lines) = &self.lines {
             start.stdin_line(lines, number);
         }
@@ -170,6 +246,29 @@ fn open_directories(directories: &[(PathBuf, String)]) -> Result<Vec<Directory>,
         })
     };
     directories.iter().map(open).collect()
+}
+
+/// Listens on the addresses of the command line, before anything else is started. With `--verbose` it says which
+/// descriptors the listeners will have, from `first` on.
+fn open_listeners(args: &Args, first: usize) -> Result<Vec<Listener>, CliError> {
+    let mut listeners = Vec::new();
+    for address in &args.process.listen {
+        let listener = Listener::bind(address).map_err(CliError::Listen)?;
+        if args.verbose && args.process.per_connection {
+            eprintln!(
+                "everwarp: each connection to {} is a process",
+                listener.local_address()
+            );
+        } else if args.verbose {
+            let number = first + listeners.len();
+            eprintln!(
+                "everwarp: descriptor {number} listens on {}",
+                listener.local_address()
+            );
+        }
+        listeners.push(listener);
+    }
+    Ok(listeners)
 }
 
 fn read_lines(path: &Path, place: &Place) -> Result<InputLines, CliError> {

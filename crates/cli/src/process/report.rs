@@ -59,7 +59,10 @@ impl ProcessReport {
             instances: plan.instances,
             succeeded: tally.succeeded,
             failed: tally.failed,
-            not_started: plan.job.signal().map(|_| plan.instances - counted),
+            not_started: plan
+                .job
+                .signal()
+                .map(|_| plan.instances.saturating_sub(counted)),
             reasons: tally.reasons(),
             exit_code: code.filter(|_| plan.single()),
             first_failure: first_failure(ran).map(|error| error.to_string()),
@@ -96,7 +99,10 @@ fn first_failure(ran: &Ran) -> Option<CliError> {
 
 /// Prints the report and returns the command's exit code.
 pub(super) fn finish(plan: &Plan<'_>, ran: Ran) -> Result<u8, CliError> {
-    let report = ProcessReport::new(plan, &ran);
+    let mut report = ProcessReport::new(plan, &ran);
+    if plan.per_connection() {
+        return finish_serving(plan, &mut report, &ran);
+    }
     let signal = plan.job.signal();
     if plan.args.json {
         print_json(&report)?;
@@ -120,6 +126,21 @@ pub(super) fn finish(plan: &Plan<'_>, ran: Ran) -> Result<u8, CliError> {
     match &ran.lost {
         Some(lost) => with_lost_output(code, lost),
         None => code,
+    }
+}
+
+/// Prints the report on connections. A server that a signal has ended has done what it was asked to do.
+fn finish_serving(plan: &Plan<'_>, report: &mut ProcessReport, ran: &Ran) -> Result<u8, CliError> {
+    report.instances = report.succeeded + report.failed;
+    report.not_started = None;
+    report.instances_per_s = f64::from(report.instances) / report.elapsed_s;
+    match plan.args.json {
+        true => print_json(report)?,
+        false => eprintln!("{}", report.describe(&ran.place)),
+    }
+    match &ran.lost {
+        Some(lost) => with_lost_output(Ok(0), lost),
+        None => Ok(0),
     }
 }
 

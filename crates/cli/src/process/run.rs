@@ -13,6 +13,7 @@ use everwarp::process::sync::lock;
 use everwarp::process::{Children, Host, OutputError};
 use everwarp::trace::spanned;
 
+use super::connections;
 use super::plan::Plan;
 use super::tally::Tally;
 use super::watch;
@@ -75,7 +76,7 @@ fn spawn(
 ) -> Result<(), CliError> {
     let spawned = plan.command(host).spawn_parts(
         plan.instances,
-        |number, start| plan.write(number, start),
+        |number, start| plan.write(number, start, |_| {}),
         |first, children| {
             plan.job.name(children.pids(), first);
             // The waiters are gone after an error of the engine, which they return.
@@ -133,7 +134,10 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     plan.job.start(host.clone());
     let begin = Instant::now();
     let tally = spanned("processes: start, run, wait", || {
-        watch::while_output_is_read(&host, &plan.job, || spawn_and_wait(plan, &host))
+        watch::while_output_is_read(&host, &plan.job, || match plan.job.gate() {
+            Some(gate) => connections::serve(plan, &host, gate),
+            None => spawn_and_wait(plan, &host),
+        })
     })?;
     let elapsed = begin.elapsed();
     // The report is all that is left to do.

@@ -48,10 +48,13 @@ fn handle(job: &Job, signal: i32) {
     let first = job.note(signal);
     let ended = job.with_host(|host| {
         if first {
-            eprintln!(
-                "everwarp: {}: the processes end",
-                exit_code::signal_name(signal)
-            );
+            let name = exit_code::signal_name(signal);
+            if let Some(gate) = job.gate() {
+                let left = gate.drain();
+                eprintln!("everwarp: {name}: no further connections; {left} are still served");
+                return;
+            }
+            eprintln!("everwarp: {name}: the processes end");
             // If the engine has failed, the threads that wait report it.
             drop(host.kill_all());
         }

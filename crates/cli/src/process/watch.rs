@@ -29,6 +29,9 @@ pub(super) fn while_output_is_read<T>(
                     continue;
                 };
                 if error.kind == ErrorKind::BrokenPipe && job.note(SIGPIPE) {
+                    if let Some(gate) = job.gate() {
+                        gate.drain();
+                    }
                     // If the engine has failed, the threads that wait report it.
                     drop(host.kill_all());
                 }

@@ -220,6 +220,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
         json,
         alone,
         verbose,
+        site: None,
         process: process::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),
     }
 }

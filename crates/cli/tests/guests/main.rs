@@ -12,6 +12,7 @@ mod given;
 mod hashes;
 mod json;
 mod modules;
+mod sockets;
 mod threads;
 mod words;
 
@@ -29,7 +30,7 @@ const GUESTS: [&str; 8] = [
 ];
 
 /// The guests with the standard library, which takes more than a page.
-const WITH_STD: [&str; 1] = ["threads"];
+const WITH_STD: [&str; 3] = ["http", "sockets", "threads"];
 
 /// The folder with their sources.
 fn folder() -> PathBuf {
@@ -67,7 +68,13 @@ impl Ended {
 type Case = fn();
 
 /// Cases that run no guest on a GPU.
-const HOST: &[&[(&str, Case)]] = &[agreement::HOST, c::HOST, given::HOST, modules::HOST];
+const HOST: &[&[(&str, Case)]] = &[
+    agreement::HOST,
+    c::HOST,
+    given::HOST,
+    modules::HOST,
+    sockets::HOST,
+];
 /// Cases that run guests: each once on the CPU engine, and once on both engines, whose results must be the same.
 const RUNS: &[&[(&str, Case)]] = &[
     c::ON_BOTH,
@@ -76,6 +83,7 @@ const RUNS: &[&[(&str, Case)]] = &[
     given::ON_BOTH,
     hashes::ON_BOTH,
     json::ON_BOTH,
+    sockets::ON_BOTH,
     threads::ON_BOTH,
     words::ON_BOTH,
 ];

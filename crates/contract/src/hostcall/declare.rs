@@ -105,9 +105,11 @@ pub enum Answer {
 pub enum Waits {
     /// The call is answered as soon as it has been served.
     Never,
-    /// Standard input that has not come yet.
+    /// Standard input, or bytes of a peer, that have not come yet.
     ForInput,
-    /// A time, or standard input.
+    /// The peer of a connection: until it connects, sends, or has taken earlier bytes.
+    ForPeer,
+    /// A time, standard input, or a socket.
     ForEvents,
     /// Other processes that close files, so that there is room to open one.
     ForRoom,

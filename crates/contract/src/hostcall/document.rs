@@ -104,8 +104,9 @@ const fn answer(answer: Answer) -> [&'static str; 2] {
 const fn waits(waits: Waits) -> &'static str {
     match waits {
         Waits::Never => "",
-        Waits::ForInput => "for standard input",
-        Waits::ForEvents => "for time or standard input",
+        Waits::ForInput => "for standard input or a peer",
+        Waits::ForPeer => "for a peer",
+        Waits::ForEvents => "for time, standard input or a socket",
         Waits::ForRoom => "for other processes to close files",
     }
 }

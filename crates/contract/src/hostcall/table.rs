@@ -3,7 +3,7 @@
 //! To add a call, add a row. Then `everwarp-hostcalls` does not compile until `plan.rs` says which thread serves the call
 //! and `serve.rs` serves it; device code has a struct with the names of its arguments; and a test fails until the
 //! reference in `docs/reference/host-calls.md` has been written anew. Numbers are the wire format between the two sides
-//! of one build. The numbers 7 to 15 and 52 to 63 are free.
+//! of one build. The numbers 7 to 15 and 53 to 63 are free.
 
 use super::declare::{
     Answer, Argument, ArgumentDescription, BadCall, CallDescription, Fd, Payload, Waits, host_calls,
@@ -60,6 +60,7 @@ host_calls! {
     /// `fd_pwrite`.
     FD_PWRITE = 29, FdPwrite(fd: Fd, offset: u64), sends Bytes, gets Values("bytes written"), waits Never;
     /// `fd_read`. A caller that is not patient gets `HOSTCALL_LATER` where the call has to wait, unless `fd` is 2 or less.
+    /// On a connection it is `sock_recv` without flags.
     FD_READ = 30, FdRead(fd: Fd, length: u32), sends Nothing, gets Bytes("the bytes read"), waits ForInput;
     /// `fd_readdir`. The reply is the part of the listing after `cookie` that begins `skip` bytes into it. A device
     /// whose process has a larger buffer calls again with the same cookie and `skip` grown by the bytes it has, until
@@ -73,8 +74,8 @@ host_calls! {
     FD_SYNC = 34, FdSync(fd: Fd), sends Nothing, gets Nothing, waits Never;
     /// `fd_tell`.
     FD_TELL = 35, FdTell(fd: Fd), sends Nothing, gets Values("the offset"), waits Never;
-    /// `fd_write`.
-    FD_WRITE = 36, FdWrite(fd: Fd), sends Bytes, gets Values("bytes written"), waits Never;
+    /// `fd_write`. A caller that is not patient gets `HOSTCALL_LATER` where a connection has no room.
+    FD_WRITE = 36, FdWrite(fd: Fd), sends Bytes, gets Values("bytes written"), waits ForPeer;
     /// `path_create_directory`.
     PATH_CREATE_DIRECTORY = 37, PathCreateDirectory(fd: Fd), sends Path, gets Nothing, waits Never;
     /// `path_filestat_get`.
@@ -99,14 +100,16 @@ host_calls! {
     /// `poll_oneoff`. Clocks are the device's, so the process's two times are sent: absolute timeouts are measured from
     /// them. Up to `HOSTCALL_POLL_MAX` subscriptions fit an area; for more the device returns `ERRNO_INVAL` itself.
     POLL_ONEOFF = 47, PollOneoff(count: u32, realtime: u64, monotonic: u64), sends Subscriptions, gets Events, waits ForEvents;
-    /// `sock_accept`. No process has sockets yet, so the four socket calls return `ERRNO_NOTSOCK`.
-    SOCK_ACCEPT = 48, SockAccept(fd: Fd), sends Nothing, gets Nothing, waits Never;
-    /// `sock_recv`.
-    SOCK_RECV = 49, SockRecv(fd: Fd), sends Nothing, gets Nothing, waits Never;
-    /// `sock_send`.
-    SOCK_SEND = 50, SockSend(fd: Fd), sends Nothing, gets Nothing, waits Never;
-    /// `sock_shutdown`.
-    SOCK_SHUTDOWN = 51, SockShutdown(fd: Fd), sends Nothing, gets Nothing, waits Never;
+    /// `sock_accept`. `flags` are the `fdflags` of the connection; only `NONBLOCK` is known.
+    SOCK_ACCEPT = 48, SockAccept(fd: Fd, flags: u32), sends Nothing, gets Values("the new descriptor"), waits ForPeer;
+    /// `sock_recv`; `flags` are `riflags`. A caller that is not patient gets `HOSTCALL_LATER` where the call has to wait.
+    SOCK_RECV = 49, SockRecv(fd: Fd, length: u32, flags: u32), sends Nothing, gets Bytes("the bytes received"), waits ForPeer;
+    /// `sock_send`; `flags` must be 0. A caller that is not patient gets `HOSTCALL_LATER` where the call has to wait.
+    SOCK_SEND = 50, SockSend(fd: Fd, flags: u32), sends Bytes, gets Values("bytes sent"), waits ForPeer;
+    /// `sock_shutdown`; `how` has a bit for each direction: 1 for receiving, 2 for sending.
+    SOCK_SHUTDOWN = 51, SockShutdown(fd: Fd, how: u32), sends Nothing, gets Nothing, waits Never;
+    /// `launch` of `everwarp:net`. The payload is the name, of `name_length` bytes, and the variables.
+    NET_LAUNCH = 52, NetLaunch(name_length: u32), sends Bytes, gets Values("the new descriptor"), waits Never;
 }
 
 /// The numbers of all calls are below this.
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn numbers_without_a_call_are_unknown() {
-        for number in [0, 7, 15, 52, 63, u32::MAX] {
+        for number in [0, 7, 15, 53, 63, u32::MAX] {
             let decoded = HostCall::decode(number, [0; ARGUMENTS_MOST]);
             assert_eq!(decoded, Err(BadCall::Unknown { number }));
             assert_eq!(name(number), None);

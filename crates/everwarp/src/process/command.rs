@@ -2,12 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use everwarp_process::net::Launcher;
+use everwarp_process::sockets;
 use everwarp_process::sync::{ignore_poison, lock};
 use everwarp_process::{
-    ChannelEnd, Directory, Exit, Grants, Input, Module, Output, Pid, SpawnError, SpawnRequest,
-    StartWriter,
+    ChannelEnd, Directory, Exit, Grants, Input, Listener, Module, Output, Pid, SpawnError,
+    SpawnRequest, StartWriter,
 };
 
 use super::child::{Child, Children};
@@ -16,6 +18,8 @@ use super::host::Host;
 
 /// How many bytes [`Command::output`] keeps of each stream.
 const OUTPUT_LIMIT: usize = 1 << 20;
+/// The descriptor of the first directory, after the standard streams.
+const FIRST_DIRECTORY: usize = 3;
 
 /// A process to start, or many: the counterpart of [`std::process::Command`].
 ///
@@ -128,6 +132,20 @@ impl Command {
     /// Grants an open directory, which may be read-only ([`Directory::read_only`]).
     pub fn directory(&mut self, directory: Directory) -> &mut Self {
         self.directories.push(GrantedDirectory::Open(directory));
+        self
+    }
+
+    /// Grants a listener, on which the processes accept connections. The descriptors of listeners follow those of the
+    /// directories, in the order of the calls; the variables `LISTEN_FDS` and `LISTEN_FDS_FIRST` hold how many there are
+    /// and the first one's number.
+    pub fn listener(&mut self, listener: Listener) -> &mut Self {
+        self.grants.listeners.push(listener);
+        self
+    }
+
+    /// Lets the processes start programs by name ([`Launcher`]).
+    pub fn launcher(&mut self, launcher: Arc<dyn Launcher>) -> &mut Self {
+        self.grants.launcher = Some(launcher);
         self
     }
 
@@ -286,6 +304,12 @@ impl Command {
         }
         for (name, value) in &self.env {
             start.variable(name, &[value]);
+        }
+        if !self.grants.listeners.is_empty() {
+            let count = self.grants.listeners.len().to_string();
+            let first = (FIRST_DIRECTORY + self.directories.len()).to_string();
+            start.variable(sockets::COUNT_VARIABLE, &[&count]);
+            start.variable(sockets::FIRST_VARIABLE, &[&first]);
         }
     }
 

@@ -81,6 +81,12 @@
 //! [`Host::channel`] makes a channel, [`Command::end`] passes one of its ends to a process, and the host keeps the other
 //! as a [`Sender`] or a [`Receiver`].
 //!
+//! # Sockets
+//!
+//! [`Command::listener`] gives a process a [`Listener`], on which it accepts connections through WASI preview 1.
+//! [`StartWriter::connection`] makes a connection the standard input and output of a process, so that any filter program
+//! is a server.
+//!
 //! # Errors
 //!
 //! Each function returns the narrow type of its error: [`LoadError`], [`StartError`], [`SpawnError`], [`HostError`],
@@ -104,13 +110,15 @@ pub(crate) use builder::Place;
 pub use child::{Child, ChildIter, Children};
 pub use command::Command;
 pub use error::Error;
+pub use everwarp_process::net::{LaunchError, Launcher};
 #[doc(hidden)]
 pub use everwarp_process::sync;
 pub use everwarp_process::{
-    Bytes, Captured, ChannelEnd, ChannelError, Directory, Exit, ExitStatus, HostError, Input,
-    InputLines, Listing, LoadConfig, LoadError, LoadedModule, Module, Output, OutputError,
-    OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, Sender,
-    SpawnError, Stage, StartError, StartWriter, Trap, TrapKind, threads,
+    AddressError, Bytes, Captured, ChannelEnd, ChannelError, Connection, Directory, Exit,
+    ExitStatus, HostError, Input, InputLines, ListenAddress, ListenError, Listener, Listing,
+    LoadConfig, LoadError, LoadedModule, Module, Output, OutputError, OutputErrors, OutputStream,
+    ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, Sender, SpawnError, Stage, StartError,
+    StartWriter, Trap, TrapKind, threads,
 };
 pub use host::Host;
 pub use lines::read_lines;

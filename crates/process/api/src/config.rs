@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use everwarp_io::{Connection, Listener};
 
 use crate::channel::ChannelEnd;
 use crate::input_lines::InputLines;
+use crate::net::Launcher;
 use crate::streams::{Input, Output};
 use crate::threads::THREADS;
 
@@ -212,6 +214,11 @@ impl Directory {
 pub struct Grants {
     /// The directories. Their descriptors start at 3, in this order.
     pub directories: Vec<Directory>,
+    /// Listeners, on which the processes accept connections. Their descriptors follow those of the directories, in this
+    /// order.
+    pub listeners: Vec<Listener>,
+    /// Starts the programs that the processes ask for by name; without it they may start none.
+    pub launcher: Option<Arc<dyn Launcher>>,
     /// Standard input, for processes that get none of their own.
     pub stdin: Input,
     /// Standard output.
@@ -227,7 +234,7 @@ pub struct Grants {
     pub ends: Vec<ChannelEnd>,
 }
 
-/// Receives what one process gets of its own: first its arguments, then its environment, then its standard input.
+/// Receives what one process gets of its own: first its arguments, then its environment, then its standard input or a connection.
 ///
 /// Engines implement it and copy the parts to where the process reads them, so starting 100,000 processes allocates
 /// nothing for each of them.
@@ -238,6 +245,9 @@ pub trait StartWriter {
     fn variable(&mut self, name: &str, parts: &[&str]);
     /// Gives the process a standard input of its own.
     fn stdin(&mut self, bytes: Bytes);
+    /// Makes a connection the process's standard input and standard output. It ends when the process has exited, unless
+    /// the caller keeps a clone.
+    fn connection(&mut self, connection: Connection);
     /// Gives the process the line with this number, from 0, as its standard input.
     ///
     /// # Panics

@@ -1,9 +1,9 @@
-//! The functions that a module may import: WASI preview 1, `everwarp:gpu` and `wasi.thread-spawn`.
+//! The functions that a module may import: WASI preview 1, `everwarp:gpu`, `everwarp:net` and `wasi.thread-spawn`.
 //!
 //! The names and types are declared here once. [`Module::new`](crate::Module::new) checks a module's imports against
 //! them, so that no engine has to, and every engine provides all of them.
 
-use crate::{gpu, threads};
+use crate::{gpu, net, threads};
 
 /// The module that WASI preview 1 is imported from.
 pub const WASI_MODULE: &str = "wasi_snapshot_preview1";
@@ -120,6 +120,15 @@ fn gpu(function: &'static gpu::Function) -> ImportedFunction {
     }
 }
 
+fn net(&(name, letters): &(&'static str, &'static str)) -> ImportedFunction {
+    ImportedFunction {
+        module: net::MODULE,
+        name,
+        letters,
+        result: Some(b'i'),
+    }
+}
+
 const SPAWN: ImportedFunction = ImportedFunction {
     module: threads::MODULE,
     name: threads::SPAWN,
@@ -135,7 +144,8 @@ pub fn wasi_functions() -> impl Iterator<Item = ImportedFunction> {
 /// All functions that a module may import.
 pub fn functions() -> impl Iterator<Item = ImportedFunction> {
     let gpu = gpu::FUNCTIONS.iter().map(gpu);
-    wasi_functions().chain(gpu).chain([SPAWN])
+    let net = net::FUNCTIONS.iter().map(net);
+    wasi_functions().chain(gpu).chain(net).chain([SPAWN])
 }
 
 /// The function that is imported from `module` under `name`, if the engines provide it.
@@ -143,6 +153,7 @@ pub fn find_function(module: &str, name: &str) -> Option<ImportedFunction> {
     match module {
         WASI_MODULE => WASI.iter().find(|(n, _)| *n == name).map(wasi),
         gpu::MODULE => gpu::find(name).map(gpu),
+        net::MODULE => net::find(name).map(net),
         threads::MODULE if name == SPAWN.name => Some(SPAWN),
         _ => None,
     }

@@ -24,8 +24,10 @@ mod input_lines;
 mod lines;
 mod listing;
 mod module;
+pub mod net;
 mod output;
 mod pid;
+pub mod sockets;
 mod streams;
 pub mod threads;
 mod validate;
@@ -38,6 +40,7 @@ pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
 #[doc(hidden)]
 pub use everwarp_engine::sync;
+pub use everwarp_io::{AddressError, Connection, ListenAddress, ListenError, Listener};
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use host_streams::{
     HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,

@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everwarp_process::{Directory, Grants, Input, Output, SpawnError, StartWriter, gpu};
+use everwarp_process::net::Launcher;
+use everwarp_process::{
+    Connection, Directory, Grants, Input, Output, SpawnError, StartWriter, gpu,
+};
 
 use crate::channel::{ChannelSide, HostId};
+use crate::numbers::SharedListener;
 
 /// What the processes of one call of `spawn` have in common.
 #[derive(Clone)]
 pub(crate) struct CheckedGrants {
     pub(crate) directories: Arc<[Directory]>,
+    pub(crate) listeners: Arc<[SharedListener]>,
+    pub(crate) launcher: Option<Arc<dyn Launcher>>,
     pub(crate) stdin: Input,
     pub(crate) stdout: Output,
     pub(crate) stderr: Output,
@@ -42,6 +48,8 @@ impl CheckedGrants {
         let ends = grants.ends.iter().map(side).collect::<Result<_, _>>()?;
         let checked = Self {
             directories: grants.directories.clone().into(),
+            launcher: grants.launcher.clone(),
+            listeners: grants.listeners.iter().map(SharedListener::new).collect(),
             stdin: grants.stdin.clone(),
             stdout: grants.stdout,
             stderr: grants.stderr,
@@ -61,6 +69,8 @@ pub(crate) struct StartValues {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) stdin: Option<Bytes>,
+    /// A connection in the place of standard input and output.
+    pub(crate) connection: Option<Connection>,
 }
 
 impl StartValues {
@@ -93,5 +103,9 @@ impl StartWriter for StartValues {
 
     fn stdin(&mut self, bytes: Bytes) {
         self.stdin = Some(bytes);
+    }
+
+    fn connection(&mut self, connection: Connection) {
+        self.connection = Some(connection);
     }
 }

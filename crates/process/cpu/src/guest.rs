@@ -6,6 +6,8 @@ use wasmtime::{AsContext, StoreContext};
 
 use crate::family::Family;
 use crate::limits::{MemoryBound, MemoryCounter};
+use crate::numbers::Numbers;
+use crate::permits::WaitingPermit;
 use crate::threads::{Descriptors, ThreadGroup};
 use crate::usage::UsageReading;
 
@@ -20,6 +22,10 @@ pub(crate) struct Guest {
     pub(crate) memory: MemoryCounter,
     /// What the instance shares with the other threads of its process.
     pub(crate) threads: Option<Threads>,
+    /// The descriptors by number, if the process has sockets; its threads share them.
+    pub(crate) numbers: Option<Arc<Numbers>>,
+    /// Its own instance, if its thread takes other processes while it waits for sockets.
+    pub(crate) permit: Option<WaitingPermit>,
     /// Descriptors that the process may have at a time.
     pub(crate) descriptor_limit: Option<u32>,
     /// The fuel that the instance began with, if it is limited.
@@ -72,6 +78,8 @@ impl Guest {
             family: None,
             memory: MemoryCounter::new(MemoryBound::new(None, 0), None),
             threads: None,
+            numbers: None,
+            permit: None,
             descriptor_limit: None,
             fuel: None,
         }

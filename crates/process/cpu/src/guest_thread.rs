@@ -130,6 +130,8 @@ impl GuestThread {
             family: None,
             memory: group.table_counter(),
             threads: Some(Arc::clone(group)),
+            numbers: group.numbers().cloned(),
+            permit: None,
             descriptor_limit: group.descriptor_limit(),
             fuel: self.fuel,
         };

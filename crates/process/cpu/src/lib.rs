@@ -57,6 +57,7 @@ mod limits;
 mod list;
 mod lock;
 mod modules;
+mod numbers;
 mod permits;
 mod pid_table;
 mod process;

@@ -101,6 +101,8 @@ impl ChildLauncher for ModuleSet {
             program,
             grants: Arc::new(CheckedGrants {
                 directories: request.directories,
+                listeners: Arc::default(),
+                launcher: None,
                 stdin: Input::Empty,
                 stdout: Output::Inherit,
                 stderr: Output::Inherit,

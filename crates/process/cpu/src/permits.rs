@@ -52,3 +52,18 @@ pub(crate) fn take_extra() -> bool {
 pub(crate) fn give_extra() {
     EXTRAS.fetch_sub(1, Ordering::Relaxed);
 }
+
+/// The right of a process to an instance of its own: its thread runs others while it waits for a socket.
+pub(crate) struct WaitingPermit(());
+
+impl WaitingPermit {
+    pub(crate) fn take() -> Option<Self> {
+        take_extra().then_some(Self(()))
+    }
+}
+
+impl Drop for WaitingPermit {
+    fn drop(&mut self) {
+        give_extra();
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use everwarp_process::{Directory, Exit, ExitStatus, Input};
+use everwarp_process::{Connection, Directory, Exit, ExitStatus, Input};
 use wasmtime::{AsContext, InstancePre, Store, UpdateDeadline};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
@@ -19,6 +19,7 @@ use crate::grants::{CheckedGrants, StartValues};
 use crate::guest::{Guest, fuel_left, reading};
 use crate::guest_thread::{SharedDescriptorsHook, note_call};
 use crate::limits::{MemoryBound, MemoryCounter};
+use crate::numbers::Numbers;
 use crate::process::{KillSwitch, Process, ProcessFuture, QueuedWork, host_call_failed};
 use crate::program::{Code, Program};
 use crate::sink::OutputSink;
@@ -90,6 +91,25 @@ fn descriptors(
     Ok(wasi.build_p1())
 }
 
+/// The descriptors by number of a process that has sockets.
+fn numbers(
+    grants: &CheckedGrants,
+    connection: Option<Connection>,
+    host: &HostAccess,
+) -> Option<Arc<Numbers>> {
+    let bare = grants.listeners.is_empty() && grants.launcher.is_none();
+    if bare && connection.is_none() {
+        return None;
+    }
+    let stdin = matches!(grants.stdin, Input::Inherit) && connection.is_none();
+    let stdin = stdin.then(|| host.stdin.clone());
+    let directories = grants.directories.len();
+    let given = &grants.listeners;
+    let mut numbers = Numbers::new(connection, directories, given, grants.handles, stdin);
+    numbers.launcher.clone_from(&grants.launcher);
+    Some(Arc::new(numbers))
+}
+
 /// Runs `work` unless the switch is thrown, which drops it wherever it waits.
 async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut killed) = (pin!(work), pin!(switch.thrown()));
@@ -107,7 +127,7 @@ struct CodeEnd {
 }
 
 /// Runs a process to its end.
-async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) -> Exit {
+async fn run(mut work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) -> Exit {
     let begin = Instant::now();
     let (pid, grants) = (process.pid, Arc::clone(&work.grants));
     // The first ancestor of a child with captured output hands the bytes over.
@@ -150,13 +170,15 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
         stderr: stderr.clone(),
         handles: HandleTable::new(work.ends),
     };
+    let numbers = numbers(&grants, work.values.connection.take(), &host);
     let end = match descriptors(&grants, work.values, &host, &stdout, &stderr) {
         Err(message) => CodeEnd {
             status: host_call_failed(message),
             fuel_used: None,
         },
         Ok(wasi) => {
-            let (end, mut family) = execute(&work.program, &grants, wasi, family, &process).await;
+            let (end, mut family) =
+                execute(&work.program, &grants, (wasi, numbers), family, &process).await;
             family.dissolve().await;
             end
         }
@@ -174,7 +196,7 @@ async fn run(work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>) ->
 async fn execute(
     program: &Program,
     grants: &CheckedGrants,
-    wasi: WasiP1Ctx,
+    (wasi, numbers): (WasiP1Ctx, Option<Arc<Numbers>>),
     family: Family,
     process: &Arc<Process>,
 ) -> (CodeEnd, Family) {
@@ -185,6 +207,8 @@ async fn execute(
         memory: MemoryCounter::new(bound, family.host.budgets.clone()),
         family: Some(Box::new(family)),
         threads: None,
+        numbers,
+        permit: None,
         descriptor_limit: grants.handles,
         fuel: grants.fuel,
     };
@@ -224,6 +248,7 @@ fn start_group(
         wasi: *wasi,
         inherits_stdin: matches!(grants.stdin, Input::Inherit),
         stdin: guest.family().host.stdin.clone(),
+        numbers: guest.numbers.clone(),
         descriptor_limit: grants.handles,
         memory_limit: program.memory_limit,
         limited: grants.fuel.is_some(),

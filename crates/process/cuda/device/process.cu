@@ -7,5 +7,6 @@
 #include "process/wasi/stream.cuh"
 #include "process/wasi/descriptor.cuh"
 #include "process/wasi/path.cuh"
+#include "process/wasi/socket.cuh"
 #include "process/gpu/import.cuh"
 #include "process/gpu/host.cuh"

@@ -56,6 +56,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = sources! {
     "wasi/stream.cuh"
     "wasi/descriptor.cuh"
     "wasi/path.cuh"
+    "wasi/socket.cuh"
     "gpu/import.cuh"
     "gpu/host.cuh"
 };

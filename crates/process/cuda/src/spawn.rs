@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use everwarp_hostcalls::{Config as ServedConfig, ServedDirectory};
+use everwarp_hostcalls::{Config as ServedConfig, GivenConnection, ServedDirectory};
 use everwarp_process::{
     ChannelEnd, Grants, Input, ModuleId, Output, Pid, SpawnError, SpawnRequest, StartWriter,
 };
@@ -190,9 +190,11 @@ impl<'a> SpawnBatch<'a> {
             // Only tags contain the name.
             name: self.tagged.then(|| pid.to_string()),
             stdin: own.stdin.clone().map(Input::Bytes),
+            connection: GivenConnection::new(own.connection.clone()),
         };
         let group = |(pids, each): (&[Pid], &[ProcessStrings])| {
-            let differ = self.tagged || each.iter().any(|own| own.stdin.is_some());
+            let given = |own: &ProcessStrings| own.stdin.is_some() || own.connection.is_some();
+            let differ = self.tagged || each.iter().any(given);
             let own = pids
                 .iter()
                 .zip(each)
@@ -215,10 +217,13 @@ impl<'a> SpawnBatch<'a> {
 
     /// The configuration of a group in the service of host calls.
     fn served(&self, own: Vec<everwarp_hostcalls::Own>) -> ServedConfig {
-        let standard_and_given = 3 + self.directories.len() as u32;
+        let listeners = self.grants.listeners.len();
+        let standard_and_given = 3 + (self.directories.len() + listeners) as u32;
         ServedConfig {
             name: String::new(),
             directories: self.directories.clone(),
+            listeners: self.grants.listeners.clone(),
+            launcher: self.grants.launcher.clone(),
             stdin: self.grants.stdin.clone(),
             stdout: self.grants.stdout,
             stderr: self.grants.stderr,
@@ -248,6 +253,8 @@ impl<'a> SpawnBatch<'a> {
                 strings_at: own.begin,
                 flags: match self.threads {
                     true => self.flags,
+                    // The host moves the bytes of a connection.
+                    false if own.connection.is_some() => self.flags & !PROCESS_COLLECTS,
                     false => self.flags | input_flags(&self.grants.stdin, own.stdin.is_some()),
                 },
                 instance,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use everwarp_process::{Bytes, SpawnError, StartWriter};
+use everwarp_process::{Bytes, Connection, SpawnError, StartWriter};
 
 use crate::layout::process::STRINGS_HEAD;
 
@@ -19,6 +19,7 @@ pub(crate) struct StringsWriter<'a> {
     /// The number of arguments and their bytes, then the number of variables and their bytes.
     head: [usize; 4],
     stdin: Option<Bytes>,
+    connection: Option<Connection>,
     /// The first string that cannot be given.
     wrong: Option<SpawnError>,
 }
@@ -45,6 +46,10 @@ impl StartWriter for StringsWriter<'_> {
     /// [`everwarp_runtime::HostBytes`] are copied there from where they are.
     fn stdin(&mut self, bytes: Bytes) {
         self.stdin = Some(bytes);
+    }
+
+    fn connection(&mut self, connection: Connection) {
+        self.connection = Some(connection);
     }
 }
 
@@ -97,6 +102,8 @@ pub(crate) struct ProcessStrings {
     /// Where its words begin.
     pub(crate) begin: u64,
     pub(crate) stdin: Option<Bytes>,
+    /// A connection in the place of standard input and output.
+    pub(crate) connection: Option<Connection>,
 }
 
 impl StringsBuffer {
@@ -137,11 +144,16 @@ impl StringsBuffer {
             all: self,
             head: [0; 4],
             stdin: None,
+            connection: None,
             wrong: None,
         };
         write(&mut writer);
         let StringsWriter {
-            head, stdin, wrong, ..
+            head,
+            stdin,
+            connection,
+            wrong,
+            ..
         } = writer;
         let texts = self.bytes.len() - begin - HEAD;
         let names_at = self.bytes.len().next_multiple_of(4);
@@ -168,7 +180,11 @@ impl StringsBuffer {
         if stdin.is_none() && self.bytes[here.clone()] == self.bytes[self.last.clone()] {
             self.bytes.truncate(end);
             let begin = self.last.start as u64;
-            return Ok(ProcessStrings { begin, stdin });
+            return Ok(ProcessStrings {
+                begin,
+                stdin,
+                connection,
+            });
         }
         self.last = if stdin.is_none() { here } else { 0..0 };
         if let Some(bytes) = &stdin {
@@ -176,7 +192,11 @@ impl StringsBuffer {
             self.of.push(begin);
         }
         let begin = begin as u64;
-        Ok(ProcessStrings { begin, stdin })
+        Ok(ProcessStrings {
+            begin,
+            stdin,
+            connection,
+        })
     }
 
     /// Writes the offsets of the inputs, which follow the strings; returns the bytes of both.

@@ -4,7 +4,7 @@ use everwarp_compiler::{FunctionType, NOTIFY, ProvidedImport, Provider, ValueTyp
 use everwarp_process::imports::{
     ImportType, ImportedFunction, WASI_MODULE, find_function, functions,
 };
-use everwarp_process::{gpu, threads};
+use everwarp_process::{gpu, net, threads};
 
 /// The module that WASI's functions are imported from.
 pub(crate) const MODULE: &str = WASI_MODULE;
@@ -13,6 +13,7 @@ pub(crate) const MODULE: &str = WASI_MODULE;
 fn symbol(function: &ImportedFunction) -> String {
     match function.module {
         gpu::MODULE => format!("everwarp_gpu_{}", function.name),
+        net::MODULE => format!("everwarp_net_{}", function.name),
         threads::MODULE => "everwarp_threads_spawn".to_owned(),
         _ => format!("everwarp_wasi_{}", function.name),
     }
@@ -26,6 +27,7 @@ fn suspends(function: &ImportedFunction) -> bool {
             .iter()
             .any(|prefix| function.name.starts_with(prefix)),
         gpu::MODULE => gpu::find(function.name).is_some_and(|f| f.waits),
+        net::MODULE => true,
         _ => false,
     }
 }

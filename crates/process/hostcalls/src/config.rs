@@ -1,6 +1,10 @@
 //! The configuration of processes.
 
-use everwarp_process::{Input, Output};
+use std::sync::{Arc, Mutex};
+
+use everwarp_engine::sync::lock;
+use everwarp_process::net::Launcher;
+use everwarp_process::{Connection, Input, Listener, Output};
 
 use crate::directory::ServedDirectory;
 
@@ -11,13 +15,18 @@ pub struct Config {
     pub name: String,
     /// The directories, in the order of their descriptors from 3.
     pub directories: Vec<ServedDirectory>,
+    /// The listeners, in the order of their descriptors, which follow those of the directories.
+    pub listeners: Vec<Listener>,
+    /// Starts the programs that the processes ask for by name.
+    pub launcher: Option<Arc<dyn Launcher>>,
     /// Standard input.
     pub stdin: Input,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// How many descriptors a process may have at a time, including the three standard streams and the directories.
+    /// How many descriptors a process may have at a time, including the three standard streams, the directories and the
+    /// listeners.
     pub handles: u32,
     /// The settings in which several processes that share this configuration differ. One configuration for many saves
     /// work when each starts and exits.
@@ -31,6 +40,35 @@ pub struct Own {
     pub name: Option<String>,
     /// Its standard input.
     pub stdin: Option<Input>,
+    /// A connection in the place of its standard input and output.
+    pub connection: GivenConnection,
+}
+
+/// A connection that waits for its process, which takes it out: it must not stay open as long as the configuration, which
+/// several processes share.
+#[derive(Debug, Default)]
+pub struct GivenConnection(Mutex<Option<Connection>>);
+
+impl GivenConnection {
+    /// A connection for a process.
+    pub fn new(connection: Option<Connection>) -> Self {
+        Self(Mutex::new(connection))
+    }
+
+    /// The connection, if it has not been taken out.
+    fn get(&self) -> Option<Connection> {
+        lock(&self.0).clone()
+    }
+
+    fn take(&self) -> Option<Connection> {
+        lock(&self.0).take()
+    }
+}
+
+impl Clone for GivenConnection {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
 }
 
 impl Config {
@@ -39,6 +77,12 @@ impl Config {
         let own = self.own.get(number as usize);
         own.and_then(|own| own.name.as_deref())
             .unwrap_or(&self.name)
+    }
+
+    /// Takes out its connection, if it was given one and none has taken it.
+    pub(crate) fn take_connection(&self, number: u32) -> Option<Connection> {
+        let own = self.own.get(number as usize);
+        own.and_then(|own| own.connection.take())
     }
 
     /// Its standard input.
@@ -55,6 +99,8 @@ impl Default for Config {
         Self {
             name: String::new(),
             directories: Vec::new(),
+            listeners: Vec::new(),
+            launcher: None,
             stdin: Input::default(),
             stdout: Output::default(),
             stderr: Output::default(),

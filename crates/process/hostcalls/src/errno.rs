@@ -26,6 +26,9 @@ impl Errno {
     pub const BADF: Self = Self(wasi::ERRNO_BADF);
     pub const BUSY: Self = Self(wasi::ERRNO_BUSY);
     pub const CANCELED: Self = Self(wasi::ERRNO_CANCELED);
+    pub const CONNABORTED: Self = Self(wasi::ERRNO_CONNABORTED);
+    pub const CONNREFUSED: Self = Self(wasi::ERRNO_CONNREFUSED);
+    pub const CONNRESET: Self = Self(wasi::ERRNO_CONNRESET);
     pub const DQUOT: Self = Self(wasi::ERRNO_DQUOT);
     pub const EXIST: Self = Self(wasi::ERRNO_EXIST);
     pub const FBIG: Self = Self(wasi::ERRNO_FBIG);
@@ -39,11 +42,14 @@ impl Errno {
     pub const MLINK: Self = Self(wasi::ERRNO_MLINK);
     pub const NAMETOOLONG: Self = Self(wasi::ERRNO_NAMETOOLONG);
     pub const NFILE: Self = Self(wasi::ERRNO_NFILE);
+    pub const NOBUFS: Self = Self(wasi::ERRNO_NOBUFS);
     pub const NODEV: Self = Self(wasi::ERRNO_NODEV);
     pub const NOENT: Self = Self(wasi::ERRNO_NOENT);
     pub const NOMEM: Self = Self(wasi::ERRNO_NOMEM);
     pub const NOSPC: Self = Self(wasi::ERRNO_NOSPC);
     pub const NOSYS: Self = Self(wasi::ERRNO_NOSYS);
+    pub const NOTCAPABLE: Self = Self(wasi::ERRNO_NOTCAPABLE);
+    pub const NOTCONN: Self = Self(wasi::ERRNO_NOTCONN);
     pub const NOTDIR: Self = Self(wasi::ERRNO_NOTDIR);
     pub const NOTEMPTY: Self = Self(wasi::ERRNO_NOTEMPTY);
     pub const NOTSOCK: Self = Self(wasi::ERRNO_NOTSOCK);
@@ -56,6 +62,7 @@ impl Errno {
     pub const ROFS: Self = Self(wasi::ERRNO_ROFS);
     pub const SPIPE: Self = Self(wasi::ERRNO_SPIPE);
     pub const SRCH: Self = Self(wasi::ERRNO_SRCH);
+    pub const TIMEDOUT: Self = Self(wasi::ERRNO_TIMEDOUT);
     pub const TXTBSY: Self = Self(wasi::ERRNO_TXTBSY);
     pub const XDEV: Self = Self(wasi::ERRNO_XDEV);
 }
@@ -70,6 +77,9 @@ impl From<Host> for Errno {
             Host::AGAIN => Self::AGAIN,
             Host::BADF => Self::BADF,
             Host::BUSY => Self::BUSY,
+            Host::CONNABORTED => Self::CONNABORTED,
+            Host::CONNREFUSED => Self::CONNREFUSED,
+            Host::CONNRESET => Self::CONNRESET,
             Host::DQUOT => Self::DQUOT,
             Host::EXIST => Self::EXIST,
             Host::FBIG => Self::FBIG,
@@ -82,11 +92,13 @@ impl From<Host> for Errno {
             Host::MLINK => Self::MLINK,
             Host::NAMETOOLONG => Self::NAMETOOLONG,
             Host::NFILE => Self::NFILE,
+            Host::NOBUFS => Self::NOBUFS,
             Host::NODEV => Self::NODEV,
             Host::NOENT => Self::NOENT,
             Host::NOMEM => Self::NOMEM,
             Host::NOSPC => Self::NOSPC,
             Host::NOSYS => Self::NOSYS,
+            Host::NOTCONN => Self::NOTCONN,
             Host::NOTDIR => Self::NOTDIR,
             Host::NOTEMPTY => Self::NOTEMPTY,
             Host::NOTTY => Self::NOTTY,
@@ -96,6 +108,7 @@ impl From<Host> for Errno {
             Host::PIPE => Self::PIPE,
             Host::ROFS => Self::ROFS,
             Host::SPIPE => Self::SPIPE,
+            Host::TIMEDOUT => Self::TIMEDOUT,
             Host::TXTBSY => Self::TXTBSY,
             Host::XDEV => Self::XDEV,
             // Linux has one number for both names of this error.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use cap_std::fs::Metadata;
 use everwarp_contract::hostcall::Fd;
 use everwarp_engine::sync::lock;
+use everwarp_process::sockets;
 use rustix::fs::{Advice, fadvise, futimens};
 use rustix::io::{ReadWriteFlags, pwritev2};
 
@@ -104,6 +105,23 @@ pub(crate) fn fdstat(process: &Process, fd: Fd, reply: &mut Reply) -> Result {
             let kind = crate::stat::filetype(Metadata::from_file(&file.file)?.file_type());
             (kind, flags, all, all)
         }
+        Descriptor::Listener(open) => {
+            let flags = if open.nonblock.load(Relaxed) {
+                wasi::NONBLOCK
+            } else {
+                0
+            };
+            let (own, of_connections) = (sockets::LISTENER_RIGHTS, sockets::CONNECTION_RIGHTS);
+            (sockets::FILETYPE, flags, own, of_connections)
+        }
+        Descriptor::Connection(open) => {
+            let flags = if open.nonblock.load(Relaxed) {
+                wasi::NONBLOCK
+            } else {
+                0
+            };
+            (sockets::FILETYPE, flags, sockets::CONNECTION_RIGHTS, 0)
+        }
     };
     reply.values = [u64::from(kind) | u64::from(flags) << 16, base, inheriting];
     Ok(())
@@ -112,6 +130,13 @@ pub(crate) fn fdstat(process: &Process, fd: Fd, reply: &mut Reply) -> Result {
 pub(crate) fn set_flags(process: &Process, fd: Fd, flags: u32) -> Result {
     let flags = wasi::flags(flags, wasi::FDFLAGS)?;
     let descriptor = process.descriptor(fd)?;
+    if let Some(nonblock) = descriptor.nonblock() {
+        if flags & !wasi::NONBLOCK != 0 {
+            return Err(Errno::INVAL);
+        }
+        nonblock.store(flags & wasi::NONBLOCK != 0, Relaxed);
+        return Ok(());
+    }
     let file = descriptor.file()?;
     if flags & (wasi::DSYNC | wasi::RSYNC | wasi::SYNC) != 0 {
         return Err(Errno::INVAL);
@@ -134,6 +159,10 @@ pub(crate) fn filestat_get(process: &Process, fd: Fd, reply: &mut Reply) -> Resu
     match &*descriptor {
         Descriptor::File(file) => filestat(&Metadata::from_file(&file.file)?, &mut reply.data),
         Descriptor::Directory(dir) => filestat(&dir.dir.dir_metadata()?, &mut reply.data),
+        Descriptor::Listener(_) | Descriptor::Connection(_) => {
+            reply.data.resize(64, 0);
+            reply.data[16] = sockets::FILETYPE;
+        }
         Descriptor::Input => stream_filestat(process.stdin.is_terminal(), &mut reply.data),
         Descriptor::Output => stream_filestat(process.stdout.is_terminal(), &mut reply.data),
         Descriptor::Error => stream_filestat(process.stderr.is_terminal(), &mut reply.data),
@@ -207,7 +236,10 @@ pub(crate) fn pwrite(
 ) -> Result {
     let descriptor = process.descriptor(fd)?;
     let file = match &*descriptor {
-        Descriptor::Output | Descriptor::Error => Err(Errno::SPIPE),
+        Descriptor::Output
+        | Descriptor::Error
+        | Descriptor::Listener(_)
+        | Descriptor::Connection(_) => Err(Errno::SPIPE),
         other => other.file(),
     }?;
     let written = match file.append.load(Relaxed) {
@@ -243,10 +275,4 @@ pub(crate) fn tell(process: &Process, fd: Fd, reply: &mut Reply) -> Result {
     let descriptor = process.descriptor(fd)?;
     reply.values[0] = *lock(&descriptor.seekable()?.offset);
     Ok(())
-}
-
-/// Refuses a call on a socket: no descriptor is one yet.
-pub(crate) fn socket(process: &Process, fd: Fd) -> Result {
-    process.descriptor(fd)?;
-    Err(Errno::NOTSOCK)
 }

@@ -16,7 +16,7 @@
 //! there, in spite of `..`, absolute paths, links and renames by others.
 //!
 //! **Waiting.** A request that waits for a clock or for standard input waits on a thread that all such requests share, and
-//! holds up no other request. A slow file system, or a stream of the host whose reader does not read, holds up the
+//! one that waits for the peer of a socket on another. Neither holds up any other request. A slow file system, or a stream of the host whose reader does not read, holds up the
 //! processes of one worker.
 //!
 //! **Output.** A failed write to a stream of the host is recorded in [`Service::output_errors`], and the process whose
@@ -63,6 +63,7 @@ mod serve;
 mod server;
 mod service;
 mod sink;
+mod sockets;
 mod stat;
 mod streams;
 mod submissions;
@@ -70,8 +71,9 @@ mod table;
 mod wait;
 mod waits;
 mod wasi;
+mod watched;
 
-pub use config::{Config, Own};
+pub use config::{Config, GivenConnection, Own};
 pub use counters::Counts;
 pub use descriptors::{raise_descriptor_limit, reserve_descriptors};
 pub use directory::ServedDirectory;

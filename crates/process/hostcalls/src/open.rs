@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use cap_std::fs::Dir;
+use everwarp_io::{Connection, Listener, Socket};
 
 use crate::errno::{Errno, Result};
 use crate::listing::Listing;
@@ -23,6 +24,28 @@ pub(crate) enum Descriptor {
     File(OpenFile),
     /// An open directory.
     Directory(OpenDir),
+    /// A listener that the host has given to the process.
+    Listener(OpenListener),
+    /// A connection that the process has accepted or was given.
+    Connection(OpenConnection),
+}
+
+/// A listener among a process's descriptors.
+#[derive(Debug)]
+pub(crate) struct OpenListener {
+    pub(crate) listener: Listener,
+    /// Whether `sock_accept` returns `EAGAIN` where it would wait.
+    pub(crate) nonblock: AtomicBool,
+}
+
+/// A connection among a process's descriptors.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    pub(crate) connection: Connection,
+    /// Whether calls return `EAGAIN` where they would wait.
+    pub(crate) nonblock: AtomicBool,
+    /// Permission to be open, if the process has accepted it. It is dropped after the connection.
+    pub(crate) _permit: Option<Permit>,
 }
 
 /// An open file.
@@ -82,7 +105,26 @@ impl Descriptor {
         match self {
             Self::File(file) => Ok(file),
             Self::Input | Self::Output | Self::Error => Err(Errno::SPIPE),
+            Self::Listener(_) | Self::Connection(_) => Err(Errno::SPIPE),
             Self::Directory(_) => Err(Errno::BADF),
+        }
+    }
+
+    /// The socket, for a call that waits for readiness.
+    pub(crate) fn socket(&self) -> Option<&Arc<Socket>> {
+        match self {
+            Self::Listener(open) => Some(open.listener.socket()),
+            Self::Connection(open) => Some(open.connection.socket()),
+            _ => None,
+        }
+    }
+
+    /// The socket's switch for calls that would wait.
+    pub(crate) fn nonblock(&self) -> Option<&AtomicBool> {
+        match self {
+            Self::Listener(open) => Some(&open.nonblock),
+            Self::Connection(open) => Some(&open.nonblock),
+            _ => None,
         }
     }
 

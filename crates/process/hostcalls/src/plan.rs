@@ -39,16 +39,19 @@ impl Plan {
             HostCall::Nop { .. }
             | HostCall::FdPrestatGet { .. }
             | HostCall::FdPrestatDirName { .. }
+            | HostCall::SockShutdown { .. } => Self::Now,
+            HostCall::PathOpen { .. }
+            | HostCall::PollOneoff { .. }
+            | HostCall::FdWrite { .. }
             | HostCall::SockAccept { .. }
             | HostCall::SockRecv { .. }
-            | HostCall::SockSend { .. }
-            | HostCall::SockShutdown { .. } => Self::Now,
-            HostCall::PathOpen { .. } | HostCall::PollOneoff { .. } => Self::Wait,
+            | HostCall::SockSend { .. } => Self::Wait,
             HostCall::Exit { .. }
             | HostCall::Output { .. }
             | HostCall::Adopt { .. }
             | HostCall::Interrupt { .. }
             | HostCall::CallOff { .. }
+            | HostCall::NetLaunch { .. }
             | HostCall::FdAdvise { .. }
             | HostCall::FdAllocate { .. }
             | HostCall::FdClose { .. }
@@ -65,7 +68,6 @@ impl Plan {
             | HostCall::FdSeek { .. }
             | HostCall::FdSync { .. }
             | HostCall::FdTell { .. }
-            | HostCall::FdWrite { .. }
             | HostCall::PathCreateDirectory { .. }
             | HostCall::PathFilestatGet { .. }
             | HostCall::PathFilestatSetTimes { .. }
@@ -92,7 +94,7 @@ mod tests {
             let plan = Plan::of(&decoded);
             let may_wait = match plan {
                 Plan::Now | Plan::Work => false,
-                // Standard input can be waited for, but has no offsets.
+                // Standard input and connections can be waited for, but have no offsets.
                 Plan::Batch(read) => read.at.is_none(),
                 Plan::Wait => true,
             };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::hostcall::Fd;
 use everwarp_engine::sync::lock;
+use everwarp_io::{Interest, Socket};
 
 use crate::errno::{Errno, Result};
 use crate::input::Readiness;
@@ -44,6 +45,8 @@ enum Awaited {
     Read(Arc<Descriptor>),
     /// Room to write, which there always is.
     Write,
+    /// A connection, bytes of a peer, or room to send.
+    Socket(Arc<Descriptor>, Interest),
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -103,6 +106,12 @@ impl Poll {
                         (Descriptor::Output | Descriptor::Error | Descriptor::File(_), WRITE) => {
                             Awaited::Write
                         }
+                        (Descriptor::Listener(_) | Descriptor::Connection(_), READ) => {
+                            Awaited::Socket(descriptor, Interest::READ)
+                        }
+                        (Descriptor::Connection(_), WRITE) => {
+                            Awaited::Socket(descriptor, Interest::WRITE)
+                        }
                         _ => return Err(Errno::BADF),
                     }
                 }
@@ -132,6 +141,17 @@ impl Poll {
         self.0.iter().any(|subscription| input(&subscription.event))
     }
 
+    /// The sockets that it waits for.
+    pub(crate) fn sockets(&self) -> Vec<(Arc<Socket>, Interest)> {
+        let sockets = self.0.iter().filter_map(|one| match &one.event {
+            Awaited::Socket(descriptor, interest) => {
+                Some((Arc::clone(descriptor.socket()?), *interest))
+            }
+            _ => None,
+        });
+        sockets.collect()
+    }
+
     /// Appends an event for each subscription whose event has occurred, and returns how many there are.
     pub(crate) fn finish(&self, process: &Process, now: Instant, data: &mut Vec<u8>) -> u64 {
         let mut events = 0;
@@ -142,6 +162,7 @@ impl Poll {
                     .then_some((CLOCK, Ok((0, 0)))),
                 // How many bytes a file takes is not known, but it takes some.
                 Awaited::Write => Some((WRITE, Ok((1, 0)))),
+                Awaited::Socket(descriptor, interest) => ready(descriptor, *interest),
                 Awaited::Read(descriptor) => match &**descriptor {
                     Descriptor::File(file) => Some((READ, left(file))),
                     _ => match process.stdin.readiness() {
@@ -168,6 +189,26 @@ impl Poll {
         }
         events
     }
+}
+
+/// The event of a socket, if it has occurred.
+fn ready(descriptor: &Descriptor, interest: Interest) -> Option<(u8, Result<(u64, u16)>)> {
+    let kind = if interest.read { READ } else { WRITE };
+    let socket = descriptor.socket()?;
+    let readiness = match socket.readiness() {
+        Ok(readiness) => readiness,
+        Err(error) => return Some((kind, Err(error.into()))),
+    };
+    if !readiness.meets(interest) {
+        return None;
+    }
+    // How many connections wait is not known, nor how many bytes can be sent.
+    let bytes = match descriptor {
+        Descriptor::Connection(_) if interest.read => socket.available(),
+        _ => 1,
+    };
+    let flags = if readiness.hung_up { HANGUP } else { 0 };
+    Some((kind, Ok((bytes, flags))))
 }
 
 /// The bytes of a file after the offset.

@@ -12,7 +12,7 @@ use everwarp_process::Pid;
 use crate::config::Config;
 use crate::errno::{Errno, Result};
 use crate::input::ProcessInput;
-use crate::open::{Descriptor, OpenDir};
+use crate::open::{Descriptor, OpenConnection, OpenDir, OpenListener};
 use crate::sink::Sink;
 use crate::streams::Streams;
 use crate::table::DescriptorTable;
@@ -101,9 +101,18 @@ impl Process {
     pub(crate) fn new(pid: Pid, start: &StartConfig, streams: &Streams) -> Result<Self> {
         let (config, name) = (&start.config, start.name(pid));
         let mut table = DescriptorTable::new(config.handles);
-        for descriptor in [Descriptor::Input, Descriptor::Output, Descriptor::Error] {
-            table.insert(descriptor)?;
-        }
+        let connection = config.take_connection(start.number);
+        let stream = |otherwise| match &connection {
+            Some(connection) => Descriptor::Connection(OpenConnection {
+                connection: connection.clone(),
+                nonblock: AtomicBool::new(false),
+                _permit: None,
+            }),
+            None => otherwise,
+        };
+        table.insert(stream(Descriptor::Input))?;
+        table.insert(stream(Descriptor::Output))?;
+        table.insert(Descriptor::Error)?;
         for directory in &config.directories {
             table.insert(Descriptor::Directory(OpenDir {
                 dir: Arc::clone(&directory.dir),
@@ -112,6 +121,12 @@ impl Process {
                 read_only: directory.read_only,
                 listing: Mutex::default(),
                 _permit: None,
+            }))?;
+        }
+        for listener in &config.listeners {
+            table.insert(Descriptor::Listener(OpenListener {
+                listener: listener.clone(),
+                nonblock: AtomicBool::new(false),
             }))?;
         }
         Ok(Self {

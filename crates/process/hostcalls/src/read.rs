@@ -13,6 +13,7 @@ use crate::errno::{Errno, Result};
 use crate::open::{Descriptor, OpenFile};
 use crate::process::Process;
 use crate::request::{Reply, Request};
+use crate::sockets;
 use crate::wait::{Served, Wait};
 
 /// A read of a descriptor.
@@ -72,7 +73,13 @@ impl FileRead {
         let length = request.length(self.length);
         let descriptor = process.descriptor(self.fd)?;
         match (&*descriptor, self.at) {
-            (Descriptor::Input, Some(_)) => return Err(Errno::SPIPE),
+            (Descriptor::Input | Descriptor::Listener(_) | Descriptor::Connection(_), Some(_)) => {
+                return Err(Errno::SPIPE);
+            }
+            (Descriptor::Listener(_) | Descriptor::Connection(_), None) => {
+                let how = (self.length, 0);
+                return sockets::receive(process, self.fd, how, request, reply);
+            }
             (Descriptor::Input, None) => {
                 if !process.stdin.read(length, &mut reply.data)? {
                     // A read of a file is answered soon, so that neighbours may wait for it.

@@ -22,8 +22,8 @@ use crate::request::{Reply, Request};
 use crate::service::Service;
 use crate::stat::Time;
 use crate::wait::{Served, Wait};
-use crate::waits::cancelled;
-use crate::{dir, file, readdir};
+use crate::waits::{Waits, cancelled};
+use crate::{dir, file, readdir, sockets};
 
 impl Service {
     /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::wait_for`] does. When
@@ -151,7 +151,7 @@ impl Service {
         let of = &*process;
         let bytes = &*request.payload;
         match call {
-            // These two may have to wait.
+            // These may have to wait.
             HostCall::PathOpen { .. } => return self.serve_open(process, request, reply),
             HostCall::PollOneoff {
                 count,
@@ -174,6 +174,25 @@ impl Service {
                 let at = None;
                 return FileRead { fd, length, at }.plain(process, request, reply);
             }
+            HostCall::FdWrite { fd } => {
+                if process.descriptor(fd)?.socket().is_some() {
+                    return sockets::send(process, fd, 0, request, reply);
+                }
+                file::write(of, fd, bytes, reply)
+            }
+            HostCall::SockAccept { fd, flags } => {
+                return sockets::accept(process, &self.openings, (fd, flags), request, reply);
+            }
+            HostCall::SockRecv { fd, length, flags } => {
+                return sockets::receive(process, fd, (length, flags), request, reply);
+            }
+            HostCall::SockSend { fd, flags } => {
+                return sockets::send(process, fd, flags, request, reply);
+            }
+            HostCall::NetLaunch { name_length } => {
+                sockets::launch(of, &self.openings, name_length, bytes, reply)
+            }
+            HostCall::SockShutdown { fd, how } => sockets::shut_down(of, fd, how),
             HostCall::FdPread { fd, length, offset } => {
                 let at = Some(offset);
                 return FileRead { fd, length, at }.plain(process, request, reply);
@@ -242,7 +261,6 @@ impl Service {
             HostCall::FdRenumber { from, to } => file::renumber(of, from, to),
             HostCall::FdSeek { fd, delta, whence } => file::seek(of, fd, delta, whence, reply),
             HostCall::FdTell { fd } => file::tell(of, fd, reply),
-            HostCall::FdWrite { fd } => file::write(of, fd, bytes, reply),
 
             HostCall::PathCreateDirectory { fd } => {
                 dir::change(of, fd, request, |dir, path| dir.create_dir(path))
@@ -279,11 +297,6 @@ impl Service {
             HostCall::PathUnlinkFile { fd } => {
                 dir::change(of, fd, request, |dir, path| dir.remove_file(path))
             }
-
-            HostCall::SockAccept { fd }
-            | HostCall::SockRecv { fd }
-            | HostCall::SockSend { fd }
-            | HostCall::SockShutdown { fd } => file::socket(of, fd),
         }
         .map(answered)
     }
@@ -358,7 +371,7 @@ impl Service {
                         events.wake(&[woken]);
                     }
                 };
-                self.waits.add(wait, Box::new(done));
+                Waits::add(&self.waits, wait, Box::new(done));
             }
         }
     }

@@ -43,13 +43,15 @@ pub enum OpenError {
         /// The slot's process.
         process: Pid,
     },
-    /// The caller gave a process more directories than it may have descriptors.
-    #[error("{handles} descriptors do not hold three streams and {directories} directories")]
+    /// The caller gave a process more directories and listeners than it may have descriptors.
+    #[error(
+        "{handles} descriptors do not hold three streams and {given} directories and listeners"
+    )]
     TooFewHandles {
         /// The limit.
         handles: u32,
-        /// The directories.
-        directories: usize,
+        /// The directories and listeners.
+        given: usize,
     },
 }
 
@@ -177,11 +179,9 @@ impl Service {
             slots: self.slots.len(),
         })?;
         let (handles, directories) = (config.handles, config.directories.len());
-        if (handles as usize) < STREAMS + directories {
-            return Err(OpenError::TooFewHandles {
-                handles,
-                directories,
-            });
+        let given = directories + config.listeners.len();
+        if (handles as usize) < STREAMS + given {
+            return Err(OpenError::TooFewHandles { handles, given });
         }
         let mut slot = lock(slot);
         if let Some(process) = slot.process() {
@@ -229,6 +229,7 @@ impl Service {
         let there = match self.take(process)? {
             ProcessSlot::Free => return None,
             ProcessSlot::Silent(pid, start) => {
+                drop(start.config.take_connection(start.number));
                 let [stdout, stderr] = endings.last_output(pid, &start, last, &self.streams);
                 return Some(ended(start.tag, stdout, stderr));
             }

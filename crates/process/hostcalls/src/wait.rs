@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use everwarp_io::{Interest, Socket};
+
 use crate::poll::Poll;
 use crate::process::Process;
 use crate::request::{Reply, Request};
+use crate::sockets::SocketCall;
 
 /// The state of a request that has been served.
 pub(crate) enum Served {
@@ -15,7 +18,7 @@ pub(crate) enum Served {
     Waits(Wait),
 }
 
-/// A request that waits for time, for standard input, or for room to open a file.
+/// A request that waits for time, for standard input, for a socket, or for room to open a file.
 #[must_use = "a request that is dropped here is never answered"]
 pub struct Wait {
     pub(crate) process: Arc<Process>,
@@ -29,6 +32,7 @@ enum Until {
         limit: usize,
     },
     Events(Poll),
+    Socket(SocketCall),
     /// Until other processes close files. [`Openings`](crate::openings::Openings) has such requests.
     Room(Request<'static>),
 }
@@ -40,6 +44,10 @@ impl Wait {
 
     pub(crate) fn for_events(process: Arc<Process>, poll: Poll) -> Self {
         Self::until(process, Until::Events(poll))
+    }
+
+    pub(crate) fn for_socket(process: Arc<Process>, call: SocketCall) -> Self {
+        Self::until(process, Until::Socket(call))
     }
 
     pub(crate) fn for_room(process: Arc<Process>, request: &Request<'_>) -> Self {
@@ -72,7 +80,7 @@ impl Wait {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.until {
-            Until::Input { .. } | Until::Room(_) => None,
+            Until::Input { .. } | Until::Socket(_) | Until::Room(_) => None,
             Until::Events(poll) => poll.deadline(),
         }
     }
@@ -81,8 +89,22 @@ impl Wait {
         match &self.until {
             Until::Input { .. } => true,
             Until::Events(poll) => poll.wants_input(),
-            Until::Room(_) => false,
+            Until::Socket(_) | Until::Room(_) => false,
         }
+    }
+
+    /// The sockets that it waits for.
+    pub(crate) fn sockets(&self) -> Vec<(Arc<Socket>, Interest)> {
+        match &self.until {
+            Until::Input { .. } | Until::Room(_) => Vec::new(),
+            Until::Events(poll) => poll.sockets(),
+            Until::Socket(call) => call.interest().into_iter().collect(),
+        }
+    }
+
+    /// Whether it takes what has come, so that nothing is left for the next request if it has to go on waiting.
+    pub(crate) fn takes(&self) -> bool {
+        matches!(self.until, Until::Socket(_))
     }
 
     /// Whether the wait is over; then `reply` is the answer.
@@ -98,6 +120,10 @@ impl Wait {
                 reply.values[0] = poll.finish(&self.process, now, &mut reply.data);
                 return reply.values[0] > 0;
             }
+            Until::Socket(call) => match call.attempt(&self.process, reply) {
+                Ok(done) => return done,
+                Err(errno) => reply.set(Err(errno)),
+            },
             Until::Room(_) => return false,
         }
         true

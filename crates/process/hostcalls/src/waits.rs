@@ -1,18 +1,22 @@
-//! The requests that wait for time or for standard input. One thread waits for all of them.
+//! The requests that wait for time, for standard input or for sockets. One thread waits for all of them, and another one
+//! for the sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use everwarp_engine::sync::{ignore_poison, lock};
+use everwarp_io::Reactor;
 
 use crate::errno::Errno;
 use crate::process::Process;
 use crate::request::Reply;
 use crate::wait::Wait;
+use crate::watched::WatchedSockets;
 
 /// Receives the answer, and wakes the process if that is to be woken.
 type Done = Box<dyn FnOnce(&Reply) + Send>;
@@ -25,6 +29,14 @@ pub(crate) struct Waits {
     changed: Condvar,
     /// Nothing waits any more.
     empty: Condvar,
+    /// Watches sockets, from the first request on that waits for one.
+    sockets: OnceLock<Option<SocketThread>>,
+}
+
+/// The thread that watches sockets.
+struct SocketThread {
+    reactor: Arc<Reactor>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -33,6 +45,7 @@ struct WaitList {
     entries: BTreeMap<u64, (Wait, Done)>,
     deadlines: BTreeSet<(Instant, u64)>,
     inputs: BTreeSet<u64>,
+    sockets: WatchedSockets,
     /// There may be input that no request has been offered.
     input: bool,
     /// A process with requests here has ended.
@@ -41,8 +54,8 @@ struct WaitList {
     cancelled: Vec<u64>,
     /// How many calls of [`Waits::cancel`] ask for everything to be cancelled.
     cancels: usize,
-    /// The thread is answering requests that it has taken out.
-    answering: bool,
+    /// How many threads are answering requests that they have taken out.
+    answering: usize,
     stop: bool,
 }
 
@@ -53,10 +66,28 @@ pub(crate) fn cancelled() -> Reply {
     reply
 }
 
+/// The answer where the system cannot watch another socket.
+fn no_memory() -> Reply {
+    let mut reply = Reply::default();
+    reply.set(Err(Errno::NOMEM));
+    reply
+}
+
+/// Gives answers, outside all locks.
+fn answer(due: Vec<(Done, Reply)>) {
+    for (done, reply) in due {
+        // A panic here is the embedder's and has printed its own message. The other requests are answered all the same.
+        drop(catch_unwind(AssertUnwindSafe(|| done(&reply))));
+    }
+}
+
 impl WaitList {
     fn remove(&mut self, id: u64) -> Option<Done> {
         let (wait, done) = self.entries.remove(&id)?;
         self.inputs.remove(&id);
+        for (socket, _) in wait.sockets() {
+            self.sockets.remove(id, &socket);
+        }
         if let Some(at) = wait.deadline() {
             self.deadlines.remove(&(at, id));
         }
@@ -87,13 +118,38 @@ impl WaitList {
             ids.extend(self.inputs.iter());
         }
         for id in ids {
-            let mut reply = Reply::default();
-            let finished = self
-                .entries
-                .get(&id)
-                .is_some_and(|(wait, _)| wait.finish(now, &mut reply));
-            if finished {
-                due.extend(self.remove(id).map(|done| (done, reply)));
+            due.extend(self.finished(id, now));
+        }
+        due
+    }
+
+    /// Takes out a request if it can be answered, with the answer.
+    fn finished(&mut self, id: u64, now: Instant) -> Option<(Done, Reply)> {
+        let mut reply = Reply::default();
+        let (wait, _) = self.entries.get(&id)?;
+        let finished = wait.finish(now, &mut reply);
+        finished.then(|| self.remove(id).map(|done| (done, reply)))?
+    }
+
+    /// Takes out what can be answered because sockets are ready, with the answers, and watches these sockets on.
+    fn ready(&mut self, reactor: &Reactor, numbers: &[u64]) -> Vec<(Done, Reply)> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for number in numbers {
+            for id in self.sockets.waiting(*number) {
+                let takes = self.entries.get(&id).is_some_and(|(wait, _)| wait.takes());
+                let finished = self.finished(id, now);
+                // A request that got nothing leaves nothing for the next ones.
+                let drained = takes && finished.is_none();
+                due.extend(finished);
+                if drained {
+                    break;
+                }
+            }
+            if self.sockets.watch(reactor, *number).is_err() {
+                for id in self.sockets.waiting(*number) {
+                    due.extend(self.remove(id).map(|done| (done, no_memory())));
+                }
             }
         }
         due
@@ -102,7 +158,15 @@ impl WaitList {
 
 impl Waits {
     /// Waits for `wait` and then calls `done`.
-    pub(crate) fn add(&self, wait: Wait, done: Done) {
+    pub(crate) fn add(self: &Arc<Self>, wait: Wait, done: Done) {
+        let sockets = wait.sockets();
+        let watching = match sockets.is_empty() {
+            true => None,
+            false => self.sockets.get_or_init(|| self.watch_sockets()).as_ref(),
+        };
+        if watching.is_none() && !sockets.is_empty() {
+            return done(&no_memory());
+        }
         let mut state = lock(&self.state);
         let id = state.next;
         state.next += 1;
@@ -116,8 +180,67 @@ impl Waits {
         }
         wait.process.waits.fetch_add(1, SeqCst);
         state.ended |= wait.process.ended.load(SeqCst);
+        let process = Arc::clone(&wait.process);
+        let timed = wait.deadline().is_some() || wait.wants_input();
         state.entries.insert(id, (wait, done));
-        self.changed.notify_one();
+        // A socket may be ready by now, and is reported then.
+        let watched = watching.map_or(Ok(()), |watching| {
+            let mut sockets = sockets.iter();
+            let reactor = &watching.reactor;
+            sockets.try_for_each(|(socket, interest)| {
+                state.sockets.add(reactor, id, socket, *interest)
+            })
+        });
+        let failed = watched.err().and_then(|_| state.remove(id));
+        if timed
+            || watching.is_none()
+            || process.ended.load(SeqCst)
+            || state.stop
+            || state.cancels > 0
+        {
+            self.changed.notify_one();
+        }
+        drop(state);
+        if let Some(done) = failed {
+            done(&no_memory());
+        }
+    }
+
+    /// Starts the thread that watches sockets; `None` if the system gives no descriptors or no thread.
+    fn watch_sockets(self: &Arc<Self>) -> Option<SocketThread> {
+        let reactor = Arc::new(Reactor::new().ok()?);
+        let (waits, watched) = (Arc::clone(self), Arc::clone(&reactor));
+        let builder = thread::Builder::new().name("everwarp-sockets".into());
+        let thread = builder.spawn(move || waits.run_sockets(&watched)).ok()?;
+        Some(SocketThread {
+            reactor,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// The thread that watches sockets.
+    fn run_sockets(&self, reactor: &Reactor) {
+        let mut ready = Vec::new();
+        loop {
+            ready.clear();
+            let waited = reactor.wait(&mut ready);
+            let mut state = lock(&self.state);
+            if state.stop || waited.is_err() {
+                return;
+            }
+            let due = state.ready(reactor, &ready);
+            if due.is_empty() {
+                continue;
+            }
+            state.answering += 1;
+            drop(state);
+            answer(due);
+            let mut state = lock(&self.state);
+            state.answering -= 1;
+            if state.answering == 0 && state.entries.is_empty() {
+                self.empty.notify_all();
+            }
+        }
     }
 
     /// There may be input.
@@ -151,16 +274,27 @@ impl Waits {
         let mut state = lock(&self.state);
         state.cancels += 1;
         self.changed.notify_one();
-        while !state.stop && (state.answering || !state.entries.is_empty()) {
+        while !state.stop && (state.answering > 0 || !state.entries.is_empty()) {
             state = ignore_poison(self.empty.wait(state));
         }
         state.cancels -= 1;
     }
 
-    /// Ends the thread, which cancels everything first.
+    /// Ends the threads. The one for time and input cancels everything first.
     pub(crate) fn stop(&self) {
         lock(&self.state).stop = true;
         self.changed.notify_one();
+        let Some(Some(sockets)) = self.sockets.get() else {
+            return;
+        };
+        sockets.reactor.wake();
+        // The last owner of the service may be a callback on that thread, and a thread cannot wait for itself.
+        let joined = lock(&sockets.thread).take();
+        if let Some(thread) = joined.filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            // It cannot have panicked: it catches the panics of callbacks.
+            drop(thread.join());
+        }
     }
 
     fn sleep<'a>(
@@ -184,18 +318,14 @@ impl Waits {
             let now = Instant::now();
             let due = state.due(now);
             if !due.is_empty() {
-                state.answering = true;
+                state.answering += 1;
                 drop(state);
-                for (done, reply) in due {
-                    // A panic here is the embedder's and has printed its own message. The other requests are
-                    // answered all the same.
-                    drop(catch_unwind(AssertUnwindSafe(|| done(&reply))));
-                }
+                answer(due);
                 state = lock(&self.state);
-                state.answering = false;
+                state.answering -= 1;
                 continue;
             }
-            if state.entries.is_empty() {
+            if state.entries.is_empty() && state.answering == 0 {
                 self.empty.notify_all();
             }
             if state.stop {

@@ -24,7 +24,7 @@ use super::connection::Connection;
 use crate::connect::Connected;
 use crate::convert::kind_of;
 use crate::protocol::{DirectoryGrant, InputGrant, Reply, SharedGrants, ToEngine};
-use crate::records::{Records, RemoteLines};
+use crate::records::{Records, RemoteLines, no_sockets};
 
 /// The bytes of one part of a request's data.
 const PART: usize = 512 << 10;
@@ -221,6 +221,9 @@ impl ClientEngine {
             guest: directory.guest().to_owned(),
             read_only: directory.is_read_only(),
         };
+        if !grants.listeners.is_empty() || grants.launcher.is_some() {
+            return Err(no_sockets());
+        }
         Ok(SharedGrants {
             directories: grants.directories.iter().map(directory).collect(),
             stdin: match &grants.stdin {

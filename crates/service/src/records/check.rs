@@ -159,6 +159,9 @@ mod tests {
         fn stdin(&mut self, bytes: Bytes) {
             self.0 += &format!("stdin {bytes:?};");
         }
+        fn connection(&mut self, _: everwarp_process::Connection) {
+            unreachable!("no record has one");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod write;
 
 pub(crate) use check::CheckedRecords;
 pub(crate) use lines::RemoteLines;
-pub(crate) use write::Records;
+pub(crate) use write::{Records, no_sockets};
 
 /// The arguments are those of the process before.
 const SAME_ARGS: u8 = 1;

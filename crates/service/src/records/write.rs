@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use everwarp_process::{Bytes, InputLines, SpawnError, StartWriter};
+use everwarp_process::{Bytes, Connection, InputLines, SpawnError, StartWriter};
 
 use super::lines::RemoteLines;
 use super::{LENGTH_MOST, SAME_ARGS, SAME_ENV, STDIN_BYTES, STDIN_LINE};
@@ -28,6 +28,8 @@ struct Writer {
     stdin: Option<GivenInput>,
     /// Lines of another host were given.
     foreign: bool,
+    /// A connection was given.
+    connected: bool,
 }
 
 enum GivenInput {
@@ -58,6 +60,10 @@ impl StartWriter for Writer {
         self.stdin = Some(GivenInput::Bytes(bytes));
     }
 
+    fn connection(&mut self, _: Connection) {
+        self.connected = true;
+    }
+
     fn stdin_line(&mut self, lines: &InputLines, number: u32) {
         match lines.source().line(number) {
             Some(line) => self.stdin(line),
@@ -76,6 +82,12 @@ impl StartWriter for Writer {
 const TOGETHER: u32 = 1 << 12;
 /// The most threads that write records.
 const THREADS: usize = 8;
+
+/// The error for sockets, which do not travel to a service yet.
+pub(crate) fn no_sockets() -> SpawnError {
+    let text = "a service takes no listeners and no connections yet: start the host on a device of your own, or add --alone";
+    SpawnError::Service(text.to_owned())
+}
 
 impl Records {
     /// The records of `count` processes in their order, in parts that several threads write.
@@ -148,6 +160,9 @@ impl Records {
         if next.foreign {
             let text = "lines of another host were given to a process";
             return Err(SpawnError::Service(text.to_owned()));
+        }
+        if next.connected {
+            return Err(no_sockets());
         }
         let (same_args, same_env) = (next.args == self.args, next.env == self.env);
         let (same_args, same_env) = (same_args && !first, same_env && !first);

@@ -554,6 +554,8 @@ impl Session {
             count,
             grants: Grants {
                 directories,
+                listeners: Vec::new(),
+                launcher: None,
                 stdin,
                 stdout: output(shared.stdout),
                 stderr: output(shared.stderr),

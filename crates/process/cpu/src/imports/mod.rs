@@ -1,7 +1,11 @@
-//! What modules import: WASI preview 1, `everwarp:gpu`, and what modules with threads use.
+//! What modules import: WASI preview 1, `everwarp:gpu`, `everwarp:net`, and what modules with threads use.
 
 mod arguments;
+mod descriptors;
 mod gpu;
+mod net;
+mod poll;
+mod sockets;
 mod threads;
 mod waiting;
 mod wasi;
@@ -20,6 +24,7 @@ pub(crate) fn linker(engine: &Engine, with_threads: bool) -> Result<Linker<Guest
     let mut linker = Linker::new(engine);
     wasi::add(&mut linker)?;
     gpu::add(&mut linker)?;
+    net::add(&mut linker)?;
     if with_threads {
         // Calls that may wait for long replace WASI's own.
         linker.allow_shadowing(true);

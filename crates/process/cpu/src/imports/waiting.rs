@@ -18,9 +18,14 @@ use wiggle::{GuestError, GuestMemory, GuestPtr};
 
 use super::HostCall;
 use super::arguments::{Argument, U32, as_errno, refused};
+use super::sockets::find;
 use super::threads::group;
 use crate::guest::Guest;
+use crate::numbers::Numbered;
+use crate::threads::Descriptors;
 
+/// "Bad file descriptor".
+const BAD_DESCRIPTOR: i32 = 8;
 /// Kinds of subscriptions and events.
 const CLOCK: u8 = 0;
 const FD_READ: u8 = 1;
@@ -61,6 +66,14 @@ async fn lock_descriptors(caller: &mut Caller<'_, Guest>) -> OwnedMutexGuard<Was
     let mut wasi = wasi.lock_owned().await;
     wasi.set_hostcall_fuel(fuel);
     wasi
+}
+
+/// Locks shared descriptors again for the rest of a host call that has let other threads call.
+pub(super) async fn relock(caller: &mut Caller<'_, Guest>) {
+    if caller.data().threads.is_some() {
+        let locked = lock_descriptors(caller).await;
+        caller.data_mut().wasi = Descriptors::Shared(Some(locked));
+    }
 }
 
 /// Whether a descriptor is a stream rather than a file or a directory.
@@ -133,6 +146,9 @@ async fn poll(
     if let Some(errno) = refused(&memory, &arguments) {
         return Ok(errno);
     }
+    if caller.data().numbers.is_some() {
+        return super::poll::poll(&mut caller, (from, to, count, events)).await;
+    }
     caller.data_mut().wasi.unlock();
     // The library reports what is wrong with a subscription, below.
     let wanted = subscriptions(&memory, from as u32, count as u32).unwrap_or_default();
@@ -179,6 +195,14 @@ async fn read(
     if let Some(errno) = refused(&memory, &arguments) {
         return Ok(errno);
     }
+    let fd = match find(caller.data(), fd) {
+        None => return Ok(BAD_DESCRIPTOR),
+        Some(Numbered::Inner(number)) => number as i32,
+        Some(Numbered::Socket(open)) => {
+            let received = super::sockets::receive(&mut caller, &open, (list, count), 0).await?;
+            return super::sockets::put_count(&mut caller, read, received);
+        }
+    };
     caller.data_mut().wasi.unlock();
     let waits = fd == 0 && group(&caller).inherits_stdin();
     if waits && is_stream(&mut *lock_descriptors(&mut caller).await, &mut memory, 0).await {

@@ -1,5 +1,5 @@
-//! WASI preview 1: wasmtime's library with the arguments checked before each call, and three functions of this crate's
-//! own.
+//! WASI preview 1 but for the calls on any descriptor (`descriptors.rs`): wasmtime's library with the arguments checked
+//! before each call, and functions of this crate's own.
 
 use everwarp_process::imports::WASI_MODULE;
 use wasmtime::{Caller, Extern, Linker, Result};
@@ -8,12 +8,13 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1
 use wiggle::{GuestMemory, GuestPtr};
 
 use super::HostCall;
-use super::arguments::{
-    Argument, FDSTAT, FILESTAT, PRESTAT, U16, U32, U64, as_errno, refused, size,
-};
+use super::arguments::{Argument, FILESTAT, PRESTAT, U32, U64, as_errno, refused, size};
+use super::descriptors;
+use super::sockets;
 use crate::guest::Guest;
+use crate::numbers::Numbered;
 use crate::status::ProcExit;
-use Argument::{Bytes, Poll, Result as Out, Vectors};
+use Argument::{Bytes, Result as Out, Vectors};
 
 /// Bytes that the library may copy for one call, unless the memory is larger.
 const COPIED_LEAST: usize = 128 << 20;
@@ -39,16 +40,19 @@ macro_rules! memory_and_guest {
     };
 }
 
+pub(super) use memory_and_guest;
+
 /// The descriptors of a guest, ready for a call.
-fn ready<'g>(guest: &'g mut Guest, memory: &GuestMemory<'_>) -> &'g mut WasiP1Ctx {
+pub(super) fn ready<'g>(guest: &'g mut Guest, memory: &GuestMemory<'_>) -> &'g mut WasiP1Ctx {
     let wasi = guest.wasi.get();
     wasi.set_hostcall_fuel(size(memory).max(COPIED_LEAST));
     wasi
 }
 
-/// Adds functions of the library that return at once: the name, the parameters, and the memory that these name.
+/// Adds functions of the library that return at once: the name, the parameters, which of these are descriptors, and the
+/// memory that they name.
 macro_rules! add_immediate {
-    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) [$($check:expr),*];)*) => {$(
+    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) $({$($fd:ident),*})? [$($check:expr),*];)*) => {$(
         $linker.func_wrap(
             WASI_MODULE,
             stringify!($name),
@@ -58,6 +62,10 @@ macro_rules! add_immediate {
                 if let Some(errno) = refused(&memory, arguments) {
                     return Ok(errno);
                 }
+                $($(let $fd = match sockets::inner(guest, $fd, stringify!($name)) {
+                    Ok(number) => number,
+                    Err(errno) => return Ok(errno),
+                };)*)?
                 let wasi = ready(guest, &memory);
                 as_errno(p1::$name(wasi, &mut memory, $($arg),*))
             },
@@ -67,7 +75,7 @@ macro_rules! add_immediate {
 
 /// The same for functions that may wait.
 macro_rules! add_waiting {
-    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) [$($check:expr),*];)*) => {$(
+    ($linker:ident: $($name:ident($($arg:ident: $ty:ty),*) $({$($fd:ident),*})? [$($check:expr),*];)*) => {$(
         $linker.func_wrap_async(
             WASI_MODULE,
             stringify!($name),
@@ -78,6 +86,10 @@ macro_rules! add_waiting {
                     if let Some(errno) = refused(&memory, arguments) {
                         return Ok(errno);
                     }
+                    $($(let $fd = match sockets::inner(guest, $fd, stringify!($name)) {
+                        Ok(number) => number,
+                        Err(errno) => return Ok(errno),
+                    };)*)?
                     let wasi = ready(guest, &memory);
                     as_errno(p1::$name(wasi, &mut memory, $($arg),*).await)
                 })
@@ -94,55 +106,42 @@ fn add_immediate(linker: &mut Linker<Guest>) -> Result<()> {
         environ_sizes_get(count: i32, bytes: i32) [Out(count, U32), Out(bytes, U32)];
         clock_res_get(clock: i32, to: i32) [Out(to, U64)];
         clock_time_get(clock: i32, precision: i64, to: i32) [Out(to, U64)];
-        fd_allocate(fd: i32, offset: i64, length: i64) [];
-        fd_fdstat_set_flags(fd: i32, flags: i32) [];
-        fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) [];
-        fd_prestat_get(fd: i32, to: i32) [Out(to, PRESTAT)];
-        fd_prestat_dir_name(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        fd_tell(fd: i32, to: i32) [Out(to, U64)];
+        fd_allocate(fd: i32, offset: i64, length: i64) {fd} [];
+        fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) {fd} [];
+        fd_prestat_get(fd: i32, to: i32) {fd} [Out(to, PRESTAT)];
+        fd_prestat_dir_name(fd: i32, path: i32, length: i32) {fd} [Bytes(path, length)];
+        fd_tell(fd: i32, to: i32) {fd} [Out(to, U64)];
         proc_raise(signal: i32) [];
         sched_yield() [];
         random_get(at: i32, length: i32) [Bytes(at, length)];
-        sock_accept(fd: i32, flags: i32, to: i32) [Out(to, U32)];
-        sock_recv(fd: i32, at: i32, count: i32, flags: i32, to: i32, out_flags: i32)
-            [Vectors(at, count), Out(to, U32), Out(out_flags, U16)];
-        sock_send(fd: i32, at: i32, count: i32, flags: i32, to: i32) [Vectors(at, count), Out(to, U32)];
-        sock_shutdown(fd: i32, how: i32) [];
     }
     Ok(())
 }
 
 fn add_waiting(linker: &mut Linker<Guest>) -> Result<()> {
     add_waiting! { linker:
-        fd_advise(fd: i32, offset: i64, length: i64, advice: i32) [];
-        fd_close(fd: i32) [];
-        fd_datasync(fd: i32) [];
-        fd_fdstat_get(fd: i32, to: i32) [Out(to, FDSTAT)];
-        fd_filestat_get(fd: i32, to: i32) [Out(to, FILESTAT)];
-        fd_filestat_set_size(fd: i32, bytes: i64) [];
-        fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) [];
-        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, U32)];
-        fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) [Vectors(at, count), Out(to, U32)];
-        fd_read(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, U32)];
-        fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) [Bytes(at, length), Out(to, U32)];
-        fd_renumber(from: i32, to: i32) [];
-        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) [Out(to, U64)];
-        fd_sync(fd: i32) [];
-        fd_write(fd: i32, at: i32, count: i32, to: i32) [Vectors(at, count), Out(to, U32)];
-        path_create_directory(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) [Bytes(path, length), Out(to, FILESTAT)];
-        path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32)
+        fd_advise(fd: i32, offset: i64, length: i64, advice: i32) {fd} [];
+        fd_datasync(fd: i32) {fd} [];
+        fd_filestat_set_size(fd: i32, bytes: i64) {fd} [];
+        fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) {fd} [];
+        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) {fd} [Vectors(at, count), Out(to, U32)];
+        fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) {fd} [Vectors(at, count), Out(to, U32)];
+        fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) {fd} [Bytes(at, length), Out(to, U32)];
+        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) {fd} [Out(to, U64)];
+        fd_sync(fd: i32) {fd} [];
+        path_create_directory(fd: i32, path: i32, length: i32) {fd} [Bytes(path, length)];
+        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) {fd} [Bytes(path, length), Out(to, FILESTAT)];
+        path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32) {fd}
             [Bytes(path, length)];
-        path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
+        path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32) {fd, new_fd}
             [Bytes(path, length), Bytes(new_path, new_length)];
-        path_readlink(fd: i32, path: i32, length: i32, at: i32, room: i32, to: i32)
+        path_readlink(fd: i32, path: i32, length: i32, at: i32, room: i32, to: i32) {fd}
             [Bytes(path, length), Bytes(at, room), Out(to, U32)];
-        path_rename(fd: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32)
+        path_rename(fd: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32) {fd, new_fd}
             [Bytes(path, length), Bytes(new_path, new_length)];
-        path_symlink(target: i32, target_length: i32, fd: i32, path: i32, length: i32)
+        path_symlink(target: i32, target_length: i32, fd: i32, path: i32, length: i32) {fd}
             [Bytes(target, target_length), Bytes(path, length)];
-        path_unlink_file(fd: i32, path: i32, length: i32) [Bytes(path, length)];
-        poll_oneoff(from: i32, to: i32, count: i32, events: i32) [Poll(from, to, count), Out(events, U32)];
+        path_unlink_file(fd: i32, path: i32, length: i32) {fd} [Bytes(path, length)];
     }
     Ok(())
 }
@@ -166,6 +165,10 @@ async fn remove_directory(
         return Ok(errno);
     }
     let length = without_slashes(&memory, path, length);
+    let fd = match sockets::inner(guest, fd, "path_remove_directory") {
+        Ok(number) => number,
+        Err(errno) => return Ok(errno),
+    };
     let wasi = ready(guest, &memory);
     as_errno(p1::path_remove_directory(wasi, &mut memory, fd, path, length).await)
 }
@@ -180,7 +183,15 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
     if let Some(errno) = refused(&memory, &[Bytes(path, length), Out(to, U32)]) {
         return Ok(errno);
     }
-    let most = guest.descriptor_limit;
+    let fd = match sockets::inner(guest, fd, "path_open") {
+        Ok(number) => number,
+        Err(errno) => return Ok(errno),
+    };
+    let numbers = guest.numbers.clone();
+    if numbers.as_ref().is_some_and(|numbers| !numbers.has_room()) {
+        return Ok(TOO_MANY_DESCRIPTORS);
+    }
+    let most = guest.descriptor_limit.filter(|_| numbers.is_none());
     let wasi = ready(guest, &memory);
     let opened = p1::path_open(
         wasi,
@@ -200,6 +211,11 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
         return Ok(errno);
     }
     let opened = memory.read(GuestPtr::<u32>::new(to as u32))?;
+    if let Some(numbers) = numbers {
+        let number = numbers.insert(Numbered::Inner(opened));
+        memory.write(GuestPtr::<u32>::new(to as u32), number)?;
+        return Ok(0);
+    }
     if most.is_none_or(|most| opened < most) {
         return Ok(0);
     }
@@ -217,6 +233,7 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap_async(WASI_MODULE, "path_open", |caller, arguments| {
         Box::new(open(caller, arguments))
     })?;
+    descriptors::add(linker)?;
     // The library refuses codes from 126 on, which programs do use.
     linker.func_wrap(WASI_MODULE, "proc_exit", |code: u32| -> Result<()> {
         Err(ProcExit(code).into())

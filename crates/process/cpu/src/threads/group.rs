@@ -17,6 +17,7 @@ use crate::facts::ModuleFacts;
 use crate::host_input::HostStdin;
 use crate::limits::{ELEMENT_BYTES, MemoryBound, MemoryCounter};
 use crate::lock::lock;
+use crate::numbers::Numbers;
 
 /// What changes while the threads run.
 struct Membership {
@@ -41,6 +42,7 @@ pub(crate) struct ThreadGroup<G: 'static> {
     inherits_stdin: bool,
     /// The host's standard input.
     stdin: HostStdin,
+    numbers: Option<Arc<Numbers>>,
     descriptor_limit: Option<u32>,
     facts: Arc<ModuleFacts>,
     limited: bool,
@@ -84,6 +86,7 @@ pub(crate) struct ThreadGroupConfig {
     pub(crate) wasi: WasiP1Ctx,
     pub(crate) inherits_stdin: bool,
     pub(crate) stdin: HostStdin,
+    pub(crate) numbers: Option<Arc<Numbers>>,
     pub(crate) descriptor_limit: Option<u32>,
     /// Bytes of memory and tables that the process may have.
     pub(crate) memory_limit: Option<u64>,
@@ -137,6 +140,7 @@ impl<G: 'static> ThreadGroup<G> {
             taken,
             inherits_stdin: config.inherits_stdin,
             stdin: config.stdin,
+            numbers: config.numbers,
             descriptor_limit: config.descriptor_limit,
             facts: Arc::clone(facts),
             limited: config.limited,
@@ -180,6 +184,11 @@ impl<G: 'static> ThreadGroup<G> {
     /// The host's standard input.
     pub(crate) fn stdin(&self) -> &HostStdin {
         &self.stdin
+    }
+
+    /// The descriptors by number, if the process has sockets.
+    pub(crate) fn numbers(&self) -> Option<&Arc<Numbers>> {
+        self.numbers.as_ref()
     }
 
     /// Descriptors that the process may have at a time.

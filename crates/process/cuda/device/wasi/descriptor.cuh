@@ -68,23 +68,6 @@ WASI(fd_filestat_set_size, u32 fd, u64 size) { PLAIN(hostcall::FdFilestatSetSize
 WASI(fd_filestat_set_times, u32 fd, u64 atim, u64 mtim, u32 flags) {
   PLAIN(hostcall::FdFilestatSetTimes{.fd = fd, .accessed = atim, .modified = mtim, .flags = flags});
 }
-WASI(sock_shutdown, u32 fd, u32) { PLAIN(hostcall::SockShutdown{.fd = fd}); }
-WASI(sock_accept, u32 fd, u32, u32 to) {
-  CHECK(to, 4, 4);
-  PLAIN(hostcall::SockAccept{.fd = fd});
-}
-WASI(sock_recv, u32 fd, u32 list, u32 count, u32, u32 received, u32 flags) {
-  if (const u32 e = wasi::Buffers(i, list, count).error; e != wasi::OK) return {fuel, e, 0};
-  CHECK(received, 4, 4);
-  CHECK(flags, 2, 2);
-  PLAIN(hostcall::SockRecv{.fd = fd});
-}
-WASI(sock_send, u32 fd, u32 list, u32 count, u32, u32 sent) {
-  if (const u32 e = wasi::Buffers(i, list, count).error; e != wasi::OK) return {fuel, e, 0};
-  CHECK(sent, 4, 4);
-  PLAIN(hostcall::SockSend{.fd = fd});
-}
-
 WASI(fd_close, u32 fd) {
   if (!wasi::leave_output(wasi::Call(i), fd)) PARK;
   if (fd == 0) process::of(i)->flags &= ~PROCESS_INPUT;

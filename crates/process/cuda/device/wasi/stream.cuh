@@ -33,11 +33,33 @@ struct Buffers {
 // Bytes of a write that fit a request.
 __device__ __forceinline__ u32 most(u64 bytes) { return (u32)min(bytes, (u64)HOSTCALL_DATA_BYTES); }
 
-// Posts as much of the buffers as fits: a short write is allowed.
+// Adds as much of the buffers as fits to the payload: a short write is allowed.
+__device__ __forceinline__ void add_buffers(const Call& c, const Buffers& b) {
+  for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.from(b.from(k)), min(b.length(k), c.room()));
+}
 template <class C>
 __device__ __forceinline__ void post_write(const Call& c, const Buffers& b, const C& call) {
-  for (u32 k = 0; k < b.count && c.room() != 0; k++) c.payload(b.m.from(b.from(k)), min(b.length(k), c.room()));
+  add_buffers(c, b);
   c.post(call);
+}
+
+// Writes as much of the buffers as fits where the call may have to wait for a peer: it is sent again then, so that no
+// neighbour waits with it. False if the import must come again; otherwise the call is answered.
+template <class C>
+__device__ __forceinline__ bool send_all_that_fits(const Call& c, const Buffers& b, const C& call) {
+  while (true) {
+    if (c.fresh_part(most(b.bytes))) {
+      add_buffers(c, b);
+      if (c.p->progress == 0) c.post(call);
+      else c.post_long(call);
+    }
+    if (!c.answered()) return false;
+    if (c.error() != HOSTCALL_LATER) break;
+    c.close();
+    c.p->progress = 1;
+  }
+  c.p->progress = 0;
+  return true;
 }
 
 // Says where the bytes of a read go, and returns how many may come.
@@ -129,8 +151,7 @@ WASI(fd_write, u32 fd, u32 list, u32 count, u32 written) {
     u32 e;
     if (!process::flush(c, e)) PARK;
   }
-  if (c.fresh_part(wasi::most(b.bytes))) wasi::post_write(c, b, hostcall::FdWrite{.fd = fd});
-  if (!c.answered()) PARK;
+  if (!wasi::send_all_that_fits(c, b, hostcall::FdWrite{.fd = fd})) PARK;
   const u32 e = c.error();
   DONE(e != wasi::OK ? e : b.m.put(written, (u32)c.value(0)));
 }

@@ -115,7 +115,7 @@ fn a_process_cannot_open_more_than_its_limit() {
     };
     let refused = OpenError::TooFewHandles {
         handles: 3,
-        directories: 1,
+        given: 1,
     };
     let open = |slot, generation, config| world.service.open(Pid::new(slot, generation), config);
     assert_eq!(open(3, 1, few), Err(refused));

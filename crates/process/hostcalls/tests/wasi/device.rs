@@ -248,7 +248,11 @@ fn request(ask: &Ask<'_>, sent: &Sent) -> EntryFields {
 fn needs_area(ask: &Ask<'_>) -> bool {
     let reads = matches!(
         ask.call & !(call::HOSTCALL_WAKE | call::HOSTCALL_PATIENT),
-        number::FD_READ | number::FD_PREAD | number::FD_READDIR | number::PATH_READLINK
+        number::FD_READ
+            | number::SOCK_RECV
+            | number::FD_PREAD
+            | number::FD_READDIR
+            | number::PATH_READLINK
     );
     reads || ask.payload.len() > HOSTCALL_INLINE_BYTES as usize
 }

@@ -14,6 +14,7 @@ mod output;
 mod paths;
 mod poll;
 mod ring;
+mod sockets;
 mod together;
 mod world;
 

@@ -55,6 +55,9 @@ impl StartWriter for Taken {
     fn stdin(&mut self, bytes: Bytes) {
         self.0 += bytes.len();
     }
+    fn connection(&mut self, _: everwarp_process::Connection) {
+        unreachable!("no record has one");
+    }
 }
 
 #[derive(Debug)]

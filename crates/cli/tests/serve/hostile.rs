@@ -1,0 +1,306 @@
+//! Peers that are wrong, slow or malicious: each gets one answer, and its neighbours notice nothing.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::server::{Server, body, guest, site, statuses};
+
+/// An ordinary request, to see that the server is well.
+const PLAIN: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn what_two_servers_could_read_differently_is_refused() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &[]);
+    for (status, request) in [
+        // Two lengths, or a length and chunks.
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+        (
+            501,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\na",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        ),
+        (
+            413,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        ),
+        // Lines that end otherwise, go on, or hold what they may not.
+        (400, "GET / HTTP/1.1\nHost: x\n\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost : x\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n"),
+        (400, "GET  / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET / HTTP/1.1 \r\nHost: x\r\n\r\n"),
+        (400, "GET /\tx HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET x HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "G@T / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (505, "GET / HTTP/2.0\r\nHost: x\r\n\r\n"),
+        (400, "GET / HTP/1.1\r\nHost: x\r\n\r\n"),
+        // The host that is meant.
+        (400, "GET / HTTP/1.1\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x y\r\n\r\n"),
+        // Chunks.
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\na\n0\n\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+        ),
+        (
+            413,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+        ),
+        (
+            413,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1ffffffffffffffff\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nbad trailer\r\n\r\n",
+        ),
+    ] {
+        let answer = server.exchange(request.as_bytes());
+        assert_eq!(statuses(&answer), [status], "{request:?}");
+        assert!(answer.contains("Connection: close"), "{request:?}");
+    }
+    assert_eq!(body(&server.exchange(PLAIN)), "0123456789");
+    server.end();
+}
+
+#[test]
+fn what_is_too_large_has_its_status() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &[]);
+    let long = "x".repeat(20_000);
+    assert_eq!(
+        server.status(format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n")),
+        414
+    );
+    assert_eq!(server.status(format!("GET /{long}{long}")), 414);
+    assert_eq!(
+        server.status(format!("GET / HTTP/1.1\r\nHost: x\r\nA: {long}\r\n\r\n")),
+        431
+    );
+    let fields = "A: b\r\n".repeat(200);
+    assert_eq!(
+        server.status(format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n")),
+        431
+    );
+    assert_eq!(
+        server.status("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n"),
+        413
+    );
+    assert_eq!(server.status(PLAIN), 200);
+    server.end();
+}
+
+#[test]
+fn a_peer_that_ends_its_half_is_answered_and_one_that_leaves_is_forgotten() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &[]);
+    // `exchange` ends its half.
+    assert_eq!(
+        statuses(&server.exchange(b"GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n")),
+        [200]
+    );
+    assert_eq!(server.exchange(b""), "");
+    assert_eq!(statuses(&server.exchange(b"GET /a.t")), [400]);
+    // Peers that leave at every step.
+    for cut in 0..PLAIN.len() {
+        let mut peer = server.connect();
+        peer.write_all(&PLAIN[..cut]).expect("it reads");
+        drop(peer);
+    }
+    for _ in 0..20 {
+        let mut peer = server.connect();
+        peer.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            .expect("it reads");
+        let mut some = [0; 100];
+        peer.read_exact(&mut some).expect("it answers");
+        // With unread bytes, so the connection is reset.
+        drop(peer);
+    }
+    assert_eq!(body(&server.exchange(PLAIN)), "0123456789");
+    let report = server.end();
+    assert!(!report.contains("trap"), "{report}");
+}
+
+#[test]
+fn slow_peers_do_not_delay_others_and_are_cut_off() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--connections", "200"]);
+    let begin = Instant::now();
+    let mut slow: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    for peer in &mut slow {
+        peer.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nA: ")
+            .expect("it reads");
+    }
+    // Peers that never read what they have asked for.
+    let deaf: Vec<_> = (0..20)
+        .map(|_| {
+            let mut peer = server.connect();
+            let many = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n".repeat(10);
+            peer.write_all(&many).expect("it reads");
+            peer
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(body(&server.exchange(PLAIN)), "0123456789");
+    }
+    assert!(
+        begin.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        begin.elapsed()
+    );
+    // A byte now and then does not help.
+    for peer in &mut slow {
+        drop(peer.write_all(b"b"));
+    }
+    for mut peer in slow {
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).expect("it ends");
+        assert_eq!(statuses(&answer), [408]);
+    }
+    drop(deaf);
+    server.end();
+}
+
+#[test]
+fn more_connections_than_are_served_wait_for_their_turn() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--connections", "3"]);
+    let idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    // They have been accepted when they are answered.
+    for mut peer in &idle {
+        peer.write_all(b"GET /empty HTTP/1.1\r\nHost: x\r\n\r\n")
+            .expect("it reads");
+        let mut first = [0; 12];
+        peer.read_exact(&mut first).expect("it answers");
+    }
+    let mut fourth = server.connect();
+    fourth.write_all(PLAIN).expect("the system keeps it");
+    fourth
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .expect("a limit");
+    let waits = fourth.read(&mut [0; 1]).expect_err("it is not served yet");
+    assert!(matches!(
+        waits.kind(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+    ));
+    drop(idle);
+    fourth
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("a limit");
+    let mut answer = String::new();
+    fourth.read_to_string(&mut answer).expect("it ends");
+    assert_eq!(body(&answer), "0123456789");
+    server.end();
+}
+
+#[test]
+fn a_signal_lets_connections_end_and_refuses_new_ones() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--drain", "60"]);
+    let mut peer = server.connect();
+    peer.write_all(&PLAIN[..20]).expect("it reads");
+    // The connection is accepted when another one, which came later, has been answered.
+    assert_eq!(server.status(PLAIN), 200);
+    server.signal(Signal::TERM);
+    let begin = Instant::now();
+    while std::net::TcpStream::connect(server.address).is_ok() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "it still listens"
+        );
+        std::thread::yield_now();
+    }
+    peer.write_all(&PLAIN[20..]).expect("it is still served");
+    let mut answer = String::new();
+    peer.read_to_string(&mut answer).expect("it ends");
+    assert_eq!(body(&answer), "0123456789");
+    let output = server.output();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn any_filter_is_a_server() {
+    let module = guest("built/words.wasm");
+    let module = module.to_str().expect("the path is text");
+    let server = Server::start(&[
+        "run",
+        module,
+        "--engine",
+        "cpu",
+        "--alone",
+        "--verbose",
+        "--listen",
+        "0",
+        "--per-connection",
+    ]);
+    let mut peers: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        peer.write_all("word ".repeat(number).as_bytes())
+            .expect("it reads");
+    }
+    // The other way round, so that none waits for another.
+    for (number, mut peer) in peers.into_iter().enumerate().rev() {
+        peer.shutdown(Shutdown::Write).expect("it is connected");
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).expect("it ends");
+        let words = answer.split_whitespace().nth(1).expect("the second number");
+        assert_eq!(words, number.to_string(), "{answer}");
+    }
+    assert!(server.end().contains("10 exit code 0"));
+}

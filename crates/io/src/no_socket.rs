@@ -1,0 +1,87 @@
+//! The types of `socket.rs` where there are no sockets for processes yet: no value of them exists.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use crate::address::ListenAddress;
+
+/// An open socket.
+#[derive(Debug)]
+pub struct Socket(Infallible);
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// To read.
+    pub read: bool,
+    /// To write.
+    pub write: bool,
+}
+
+/// What can be done with a socket without waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Reading.
+    pub readable: bool,
+    /// Writing.
+    pub writable: bool,
+    /// The peer sends no more.
+    pub hung_up: bool,
+}
+
+/// Which directions of a connection end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Nothing more is received.
+    Read,
+    /// Nothing more is sent.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// A listener that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: sockets for processes need Linux")]
+pub struct ListenError {
+    address: String,
+}
+
+/// A socket that accepts connections.
+#[derive(Clone, Debug)]
+pub struct Listener(Infallible);
+
+impl Listener {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
+        let address = address.to_string();
+        Err(ListenError { address })
+    }
+
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn from_std(_: TcpListener) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The address that it listens on.
+    pub fn local_address(&self) -> SocketAddr {
+        match self.0 {}
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Arc<Socket> {
+        match self.0 {}
+    }
+}
+
+/// A connected socket.
+#[derive(Clone, Debug)]
+pub struct Connection(Infallible);

@@ -1,0 +1,211 @@
+//! The descriptors of a process that has sockets, by the numbers that it sees.
+//!
+//! wasmtime's WASI has no sockets and no room for them, so a process with listeners, or with a connection as its standard
+//! streams, sees numbers of its own: each stands for a descriptor of wasmtime's or for a socket. As on a GPU, a new
+//! descriptor gets the lowest free number. A process without sockets has no such table and sees wasmtime's numbers.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use everwarp_io::{Connection, Listener, Socket};
+use everwarp_process::net::Launcher;
+use everwarp_process::sync::lock;
+
+use crate::host_input::HostStdin;
+
+/// A listener that the processes of one request share.
+#[derive(Clone)]
+pub(crate) struct SharedListener {
+    pub(crate) listener: Listener,
+    /// Held by the process that waits for the next connection: the others wait for their turn, and a connection wakes one
+    /// process and not a thousand.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl SharedListener {
+    pub(crate) fn new(listener: &Listener) -> Self {
+        Self {
+            listener: listener.clone(),
+            turn: Arc::default(),
+        }
+    }
+}
+
+/// What a socket is.
+pub(crate) enum SocketKind {
+    Listener(SharedListener),
+    Connection(Connection),
+}
+
+/// A socket among a process's descriptors.
+pub(crate) struct OpenSocket {
+    pub(crate) kind: SocketKind,
+    /// Whether calls that would wait return `EAGAIN`.
+    pub(crate) nonblock: AtomicBool,
+}
+
+impl OpenSocket {
+    pub(crate) fn new(kind: SocketKind, nonblock: bool) -> Arc<Self> {
+        let nonblock = AtomicBool::new(nonblock);
+        Arc::new(Self { kind, nonblock })
+    }
+
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        match &self.kind {
+            SocketKind::Listener(shared) => shared.listener.socket(),
+            SocketKind::Connection(connection) => connection.socket(),
+        }
+    }
+}
+
+/// What a number stands for.
+#[derive(Clone)]
+pub(crate) enum Numbered {
+    /// wasmtime's descriptor with this number.
+    Inner(u32),
+    Socket(Arc<OpenSocket>),
+}
+
+/// The descriptors of a process by number.
+pub(crate) struct Numbers {
+    entries: Mutex<Vec<Option<Numbered>>>,
+    limit: usize,
+    /// Starts the programs that the process asks for by name.
+    pub(crate) launcher: Option<Arc<dyn Launcher>>,
+    /// The host's standard input, if the process has it.
+    pub(crate) stdin: Option<HostStdin>,
+}
+
+/// No descriptor has the number.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoDescriptor;
+
+impl Numbers {
+    /// The descriptors that a process starts with: three streams (a connection replaces the first two), as many
+    /// directories, and listeners.
+    pub(crate) fn new(
+        connection: Option<Connection>,
+        directories: usize,
+        listeners: &[SharedListener],
+        limit: Option<u32>,
+        stdin: Option<HostStdin>,
+    ) -> Self {
+        let inner = 0..3 + directories as u32;
+        let mut entries: Vec<_> = inner.map(|number| Some(Numbered::Inner(number))).collect();
+        if let Some(connection) = connection {
+            let kind = |connection| OpenSocket::new(SocketKind::Connection(connection), false);
+            entries[0] = Some(Numbered::Socket(kind(connection.clone())));
+            entries[1] = Some(Numbered::Socket(kind(connection)));
+        }
+        let sockets = listeners.iter().map(|listener| {
+            let kind = SocketKind::Listener(listener.clone());
+            Some(Numbered::Socket(OpenSocket::new(kind, false)))
+        });
+        entries.extend(sockets);
+        Self {
+            launcher: None,
+            // What a process is given counts, but is never too much.
+            limit: limit.map_or(usize::MAX, |limit| (limit as usize).max(entries.len())),
+            entries: Mutex::new(entries),
+            stdin,
+        }
+    }
+
+    pub(crate) fn find(&self, number: i32) -> Option<Numbered> {
+        let entries = lock(&self.entries);
+        entries.get(number as u32 as usize).cloned().flatten()
+    }
+
+    /// Whether one more descriptor may be added.
+    pub(crate) fn has_room(&self) -> bool {
+        let entries = lock(&self.entries);
+        entries.iter().flatten().count() < self.limit
+    }
+
+    /// Adds a descriptor under the lowest free number.
+    pub(crate) fn insert(&self, descriptor: Numbered) -> u32 {
+        let mut entries = lock(&self.entries);
+        let free = entries.iter().position(Option::is_none);
+        let number = free.unwrap_or(entries.len());
+        match free {
+            Some(free) => entries[free] = Some(descriptor),
+            None => entries.push(Some(descriptor)),
+        }
+        number as u32
+    }
+
+    /// Takes a descriptor out.
+    pub(crate) fn remove(&self, number: i32) -> Option<Numbered> {
+        let mut entries = lock(&self.entries);
+        entries
+            .get_mut(number as u32 as usize)
+            .and_then(Option::take)
+    }
+
+    /// Gives `from` the number `to`, and returns the descriptor that had it.
+    pub(crate) fn renumber(&self, from: i32, to: i32) -> Result<Option<Numbered>, NoDescriptor> {
+        let mut entries = lock(&self.entries);
+        let there = |number: i32| {
+            let number = number as u32 as usize;
+            entries
+                .get(number)
+                .is_some_and(Option::is_some)
+                .then_some(number)
+        };
+        let (from, to) = there(from).zip(there(to)).ok_or(NoDescriptor)?;
+        if from == to {
+            return Ok(None);
+        }
+        let moved = entries[from].take();
+        Ok(std::mem::replace(&mut entries[to], moved))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner(numbers: &Numbers, number: i32) -> Option<u32> {
+        match numbers.find(number)? {
+            Numbered::Inner(inner) => Some(inner),
+            Numbered::Socket(_) => None,
+        }
+    }
+
+    #[test]
+    fn sockets_follow_directories_and_the_lowest_free_number_is_given_again() {
+        let (connection, _peer) = Connection::pair().expect("two descriptors");
+        let numbers = Numbers::new(Some(connection.clone()), 2, &[], Some(7), None);
+        for (number, expected) in [
+            (0, None),
+            (1, None),
+            (2, Some(2)),
+            (3, Some(3)),
+            (4, Some(4)),
+            (5, None),
+        ] {
+            assert_eq!(inner(&numbers, number), expected, "{number}");
+        }
+        let socket = || {
+            Numbered::Socket(OpenSocket::new(
+                SocketKind::Connection(connection.clone()),
+                false,
+            ))
+        };
+        assert_eq!(numbers.insert(socket()), 5);
+        assert!(matches!(numbers.remove(3), Some(Numbered::Inner(3))));
+        assert!(numbers.remove(3).is_none() && numbers.remove(-1).is_none());
+        assert_eq!(numbers.insert(Numbered::Inner(9)), 3);
+        assert_eq!(inner(&numbers, 3), Some(9));
+        assert!(numbers.has_room());
+        assert_eq!(numbers.insert(socket()), 6);
+        assert!(!numbers.has_room());
+        assert!(matches!(
+            numbers.renumber(3, 0),
+            Ok(Some(Numbered::Socket(_)))
+        ));
+        assert_eq!((inner(&numbers, 0), inner(&numbers, 3)), (Some(9), None));
+        assert_eq!(numbers.renumber(3, 0).err(), Some(NoDescriptor));
+        assert!(matches!(numbers.renumber(0, 0), Ok(None)));
+    }
+}
