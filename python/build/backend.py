@@ -32,7 +32,9 @@ def prepare_metadata_for_build_wheel(directory: str, settings: Any = None) -> st
 
 
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
-    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "everwarp-cli"], cwd=ROOT, check=True)
+    # With the features of the whole workspace, so that what its tests have built is not built again.
+    build = ["cargo", "build", "--release", "--locked", "--workspace", "--bin", "everwarp"]
+    subprocess.run(build, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     SCRIPTS.mkdir(parents=True, exist_ok=True)
     command = SCRIPTS / "everwarp"
