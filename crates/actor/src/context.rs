@@ -8,13 +8,16 @@ use everwarp_contract::actor::{
 use everwarp_contract::{DevActors, GroupId, Layout};
 use everwarp_runtime::TaskCx;
 
+use crate::failures::FailureLog;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::message::{MAX_ASK_WORDS, MAX_WORDS, Message};
 use crate::program::Builtin;
+use crate::restarts::Restarts;
 use crate::sync::Ordering;
 use crate::table::{Cell, Table};
 use crate::turn::{Turn, TurnHost};
+use crate::undo::Undo;
 
 /// The task that runs turns, and the room that it has for others.
 pub(crate) struct TaskHost<'t> {
@@ -132,6 +135,9 @@ pub struct ActorCx<'c, 't, 'h> {
     pub(crate) message: &'c Message,
     /// Messages, signals and launches that the handler may still make.
     pub(crate) sends: u32,
+    pub(crate) failures: &'c FailureLog,
+    /// Of an atomic kind.
+    pub(crate) undo: Option<Undo>,
 }
 
 impl std::fmt::Debug for ActorCx<'_, '_, '_> {
@@ -149,6 +155,14 @@ impl ActorCx<'_, '_, '_> {
     pub fn parent(&self) -> ActorId {
         ActorId::from_bits(self.turn.slot.parent.load(Ordering::Relaxed))
     }
+    /// The sender of the message that is being handled; none if it is the host.
+    pub fn sender(&self) -> ActorId {
+        self.message.from()
+    }
+    /// Whether the message that is being handled wants a reply, and has none yet.
+    pub fn is_asked(&self) -> bool {
+        self.ask.is_some()
+    }
     /// The actor's state. It begins with zeros.
     ///
     /// # Panics
@@ -163,6 +177,18 @@ impl ActorCx<'_, '_, '_> {
         // SAFETY: the slot has a state of this size, aligned to 16; every bit pattern is a value; and only the turn that
         // runs, which this one is, touches it.
         unsafe { &mut *((system.states.address() + offset) as *mut S) }
+    }
+    /// The bytes of the actor's state: at least as many as its kind declares, and a multiple of 16. They begin with zeros.
+    pub fn state_bytes(&mut self) -> &mut [u8] {
+        let system = &self.host.system;
+        let bytes = system.state_bytes as usize;
+        let at = system.states.address() + u64::from(self.turn.number) * bytes as u64;
+        // SAFETY: the slot has a state of this size, and only the turn that runs, which this one is, touches it.
+        unsafe { std::slice::from_raw_parts_mut(at as *mut u8, bytes) }
+    }
+    /// How many messages and signals the handler may still send.
+    pub fn sends_left(&self) -> u32 {
+        self.sends
     }
     /// The parameters that the system was started with.
     ///
@@ -202,11 +228,19 @@ impl ActorCx<'_, '_, '_> {
         if self.spend()
             && let Some(cell) = self.write(head, words, None)
         {
-            self.turn.deliver(self.host, to, cell);
+            self.send(to, cell);
+        }
+    }
+    /// Sends a message, or keeps it until the handler of an atomic kind has returned.
+    fn send(&mut self, to: ActorId, cell: u32) {
+        match &mut self.undo {
+            Some(undo) => undo.sends.push((to, cell)),
+            None => self.turn.deliver(self.host, to, cell),
         }
     }
     /// Sends a message unless the mailbox is full, or an earlier message of this actor still waits. Returns whether it was
-    /// sent: to an actor that does not live it becomes a dead letter.
+    /// sent: to an actor that does not live it becomes a dead letter. A handler of an atomic kind sends it at once, and a
+    /// failure does not take it back.
     #[must_use]
     pub fn try_tell(&mut self, to: ActorId, tag: u8, words: &[u64]) -> bool {
         let head = Message::head_of(tag, words.len(), MAX_WORDS);
@@ -234,7 +268,7 @@ impl ActorCx<'_, '_, '_> {
         if self.spend()
             && let Some(cell) = self.write(head, words, Some(number))
         {
-            self.turn.deliver(self.host, to, cell);
+            self.send(to, cell);
         }
     }
     /// Replies to the ask that is being handled. Returns false, and does nothing, if the message is not an ask or has a
@@ -250,7 +284,10 @@ impl ActorCx<'_, '_, '_> {
         for (to, word) in message.words.iter().zip(words) {
             to.store(*word, Ordering::Relaxed);
         }
-        self.turn.reply_with(self.host, cell);
+        match &mut self.undo {
+            Some(undo) => undo.reply = Some(cell),
+            None => self.turn.reply_with(self.host, cell),
+        }
         true
     }
     /// Passes the message on that is being handled, with its sender. The receiver replies to an ask.
@@ -259,14 +296,17 @@ impl ActorCx<'_, '_, '_> {
             return;
         }
         if let Some(cell) = self.ask.take() {
-            return self.turn.deliver(self.host, to, cell);
+            if let Some(undo) = &mut self.undo {
+                undo.forwarded = Some(cell);
+            }
+            return self.send(to, cell);
         }
         let Message { head, from, words } = *self.message;
         if let Some(cell) = self.write(head & 0xffff, &words, None) {
             self.turn.table.cells[cell as usize]
                 .from
                 .store(from, Ordering::Relaxed);
-            self.turn.deliver(self.host, to, cell);
+            self.send(to, cell);
         }
     }
     /// Launches an actor of another or the same kind, with an empty mailbox and a state of zeros.
@@ -292,20 +332,87 @@ impl ActorCx<'_, '_, '_> {
     pub fn stop(&mut self) {
         self.turn.stopping = true;
     }
-    /// The actor has failed: it ends after this message, and an ask ends with [`DeadReason::Failed`](crate::DeadReason).
+    /// The actor has failed: an ask ends with [`DeadReason::Failed`](crate::DeadReason), and the actor ends after this
+    /// message unless its kind [restarts](crate::Kind::restarts) it.
     pub fn fail(&mut self) {
         self.turn.slot.failed.store(1, Ordering::Relaxed);
-        self.turn.stopping = true;
+    }
+    /// As [`fail`](Self::fail), with a reason that [`ActorSystem::failures`](crate::ActorSystem::failures) returns.
+    pub fn fail_because(&mut self, reason: &str) {
+        let tag = self.message.tag();
+        let system = self.host.system.control.address();
+        self.failures.add(system, self.turn.id, tag, reason);
+        self.fail();
+    }
+    /// The handler is about to run.
+    pub(crate) fn begin(&mut self) {
+        if let Some(mut undo) = self.undo.take() {
+            undo.state.extend_from_slice(self.state_bytes());
+            self.undo = Some(undo);
+        }
     }
     /// The handler has returned.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(mut self, restarts: Restarts) {
         let failed = self.turn.slot.failed.load(Ordering::Relaxed) != 0;
+        let undo = self.undo.take();
+        let atomic = undo.is_some();
+        if let Some(undo) = undo {
+            match failed {
+                true => self.take_back(undo),
+                false => self.let_out(undo),
+            }
+        }
         match (self.ask, failed) {
             (Some(cell), true) => self.turn.dead_letter(self.host, cell, DEAD_FAILED),
             (Some(cell), false) => self.turn.dead_letter(self.host, cell, DEAD_NO_REPLY),
             (None, true) => self.turn.count_dead(DEAD_FAILED),
             (None, false) => {}
         }
+        if failed {
+            match restarts.next(self.turn.slot.again.load(Ordering::Relaxed)) {
+                Some(again) => self.restart(again, atomic),
+                None => self.turn.stopping = true,
+            }
+        }
+    }
+    /// The actor goes on, with its first state unless the failed handler was undone.
+    fn restart(&mut self, again: u64, undone: bool) {
+        let Turn { slot, table, .. } = &*self.turn;
+        slot.again.store(again, Ordering::Relaxed);
+        slot.failed.store(0, Ordering::Relaxed);
+        table.control.restarts.fetch_add(1, Ordering::Relaxed);
+        if !undone {
+            self.state_bytes().fill(0);
+        }
+    }
+    /// Sends what the handler of an atomic kind has sent.
+    fn let_out(&mut self, mut undo: Undo) {
+        if let Some(cell) = undo.reply.take() {
+            self.turn.reply_with(self.host, cell);
+        }
+        for (to, cell) in undo.sends.drain(..) {
+            self.turn.deliver(self.host, to, cell);
+        }
+        undo.put_back();
+    }
+    /// The handler of an atomic kind has done nothing.
+    fn take_back(&mut self, mut undo: Undo) {
+        let state = std::mem::take(&mut undo.state);
+        self.state_bytes().copy_from_slice(&state);
+        undo.state = state;
+        // The ask is an ask again. Its sender and its last word are still there.
+        if let Some(cell) = undo.reply {
+            let message = &self.turn.table.cells[cell as usize];
+            let flags = message.head.load(Ordering::Relaxed) & MESSAGE_HOST;
+            message.head.store(flags | MESSAGE_ASK, Ordering::Relaxed);
+        }
+        self.ask = self.ask.or(undo.reply).or(undo.forwarded);
+        for (_, cell) in undo.sends.drain(..) {
+            if undo.forwarded != Some(cell) {
+                self.turn.free(cell);
+            }
+        }
+        undo.put_back();
     }
 }
 

@@ -116,4 +116,44 @@ pub enum ActorError {
         /// The number given.
         kind: u32,
     },
+    /// A kind has what only the CPU engine has so far.
+    #[error(
+        "the kind `{kind}` runs on the CPU engine only so far, because {why}: start the engine with Select::Cpu"
+    )]
+    KindOnCpuOnly {
+        /// The kind.
+        kind: String,
+        /// What it has.
+        why: &'static str,
+    },
+    /// The program has no kind with this name.
+    #[error("the program `{program}` has no kind called `{name}`; it has {known}")]
+    NoKindNamed {
+        /// The program.
+        program: String,
+        /// The name given.
+        name: String,
+        /// The names that it has.
+        known: String,
+    },
+    /// The program has no message with this name.
+    #[error(
+        "no kind of the program `{program}` handles a message called `{name}`; they handle {known}"
+    )]
+    NoMessage {
+        /// The program.
+        program: String,
+        /// The name given.
+        name: String,
+        /// The names that it has.
+        known: String,
+    },
+    /// Values do not have the types of a message's fields.
+    #[error("the values given are ({given}), but the message is {message}")]
+    WrongFields {
+        /// The message with its fields.
+        message: String,
+        /// The types of the values.
+        given: String,
+    },
 }

@@ -22,12 +22,20 @@ mod context;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+mod failures;
+#[cfg(not(loom))]
 mod message;
 #[cfg(not(loom))]
 #[doc(hidden)] // `actors!` names it
 pub mod program;
 #[cfg(not(loom))]
+mod restarts;
+#[cfg(not(loom))]
 mod system;
+#[cfg(not(loom))]
+mod typed;
+#[cfg(not(loom))]
+mod undo;
 
 #[cfg(all(loom, test))]
 mod models;
@@ -37,7 +45,10 @@ pub use id::ActorId;
 pub use {
     context::ActorCx,
     error::{ActorError, LongMailbox},
+    failures::Failure,
     message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},
     program::{ActorProgram, Handler, HandlerClosure, HandlerFn, Kind},
+    restarts::Restarts,
     system::{ActorConfig, ActorStats, ActorSystem, Tell},
+    typed::{Field, FieldType, MessageType, Value},
 };

@@ -381,6 +381,7 @@ impl<'t> Table<'t> {
             slot.waiters.store(0, Ordering::Relaxed);
         }
         slot.failed.store(0, Ordering::Relaxed);
+        slot.again.store(0, Ordering::Relaxed);
         slot.handled.store(0, Ordering::Relaxed);
         slot.parent.store(parent.bits(), Ordering::Relaxed);
         slot.mail.store(Mail::idle(generation).0, Ordering::Release);

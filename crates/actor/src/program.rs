@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use everwarp_contract::DevActors;
 use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
@@ -13,9 +14,13 @@ use everwarp_runtime::{
 
 use crate::builtin;
 use crate::context::{ActorCx, TaskHost, shard, system, table};
+use crate::failures::FailureLog;
 use crate::message::Message;
+use crate::restarts::Restarts;
 use crate::sync::Ordering;
 use crate::turn;
+use crate::typed::MessageType;
+use crate::undo::Undo;
 
 /// A handler on the CPU engine that is a plain function.
 pub type HandlerFn = fn(&mut ActorCx<'_, '_, '_>, &Message);
@@ -61,6 +66,12 @@ pub struct Kind {
     pub state_bytes: u32,
     /// Its handler on the CPU engine.
     pub handler: Handler,
+    /// What follows when its handler fails.
+    pub restarts: Restarts,
+    /// Whether a failed handler leaves neither changes of the state nor messages.
+    pub atomic: bool,
+    /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
+    pub messages: Cow<'static, [MessageType]>,
 }
 
 /// The bound of a mailbox unless a kind says otherwise.
@@ -76,7 +87,41 @@ impl Kind {
             state,
             state_bytes: bytes as u32,
             handler: Handler::Function(handler),
+            restarts: Restarts::NEVER,
+            atomic: false,
+            messages: Cow::Borrowed(&[]),
         }
+    }
+    /// A kind that is made at run time: its handler carries a state of its own, and its actors have `bytes` bytes of
+    /// state, without a struct that describes them.
+    pub fn closure(
+        name: impl Into<Cow<'static, str>>,
+        bytes: u32,
+        handler: impl Fn(&mut ActorCx<'_, '_, '_>, &Message) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            bound: BOUND,
+            sends: 0,
+            state: Params::of::<everwarp_runtime::DevNone>(),
+            state_bytes: bytes,
+            handler: Handler::Closure(Arc::new(handler)),
+            restarts: Restarts::NEVER,
+            atomic: false,
+            messages: Cow::Borrowed(&[]),
+        }
+    }
+    /// Restarts an actor that fails: its state begins anew (that of an [`atomic`](Self::atomic) kind stays as it was before
+    /// the message), and its id and its mailbox stay. An actor that fails more than `most` times within `within` ends.
+    pub const fn restarts(mut self, most: u32, within: Duration) -> Self {
+        self.restarts = Restarts { most, within };
+        self
+    }
+    /// Undoes what a failed handler has done: its changes of the state, and its messages, asks and reply. Launches and
+    /// signals are not undone. Each message then costs a copy of the state.
+    pub const fn atomic(mut self) -> Self {
+        self.atomic = true;
+        self
     }
     /// Sets the bound of its mailboxes.
     pub const fn mailbox(mut self, bound: u16) -> Self {
@@ -87,6 +132,21 @@ impl Kind {
     pub const fn sends(mut self, most: u16) -> Self {
         self.sends = most;
         self
+    }
+    /// Names its messages.
+    pub fn messages(mut self, messages: impl Into<Cow<'static, [MessageType]>>) -> Self {
+        self.messages = messages.into();
+        self
+    }
+    /// Its name, and why a GPU cannot run it yet.
+    pub(crate) fn needs_cpu(&self) -> Option<(String, &'static str)> {
+        let why = match &self.handler {
+            Handler::Closure(_) => "its handler is a module or a closure",
+            _ if self.atomic => "it is atomic",
+            _ if self.restarts != Restarts::NEVER => "it is restarted",
+            _ => return None,
+        };
+        Some((self.name.to_string(), why))
     }
     /// Turns that one message may cause: of the receivers, and of the asker; with those at the end of a turn, which are one
     /// of a waiting sender and one of the actor itself.
@@ -153,6 +213,8 @@ pub struct ActorProgram {
     pub params: Params,
     /// The program of tasks, once it is made.
     program: OnceLock<Arc<Program>>,
+    /// Why actors failed.
+    failures: OnceLock<Arc<FailureLog>>,
 }
 
 impl ActorProgram {
@@ -169,7 +231,30 @@ impl ActorProgram {
             device_source,
             params,
             program: OnceLock::new(),
+            failures: OnceLock::new(),
         }
+    }
+
+    /// A program of kinds that are made at run time, which the CPU engine runs.
+    pub fn closures(name: impl Into<Cow<'static, str>>, kinds: Vec<Kind>) -> Self {
+        let none = Params::of::<everwarp_runtime::DevNone>();
+        Self::new(name.into(), kinds.into(), Cow::Borrowed(""), none)
+    }
+    /// The number of the kind with this name.
+    pub fn kind(&self, name: &str) -> Option<u32> {
+        let position = self.kinds.iter().position(|kind| kind.name == name);
+        position.map(|number| number as u32)
+    }
+    /// The message with this name.
+    pub fn message(&self, name: &str) -> Option<&MessageType> {
+        self.messages().find(|message| message.name == name)
+    }
+    /// The messages of all kinds. Those that several kinds handle come several times.
+    pub fn messages(&self) -> impl Iterator<Item = &MessageType> {
+        self.kinds.iter().flat_map(|kind| &*kind.messages)
+    }
+    pub(crate) fn failures(&self) -> &Arc<FailureLog> {
+        self.failures.get_or_init(Arc::default)
     }
 
     /// The program of tasks, which an engine is started with.
@@ -204,7 +289,10 @@ impl ActorProgram {
                 MAX_SPAWN - 4
             );
         }
-        let turns = self.kinds.iter().map(turn_function);
+        let turns = self
+            .kinds
+            .iter()
+            .map(|kind| turn_function(kind, self.failures().clone()));
         let builtins = BUILTINS.iter().map(|&(name, twin, room)| {
             let function = Function::lane(name, twin);
             if room == 0 {
@@ -261,8 +349,9 @@ impl ActorProgram {
 }
 
 /// The function of a kind's turns.
-fn turn_function(kind: &Kind) -> Function {
+fn turn_function(kind: &Kind, failures: Arc<FailureLog>) -> Function {
     let (handler, sends) = (kind.handler.clone(), kind.sends);
+    let (restarts, atomic) = (kind.restarts, kind.atomic);
     let (room, needs) = (kind.room(), kind.needs());
     let twin = Twin::new(move |task| {
         let system = system(task);
@@ -290,9 +379,12 @@ fn turn_function(kind: &Kind) -> Function {
                     ask: asks.then_some(cell),
                     message: &message,
                     sends: sends.into(),
+                    failures: &failures,
+                    undo: atomic.then(Undo::take),
                 };
+                actor.begin();
                 handler.call(&mut actor, &message);
-                actor.end();
+                actor.end(restarts);
             },
         );
     });
@@ -380,7 +472,7 @@ macro_rules! actors {
         $vis:vis static $PROGRAM:ident: $program:ident($($params:ty)?) $(, $source:literal)* {
             $(
                 $(#[$doc:meta])*
-                $NUMBER:ident: lane($name:ident: $state:ty) $(.$what:ident($($argument:expr)?))*
+                $NUMBER:ident: lane($name:ident: $state:ty) $(.$what:ident($($argument:expr),*))*
             ),+ $(,)?
         }
     ) => {
@@ -393,7 +485,7 @@ macro_rules! actors {
                     $crate::program::declared::<$state>(),
                     ::core::mem::size_of::<$state>(),
                     $name,
-                )$(.$what($($argument)?))*
+                )$(.$what($($argument),*))*
             ),+];
             $crate::ActorProgram::new(
                 ::std::borrow::Cow::Borrowed(::core::stringify!($program)),

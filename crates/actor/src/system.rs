@@ -1,6 +1,6 @@
 //! A system of actors, as the host sees it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
@@ -13,11 +13,13 @@ use everwarp_contract::{
 use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
 
 use crate::error::{ActorError, LongMailbox};
+use crate::failures::{Failure, FailureLog};
 use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
-use crate::program::{ActorProgram, Builtin};
+use crate::program::{ActorProgram, Builtin, Kind};
+use crate::typed::{MessageType, Value};
 
 /// The sizes of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,8 @@ pub struct ActorStats {
     pub mutes: u64,
     /// How often an actor was to be launched and there was no slot.
     pub launch_refusals: u64,
+    /// How often a failed actor was restarted.
+    pub restarts: u64,
 }
 
 impl ActorStats {
@@ -123,6 +127,9 @@ pub struct ActorSystem {
     config: ActorConfig,
     /// The names of the kinds, and how many messages their handlers send.
     kinds: Vec<(String, u16)>,
+    /// Messages with names.
+    messages: Vec<MessageType>,
+    failures: Arc<FailureLog>,
     program: String,
     state_bytes: u32,
     slots: Buffer<u64>,
@@ -191,6 +198,11 @@ impl ActorSystem {
             }
             .into());
         }
+        if engine.kind() != EngineKind::Cpu
+            && let Some((kind, why)) = program.kinds.iter().find_map(Kind::needs_cpu)
+        {
+            return Err(ActorError::KindOnCpuOnly { kind, why });
+        }
         check(engine, &config)?;
         let kinds = &program.kinds;
         let state_bytes = kinds
@@ -238,6 +250,8 @@ impl ActorSystem {
                 .iter()
                 .map(|k| (k.name.to_string(), k.sends))
                 .collect(),
+            messages: program.messages().cloned().collect(),
+            failures: program.failures().clone(),
             program: program.name.to_string(),
             state_bytes,
             slots,
@@ -563,6 +577,71 @@ impl ActorSystem {
         })
     }
 
+    /// Launches an actor of the kind with this name.
+    ///
+    /// # Errors
+    /// [`ActorError::NoKindNamed`], or as [`launch`](Self::launch).
+    pub fn launch_named(&self, kind: &str) -> Result<ActorId, ActorError> {
+        self.launch(self.kind(kind)?)
+    }
+    /// The number of the kind with this name.
+    ///
+    /// # Errors
+    /// [`ActorError::NoKindNamed`].
+    pub fn kind(&self, name: &str) -> Result<u32, ActorError> {
+        let position = self.kinds.iter().position(|(kind, _)| kind == name);
+        let number = position.map(|number| number as u32);
+        number.ok_or_else(|| ActorError::NoKindNamed {
+            program: self.program.clone(),
+            name: name.to_owned(),
+            known: listed(self.kinds.iter().map(|(kind, _)| &**kind)),
+        })
+    }
+    /// The message with this name.
+    ///
+    /// # Errors
+    /// [`ActorError::NoMessage`].
+    pub fn message(&self, name: &str) -> Result<&MessageType, ActorError> {
+        let found = self.messages.iter().find(|message| message.name == name);
+        found.ok_or_else(|| ActorError::NoMessage {
+            program: self.program.clone(),
+            name: name.to_owned(),
+            known: listed(self.messages.iter().map(|message| &*message.name)),
+        })
+    }
+    /// Sends the message with this name; the values are in the order of its fields.
+    ///
+    /// # Errors
+    /// [`ActorError::NoMessage`], [`ActorError::WrongFields`], or as [`tell`](Self::tell).
+    pub fn tell_named(
+        &self,
+        to: ActorId,
+        message: &str,
+        values: &[Value],
+    ) -> Result<(), ActorError> {
+        let message = self.message(message)?;
+        self.tell(to, message.tag, &message.words(values)?)
+    }
+    /// Sends the ask with this name, and waits for its reply.
+    ///
+    /// # Errors
+    /// [`ActorError::NoMessage`], [`ActorError::WrongFields`], or as [`ask`](Self::ask).
+    pub fn ask_named(
+        &self,
+        to: ActorId,
+        message: &str,
+        values: &[Value],
+    ) -> Result<Vec<Value>, ActorError> {
+        let message = self.message(message)?;
+        let reply = self.ask(to, message.tag, &message.words(values)?)?;
+        Ok(message.reply_values(reply.words()))
+    }
+    /// Why actors failed, the oldest first, for those that gave a reason: traps and spent fuel of WebAssembly handlers,
+    /// and [`fail_because`](crate::ActorCx::fail_because). The last 64 are kept; the number is how many there were.
+    pub fn failures(&self) -> (Vec<Failure>, u64) {
+        self.failures.of(self.control.ptr().address())
+    }
+
     fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {
         const EACH: usize = 4;
         let _port = self.port();
@@ -625,6 +704,7 @@ impl ActorSystem {
             dead: control.dead,
             mutes: control.mutes,
             launch_refusals: control.launch_refusals,
+            restarts: control.restarts,
         })
     }
     /// Lets the group that counts turns end once there is none.
@@ -689,6 +769,7 @@ impl Drop for ActorSystem {
     fn drop(&mut self) {
         // An engine that has ended or is lost has nothing left to end.
         let _ = self.close();
+        self.failures.forget(self.control.ptr().address());
     }
 }
 
@@ -709,6 +790,17 @@ impl ActorSystem {
             self.run_ranges(Builtin::Close, 0, part.iter().copied())?;
         }
         self.leave(&mut port)
+    }
+}
+
+/// Names in a sentence, each once.
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    names.sort();
+    names.dedup();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Slot {
     pub(crate) failed: AtomicU32,
     pub(crate) handled: AtomicU64,
     pub(crate) parent: AtomicU64,
-    pub(crate) reserved: AtomicU64,
+    pub(crate) again: AtomicU64,
 }
 
 /// A [`DevMessage`](everwarp_contract::DevMessage).
@@ -55,7 +55,8 @@ pub(crate) struct Control {
     pub(crate) mutes: AtomicU64,
     pub(crate) retired: AtomicU64,
     pub(crate) launch_refusals: AtomicU64,
-    hole1: [AtomicU64; 8],
+    pub(crate) restarts: AtomicU64,
+    hole1: [AtomicU64; 7],
 }
 
 #[cfg(not(loom))]
@@ -70,9 +71,9 @@ const _: () = {
             $(assert!(offset_of!($mine, $field) == offset_of!($theirs, $field));)+
         };
     }
-    same!(Slot, DevActor: mail front waiters outbox_first outbox_last wait_next failed handled parent);
+    same!(Slot, DevActor: mail front waiters outbox_first outbox_last wait_next failed handled parent again);
     same!(Cell, DevMessage: next head from words to);
-    same!(Control, DevActorControl: world closing asked fresh_cells fresh_slots dead mutes retired launch_refusals);
+    same!(Control, DevActorControl: world closing asked fresh_cells fresh_slots dead mutes retired launch_refusals restarts);
     assert!(offset_of!(Slot, meta) == offset_of!(DevActor, kind));
     assert!(offset_of!(DevActor, bound) == 10 && offset_of!(DevActor, generation) == 12);
 };

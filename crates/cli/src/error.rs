@@ -171,6 +171,12 @@ pub(crate) enum CliError {
     Up(#[from] crate::service::UpError),
     #[error(transparent)]
     Actor(everwarp::actor::ActorError),
+    #[error("`{program}` does not run on the engine `{engine}`")]
+    #[diagnostic(help("give --engine cpu"))]
+    ProgramNotOnEngine {
+        program: String,
+        engine: everwarp::EngineKind,
+    },
     #[error(transparent)]
     #[diagnostic(transparent)]
     Control(#[from] crate::control::ControlError),
@@ -205,6 +211,7 @@ impl CliError {
             Self::UnknownProgram { .. }
             | Self::NotApplicable { .. }
             | Self::NotOnEngine { .. }
+            | Self::ProgramNotOnEngine { .. }
             | Self::Twice { .. }
             | Self::FewLines { .. }
             | Self::NeedsGraph { .. }

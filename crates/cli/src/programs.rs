@@ -51,7 +51,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         return print_json(&rows);
     }
     for r in rows {
-        print(&format!("{:<11}{}\n{:<11}{}", r.name, r.about, "", r.takes))?;
+        print(&format!("{:<14}{}\n{:<14}{}", r.name, r.about, "", r.takes))?;
     }
     print(
         "\nAll take --engine cpu|cuda|auto, --size, --verify and --json; see `everwarp run PROGRAM --help`.",

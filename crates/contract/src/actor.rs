@@ -119,8 +119,9 @@ crate::dev_struct! {
         pub handled: u64,
         /// The id of the actor that launched it; 0 for the host.
         pub parent: u64,
-        /// Spelled-out hole.
-        pub reserved: u64,
+        /// Its restarts within the time that its kind allows them for (lower half), and when that time began, in
+        /// milliseconds (upper half).
+        pub again: u64,
     }
 }
 
@@ -163,8 +164,10 @@ crate::dev_struct! {
         pub retired: u64,
         /// How often an actor was to be launched and there was no slot.
         pub launch_refusals: u64,
+        /// How often a failed actor was restarted.
+        pub restarts: u64,
         /// Spelled-out hole.
-        pub hole1: [u64; 8],
+        pub hole1: [u64; 7],
     }
 }
 

@@ -4,6 +4,9 @@
 //! on an engine: the host launches actors, sends them messages and asks them, and they do the same among themselves,
 //! without the host. The chapter on actors in the book has the promises. Actors run on the CPU engine and on CUDA.
 //!
+//! A kind may also be a WebAssembly module: `ActorModule` and `program_of` make a program of them at run time, with messages
+//! that have names and typed fields. The book's chapter on such modules is their interface.
+//!
 //! ```
 //! use everwarp::actor::{ActorCx, ActorError, ActorSystem, Message, actors};
 //! use everwarp::{Device, Select, dev_struct};
@@ -59,6 +62,8 @@
 
 pub use everwarp_actor::{
     ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, DeadReason,
-    Handler, HandlerClosure, HandlerFn, Kind, LongMailbox, MAX_ASK_WORDS, MAX_WORDS, Message, Tell,
-    actors,
+    Failure, Field, FieldType, Handler, HandlerClosure, HandlerFn, Kind, LongMailbox,
+    MAX_ASK_WORDS, MAX_WORDS, Message, MessageType, Restarts, Tell, Value, actors,
 };
+#[cfg(feature = "process")]
+pub use everwarp_handler::{ActorModule, ModuleError, program_of};

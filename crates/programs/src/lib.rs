@@ -6,20 +6,28 @@
 //!
 //! This crate is **internal** to everwarp; read it to learn how a program is written.
 
+pub mod actor_faults;
 pub mod actor_probe;
+pub mod asks;
+pub mod bank;
 pub mod bfs;
 pub mod big;
+pub mod chameneos;
+pub mod chat;
 pub mod counting;
+pub mod epidemic;
 pub mod fib;
 pub mod heap_probe;
 pub mod noop;
 pub mod operators;
 pub mod pagerank;
 pub mod pairs;
+pub mod philosophers;
 pub mod pingpong;
 pub mod probe;
 pub mod range;
 pub mod ring;
+pub mod sieve;
 pub mod skynet;
 pub mod tree;
 
@@ -33,7 +41,7 @@ use everwarp::DevPtr;
 pub use input::{InputError, Progress};
 pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered, RunError};
 pub use option::{OptionKind, OptionValue, OptionValues, ProgramOption};
-pub use registry::{ACTOR_PROGRAMS, REGISTRY, benchmarks, find, standard};
+pub use registry::{REGISTRY, benchmarks, find, standard};
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///
@@ -42,6 +50,14 @@ pub use registry::{ACTOR_PROGRAMS, REGISTRY, benchmarks, find, standard};
 unsafe fn element<'a, T>(at: DevPtr<T>, index: u64) -> &'a T {
     // SAFETY: the caller vouches.
     unsafe { &*(at.address() as *const T).add(index as usize) }
+}
+
+/// A random number for a number: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+const fn mix(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
 }
 
 /// Brings the data of a later task closer to the core, on processors with an instruction for that.

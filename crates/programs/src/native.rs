@@ -261,3 +261,18 @@ pub(crate) fn same_number(output: u64, expected: u64) -> Result<(), String> {
         false => Err(format!("{output} instead of {expected}")),
     }
 }
+
+/// Compares results that are a pair of numbers for each actor.
+pub(crate) fn same_pairs(
+    what: &str,
+    output: &[(u64, u64)],
+    expected: &[(u64, u64)],
+) -> Result<(), String> {
+    match (output.iter().zip(expected)).position(|(got, wanted)| got != wanted) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "{what} {at} has {:?} instead of {:?}",
+            output[at], expected[at]
+        )),
+    }
+}

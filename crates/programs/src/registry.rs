@@ -2,24 +2,31 @@
 
 use everwarp::{EngineKind, Program};
 
+use crate::asks::Asks;
+use crate::bank::Bank;
 use crate::bfs::BreadthFirstSearch;
 use crate::big::ManyToMany;
+use crate::chameneos::Chameneos;
+use crate::chat::Chat;
 use crate::counting::Counting;
+use crate::epidemic::Epidemic;
 use crate::fib::Fibonacci;
 use crate::native::Registered;
 use crate::noop::Nothing;
 use crate::operators::OperatorPipeline;
 use crate::pagerank::PageRanks;
 use crate::pairs::DependentPairs;
+use crate::philosophers::Philosophers;
 use crate::pingpong::PingPong;
 use crate::range::CountedRange;
 use crate::ring::TokenRing;
+use crate::sieve::Sieve;
 use crate::skynet::Skynet;
 use crate::tree::BinaryTree;
 
-/// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`
-/// and `actor_probe` only serve tests.)
-pub static REGISTRY: [&dyn Registered; 9] = [
+/// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`,
+/// `actor_probe` and `actor_faults` only serve tests.)
+pub static REGISTRY: [&dyn Registered; 20] = [
     &BreadthFirstSearch,
     &PageRanks,
     &Fibonacci,
@@ -29,22 +36,31 @@ pub static REGISTRY: [&dyn Registered; 9] = [
     &DependentPairs,
     &CountedRange,
     &OperatorPipeline,
+    &Skynet,
+    &TokenRing,
+    &Counting,
+    &ManyToMany,
+    &Chameneos,
+    &Philosophers,
+    &Sieve,
+    &Chat,
+    &Epidemic,
+    &Asks,
+    &Bank,
 ];
-
-/// The programs of actors. The command does not run them before actors run on every engine.
-pub static ACTOR_PROGRAMS: [&dyn Registered; 4] = [&Skynet, &TokenRing, &Counting, &ManyToMany];
 
 /// The entry of the program with this name.
 pub fn find(name: &str) -> Option<&'static dyn Registered> {
     REGISTRY.into_iter().find(|entry| entry.name() == name)
 }
 
-/// The standard programs: those that are not only there for a benchmark.
+/// The standard programs: those that are not only there for a benchmark. Programs of actors are in neither of these lists,
+/// because an image has one of them at a time.
 pub fn standard() -> impl Iterator<Item = &'static Program> {
     programs(false)
 }
 
-/// The programs that exist for benchmarks and run on a GPU, too. Other images need not carry them.
+/// The programs that exist for benchmarks and run on every engine. Other images need not carry them.
 pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
     programs(true)
 }
@@ -52,6 +68,9 @@ pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
 fn programs(benchmark: bool) -> impl Iterator<Item = &'static Program> {
     let chosen = REGISTRY.into_iter();
     chosen
-        .filter(move |entry| entry.is_benchmark() == benchmark && entry.runs_on(EngineKind::Cuda))
+        .filter(move |entry| {
+            let everywhere = [EngineKind::Cuda, EngineKind::Wgpu].map(|kind| entry.runs_on(kind));
+            entry.is_benchmark() == benchmark && everywhere == [true; 2]
+        })
         .map(|entry| entry.program())
 }

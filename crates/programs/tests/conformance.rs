@@ -3,6 +3,8 @@
 //! `cargo test -p everwarp-programs --test conformance -- cuda` runs the cases on one engine. Without a GPU, its cases
 //! are reported as ignored.
 
+#[path = "conformance/actor_faults.rs"]
+mod actor_faults;
 #[path = "conformance/actors.rs"]
 mod actors;
 #[path = "conformance/epochs.rs"]
@@ -51,6 +53,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
     let files = [
         programs::ALL,
         actors::ALL,
+        actor_faults::ALL,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -62,12 +65,15 @@ fn all() -> impl Iterator<Item = &'static Case> {
     files.into_iter().flatten()
 }
 
-/// Whether a case concerns this engine: the cases of the heap's kernels are for CUDA, and actors do not run on wgpu.
+/// Whether a case concerns this engine: the cases of the heap's kernels are for CUDA, actors do not run on wgpu, and kinds
+/// with restarts run on the CPU engine alone so far.
 fn concerns(engine: &str, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     match engine {
-        "cuda" => true,
-        "wgpu" => !is_of(actors::ALL) && !is_of(heap::ALL),
+        "cuda" => !is_of(actor_faults::ALL),
+        "wgpu" => ![actors::ALL, actor_faults::ALL, heap::ALL]
+            .into_iter()
+            .any(is_of),
         _ => !is_of(heap::ALL),
     }
 }

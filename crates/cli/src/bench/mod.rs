@@ -1,6 +1,7 @@
 //! `everwarp bench`: measures each part in a child process with a watchdog, checks every result, and compares it with
 //! its rivals.
 
+mod actors;
 mod child;
 mod columns;
 mod core;
@@ -31,7 +32,7 @@ pub(crate) use report::today;
 pub(crate) use stats::Outcome;
 
 /// Every experiment, in the order of `bench all`.
-const ALL: [&Experiment; 8] = [
+const ALL: [&Experiment; 9] = [
     &core::EXPERIMENT,
     &pairs::EXPERIMENT,
     &tiny::EXPERIMENT,
@@ -39,6 +40,7 @@ const ALL: [&Experiment; 8] = [
     &heap::EXPERIMENT,
     &operators::EXPERIMENT,
     &processes::EXPERIMENT,
+    &actors::EXPERIMENT,
     &start::EXPERIMENT,
 ];
 
@@ -48,7 +50,7 @@ const PROCESSES: u32 = 100_000;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The benchmark to run: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
-    /// (operators), P (processes), S (whole commands, with a service and without one), or all.
+    /// (operators), P (processes), actors, S (whole commands, with a service and without one), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, wgpu (core, A, B and C), or auto.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use everwarp::{Device, Engine, Select};
+use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::{InputError, OUTPUT, OptionValues, Prepared, Registered};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,11 @@ pub(super) fn main(
         return Err(CliError::AdapterWithoutWgpu);
     }
     output.map_or(Ok(()), check_place)?;
+    let select = match select {
+        // A GPU that is there does not help a program that it cannot run.
+        Select::Auto if !program.runs_on(EngineKind::Cuda) => Select::Cpu,
+        select => select,
+    };
     let ran = match served::run(program, options, select)? {
         Some(ran) => ran,
         None => {
@@ -103,6 +108,12 @@ pub(super) fn run<D: std::borrow::Borrow<Device>>(
     let input_s = begin.elapsed().as_secs_f64();
     let device = open()?;
     let device = device.borrow();
+    if !program.runs_on(device.kind()) {
+        return Err(CliError::ProgramNotOnEngine {
+            program: program.name().to_owned(),
+            engine: device.kind(),
+        });
+    }
     let engine = start(device, program, size)?;
     started(&engine);
     let running = format!("running {}", program.name());

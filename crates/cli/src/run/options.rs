@@ -88,7 +88,7 @@ pub(super) fn general() -> Command {
     ));
     let mut list = String::from("Programs:\n");
     for entry in REGISTRY {
-        list += &format!("  {:<11}{}\n", entry.name(), entry.about());
+        list += &format!("  {:<14}{}\n", entry.name(), entry.about());
     }
     list += &format!(
         "\n`everwarp run PROGRAM --help` shows the options of a program, and `everwarp run {MODULE} --help` those of a module."

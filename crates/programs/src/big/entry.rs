@@ -6,7 +6,7 @@ use everwarp::{Engine, Program};
 
 use super::{BIG, Crowd, reference};
 use crate::input::{InputError, Progress};
-use crate::native::{Facts, NativeProgram, RunError};
+use crate::native::{Facts, NativeProgram, RunError, same_pairs};
 use crate::option::{OptionValues, ProgramOption};
 
 /// The entry.
@@ -49,13 +49,7 @@ impl NativeProgram for ManyToMany {
         reference(n, hops)
     }
     fn compare(&self, output: &Vec<(u64, u64)>, expected: &Vec<(u64, u64)>) -> Result<(), String> {
-        match (output.iter().zip(expected)).position(|(got, wanted)| got != wanted) {
-            None => Ok(()),
-            Some(at) => Err(format!(
-                "actor {at} handled {:?} messages instead of {:?}",
-                output[at], expected[at]
-            )),
-        }
+        same_pairs("actor", output, expected)
     }
     fn facts(&self, &[n, hops]: &[u32; 2], _: &Vec<(u64, u64)>) -> Facts {
         Facts {

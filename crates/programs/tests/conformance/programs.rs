@@ -5,9 +5,7 @@ use everwarp_graph::{Spec, generate};
 use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
-use everwarp_programs::{
-    ACTOR_PROGRAMS, REGISTRY, benchmarks, bfs, fib, noop, pagerank, pingpong, tree,
-};
+use everwarp_programs::{REGISTRY, bfs, fib, noop, pagerank, pingpong, tree};
 use everwarp_testkit::cases;
 
 use crate::support::{Case, least_size, parked_count, start, with};
@@ -29,16 +27,16 @@ pub(crate) const ALL: &[Case] = cases![
 /// One image with everything: the program of a benchmark must not disturb the others.
 fn start_all(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
-    let builder = benchmarks().fold(with(&device), |b, program| b.program(program));
-    let others = (ACTOR_PROGRAMS.into_iter()).filter(|entry| entry.runs_on(device.kind()));
-    let builder = others.fold(builder, |b, entry| b.program(entry.program()));
+    let others = REGISTRY.into_iter();
+    let others = others.filter(|entry| entry.is_benchmark() && entry.runs_on(device.kind()));
+    let builder = others.fold(with(&device), |b, entry| b.program(entry.program()));
     builder.start().expect("the engine starts")
 }
 
 /// Every entry of the registry, with its example's options, on one engine after the other's work.
 fn every_program_equals_its_reference(select: Select) {
     let engine = start_all(select);
-    for entry in REGISTRY.into_iter().chain(ACTOR_PROGRAMS) {
+    for entry in REGISTRY {
         if !entry.runs_on(engine.kind()) {
             continue;
         }

@@ -1,0 +1,216 @@
+//! Actors: messages, asks and launches. `bench/actors` measures the same rows of other actor systems.
+
+use std::time::Instant;
+
+use everwarp_programs::asks::Questions;
+use everwarp_programs::big::{Crowd, reference as big_reference};
+use everwarp_programs::counting::Count;
+use everwarp_programs::ring::{Ring, reference as ring_reference};
+use everwarp_programs::skynet::{Tree, reference as skynet_reference};
+use everwarp_programs::{asks, big, counting, ring, skynet};
+
+use super::experiment::{Context, Experiment, On, Part};
+use super::stats::{Role, Row};
+use super::work::{Label, Work, sweep};
+use crate::error::CliError;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "actors",
+    title: "actors",
+    about: "`ring` is one token that 1,000 actors pass around: a message waits for the one before. `ring_full` has a token for each \
+            actor. `counting` is 100 actors that send to one. In `big` as many messages as there are actors are sent on ten \
+            times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
+            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. The folder \
+            `bench/actors` measures the same rows of kameo, ractor and actix.",
+    parts: &[
+        Part::many("ring", On::Cpu, |cx| ring(cx, 1)),
+        Part::many("ring_full", On::Cpu, |cx| ring(cx, MEMBERS)),
+        Part::many("counting", On::Cpu, count),
+        Part::many("big", On::Cpu, crowd),
+        Part::many("skynet", On::Cpu, tree),
+        Part::many("asks", On::Cpu, questions),
+        Part::many("ask_from_host", On::Cpu, host),
+    ],
+};
+
+/// Actors in a ring.
+const MEMBERS: u32 = 1000;
+/// Actors that send to one.
+const PRODUCERS: u32 = 100;
+/// How often a message is sent on.
+const HOPS: u32 = 10;
+/// Pairs of actors that ask.
+const PAIRS: u32 = 1000;
+/// Single asks of the host.
+const ASKS: usize = 20_000;
+
+/// What a program does, and whether its result is right.
+struct Measured<R, C> {
+    run: R,
+    check: C,
+}
+
+impl<R, C> Work for Measured<R, C>
+where
+    R: FnMut() -> Result<(), CliError>,
+    C: FnMut(u64) -> Result<bool, CliError>,
+{
+    fn run(&mut self) -> Result<(), CliError> {
+        (self.run)()
+    }
+    fn is_right(&mut self, rounds: u64) -> Result<bool, CliError> {
+        (self.check)(rounds)
+    }
+}
+
+fn label<'l>(what: &'l str, unit: &'l str) -> Label<'l> {
+    Label::new(what, unit, Role::Ours)
+}
+
+fn ring(cx: &Context<'_>, tokens: u32) -> Result<(), CliError> {
+    let engine = cx.device.engine().program(ring::RING.program()).start()?;
+    let what = "actors that pass tokens around a ring";
+    // The hops of all tokens together.
+    sweep(
+        cx,
+        label(what, "hop"),
+        &[100_000, 1_000_000, 10_000_000],
+        |n| {
+            let ring = Ring::new(&engine, MEMBERS, tokens)?;
+            let hops = n as u32 / tokens;
+            let ring = std::rc::Rc::new(ring);
+            let checked = ring.clone();
+            Ok(Measured {
+                run: move || Ok(ring.run(tokens, hops)?),
+                check: move |rounds| {
+                    let each = ring_reference(MEMBERS, tokens, hops);
+                    let ended = checked.ended()?;
+                    Ok(ended.iter().zip(each).all(|(got, n)| *got == n * rounds))
+                },
+            })
+        },
+    )
+}
+
+fn count(cx: &Context<'_>) -> Result<(), CliError> {
+    let program = counting::COUNTING.program();
+    let engine = cx.device.engine().program(program).start()?;
+    let what = "100 actors that send numbers to one";
+    sweep(
+        cx,
+        label(what, "message"),
+        &[100_000, 1_000_000, 10_000_000],
+        |n| {
+            let count = Count::new(&engine, PRODUCERS)?;
+            let last = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
+            let seen = last.clone();
+            Ok(Measured {
+                run: move || {
+                    last.set(count.run(n as u32)?);
+                    Ok(())
+                },
+                check: move |rounds| Ok(seen.get() == (rounds * (n * (n - 1) / 2), rounds * n)),
+            })
+        },
+    )
+}
+
+fn crowd(cx: &Context<'_>) -> Result<(), CliError> {
+    let engine = cx.device.engine().program(big::BIG.program()).start()?;
+    let what =
+        "messages sent on ten times among n actors at random; the unit is one handled message";
+    for n in [10_000, 100_000, 1_000_000] {
+        let crowd = std::rc::Rc::new(Crowd::new(&engine, n)?);
+        let checked = crowd.clone();
+        let each = big_reference(n, HOPS);
+        let mut work = Measured {
+            run: move || Ok(crowd.run(HOPS)?),
+            check: move |rounds| {
+                let handled = checked.handled()?;
+                let all = handled.iter().zip(&each);
+                Ok(all
+                    .into_iter()
+                    .all(|(got, once)| *got == (once.0 * rounds, once.1 * rounds)))
+            },
+        };
+        let (times, right) = super::work::repeat(&mut work)?;
+        let messages = f64::from(n) * f64::from(HOPS + 1);
+        let row = Row::new(what, "message", messages, times)
+            .size(n.into())
+            .verified(right);
+        cx.emit(row)?;
+    }
+    Ok(())
+}
+
+fn tree(cx: &Context<'_>) -> Result<(), CliError> {
+    let engine = cx
+        .device
+        .engine()
+        .program(skynet::SKYNET.program())
+        .start()?;
+    let what = "a tree of actors over n leaves, ten children each; the unit is a launched actor";
+    for n in [10_000, 100_000, 1_000_000] {
+        let tree = Tree::new(&engine, n)?;
+        let sum = std::rc::Rc::new(std::cell::Cell::new(0));
+        let seen = sum.clone();
+        let mut work = Measured {
+            run: move || {
+                sum.set(tree.run()?);
+                Ok(())
+            },
+            check: move |_| Ok(seen.get() == skynet_reference(n)),
+        };
+        let (times, right) = super::work::repeat(&mut work)?;
+        // A tenth of the leaves above them, and so on.
+        let actors = std::iter::successors(Some(n), |n| (*n > 1).then(|| n.div_ceil(10)));
+        let actors: u32 = actors.sum();
+        let row = Row::new(what, "actor", actors.into(), times)
+            .size(n.into())
+            .verified(right);
+        cx.emit(row)?;
+    }
+    Ok(())
+}
+
+fn questions(cx: &Context<'_>) -> Result<(), CliError> {
+    let engine = cx.device.engine().program(asks::ASKS.program()).start()?;
+    let what = "1,000 pairs of actors that ask and reply, n asks together";
+    sweep(cx, label(what, "ask"), &[100_000, 1_000_000], |n| {
+        let all = Questions::new(&engine, PAIRS)?;
+        let each = n as u32 / PAIRS;
+        let last = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let seen = last.clone();
+        Ok(Measured {
+            run: move || {
+                *last.borrow_mut() = all.run(each)?;
+                Ok(())
+            },
+            check: move |rounds| {
+                let n = u64::from(each) * rounds;
+                let all = seen.borrow();
+                Ok(all.len() == PAIRS as usize && all.iter().all(|r| *r == (n, n * (n + 1) / 2)))
+            },
+        })
+    })
+}
+
+/// Each time is that of one ask.
+fn host(cx: &Context<'_>) -> Result<(), CliError> {
+    let engine = cx.device.engine().program(asks::ASKS.program()).start()?;
+    let all = Questions::new(&engine, 1)?;
+    let mut times = Vec::with_capacity(ASKS);
+    let mut right = true;
+    for i in 1..=ASKS as u64 + 1000 {
+        let begin = Instant::now();
+        let reply = all.ask()?;
+        let time = begin.elapsed().as_secs_f64();
+        right &= reply == i;
+        // The first ones warm up.
+        if i > 1000 {
+            times.push(time);
+        }
+    }
+    let what = "the host asks an actor and waits for the reply";
+    cx.emit(Row::new(what, "ask", 1.0, times).verified(right))
+}

@@ -1,0 +1,237 @@
+//! The imports of a handler.
+
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use everwarp_actor::{ActorCx, ActorId};
+use wasmtime::{Caller, Engine, FuncType, Linker, ValRaw, ValType};
+
+use crate::assemble::Names;
+use crate::call::{Guest, word_of};
+use crate::interface::{Import, Plain, Service, Signature};
+
+/// The handler has called `fail`.
+#[derive(Debug)]
+pub(crate) struct CalledFail;
+impl std::fmt::Display for CalledFail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it called `fail`")
+    }
+}
+impl std::error::Error for CalledFail {}
+
+/// What a fixed function of `everwarp:actor` does.
+type Function = fn(&mut Call<'_, '_>) -> wasmtime::Result<u64>;
+
+const fn fixed(
+    name: &'static str,
+    params: &'static [Plain],
+    results: &'static [Plain],
+    function: Function,
+) -> (&'static str, &'static [Plain], &'static [Plain], Function) {
+    (name, params, results, function)
+}
+
+/// The functions of `everwarp:actor`.
+const FIXED: [(&str, &[Plain], &[Plain], Function); 11] = [
+    fixed("self", &[], &[Plain::I64], |c| Ok(c.actor()?.id().bits())),
+    fixed("sender", &[], &[Plain::I64], |c| {
+        Ok(c.actor()?.sender().bits())
+    }),
+    fixed("parent", &[], &[Plain::I64], |c| {
+        Ok(c.actor()?.parent().bits())
+    }),
+    fixed("asked", &[], &[Plain::I32], |c| {
+        Ok(c.actor()?.is_asked().into())
+    }),
+    fixed("forward", &[Plain::I64], &[], |c| {
+        let to = c.id(0);
+        c.sender()?.forward(to);
+        Ok(0)
+    }),
+    fixed("stop", &[], &[], |c| {
+        c.actor()?.stop();
+        Ok(0)
+    }),
+    fixed("stop_actor", &[Plain::I64], &[], |c| {
+        let to = c.id(0);
+        c.sender()?.stop_later(to);
+        Ok(0)
+    }),
+    fixed("kill", &[Plain::I64], &[], |c| {
+        let to = c.id(0);
+        c.sender()?.kill(to);
+        Ok(0)
+    }),
+    fixed("fail", &[], &[], |_| Err(CalledFail.into())),
+    fixed("random", &[], &[Plain::I64], |c| Ok(c.guest.random())),
+    fixed("now", &[], &[Plain::I64], |_| {
+        static BEGIN: OnceLock<Instant> = OnceLock::new();
+        Ok(BEGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64)
+    }),
+];
+
+/// The running call of an import.
+struct Call<'c, 'v> {
+    guest: &'c mut Guest,
+    values: &'v [MaybeUninit<ValRaw>],
+}
+
+impl Call<'_, '_> {
+    fn actor(&mut self) -> wasmtime::Result<&mut ActorCx<'static, 'static, 'static>> {
+        let actor = self.guest.actor();
+        actor.ok_or_else(|| wasmtime::Error::msg("`_initialize` has no actor to act for"))
+    }
+    /// The actor, which may send one more message or signal.
+    fn sender(&mut self) -> wasmtime::Result<&mut ActorCx<'static, 'static, 'static>> {
+        let actor = self.actor()?;
+        if actor.sends_left() == 0 {
+            return Err(wasmtime::Error::msg(
+                "it sends more messages for one message than its description declares: raise `sends`",
+            ));
+        }
+        Ok(actor)
+    }
+    fn word(&self, ty: Plain, index: usize) -> u64 {
+        // SAFETY: the caller has written the parameters, and the linker has checked their types.
+        word_of(ty, unsafe { self.values[index].assume_init() })
+    }
+    fn id(&self, index: usize) -> ActorId {
+        ActorId::from_bits(self.word(Plain::I64, index))
+    }
+}
+
+fn value_type(ty: Plain) -> ValType {
+    match ty {
+        Plain::I32 => ValType::I32,
+        Plain::I64 => ValType::I64,
+        Plain::F32 => ValType::F32,
+        Plain::F64 => ValType::F64,
+    }
+}
+
+fn define(
+    linker: &mut Linker<Guest>,
+    import: &Import,
+    run: impl Fn(&mut Call<'_, '_>) -> wasmtime::Result<u64> + Send + Sync + 'static,
+) -> Result<(), String> {
+    let Signature { params, results } = &import.signature;
+    let types = |types: &[Plain]| types.iter().map(|&ty| value_type(ty)).collect::<Vec<_>>();
+    let ty = FuncType::new(linker.engine(), types(params), types(results));
+    let result = results.first().copied();
+    let run = move |mut caller: Caller<'_, Guest>, values: &mut [MaybeUninit<ValRaw>]| {
+        let guest = caller.data_mut();
+        let word = run(&mut Call { guest, values })?;
+        if let Some(result) = result {
+            values[0].write(crate::call::raw_of(result, word));
+        }
+        Ok(())
+    };
+    let module = import.service.module();
+    // SAFETY: the values have the types of `ty`: parameters are read by these types, and the only result is written.
+    unsafe { linker.func_new_unchecked(module, &import.name, ty, run) }
+        .map(drop)
+        .map_err(|e| format!("{e:#}"))
+}
+
+/// Links the imports of a module, whose names and types are checked against those of its program.
+pub(crate) fn link(
+    engine: &Engine,
+    imports: &[Import],
+    names: &Names,
+) -> Result<Linker<Guest>, (Import, String)> {
+    let mut linker = Linker::new(engine);
+    linker.allow_shadowing(true);
+    for import in imports {
+        link_one(&mut linker, import, names).map_err(|problem| (import.clone(), problem))?;
+    }
+    Ok(linker)
+}
+
+fn expect(import: &Import, wanted: &Signature) -> Result<(), String> {
+    match import.signature == *wanted {
+        true => Ok(()),
+        false => Err(format!(
+            "it has the type {}, but must have {wanted}",
+            import.signature
+        )),
+    }
+}
+
+fn link_one(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Result<(), String> {
+    let name = &*import.name;
+    match import.service {
+        Service::Actor => {
+            let Some((_, params, results, run)) = FIXED.into_iter().find(|f| f.0 == name) else {
+                let known = FIXED.map(|f| f.0).join(", ");
+                return Err(format!("there is no such function; there are {known}"));
+            };
+            expect(import, &Signature::new(params, results))?;
+            define(linker, import, run)
+        }
+        Service::Spawn => {
+            let Some(kind) = names.kinds.iter().position(|kind| kind == name) else {
+                let known = names.kinds.join(", ");
+                return Err(format!("the program has no such kind; it has {known}"));
+            };
+            expect(import, &Signature::new(&[], &[Plain::I64]))?;
+            define(linker, import, move |c| {
+                Ok(c.actor()?.launch(kind as u32).bits())
+            })
+        }
+        Service::Tell | Service::TryTell | Service::Ask => message(linker, import, names),
+    }
+}
+
+fn message(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Result<(), String> {
+    let Some(message) = names.messages.get(&import.name) else {
+        let known = names.messages.keys().map(|name| &**name);
+        let known = known.collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "no kind of the program handles such a message; they handle {known}"
+        ));
+    };
+    let tag = message.tag;
+    let fields = message.signature.params.clone();
+    let words = move |c: &Call<'_, '_>, first: usize| {
+        let mut words = [0; 5];
+        for (i, &ty) in fields.iter().enumerate() {
+            words[i] = c.word(ty, first + i);
+        }
+        (words, fields.len())
+    };
+    let plain = Signature::new(&message.signature.params, &[]);
+    match import.service {
+        Service::Ask => {
+            if message.signature.results.is_empty() {
+                return Err("the message has no reply: use everwarp:tell".into());
+            }
+            expect(import, &plain.after(&[Plain::I64, Plain::I32]))?;
+            define(linker, import, move |c| {
+                let (to, number) = (c.id(0), c.word(Plain::I32, 1));
+                let (words, count) = words(c, 2);
+                let number = u64::from(tag) << 32 | number;
+                c.sender()?.ask(to, tag, &words[..count], number);
+                Ok(0)
+            })
+        }
+        Service::TryTell => {
+            let mut wanted = plain.after(&[Plain::I64]);
+            wanted.results.push(Plain::I32);
+            expect(import, &wanted)?;
+            define(linker, import, move |c| {
+                let (to, (words, count)) = (c.id(0), words(c, 1));
+                Ok(c.sender()?.try_tell(to, tag, &words[..count]).into())
+            })
+        }
+        _ => {
+            expect(import, &plain.after(&[Plain::I64]))?;
+            define(linker, import, move |c| {
+                let (to, (words, count)) = (c.id(0), words(c, 1));
+                c.sender()?.tell(to, tag, &words[..count]);
+                Ok(0)
+            })
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Kinds of actors whose handlers are WebAssembly modules, on the CPU engine. `docs/actor-modules.md` is the interface of
+//! such a module: its exports and imports, its memory, and its description.
+//!
+//! This crate is **internal** to everwarp, which shows it as part of `everwarp::actor`.
+
+mod assemble;
+mod call;
+mod description;
+mod error;
+mod imports;
+mod instance;
+mod interface;
+mod module;
+mod rewrite;
+
+pub use assemble::program_of;
+pub use error::ModuleError;
+pub use module::ActorModule;
