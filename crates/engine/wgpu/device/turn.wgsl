@@ -81,7 +81,7 @@ fn most_of(task: vec4<u32>, info: u32, space: u32, free: u32) -> u32 {
   let need = (info & FUNCTION_SPAWNS) + 1u;
   var most = min(EW_THREADS, WGPU_STAGE / need);
   if need > 1u { most = min(most, max(space / (16u * need), 1u)); }
-  if (info & FUNCTION_FORKS) != 0u { most = min(most, max(free / 8u, 1u)); }
+  if (info & FUNCTION_FORKS) != 0u { most = min(most, max(free / 32u, 1u)); }
   // A whole workgroup runs several tasks in a turn only if they leave nothing behind but their end.
   let single = need > 1u || (info & FUNCTION_FORKS) != 0u || (task.y & HOST_DIRECT) != 0u;
   return select(most, 1u, (info & FUNCTION_WIDE) != 0u && single);
