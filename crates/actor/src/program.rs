@@ -153,14 +153,13 @@ impl Kind {
     const fn needs(&self) -> u16 {
         self.sends + 1 + 2
     }
-    /// Turns that one turn may cause. Those that most kinds need are few, so that a warp's queue is long; and up to 15, so
-    /// that all 32 lanes of a warp run turns, where that is enough for one message.
+    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
     const fn room(&self) -> u16 {
         // One more for the sender that is woken when the turn begins.
-        match self.needs() {
-            needs @ ..11 => needs + 4,
-            11..15 => 15,
-            needs => needs + 1,
+        if self.needs() < 15 {
+            15
+        } else {
+            self.needs() + 1
         }
     }
 }
