@@ -52,7 +52,10 @@ fn a_run_checks_its_results_and_leaves_a_report() {
 #[test]
 fn an_unknown_benchmark_or_row_is_an_error_that_lists_the_known_ones() {
     for (args, known) in [
-        (&["bench", "F"][..], "core, A, B, C, D, E, P, S or all"),
+        (
+            &["bench", "F"][..],
+            "core, A, B, C, D, E, P, actors, S or all",
+        ),
         (
             &["bench", "E", "--engine", "cpu", "--row", "fused"],
             "loop_fused, tasks",

@@ -234,7 +234,8 @@ pub struct Grants {
     pub ends: Vec<ChannelEnd>,
 }
 
-/// Receives what one process gets of its own: first its arguments, then its environment, then its standard input or a connection.
+/// Receives what one process gets of its own: its arguments and its environment, in any order, and its standard input or a
+/// connection.
 ///
 /// Engines implement it and copy the parts to where the process reads them, so starting 100,000 processes allocates
 /// nothing for each of them.

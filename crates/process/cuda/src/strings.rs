@@ -25,20 +25,21 @@ pub(crate) struct StringsWriter<'a> {
 }
 
 impl StartWriter for StringsWriter<'_> {
-    /// # Panics
-    /// There is a variable already.
     fn arg(&mut self, parts: &[&str]) {
-        assert!(self.head[2] == 0, "arguments come before the environment");
-        self.head[1] += self.add(parts);
+        self.head[1] += add_string(&mut self.all.bytes, parts, &mut self.wrong);
         self.head[0] += 1;
     }
 
     fn variable(&mut self, name: &str, parts: &[&str]) {
-        let before = self.all.bytes.len();
-        self.add(&[name, "="]);
-        self.all.bytes.pop();
-        self.add(parts);
-        self.head[3] += self.all.bytes.len() - before;
+        let variables = &mut self.all.variables;
+        variables.extend_from_slice(name.as_bytes());
+        variables.push(b'=');
+        add_string(variables, parts, &mut self.wrong);
+        if name.contains('\0') && self.wrong.is_none() {
+            let what = [name, "=", &parts.concat()].concat();
+            self.wrong = Some(SpawnError::ZeroByte { what });
+        }
+        self.head[3] = variables.len();
         self.head[2] += 1;
     }
 
@@ -53,21 +54,18 @@ impl StartWriter for StringsWriter<'_> {
     }
 }
 
-impl StringsWriter<'_> {
-    /// Adds a string of these parts with a zero after it, and returns its bytes.
-    fn add(&mut self, parts: &[&str]) -> usize {
-        let bytes = &mut self.all.bytes;
-        let before = bytes.len();
-        parts
-            .iter()
-            .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
-        if bytes[before..].contains(&0) && self.wrong.is_none() {
-            let what = parts.concat();
-            self.wrong = Some(SpawnError::ZeroByte { what });
-        }
-        bytes.push(0);
-        bytes.len() - before
+/// Adds a string of these parts with a zero after it, and returns its bytes.
+fn add_string(bytes: &mut Vec<u8>, parts: &[&str], wrong: &mut Option<SpawnError>) -> usize {
+    let before = bytes.len();
+    parts
+        .iter()
+        .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+    if bytes[before..].contains(&0) && wrong.is_none() {
+        let what = parts.concat();
+        *wrong = Some(SpawnError::ZeroByte { what });
     }
+    bytes.push(0);
+    bytes.len() - before
 }
 
 /// The strings and inputs of processes that are spawned together, as device code reads them.
@@ -89,6 +87,8 @@ pub(crate) struct StringsBuffer {
     /// The number of directories, and their names as device code reads them.
     pub(crate) directories: (u32, Vec<u8>),
     pub(crate) bytes: Vec<u8>,
+    /// The variables of the process that is being written. They follow its arguments, and come in any order with them.
+    variables: Vec<u8>,
     /// The inputs in order.
     pub(crate) inputs: Vec<Bytes>,
     /// Where the words of each input's process begin.
@@ -140,6 +140,7 @@ impl StringsBuffer {
         self.bytes.resize(begin - front.len(), 0);
         self.bytes.extend_from_slice(front);
         self.bytes.resize(begin + HEAD, 0);
+        self.variables.clear();
         let mut writer = StringsWriter {
             all: self,
             head: [0; 4],
@@ -155,6 +156,7 @@ impl StringsBuffer {
             wrong,
             ..
         } = writer;
+        self.bytes.extend_from_slice(&self.variables);
         let texts = self.bytes.len() - begin - HEAD;
         let names_at = self.bytes.len().next_multiple_of(4);
         self.bytes.resize(names_at, 0);
@@ -247,6 +249,20 @@ mod tests {
     fn words(bytes: &[u8]) -> Vec<u32> {
         let words = bytes[..HEAD].as_chunks::<4>().0.iter();
         words.map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    #[test]
+    fn arguments_and_variables_come_in_any_order() {
+        let mut all = StringsBuffer::default();
+        let mixed = all.add(&[], |writer| {
+            writer.arg(&["a"]);
+            writer.variable("K", &["v"]);
+            writer.arg(&["b"]);
+            writer.variable("L", &["w"]);
+        });
+        mixed.expect("it is valid");
+        assert_eq!(words(&all.bytes)[..4], [2, 4, 2, 8]);
+        assert_eq!(&all.bytes[HEAD..HEAD + 12], b"a\0b\0K=v\0L=w\0");
     }
 
     #[test]
