@@ -400,6 +400,19 @@ impl ActorSystem {
     /// # Errors
     /// As [`launch`](Self::launch). Where there is not room for all, those that were launched live.
     pub fn launch_all(&self, kind: u32, count: usize) -> Result<Vec<ActorId>, ActorError> {
+        let all = self.launch_up_to(kind, count)?;
+        if all.len() < count {
+            return Err(ActorError::TooManyActors {
+                limit: self.config.actors,
+            });
+        }
+        Ok(all)
+    }
+    /// Launches `count` actors, or as many as there is room for.
+    ///
+    /// # Errors
+    /// [`ActorError::NoKind`], or the engine failed.
+    pub fn launch_up_to(&self, kind: u32, count: usize) -> Result<Vec<ActorId>, ActorError> {
         if kind as usize >= self.kinds.len() {
             return Err(ActorError::NoKind {
                 program: self.program.clone(),
@@ -408,21 +421,23 @@ impl ActorSystem {
             });
         }
         const EACH: usize = 4;
-        let mut all = Vec::with_capacity(count);
+        let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
         let _port = self.port();
-        while all.len() < count {
-            let part = (count - all.len()).min(self.ids.len());
+        let mut left = count;
+        while left > 0 {
+            let part = left.min(self.ids.len());
             let ranges = (0..part).step_by(EACH);
             let ranges = ranges.map(|first| (first as u32, EACH.min(part - first) as u32));
             self.run_ranges(Builtin::Launch, kind as u8, ranges)?;
             let mut ids = vec![0; part];
             self.ids.read_at(0, &mut ids)?;
-            all.extend(ids.into_iter().map(ActorId::from_bits));
-        }
-        if all.iter().any(|id| id.is_none()) {
-            return Err(ActorError::TooManyActors {
-                limit: self.config.actors,
-            });
+            let ids = ids.into_iter().map(ActorId::from_bits);
+            let before = all.len();
+            all.extend(ids.filter(|id| !id.is_none()));
+            if all.len() - before < part {
+                break;
+            }
+            left -= part;
         }
         Ok(all)
     }
