@@ -10,6 +10,7 @@ b'argument 1: 999'
 from __future__ import annotations
 
 from . import errors
+from ._actor import ActorClass, Actors, actor
 from ._compile.elementary import random_bits, random_unit
 from ._engine import BfsResult, Engine, Processes, engine
 from ._function import Function, function
@@ -17,9 +18,11 @@ from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
 from .errors import *  # noqa: F403
 from ._problem import Unsupported
-from .types import array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
+from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
 
 __all__ = [
+    "ActorClass",
+    "Actors",
     "BfsResult",
     "Engine",
     "Exit",
@@ -32,6 +35,8 @@ __all__ = [
     "Sender",
     "Unsupported",
     "__version__",
+    "actor",
+    "actor_id",
     "array",
     "boolean",
     "engine",

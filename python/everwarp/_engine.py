@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 import os
+import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, Unpack, overload
 
 from . import _native
+from ._actor import ActorClass, Actors
 from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
@@ -24,6 +27,8 @@ Input = Any
 OUTPUT_LIMIT = 1 << 20
 #: The exit code of a process whose function failed.
 FAILED = 101
+#: The most actors of one class, and the most messages that wait for them.
+ACTORS, MESSAGES = 1 << 26, (1 << 28) - 1
 
 
 class Options(TypedDict, total=False):
@@ -157,9 +162,22 @@ class Engine(_native.Engine):
     def __new__(cls, kind: Kind = "auto", *, size: int | None = None, adapter: str | None = None) -> Engine:
         made = super().__new__(cls, kind, size, adapter)
         made._modules = ModuleCache()
+        made._systems = {}
+        made._spawning = threading.Lock()
         return made
 
     _modules: ModuleCache
+    _systems: dict[ActorClass, _native.ActorSystem]
+    _spawning: threading.Lock
+
+    def close(self) -> None:
+        """Ends all processes and actors, and frees the device. Closing an engine again does nothing."""
+        with self._spawning:
+            systems = list(self._systems.values())
+            self._systems.clear()
+            super().close()
+        for system in systems:
+            system.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -400,6 +418,65 @@ class Engine(_native.Engine):
             return np.frombuffer(bytearray(out), dtype="?" if result.kind == "b" else "<" + result.code)
         code: Any = result.code
         return memoryview(out).cast(code)
+
+    def spawn(
+        self, cls: Any, count: int | None = None, *, capacity: int | None = None, messages: int | None = None
+    ) -> Actors:
+        """Makes actors of a class that is decorated with `everwarp.actor`: one, or `count`.
+
+        They run on the CPU engine. An engine that chose a GPU by itself runs them there as well, and processes and programs
+        on the GPU; `Actors.why` says so.
+
+        Parameters
+        ----------
+        cls
+            The class.
+        count
+            How many actors; a single one without it.
+        capacity
+            How many actors of this class live at a time. The first call for a class decides; by default it is twice as many
+            as that call makes, and at least 65,536.
+        messages
+            How many messages to actors of this class wait at a time, by default four for each of `capacity`. If handlers
+            send more, the actors of the class end. The program's own messages wait until there is room.
+
+        Raises
+        ------
+        StartFailed
+            There is no room for that many, or the engine was made for a GPU: actors of Python classes do not run there yet.
+        """
+        if not isinstance(cls, ActorClass):
+            raise TypeError("spawn makes actors of a class that is decorated with @everwarp.actor")
+        number = 1 if count is None else operator.index(count)
+        if not 1 <= number <= ACTORS:
+            raise ValueError(f"count must be from 1 to {ACTORS}, not {number}")
+        with self._spawning:
+            self._check()
+            system = self._systems.get(cls)
+            if system is None:
+                room = capacity if capacity is not None else min(max(2 * number, 1 << 16), ACTORS)
+                if not number <= room <= ACTORS:
+                    raise ValueError(f"capacity must be from {number}, which is `count`, to {ACTORS}, not {room}")
+                waiting = messages if messages is not None else min(4 * room, MESSAGES)
+                if not 1 <= waiting <= MESSAGES:
+                    raise ValueError(f"messages must be from 1 to {MESSAGES}, not {waiting}")
+                system = _native.ActorSystem(self, cls.name, cls.wasm, room, waiting)
+                self._systems[cls] = system
+            elif capacity is not None or messages is not None:
+                raise ValueError(f"{cls.name} has its capacity already: pass it to the first spawn of the class")
+        ids = memoryview(system.launch(number)).cast("Q")
+        return Actors(cls, system, ids, count is None)
+
+    def settle(self) -> None:
+        """Waits until actors have handled all messages. It does not return while they send messages without an end."""
+        self._check()
+        for system in list(self._systems.values()):
+            system.settle()
+
+    def failures(self) -> list[str]:
+        """Why actors failed: up to 64 reasons for each class, the oldest first."""
+        self._check()
+        return [reason for system in list(self._systems.values()) for reason in system.failures()[0]]
 
     def ps(self, limit: int = 1000) -> list[dict[str, Any]]:
         """Up to `limit` of the processes that have not been waited for: those that run first."""

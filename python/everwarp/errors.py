@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from . import Exit
 
 __all__ = [
+    "ActorError",
+    "ActorFailed",
+    "ActorGone",
     "ChannelClosed",
     "ChannelError",
     "ChannelRefused",
@@ -45,6 +48,18 @@ class StartFailed(EverwarpError):
 
 class SpawnFailed(EverwarpError):
     """Processes were not started: a directory cannot be opened, or an argument cannot be passed."""
+
+
+class ActorError(EverwarpError):
+    """A message to an actor was not handled."""
+
+
+class ActorGone(ActorError):
+    """The actor has ended, or belongs to another engine."""
+
+
+class ActorFailed(ActorError):
+    """The actor failed while it handled the message; the message names the reason and the line."""
 
 
 class ProgramError(EverwarpError):

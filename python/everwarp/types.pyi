@@ -16,7 +16,11 @@ u64: TypeAlias = int
 f32: TypeAlias = float
 f64: TypeAlias = float
 boolean: TypeAlias = bool
-actor_id: TypeAlias = int
+
+class actor_id(int):
+    """The id of an actor. A handler sends it the messages of its own class: `to.deposit.tell(3)`."""
+
+    def __getattr__(self, name: str) -> Any: ...
 
 class FixedArray:
     """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""

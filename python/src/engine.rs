@@ -29,7 +29,9 @@ struct Loaded {
 /// What an open engine has.
 pub(crate) struct Open {
     pub(crate) device: Device,
-    size: Option<u32>,
+    /// Whether the device was left to everwarp.
+    pub(crate) auto: bool,
+    pub(crate) size: Option<u32>,
     processes: Option<(Host, Vec<Loaded>)>,
     pub(crate) tasks: Option<(&'static str, everwarp::Engine)>,
 }
@@ -48,10 +50,7 @@ impl Engine {
     /// What the engine has, unless it is closed or this is the child of a fork.
     pub(crate) fn open(&self) -> PyResult<OpenGuard<'_>> {
         if std::process::id() != self.os_pid {
-            return Err(ForkedError::new_err(
-                "this engine belongs to the process that was forked: make an engine after the fork, or start workers \
-                 with multiprocessing.get_context(\"spawn\")",
-            ));
+            return Err(forked());
         }
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         match open.is_some() {
@@ -61,6 +60,14 @@ impl Engine {
             )),
         }
     }
+}
+
+/// The error in the child of a fork.
+pub(crate) fn forked() -> PyErr {
+    ForkedError::new_err(
+        "this engine belongs to the process that was forked: make an engine after the fork, or start workers \
+         with multiprocessing.get_context(\"spawn\")",
+    )
 }
 
 /// An open engine, locked.
@@ -211,6 +218,7 @@ impl Engine {
             os_pid: std::process::id(),
             open: Mutex::new(Some(Open {
                 device,
+                auto: matches!(select, Select::Auto),
                 size,
                 processes: None,
                 tasks: None,
@@ -240,6 +248,11 @@ impl Engine {
     #[getter]
     fn closed(&self) -> bool {
         self.open().is_err()
+    }
+
+    /// Raises the error of an engine that is closed, or belongs to another process.
+    fn _check(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.open().map(drop))
     }
 
     /// Ends all processes and frees the device. Closing an engine again does nothing.

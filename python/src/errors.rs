@@ -3,6 +3,8 @@
 use everwarp::process::{ChannelError, HostError, LoadError, SpawnError, StartError};
 use pyo3::prelude::*;
 
+pyo3::import_exception!(everwarp.errors, ActorFailed);
+pyo3::import_exception!(everwarp.errors, ActorGone);
 pyo3::import_exception!(everwarp.errors, ChannelClosed);
 pyo3::import_exception!(everwarp.errors, ChannelRefused);
 pyo3::import_exception!(everwarp.errors, DeviceError);

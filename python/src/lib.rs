@@ -1,6 +1,7 @@
 //! `everwarp._native`: what the Python package `everwarp` is made of. The names that users call are in `everwarp/*.py`,
 //! with their documentation; here is what needs Rust.
 
+mod actors;
 mod channel;
 mod engine;
 mod errors;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::actors::ActorSystem;
     #[pymodule_export]
     use crate::channel::{Receiver, Sender};
     #[pymodule_export]

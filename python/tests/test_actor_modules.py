@@ -1,4 +1,4 @@
-"""Classes become modules whose exports handle messages. The package does not run them yet, so it does not export them."""
+"""Classes become modules whose exports handle messages. `test_actors.py` runs them."""
 
 from __future__ import annotations
 

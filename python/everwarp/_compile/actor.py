@@ -51,15 +51,36 @@ class ActorCompiler(ModuleCompiler):
     def __init__(self) -> None:
         super().__init__()
         self.sites: dict[str, int] = {}
+        self.failures: dict[int, tuple[int, FunctionBody]] = {}
         #: The messages that handlers may send, and the imports that send them.
         self.messages: dict[str, Message] = {}
         self.tells: dict[str, int] = {}
 
     def fail_code(self, reason: int, line: bytes, known: int | None) -> bytes:
-        name = FAILURES[reason] + (f", line {known}" if known else "")
+        if known is None and line:
+            return line + wasm.call(self.failure(reason)) + wasm.UNREACHABLE
+        return self.trap(reason, known)
+
+    def trap(self, reason: int, line: int | None) -> bytes:
+        """Code that traps in a function with this name."""
+        name = FAILURES[reason] + (f", line {line}" if line else "")
         if name not in self.sites:
             self.sites[name] = self.add(FunctionBody(name, [], [], [], wasm.UNREACHABLE))
         return wasm.call(self.sites[name]) + wasm.UNREACHABLE
+
+    def failure(self, reason: int) -> int:
+        """The function that fails in the line that it is given; `finish` writes it, when all lines are known."""
+        if reason not in self.failures:
+            body = FunctionBody(FAILURES[reason], [wasm.I32], [])
+            self.failures[reason] = (self.add(body), body)
+        return self.failures[reason][0]
+
+    def finish(self) -> None:
+        """Writes the functions that fail in a line that they are given."""
+        for reason, (_, body) in self.failures.items():
+            for line in sorted(self.lines):
+                body.code += get(0) + wasm.i32(line) + OP["i32.eq"] + if_(self.trap(reason, line))
+            body.code += wasm.UNREACHABLE
 
 
 def messages(signatures: list[Signature]) -> dict[str, Message]:
@@ -103,10 +124,11 @@ def compile_actor(cls: Any, handlers: list[Signature], mailbox: int, sends: int)
     indices = [module.function(signature) for signature in handlers]
     base = SCRATCH if module.uses_stack else 0
     lines = [f"mailbox {mailbox}", f"sends {sends}"] + ([f"scratch {SCRATCH}"] if base else [])
-    for message, index in zip(module.messages.values(), indices):
+    for handler, message, index in zip(handlers, module.messages.values(), indices):
         code = wasm.i32(base)
+        first = handler.source.line(handler.tree)
         for local, (_, kind) in enumerate(message.fields):
-            code += received(module, kind, local)
+            code += received(module, kind, local, first)
         code += wasm.call(index)
         if message.result is not None:
             code += replied(message.result)
@@ -117,13 +139,14 @@ def compile_actor(cls: Any, handlers: list[Signature], mailbox: int, sends: int)
         fields = " ".join(f"{name}:{field_type(kind)}" for name, kind in message.fields)
         line = f"message {message.name} {fields}".strip()
         lines.append(line + (f" -> result:{field_type(message.result)}" if message.result else ""))
+    module.finish()
     writer.export("memory", 0, 2)
     writer.bytes = base + max(state.size, 8)
     writer.customs.append(("everwarp.actor", "\n".join(lines).encode()))
     return writer.encode()
 
 
-def received(module: ActorCompiler, kind: Scalar, local: int) -> bytes:
+def received(module: ActorCompiler, kind: Scalar, local: int, line: int) -> bytes:
     """A field of a message, as the function takes it."""
     code = get(local)
     if kind.kind == "f":
@@ -137,7 +160,7 @@ def received(module: ActorCompiler, kind: Scalar, local: int) -> bytes:
         return code
     low = code + wasm.i64(kind.low) + OP["i64.lt_s"]
     high = code + wasm.i64(kind.high) + OP["i64.gt_s"]
-    return low + high + OP["i32.or"] + if_(module.fail_code(RANGE, b"", None)) + code
+    return low + high + OP["i32.or"] + if_(module.trap(RANGE, line)) + code
 
 
 def replied(kind: Scalar) -> bytes:

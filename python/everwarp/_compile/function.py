@@ -90,7 +90,10 @@ class FunctionCompiler(Expressions):
 
     def line_code(self) -> bytes:
         """The present line; in the library that of the caller, which is the last argument."""
-        return get(len(self.signature.parameters)) if self.signature.library else wasm.i32(self.line)
+        if self.signature.library:
+            return get(len(self.signature.parameters))
+        self.module.lines.add(self.line)
+        return wasm.i32(self.line)
 
     def helper(self, name: str) -> int:
         index: int = self.module.helper(name)

@@ -120,6 +120,8 @@ class ModuleCompiler:
         self.libraries: dict[str, Signature] = {}
         self.signatures: list[Signature] = []
         self.frames: list[int] = []
+        #: The lines that failures may name.
+        self.lines: set[int] = set()
 
     def add(self, body: FunctionBody) -> int:
         """Adds a function whose code is there or comes later."""

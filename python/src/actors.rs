@@ -1,0 +1,399 @@
+//! `ActorSystem`: actors whose kinds are classes of Python, compiled to WebAssembly.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use everwarp::actor::{self, ActorConfig, ActorError, ActorId, ActorModule, Tell, program_of};
+use everwarp::{Device, EngineKind, Pools, Select};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+
+use crate::engine::{Engine, Open, forked};
+use crate::errors::{
+    ActorFailed, ActorGone, DeviceError, EngineClosed, EngineLost, LoadFailed, StartFailed,
+};
+use crate::wait::in_slices;
+
+/// How many messages are prepared at a time; signals are looked at in between.
+const BATCH: usize = 1 << 14;
+/// How many asks there are between looks at signals.
+const ASKS: usize = 64;
+
+/// What runs the actors. Fields are dropped in this order.
+struct Running {
+    system: actor::ActorSystem,
+    _engine: everwarp::Engine,
+    /// Messages that the host has sent since all had been handled.
+    told: AtomicU64,
+    /// How many waits until all messages are handled are under way, also those that Ctrl-C has left.
+    settling: Mutex<u32>,
+    settled: Condvar,
+    capacity: u32,
+    messages: u32,
+}
+
+impl Running {
+    fn settling(&self) -> MutexGuard<'_, u32> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The actors of one class on an engine.
+#[pyclass(frozen, module = "everwarp._native")]
+pub(crate) struct ActorSystem {
+    running: Mutex<Option<Arc<Running>>>,
+    why: String,
+    os_pid: u32,
+}
+
+/// The device that runs actors: the CPU engine, also for an engine that has chosen a GPU by itself. Returns why.
+fn device_for(open: &Open) -> PyResult<(Option<Device>, String)> {
+    let kind = open.device.kind();
+    if kind == EngineKind::Cpu {
+        return Ok((None, "the engine is the CPU engine".to_owned()));
+    }
+    if !open.auto {
+        return Err(StartFailed::new_err(format!(
+            "actors of Python classes run on the CPU engine only, and this engine is {kind}: make it with \
+             everwarp.engine(), which runs them on the CPU, or with everwarp.engine(\"cpu\")"
+        )));
+    }
+    let device = Device::open(Select::Cpu).map_err(|e| DeviceError::new_err(e.to_string()))?;
+    let why = format!("actors of Python classes do not run on the engine {kind} yet");
+    Ok((Some(device), why))
+}
+
+impl ActorSystem {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What runs the actors, unless the engine is closed or this is the child of a fork.
+    fn running(&self) -> PyResult<Arc<Running>> {
+        if std::process::id() != self.os_pid {
+            return Err(forked());
+        }
+        self.lock().clone().ok_or_else(|| {
+            EngineClosed::new_err(
+                "the engine of these actors is closed: use them inside its `with` block",
+            )
+        })
+    }
+
+    /// What runs the actors, when nothing waits until they have handled all messages. Ctrl-C ends this wait.
+    fn free(&self, py: Python<'_>) -> PyResult<Arc<Running>> {
+        let running = self.running()?;
+        let waits = |running: &Running, slice: Duration| {
+            let settling = running.settling();
+            let busy = |settling: &mut u32| *settling > 0;
+            let waited = running.settled.wait_timeout_while(settling, slice, busy);
+            waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        };
+        if *running.settling() > 0 {
+            in_slices(
+                py,
+                None,
+                |slice| Ok((!waits(&running, slice)).then_some(())),
+            )?;
+        }
+        Ok(running)
+    }
+
+    /// Does something with the system, without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Running) -> Result<T, ActorError> + Send,
+    ) -> PyResult<T> {
+        let running = self.free(py)?;
+        py.detach(|| work(&running).map_err(|error| actor_error(&running, &error)))
+    }
+
+    /// Waits until all messages have been handled. Ctrl-C ends the wait, which goes on in a thread of its own until then.
+    fn settled(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.free(py)?;
+        let (sender, receiver) = channel();
+        let own = running.clone();
+        let settle = move || {
+            let told = own.told.load(Ordering::Relaxed);
+            let settled = own.system.settle();
+            // Another wait may have taken them off.
+            let rest = |now: u64| Some(now.saturating_sub(told));
+            let _ = own
+                .told
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+            *own.settling() -= 1;
+            own.settled.notify_all();
+            // The receiver is gone after Ctrl-C.
+            let _ = sender.send(settled.map(drop).map_err(|error| actor_error(&own, &error)));
+        };
+        *running.settling() += 1;
+        let thread = std::thread::Builder::new().name("everwarp-settle".to_owned());
+        if let Err(error) = thread.spawn(settle) {
+            *running.settling() -= 1;
+            return Err(StartFailed::new_err(format!(
+                "a thread cannot be started: {error}"
+            )));
+        }
+        let lost = || EngineLost::new_err("the thread that waited for the actors has failed");
+        let settled = in_slices(py, None, move |slice| match receiver.recv_timeout(slice) {
+            Ok(settled) => settled.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(lost()),
+        })?;
+        settled.ok_or_else(lost)
+    }
+
+    /// Keeps the host from using up all messages, which would end the engine: it sends at most half as many as there are
+    /// before it waits until they have been handled.
+    fn room(&self, py: Python<'_>, count: usize) -> PyResult<()> {
+        let running = self.running()?;
+        let told = running.told.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        if told > u64::from(running.messages / 2) {
+            drop(running);
+            self.settled(py)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ActorSystem {
+    fn drop(&mut self) {
+        // The threads of the engine do not exist in the child of a fork, which cannot end them.
+        if std::process::id() != self.os_pid {
+            std::mem::forget(self.lock().take());
+        }
+    }
+}
+
+/// The exception for an error, with the reason of the actor's own failure if it is known.
+fn actor_error(running: &Running, error: &ActorError) -> PyErr {
+    match error {
+        ActorError::Gone { actor } => {
+            ActorGone::new_err(format!("{error}{}", reason_of(running, *actor)))
+        }
+        ActorError::OutOfMessages { limit, longest, .. } => EngineLost::new_err(format!(
+            "all {limit} messages of this class are in use, and its actors have ended: {longest}; spawn with a larger \
+             `messages`, or decorate the class with a smaller `mailbox`"
+        )),
+        ActorError::Engine(_) => EngineLost::new_err(error.to_string()),
+        ActorError::Timeout { .. } | ActorError::Full { .. } => {
+            pyo3::exceptions::PyTimeoutError::new_err(error.to_string())
+        }
+        error => StartFailed::new_err(error.to_string()),
+    }
+}
+
+/// Why an actor failed, if that is known.
+fn reason_of(running: &Running, actor: ActorId) -> String {
+    let (failures, _) = running.system.failures();
+    let found = failures.into_iter().rev().find(|f| f.actor == actor);
+    found.map_or_else(String::new, |failure| format!(" ({})", failure.reason))
+}
+
+/// Asks one actor, and returns the first word of its reply.
+fn ask(running: &Running, actor: ActorId, tag: u8, words: &[u64]) -> PyResult<u64> {
+    match running.system.ask(actor, tag, words) {
+        Ok(reply) => Ok(reply.word(0)),
+        Err(ActorError::NoReply { reason }) => {
+            let why = reason_of(running, actor);
+            Err(ActorFailed::new_err(format!(
+                "the ask has no reply: {reason}{why}"
+            )))
+        }
+        Err(error) => Err(actor_error(running, &error)),
+    }
+}
+
+#[pymethods]
+impl ActorSystem {
+    /// Starts a system for up to `capacity` actors of one class, for which up to `messages` messages wait.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        engine: &Engine,
+        name: &str,
+        wasm: Vec<u8>,
+        capacity: u32,
+        messages: u32,
+    ) -> PyResult<Self> {
+        py.detach(|| {
+            let open = engine.open()?;
+            let (other, why) = device_for(&open)?;
+            let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
+            let module = ActorModule::new(name, wasm).map_err(refused)?;
+            let program = program_of(name, &[module]).map_err(refused)?;
+            let pools = Pools::default();
+            let tasks = pools.tasks.max(capacity);
+            let builder = match &other {
+                Some(device) => device.engine(),
+                None => open.device.engine(),
+            };
+            let mut builder = builder
+                .program(program.program())
+                .pools(Pools { tasks, ..pools });
+            // On a GPU the size is a number of blocks.
+            if let (Some(size), None) = (open.size, &other) {
+                builder = builder.size(size);
+            }
+            let engine = builder
+                .start()
+                .map_err(|e| StartFailed::new_err(e.to_string()))?;
+            let config = ActorConfig {
+                actors: capacity,
+                messages,
+                ..ActorConfig::default()
+            };
+            let system = actor::ActorSystem::start(&engine, &program, config)
+                .map_err(|e| StartFailed::new_err(e.to_string()))?;
+            Ok(Self {
+                running: Mutex::new(Some(Arc::new(Running {
+                    system,
+                    _engine: engine,
+                    told: AtomicU64::new(0),
+                    settling: Mutex::new(0),
+                    settled: Condvar::new(),
+                    capacity,
+                    messages,
+                }))),
+                why,
+                os_pid: std::process::id(),
+            })
+        })
+    }
+
+    /// Why these actors run on the CPU engine.
+    #[getter]
+    fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Launches actors and returns their ids: all of them, or none.
+    fn launch<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyByteArray>> {
+        let (ids, capacity) = self.with(py, |running| {
+            let mut ids = running.system.launch_up_to(0, count)?;
+            if ids.len() < count {
+                running.system.kill(&ids)?;
+                ids.clear();
+            }
+            Ok((ids, running.capacity))
+        })?;
+        if ids.len() < count {
+            return Err(StartFailed::new_err(format!(
+                "there is room for {capacity} actors of this class, and {count} more do not fit: end some, or give the \
+                 first `spawn` of the class a larger `capacity`"
+            )));
+        }
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.bits().to_ne_bytes()).collect();
+        Ok(PyByteArray::new(py, &bytes))
+    }
+
+    /// Sends a message to each actor. A column has a word for each, or one for all.
+    fn tell(
+        &self,
+        py: Python<'_>,
+        ids: PyBuffer<u64>,
+        message: &str,
+        columns: Vec<PyBuffer<u64>>,
+    ) -> PyResult<()> {
+        let (ids, columns) = (ids.to_vec(py)?, words(py, &columns)?);
+        for (batch, ids) in ids.chunks(BATCH).enumerate() {
+            self.room(py, ids.len())?;
+            self.with(py, |running| {
+                let tag = running.system.message(message)?.tag;
+                let tell = |(n, id): (usize, &u64)| {
+                    let (row, fields) = row(&columns, n);
+                    Tell::new(ActorId::from_bits(*id), tag, &row[..fields])
+                };
+                let tells: Vec<Tell> = (batch * BATCH..).zip(ids).map(tell).collect();
+                running.system.tell_all(&tells)
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Asks each actor, one after the other, and returns the first word of each reply.
+    fn ask(
+        &self,
+        py: Python<'_>,
+        ids: PyBuffer<u64>,
+        message: &str,
+        columns: Vec<PyBuffer<u64>>,
+    ) -> PyResult<Vec<u64>> {
+        let (ids, columns) = (ids.to_vec(py)?, words(py, &columns)?);
+        let tag = self.with(py, |running| Ok(running.system.message(message)?.tag))?;
+        let mut replies = Vec::with_capacity(ids.len());
+        for (batch, ids) in ids.chunks(ASKS).enumerate() {
+            let running = self.free(py)?;
+            py.detach(|| {
+                for (n, id) in (batch * ASKS..).zip(ids) {
+                    let (row, fields) = row(&columns, n);
+                    let actor = ActorId::from_bits(*id);
+                    replies.push(ask(&running, actor, tag, &row[..fields])?);
+                }
+                Ok::<_, PyErr>(())
+            })?;
+            py.check_signals()?;
+        }
+        Ok(replies)
+    }
+
+    /// Waits until all messages have been handled.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        self.settled(py)
+    }
+
+    /// Ends actors once they have handled what is in their mailboxes.
+    fn stop(&self, py: Python<'_>, ids: PyBuffer<u64>) -> PyResult<()> {
+        let ids = actors(&ids.to_vec(py)?);
+        self.with(py, |running| running.system.stop(&ids).map(drop))
+    }
+
+    /// Ends actors now.
+    fn kill(&self, py: Python<'_>, ids: PyBuffer<u64>) -> PyResult<()> {
+        let ids = actors(&ids.to_vec(py)?);
+        self.with(py, |running| running.system.kill(&ids).map(drop))
+    }
+
+    /// Why actors failed, the oldest first: up to 64 reasons, and how many failures there were.
+    fn failures(&self, py: Python<'_>) -> PyResult<(Vec<String>, u64)> {
+        self.with(py, |running| {
+            let (failures, count) = running.system.failures();
+            Ok((failures.into_iter().map(|f| f.reason).collect(), count))
+        })
+    }
+
+    /// Ends the actors. Doing so again does nothing.
+    fn close(&self, py: Python<'_>) {
+        if std::process::id() == self.os_pid {
+            py.detach(|| {
+                let running = self.lock().take();
+                drop(running);
+            });
+        }
+    }
+}
+
+fn actors(ids: &[u64]) -> Vec<ActorId> {
+    ids.iter().map(|id| ActorId::from_bits(*id)).collect()
+}
+
+fn words(py: Python<'_>, columns: &[PyBuffer<u64>]) -> PyResult<Vec<Vec<u64>>> {
+    columns.iter().map(|column| column.to_vec(py)).collect()
+}
+
+/// The words for an actor, its own or those for all, and how many there are.
+fn row(columns: &[Vec<u64>], number: usize) -> ([u64; actor::MAX_WORDS], usize) {
+    let mut row = [0; actor::MAX_WORDS];
+    for (word, column) in row.iter_mut().zip(columns) {
+        *word = match column[..] {
+            [all] => all,
+            ref each => each[number],
+        };
+    }
+    (row, columns.len())
+}
