@@ -10,21 +10,7 @@ use crate::error::ModuleError;
 use crate::instance::{Compiled, HEADER};
 use crate::interface::{Plain, Role, Service, Signature};
 use crate::module::{ActorModule, Handled};
-
-/// A message of a program.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) tag: u8,
-    /// The types of its fields and of its reply.
-    pub(crate) signature: Signature,
-}
-
-/// The names of a program.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) messages: BTreeMap<String, Known>,
-    pub(crate) kinds: Vec<String>,
-}
+use crate::names::{Known, Names};
 
 /// A program whose kinds are these modules, in this order.
 ///

@@ -7,9 +7,9 @@ use std::time::Instant;
 use everwarp_actor::{ActorCx, ActorId};
 use wasmtime::{Caller, Engine, FuncType, Linker, ValRaw, ValType};
 
-use crate::assemble::Names;
 use crate::call::{Guest, word_of};
 use crate::interface::{Import, Plain, Service, Signature};
+use crate::names::Names;
 
 /// The handler has called `fail`.
 #[derive(Debug)]

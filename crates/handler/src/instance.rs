@@ -11,12 +11,12 @@ use wasmtime::{
     WasmBacktrace,
 };
 
-use crate::assemble::Names;
 use crate::call::{Guest, raw_of, word_of};
 use crate::error::ModuleError;
 use crate::imports::{CalledFail, link};
 use crate::interface::{Role, Signature};
 use crate::module::ActorModule;
+use crate::names::Names;
 use crate::rewrite;
 
 /// Bytes of a state before the memory: the first is 1 once the memory is there. So a launch only clears the state.

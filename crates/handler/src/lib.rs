@@ -11,6 +11,7 @@ mod imports;
 mod instance;
 mod interface;
 mod module;
+mod names;
 mod rewrite;
 
 pub use assemble::program_of;

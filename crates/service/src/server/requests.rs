@@ -157,6 +157,9 @@ impl ExitBuffer {
     }
 }
 
+/// Gets exits before the client does.
+pub(super) type Waited<'a> = dyn Fn(&[(Pid, Exit)]) + Sync + 'a;
+
 /// Sends the exits of processes in this order, as they come: one thread waits for them while another one sends. `waited`
 /// gets each of them before the client does.
 pub(super) fn wait_each(
@@ -165,7 +168,7 @@ pub(super) fn wait_each(
     sender: &FrameSender,
     request: u32,
     output: &Budget,
-    waited: &(dyn Fn(&[(Pid, Exit)]) + Sync),
+    waited: &Waited<'_>,
 ) -> Result<(), HostError> {
     let send = |exits: &[(Pid, Exit)]| {
         waited(exits);
