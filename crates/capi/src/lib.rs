@@ -1,7 +1,6 @@
 //! The C interface of everwarp. `include/everwarp.h` is its description; a test compares both.
 //!
-//! Every function goes through [`status::guard`], which turns errors into a status and a message, and lets no panic cross
-//! the border.
+//! Every function catches what goes wrong inside: errors become a status and a message, and no panic crosses the border.
 
 pub mod engine;
 pub mod exits;
