@@ -338,7 +338,8 @@ def test_threads_share_actors(engine: ew.Engine) -> None:
 
 def test_ctrl_c_ends_the_wait_for_actors_that_never_stop(tmp_path: Path) -> None:
     code = """
-import _thread, threading, everwarp as ew
+import _thread, signal, threading, everwarp as ew
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 @ew.actor
 class Ball:
     n: ew.i64

@@ -224,11 +224,12 @@ def test_a_fork_is_refused(engine: ew.Engine, hello: ew.Module) -> None:
 
 
 INTERRUPTED = """
-import everwarp as ew, sys
+import everwarp as ew, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with ew.engine("cpu") as engine:
     processes = engine.start(bytes.fromhex(sys.argv[1]))
-    print("started", flush=True)
     try:
+        print("started", flush=True)
         processes.wait() if sys.argv[2] == "wait" else engine.run(bytes.fromhex(sys.argv[1]))
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -242,12 +243,15 @@ def test_control_c_ends_a_wait(how: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, ENDLESS.hex(), how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
+        watchdog = threading.Timer(60, child.kill)
+        watchdog.start()
         try:
             assert child.stdout.readline() == "started\n"
             child.send_signal(signal.SIGINT)
             assert child.stdout.readline() == "interrupted\n"
-            assert child.wait(timeout=30) == 0
+            assert child.wait() == 0
         finally:
+            watchdog.cancel()
             child.kill()
 
 
