@@ -1,14 +1,14 @@
-//! The WGSL of every program: an image of all of them is valid without any optional capability, and can be translated to
-//! the languages of all backends.
+//! The WGSL of every program that has some, which are all but those of actors: an image of them is valid without any
+//! optional capability, and can be translated to the languages of all backends.
 
 use everwarp_engine::Image;
 use everwarp_engine_wgpu::ImageText;
-use everwarp_programs::{REGISTRY, probe};
+use everwarp_programs::{benchmarks, probe, standard};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 fn image() -> Image {
     let mut programs: Vec<&'static everwarp::Program> = vec![&probe::PROGRAM];
-    programs.extend(REGISTRY.iter().map(|entry| entry.program()));
+    programs.extend(standard().chain(benchmarks()));
     Image::of(programs)
 }
 
