@@ -24,6 +24,7 @@ fn host(task: &mut dyn TaskCx) -> TaskHost<'_> {
         system,
         room: STEP + 1,
         needs: 1,
+        sides: None,
     }
 }
 

@@ -1,19 +1,24 @@
 //! The running actor, as its handler on the CPU engine sees it. `ew::Actor` in `actor/actor.cuh` has the same methods with
 //! the same meaning.
 
+use std::sync::Arc;
+
 use everwarp_contract::actor::{
-    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK, MESSAGE_HOST,
-    MESSAGE_REPLY,
+    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK,
+    MESSAGE_DEADLINE, MESSAGE_HOST, MESSAGE_REPLY,
 };
 use everwarp_contract::{DevActors, GroupId, Layout};
 use everwarp_runtime::TaskCx;
 
+use crate::ending::Ending;
 use crate::failures::FailureLog;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
-use crate::message::{MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::notes::{FAILED, NEWS, SUPERVISED};
 use crate::program::Builtin;
 use crate::restarts::Restarts;
+use crate::side::{COURIER, DeadLetter, Op, Side, Sides};
 use crate::sync::Ordering;
 use crate::table::{Cell, Table};
 use crate::turn::{Turn, TurnHost};
@@ -27,6 +32,8 @@ pub(crate) struct TaskHost<'t> {
     pub(crate) room: u32,
     /// Turns that one message may cause, with those at the end of a turn.
     pub(crate) needs: u32,
+    /// Those of the program; none in a task of the host, which needs them not.
+    pub(crate) sides: Option<&'t Sides>,
 }
 
 /// A thread's shard of the pools: threads that run at the same time have different ones.
@@ -96,18 +103,68 @@ impl TaskHost<'_> {
     }
 }
 
+impl TaskHost<'_> {
+    /// What the host keeps for the system; none when the system ends.
+    pub(crate) fn side(&self) -> Option<Arc<Side>> {
+        self.sides?.get(self.system.side)
+    }
+    /// Queues a courier, if there is something for it to do and there is none.
+    pub(crate) fn post(&mut self, side: &Side) {
+        if side.wants_courier() {
+            self.queue(0, u64::from(COURIER) << 32);
+        }
+    }
+    /// Queues a task among the turns.
+    fn queue(&mut self, function: u32, arg: u64) {
+        let world = table(&self.system).control.world.load(Ordering::Relaxed) as u32;
+        self.room = self.room.saturating_sub(1);
+        if self.task.task().group == world {
+            self.task.spawn(function, 0, arg);
+        } else {
+            self.task.spawn_into(GroupId(world), function, 0, arg);
+        }
+    }
+    /// The courier: does what is to be done to actors, as far as there is room for their turns.
+    pub(crate) fn carry(&mut self) {
+        const MOST: u32 = 64;
+        let Some(side) = self.side() else { return };
+        let table = table(&self.system);
+        for _ in 0..MOST {
+            if self.room <= 1 {
+                break;
+            }
+            let Some((actor, op)) = side.next_op() else {
+                return;
+            };
+            let signalled = match op {
+                Op::News => table.announce(actor, NEWS),
+                Op::Kill => table.signal(actor, Signal::Kill),
+            };
+            match (signalled, op) {
+                (Signalled::Activate, _) => self.activate(actor.slot()),
+                (Signalled::Gone, Op::News) => side.forget(actor),
+                _ => {}
+            }
+        }
+        self.queue(0, u64::from(COURIER) << 32);
+    }
+    /// The state of the actor in a slot.
+    ///
+    /// # Safety
+    /// - The caller is the turn that runs, or the slot has no actor.
+    pub(crate) unsafe fn state_of<'s>(&self, slot: u32) -> &'s mut [u8] {
+        let bytes = self.system.state_bytes as usize;
+        let at = self.system.states.address() + u64::from(slot) * bytes as u64;
+        // SAFETY: each slot has a state of this size; the caller vouches that only it touches it.
+        unsafe { std::slice::from_raw_parts_mut(at as *mut u8, bytes) }
+    }
+}
+
 impl TurnHost for TaskHost<'_> {
     fn activate(&mut self, slot: u32) {
         let table = table(&self.system);
         let kind = table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16;
-        let world = table.control.world.load(Ordering::Relaxed) as u32;
-        self.room = self.room.saturating_sub(1);
-        if self.task.task().group == world {
-            self.task.spawn(kind.into(), 0, slot.into());
-        } else {
-            self.task
-                .spawn_into(GroupId(world), kind.into(), 0, slot.into());
-        }
+        self.queue(kind.into(), slot.into());
     }
     fn has_room(&self) -> bool {
         self.room >= self.needs
@@ -124,6 +181,52 @@ impl TurnHost for TaskHost<'_> {
     fn out_of_cells(&mut self) {
         self.task.fault(ACTOR_FAULT_CELLS.into());
     }
+    fn dead(&mut self, to: ActorId, message: &Cell, reason: u32) {
+        if let Some(side) = self.side() {
+            side.dead_letters.send(DeadLetter {
+                reason: DeadReason::of(reason),
+                to,
+                message: message_in(message),
+            });
+        }
+    }
+    fn revives(&mut self, actor: ActorId, ending: Ending) -> bool {
+        let revives = self.side().is_some_and(|side| side.revives(actor, ending));
+        if revives {
+            let slot = &table(&self.system).slots[actor.slot() as usize];
+            slot.notes.fetch_and(!FAILED, Ordering::Relaxed);
+            slot.again.store(0, Ordering::Relaxed);
+            // SAFETY: the turn that runs calls this.
+            unsafe { self.state_of(actor.slot()) }.fill(0);
+        }
+        revives
+    }
+    fn ended(&mut self, actor: ActorId, ending: Ending, revived: bool) {
+        let Some(side) = self.side() else { return };
+        match revived {
+            true => side.revived(actor),
+            false => side.ended(actor, ending),
+        }
+        self.post(&side);
+    }
+}
+
+/// The message in a cell.
+pub(crate) fn message_in(cell: &Cell) -> Message {
+    Message {
+        head: cell.head.load(Ordering::Relaxed),
+        from: cell.from.load(Ordering::Relaxed),
+        words: std::array::from_fn(|i| cell.words[i].load(Ordering::Relaxed)),
+    }
+}
+
+/// Whether a message is handled once more.
+#[must_use]
+pub(crate) enum Retry {
+    /// It is not.
+    Done,
+    /// It is; an ask is still in this cell.
+    Again(Option<u32>),
 }
 
 /// The running actor.
@@ -180,11 +283,8 @@ impl ActorCx<'_, '_, '_> {
     }
     /// The bytes of the actor's state: at least as many as its kind declares, and a multiple of 16. They begin with zeros.
     pub fn state_bytes(&mut self) -> &mut [u8] {
-        let system = &self.host.system;
-        let bytes = system.state_bytes as usize;
-        let at = system.states.address() + u64::from(self.turn.number) * bytes as u64;
-        // SAFETY: the slot has a state of this size, and only the turn that runs, which this one is, touches it.
-        unsafe { std::slice::from_raw_parts_mut(at as *mut u8, bytes) }
+        // SAFETY: this is the turn that runs.
+        unsafe { self.host.state_of(self.turn.number) }
     }
     /// How many messages and signals the handler may still send.
     pub fn sends_left(&self) -> u32 {
@@ -200,7 +300,7 @@ impl ActorCx<'_, '_, '_> {
     }
 
     /// Counts something that may cause a turn. Too much of it ends the engine.
-    fn spend(&mut self) -> bool {
+    pub(crate) fn spend(&mut self) -> bool {
         if self.sends == 0 {
             self.host.task.fault(ACTOR_FAULT_SENDS.into());
             return false;
@@ -208,7 +308,7 @@ impl ActorCx<'_, '_, '_> {
         self.sends -= 1;
         true
     }
-    fn write(&mut self, head: u32, words: &[u64], last: Option<u64>) -> Option<u32> {
+    pub(crate) fn write(&mut self, head: u32, words: &[u64], last: Option<u64>) -> Option<u32> {
         let cell = self.turn.cell(self.host)?;
         let message = &self.turn.table.cells[cell as usize];
         message.head.store(head, Ordering::Relaxed);
@@ -232,7 +332,7 @@ impl ActorCx<'_, '_, '_> {
         }
     }
     /// Sends a message, or keeps it until the handler of an atomic kind has returned.
-    fn send(&mut self, to: ActorId, cell: u32) {
+    pub(crate) fn send(&mut self, to: ActorId, cell: u32) {
         match &mut self.undo {
             Some(undo) => undo.sends.push((to, cell)),
             None => self.turn.deliver(self.host, to, cell),
@@ -250,6 +350,8 @@ impl ActorCx<'_, '_, '_> {
         let Some(cell) = self.write(head, words, None) else {
             return false;
         };
+        let message = &self.turn.table.cells[cell as usize];
+        message.to.store(to.bits(), Ordering::Relaxed);
         match self.turn.table.send(to, cell) {
             Sent::Delivered => {}
             Sent::Activate => self.host.activate(to.slot()),
@@ -279,7 +381,7 @@ impl ActorCx<'_, '_, '_> {
             return false;
         };
         let message = &self.turn.table.cells[cell as usize];
-        let flags = message.head.load(Ordering::Relaxed) & MESSAGE_HOST;
+        let flags = message.head.load(Ordering::Relaxed) & (MESSAGE_HOST | MESSAGE_DEADLINE);
         message.head.store(head | flags, Ordering::Relaxed);
         for (to, word) in message.words.iter().zip(words) {
             to.store(*word, Ordering::Relaxed);
@@ -335,7 +437,7 @@ impl ActorCx<'_, '_, '_> {
     /// The actor has failed: an ask ends with [`DeadReason::Failed`](crate::DeadReason), and the actor ends after this
     /// message unless its kind [restarts](crate::Kind::restarts) it.
     pub fn fail(&mut self) {
-        self.turn.slot.failed.store(1, Ordering::Relaxed);
+        self.turn.slot.notes.fetch_or(FAILED, Ordering::Relaxed);
     }
     /// As [`fail`](Self::fail), with a reason that [`ActorSystem::failures`](crate::ActorSystem::failures) returns.
     pub fn fail_because(&mut self, reason: &str) {
@@ -351,9 +453,11 @@ impl ActorCx<'_, '_, '_> {
             self.undo = Some(undo);
         }
     }
-    /// The handler has returned.
-    pub(crate) fn end(mut self, restarts: Restarts) {
-        let failed = self.turn.slot.failed.load(Ordering::Relaxed) != 0;
+    /// The handler has returned. Returns the cell of an ask, if the message is to be handled once more: it may be, and the
+    /// handler has failed.
+    pub(crate) fn end(mut self, restarts: Restarts, again: bool) -> Retry {
+        let notes = self.turn.slot.notes.load(Ordering::Relaxed);
+        let failed = notes & FAILED != 0;
         let undo = self.undo.take();
         let atomic = undo.is_some();
         if let Some(undo) = undo {
@@ -362,25 +466,58 @@ impl ActorCx<'_, '_, '_> {
                 false => self.let_out(undo),
             }
         }
+        let goes_on = failed && self.goes_on(restarts, notes, atomic);
+        if goes_on && again && !self.turn.stopping {
+            return Retry::Again(self.ask);
+        }
         match (self.ask, failed) {
             (Some(cell), true) => self.turn.dead_letter(self.host, cell, DEAD_FAILED),
             (Some(cell), false) => self.turn.dead_letter(self.host, cell, DEAD_NO_REPLY),
-            (None, true) => self.turn.count_dead(DEAD_FAILED),
+            (None, true) => self.fails(),
             (None, false) => {}
         }
-        if failed {
-            match restarts.next(self.turn.slot.again.load(Ordering::Relaxed)) {
-                Some(again) => self.restart(again, atomic),
-                None => self.turn.stopping = true,
-            }
+        self.turn.stopping |= failed && !goes_on;
+        Retry::Done
+    }
+    /// The message that is being handled, which is no ask any more, is a dead letter.
+    fn fails(&mut self) {
+        self.turn.count_dead(DEAD_FAILED);
+        if let Some(side) = self.host.side() {
+            side.dead_letters.send(DeadLetter {
+                reason: DeadReason::Failed,
+                to: self.turn.id,
+                message: *self.message,
+            });
         }
     }
-    /// The actor goes on, with its first state unless the failed handler was undone.
-    fn restart(&mut self, again: u64, undone: bool) {
-        let Turn { slot, table, .. } = &*self.turn;
-        slot.again.store(again, Ordering::Relaxed);
-        slot.failed.store(0, Ordering::Relaxed);
-        table.control.restarts.fetch_add(1, Ordering::Relaxed);
+    /// Whether the actor that has failed goes on, by its kind or by its group. Its first state is there then, unless the
+    /// failed handler was undone.
+    fn goes_on(&mut self, restarts: Restarts, notes: u32, undone: bool) -> bool {
+        let slot = self.turn.slot;
+        match restarts.next(slot.again.load(Ordering::Relaxed)) {
+            Some(again) => slot.again.store(again, Ordering::Relaxed),
+            None => {
+                let side = (notes & SUPERVISED != 0)
+                    .then(|| self.host.side())
+                    .flatten();
+                let Some(side) = side else { return false };
+                let restarts = side.restarts(self.turn.id);
+                // Others of the group, also when they are killed.
+                self.host.post(&side);
+                if !restarts {
+                    return false;
+                }
+                slot.again.store(0, Ordering::Relaxed);
+            }
+        }
+        slot.notes.fetch_and(!FAILED, Ordering::Relaxed);
+        self.restart(undone);
+        true
+    }
+    /// The actor begins anew.
+    pub(crate) fn restart(&mut self, undone: bool) {
+        let restarts = &self.turn.table.control.restarts;
+        restarts.fetch_add(1, Ordering::Relaxed);
         if !undone {
             self.state_bytes().fill(0);
         }
@@ -403,12 +540,13 @@ impl ActorCx<'_, '_, '_> {
         // The ask is an ask again. Its sender and its last word are still there.
         if let Some(cell) = undo.reply {
             let message = &self.turn.table.cells[cell as usize];
-            let flags = message.head.load(Ordering::Relaxed) & MESSAGE_HOST;
+            let flags = message.head.load(Ordering::Relaxed) & (MESSAGE_HOST | MESSAGE_DEADLINE);
             message.head.store(flags | MESSAGE_ASK, Ordering::Relaxed);
         }
         self.ask = self.ask.or(undo.reply).or(undo.forwarded);
         for (_, cell) in undo.sends.drain(..) {
             if undo.forwarded != Some(cell) {
+                self.forget_deadline(cell);
                 self.turn.free(cell);
             }
         }

@@ -6,6 +6,7 @@ use everwarp_runtime::{EngineKind, Error};
 
 use crate::id::ActorId;
 use crate::message::DeadReason;
+use crate::side::{GroupId, NotNamed, NotSupervised};
 
 /// A mailbox when the pool of messages was exhausted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +127,37 @@ pub enum ActorError {
         /// What it has.
         why: &'static str,
     },
+    /// This is on the CPU engine only so far.
+    #[error("{what} are on the CPU engine only so far: start the engine with Select::Cpu")]
+    CpuOnly {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// Another actor has the name.
+    #[error("the name `{name}` is taken by {holder:?}: unregister it first, or choose another")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The actor that has it.
+        holder: ActorId,
+    },
+    /// The actor is a member of another group, or twice of this one.
+    #[error("{actor:?} is a member of a supervised group already: an actor is a member of one")]
+    Supervised {
+        /// The actor.
+        actor: ActorId,
+    },
+    /// There is no such group, or it cannot be a member.
+    #[error("{group:?} does not exist, has ended, or is a member of another group already")]
+    NoGroup {
+        /// The group.
+        group: GroupId,
+    },
+    /// A handler has ended a simulated system.
+    #[error(
+        "a handler sent more messages than its kind declares, which ends the system: raise `sends`"
+    )]
+    SimulationEnded,
     /// The program has no kind with this name.
     #[error("the program `{program}` has no kind called `{name}`; it has {known}")]
     NoKindNamed {
@@ -156,4 +188,23 @@ pub enum ActorError {
         /// The types of the values.
         given: String,
     },
+}
+
+impl ActorError {
+    pub(crate) fn not_named(why: NotNamed, name: &str, actor: ActorId) -> Self {
+        match why {
+            NotNamed::Taken(holder) => Self::NameTaken {
+                name: name.to_owned(),
+                holder,
+            },
+            NotNamed::Gone => Self::Gone { actor },
+        }
+    }
+    pub(crate) fn not_supervised(why: NotSupervised) -> Self {
+        match why {
+            NotSupervised::Gone(actor) => Self::Gone { actor },
+            NotSupervised::Actor(actor) => Self::Supervised { actor },
+            NotSupervised::Group(group) => Self::NoGroup { group },
+        }
+    }
 }

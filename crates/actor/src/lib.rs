@@ -6,10 +6,12 @@
 
 #![cfg_attr(loom, allow(dead_code, reason = "models use a part of it"))]
 
+mod ending;
 mod id;
 mod mail;
 mod mailbox;
 mod mutant;
+mod notes;
 mod pool;
 mod sync;
 mod table;
@@ -26,10 +28,20 @@ mod failures;
 #[cfg(not(loom))]
 mod message;
 #[cfg(not(loom))]
+mod post;
+#[cfg(not(loom))]
 #[doc(hidden)] // `actors!` names it
 pub mod program;
 #[cfg(not(loom))]
 mod restarts;
+#[cfg(not(loom))]
+mod services;
+#[cfg(not(loom))]
+mod services_host;
+#[cfg(not(loom))]
+mod side;
+#[cfg(not(loom))]
+mod simulation;
 #[cfg(not(loom))]
 mod system;
 #[cfg(not(loom))]
@@ -40,6 +52,7 @@ mod undo;
 #[cfg(all(loom, test))]
 mod models;
 
+pub use ending::Ending;
 pub use id::ActorId;
 #[cfg(not(loom))]
 pub use {
@@ -49,6 +62,11 @@ pub use {
     message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},
     program::{ActorProgram, Handler, HandlerClosure, HandlerFn, Kind},
     restarts::Restarts,
+    side::{
+        DeadLetter, DeadLetters, GroupId, GroupStats, Member, Monitor, Policy, Strategy,
+        Supervision, TimerId,
+    },
+    simulation::{AskId, Faults, Simulation},
     system::{ActorConfig, ActorStats, ActorSystem, Tell},
     typed::{Field, FieldType, MessageType, Value},
 };

@@ -65,6 +65,8 @@ pub(crate) enum Finished {
     Later,
     /// The actor has ended, and the caller gives the slot back.
     Ended,
+    /// The actor would have ended, and is idle instead; the caller must not touch it any more.
+    Revived,
 }
 
 /// A signal to an actor. Signals overtake messages.
@@ -103,12 +105,12 @@ pub(crate) const fn generation_of(meta: u64) -> u32 {
 
 impl<'t> Table<'t> {
     /// The slot that an id names, if it can name one.
-    fn named(&self, id: ActorId) -> Option<&'t Slot> {
+    pub(crate) fn named(&self, id: ActorId) -> Option<&'t Slot> {
         let slot = self.slots.get(id.slot() as usize)?;
         (id.node() == 0 && id.generation() != 0).then_some(slot)
     }
     /// Whether the word is that of the actor with this id.
-    fn lives(slot: &Slot, mail: Mail, id: ActorId) -> bool {
+    pub(crate) fn lives(slot: &Slot, mail: Mail, id: ActorId) -> bool {
         let generation = generation_of(slot.meta.load(Ordering::Relaxed));
         mail.has(MAIL_LIVE) && mail.is_of(id.generation()) && generation == id.generation()
     }
@@ -148,29 +150,33 @@ impl<'t> Table<'t> {
     }
 
     /// The turn: brings the messages that have arrived into `front`, the oldest first, if all taken ones are handled.
-    pub(crate) fn refill(&self, slot: &Slot) {
+    /// Returns how many there are.
+    pub(crate) fn refill(&self, slot: &Slot) -> u32 {
         if slot.front.load(Ordering::Relaxed) != 0 {
-            return;
+            return 0;
         }
         // Acquire: the messages.
         let taken = Mail(slot.mail.fetch_and(WITHOUT_CELLS, Ordering::AcqRel));
-        let (mut at, mut front) = (taken.cell(), 0);
+        let (mut at, mut front, mut count) = (taken.cell(), 0, 0);
         while at != 0 {
+            count += 1;
             let link = &self.cells[at as usize - 1].next;
             let next = link.load(Ordering::Relaxed);
             link.store(front, Ordering::Relaxed);
             (front, at) = (at, next);
         }
         slot.front.store(front, Ordering::Relaxed);
+        count
     }
 
-    /// The turn, which is over: `handled` messages are done, and `outbox` says whether some could not be delivered. Also
-    /// returns an actor; the caller queues its turn.
+    /// The turn, which is over: `handled` messages are done, and `outbox` says whether some could not be delivered. An
+    /// actor about which `revives` returns true goes on instead of ending. Also returns an actor; the caller queues its turn.
     pub(crate) fn finish(
         &self,
         slot: &Slot,
         handled: u32,
         outbox: bool,
+        mut revives: impl FnMut(Mail) -> bool,
     ) -> (Finished, Option<u32>) {
         let meta = slot.meta.load(Ordering::Relaxed);
         let mut seen = Mail(slot.mail.load(Ordering::Relaxed));
@@ -184,6 +190,9 @@ impl<'t> Table<'t> {
             } else if !empty || !seen.has(MAIL_STOP | MAIL_KILL) {
                 next = next.without(MAIL_BUSY);
                 Finished::Idle
+            } else if revives(seen) {
+                next = next.without(MAIL_BUSY | MAIL_STOP | MAIL_KILL);
+                Finished::Revived
             } else if seen.has(MAIL_LISTED) {
                 next = next.with(MAIL_MUTED);
                 Finished::Later
@@ -350,6 +359,9 @@ impl<'t> Table<'t> {
                 Ordering::Acquire,
             ) {
                 Ok(_) if activates => return Signalled::Activate,
+                Ok(_) if signal == Signal::Resume && self.looks_again(to) => {
+                    return Signalled::Activate;
+                }
                 Ok(_) => return Signalled::Done,
                 Err(now) => seen = Mail(now),
             }
@@ -380,7 +392,7 @@ impl<'t> Table<'t> {
         if broken(Mutant::ListForgotten) {
             slot.waiters.store(0, Ordering::Relaxed);
         }
-        slot.failed.store(0, Ordering::Relaxed);
+        slot.notes.store(0, Ordering::Relaxed);
         slot.again.store(0, Ordering::Relaxed);
         slot.handled.store(0, Ordering::Relaxed);
         slot.parent.store(parent.bits(), Ordering::Relaxed);

@@ -1,11 +1,14 @@
 //! Messages as handlers see them.
 
 use everwarp_contract::actor::{
-    DEAD_ENDED, DEAD_FAILED, DEAD_GONE, DEAD_NO_REPLY, MESSAGE_ASK, MESSAGE_FAILED, MESSAGE_HOST,
-    MESSAGE_REPLY, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
+    DEAD_DROPPED, DEAD_ENDED, DEAD_FAILED, DEAD_GONE, DEAD_NO_REPLY, DEAD_TIMEOUT, MESSAGE_ASK,
+    MESSAGE_DEADLINE, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_TIMER,
+    MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
 };
 
+use crate::ending::Ending;
 use crate::id::ActorId;
+use crate::side::TimerId;
 
 /// The most words of a message.
 pub const MAX_WORDS: usize = MESSAGE_WORDS as usize;
@@ -27,11 +30,23 @@ pub enum DeadReason {
     /// The receiver failed while it handled the message.
     #[error("the actor failed while it handled the message")]
     Failed,
+    /// The receiver's kind keeps its latest messages only, and this was not one of them.
+    #[error("the actor keeps its latest messages only, and later ones came")]
+    Dropped,
+    /// The ask had a deadline, which has passed. It is no dead letter: the receiver may still handle the ask.
+    #[error("there was no reply within the time")]
+    Timeout,
 }
 
 impl DeadReason {
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Gone, Self::Ended, Self::NoReply, Self::Failed];
+    /// The reasons of dead letters, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Gone,
+        Self::Ended,
+        Self::NoReply,
+        Self::Failed,
+        Self::Dropped,
+    ];
 
     pub(crate) const fn of(number: u32) -> Self {
         match number {
@@ -39,6 +54,8 @@ impl DeadReason {
             DEAD_ENDED => Self::Ended,
             DEAD_NO_REPLY => Self::NoReply,
             DEAD_FAILED => Self::Failed,
+            DEAD_DROPPED => Self::Dropped,
+            DEAD_TIMEOUT => Self::Timeout,
             _ => panic!("a reason that does not exist"),
         }
     }
@@ -63,6 +80,19 @@ impl Message {
             "a message has up to {limit} words here, not {words}"
         );
         u32::from(tag) | (words as u32) << MESSAGE_WORDS_SHIFT
+    }
+    /// A message; `limit` words are allowed.
+    ///
+    /// # Panics
+    /// There are more words.
+    pub(crate) fn new(from: ActorId, tag: u8, words: &[u64], limit: usize) -> Self {
+        let mut message = Self {
+            head: Self::head_of(tag, words.len(), limit),
+            from: from.bits(),
+            words: [0; MAX_WORDS],
+        };
+        message.words[..words.len()].copy_from_slice(words);
+        message
     }
     /// The tag, by which a handler knows what the message means.
     pub fn tag(&self) -> u8 {
@@ -96,6 +126,32 @@ impl Message {
     pub fn failure(&self) -> Option<DeadReason> {
         let failed = self.head & MESSAGE_FAILED != 0;
         failed.then(|| DeadReason::of(self.head & 0xff))
+    }
+    /// The timer that sent it, if one did.
+    pub fn timer(&self) -> Option<TimerId> {
+        let sent = self.head & MESSAGE_TIMER != 0;
+        sent.then(|| TimerId(self.words[MAX_ASK_WORDS]))
+    }
+    /// How an actor has ended that the receiver monitors, if this says so. The actor is the sender, and the number of the
+    /// monitor is word 0.
+    pub fn down(&self) -> Option<Ending> {
+        let is_down = self.head & MESSAGE_DOWN != 0;
+        is_down.then(|| Ending::ALL[usize::from(self.tag()) % Ending::ALL.len()])
+    }
+    pub(crate) fn of_down(actor: ActorId, ending: Ending, number: u64) -> Self {
+        Self {
+            head: Self::head_of(ending as u8, 1, MAX_WORDS) | MESSAGE_DOWN,
+            from: actor.bits(),
+            words: [number, 0, 0, 0, 0],
+        }
+    }
+    pub(crate) fn is_down_of(&self, actor: ActorId) -> bool {
+        self.head & MESSAGE_DOWN != 0 && self.from == actor.bits()
+    }
+    /// Whether it ends an ask that has a deadline.
+    pub(crate) fn ends_deadline(&self) -> bool {
+        let both = MESSAGE_REPLY | MESSAGE_DEADLINE;
+        self.head & both == both
     }
     /// The number that the actor gave to its ask, in a reply.
     pub fn ask(&self) -> u64 {

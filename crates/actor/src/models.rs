@@ -9,13 +9,15 @@ use loom::thread;
 
 use everwarp_contract::actor::{DEAD_ENDED, DEAD_GONE};
 
+use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::mutant::{BROKEN, Mutant};
+use crate::notes::NEWS;
 use crate::pool::Pool;
 use crate::sync::Ordering;
 use crate::table::{Cell, Control, Shard, Slot, Table};
-use crate::turn::{self, TurnHost};
+use crate::turn::{self, TurnHost, Work};
 
 /// A handler for all actors of a model: it may send the message on.
 type Handler = fn(&Table<'_>, ActorId) -> Option<ActorId>;
@@ -29,6 +31,10 @@ struct World {
     turns: Mutex<VecDeque<u32>>,
     /// Messages handled: receiver and content.
     handled: Mutex<Vec<(ActorId, u64)>>,
+    /// News that wait for the actor in slot 0, and those that it has handled.
+    news: Mutex<(u32, u32)>,
+    /// Ends of actors that were reported.
+    ended: Mutex<Vec<ActorId>>,
     handler: Handler,
 }
 
@@ -41,6 +47,8 @@ impl World {
             control: Control::default(),
             turns: Mutex::new(VecDeque::new()),
             handled: Mutex::new(Vec::new()),
+            news: Mutex::new((0, 0)),
+            ended: Mutex::new(Vec::new()),
             handler,
         }
     }
@@ -85,7 +93,17 @@ impl World {
             return false;
         };
         let mut host = Host { world: self };
-        turn::run(self.table(), slot, 0, &mut host, |turn, host, cell| {
+        turn::run(self.table(), slot, 0, 0, &mut host, |turn, host, work| {
+            let Work::Message(cell) = work else {
+                let mut news = self.news.lock().unwrap();
+                if news.0 > 0 {
+                    *news = (news.0 - 1, news.1 + 1);
+                }
+                if news.0 == 0 {
+                    turn.slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
+                }
+                return;
+            };
             let content = self.cells[cell as usize].words[0].load(Ordering::Relaxed);
             self.handled.lock().unwrap().push((turn.id, content));
             match (self.handler)(&turn.table, turn.id) {
@@ -122,6 +140,9 @@ impl TurnHost for Host<'_> {
     }
     fn out_of_cells(&mut self) {
         panic!("the model has enough cells");
+    }
+    fn ended(&mut self, actor: ActorId, _: Ending, _: bool) {
+        self.world.ended.lock().unwrap().push(actor);
     }
 }
 
@@ -328,7 +349,7 @@ fn sender_is_not_lost_when_the_receivers_slot_is_used_again() {
         });
         world.signal(receiver, Signal::Kill);
         let mut host = Host { world: &world };
-        turn::run(world.table(), kept, 0, &mut host, |_, _, _| {
+        turn::run(world.table(), kept, 0, 0, &mut host, |_, _, _| {
             unreachable!("it is killed")
         });
         let next = world.table().launch(0, 0, 1, ActorId::NONE, |_| {});
@@ -347,5 +368,67 @@ fn sender_is_not_lost_when_the_receivers_slot_is_used_again() {
         if let Some(next) = next {
             assert_ne!(next, receiver);
         }
+    });
+}
+
+/// News come while the turn goes idle.
+#[test]
+fn news_against_going_idle_are_handled() {
+    holds_and_notices(Mutant::NewsUnseen, || {
+        let world = Arc::new(World::new(1, 4, |_, _| None));
+        let actor = world.launch(4);
+        assert_eq!(world.tell(actor, 1), Sent::Activate);
+        let other = world.clone();
+        let author = thread::spawn(move || {
+            other.news.lock().unwrap().0 += 1;
+            if other.table().announce(actor, NEWS) == Signalled::Activate {
+                other.queue(actor.slot());
+            }
+        });
+        world.step();
+        author.join().unwrap();
+        world.settle();
+        assert_eq!((world.handled(), *world.news.lock().unwrap()), (1, (0, 1)));
+    });
+}
+
+/// News of a deactivated actor wait until it is activated, which happens at the same time.
+#[test]
+fn news_of_an_actor_that_is_activated_are_handled() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let world = Arc::new(World::new(1, 4, |_, _| None));
+        let actor = world.launch(4);
+        world.signal(actor, Signal::Pause);
+        let other = world.clone();
+        let author = thread::spawn(move || {
+            other.news.lock().unwrap().0 += 1;
+            if other.table().announce(actor, NEWS) == Signalled::Activate {
+                other.queue(actor.slot());
+            }
+        });
+        world.signal(actor, Signal::Resume);
+        author.join().unwrap();
+        world.settle();
+        assert_eq!(*world.news.lock().unwrap(), (0, 1));
+    });
+}
+
+/// A monitor, a name or a link is made while the actor ends: either the end is reported, or the author learns it.
+#[test]
+fn end_is_reported_or_seen() {
+    holds_and_notices(Mutant::EndUnseen, || {
+        let world = Arc::new(World::new(1, 4, |_, _| None));
+        let actor = world.launch(4);
+        world.signal(actor, Signal::Kill);
+        let other = world.clone();
+        let author = thread::spawn(move || other.table().know(actor));
+        world.step();
+        let known = author.join().unwrap();
+        world.settle();
+        let reported = world.ended.lock().unwrap().len();
+        assert!(reported <= 1);
+        assert!(!known || reported == 1, "no one learns that it has ended");
     });
 }

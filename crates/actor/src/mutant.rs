@@ -13,6 +13,10 @@ pub(crate) enum Mutant {
     CircleAllowed,
     /// A new actor in a slot forgets the list of those that wait for the last one.
     ListForgotten,
+    /// The author of a note looks at the mailbox's word without changing it.
+    EndUnseen,
+    /// A turn that goes idle does not look at its notes again.
+    NewsUnseen,
 }
 
 /// Whether a rule is broken. Outside of models none is.

@@ -13,12 +13,14 @@ use everwarp_runtime::{
 };
 
 use crate::builtin;
-use crate::context::{ActorCx, TaskHost, shard, system, table};
+use crate::context::{ActorCx, Retry, TaskHost, message_in, shard, system, table};
 use crate::failures::FailureLog;
 use crate::message::Message;
+use crate::notes::NEWS;
 use crate::restarts::Restarts;
+use crate::side::{COURIER, Sides, Taken};
 use crate::sync::Ordering;
-use crate::turn;
+use crate::turn::{self, Turn, Work};
 use crate::typed::MessageType;
 use crate::undo::Undo;
 
@@ -70,6 +72,10 @@ pub struct Kind {
     pub restarts: Restarts,
     /// Whether a failed handler leaves neither changes of the state nor messages.
     pub atomic: bool,
+    /// How often a message is handled again when its handler fails and the actor goes on.
+    pub retries: u16,
+    /// Whether a turn takes the latest messages only, and drops the others.
+    pub keeps_latest: bool,
     /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
     pub messages: Cow<'static, [MessageType]>,
 }
@@ -89,6 +95,8 @@ impl Kind {
             handler: Handler::Function(handler),
             restarts: Restarts::NEVER,
             atomic: false,
+            retries: 0,
+            keeps_latest: false,
             messages: Cow::Borrowed(&[]),
         }
     }
@@ -108,6 +116,8 @@ impl Kind {
             handler: Handler::Closure(Arc::new(handler)),
             restarts: Restarts::NEVER,
             atomic: false,
+            retries: 0,
+            keeps_latest: false,
             messages: Cow::Borrowed(&[]),
         }
     }
@@ -122,6 +132,27 @@ impl Kind {
     pub const fn atomic(mut self) -> Self {
         self.atomic = true;
         self
+    }
+    /// A message whose handler fails is handled again, up to `most` times, if the actor goes on: by
+    /// [`restarts`](Self::restarts), or because its group restarts it. It counts as failed after the last time only.
+    pub const fn retries(mut self, most: u16) -> Self {
+        self.retries = most;
+        self
+    }
+    /// The mailbox keeps the latest messages, as many as its bound: when a turn begins and more wait, the oldest are
+    /// dropped, and counted as dead letters with [`DeadReason::Dropped`](crate::DeadReason). Senders are muted only when
+    /// 4,095 messages wait.
+    pub const fn keep_latest(mut self) -> Self {
+        self.keeps_latest = true;
+        self
+    }
+    /// The bound that senders see.
+    pub(crate) const fn room_for_messages(&self) -> u16 {
+        if self.keeps_latest {
+            MAIL_COUNT_MAX as u16
+        } else {
+            self.bound
+        }
     }
     /// Sets the bound of its mailboxes.
     pub const fn mailbox(mut self, bound: u16) -> Self {
@@ -144,6 +175,8 @@ impl Kind {
             Handler::Closure(_) => "its handler is a module or a closure",
             _ if self.atomic => "it is atomic",
             _ if self.restarts != Restarts::NEVER => "it is restarted",
+            _ if self.retries != 0 => "its messages are handled again",
+            _ if self.keeps_latest => "it keeps its latest messages only",
             _ => return None,
         };
         Some((self.name.to_string(), why))
@@ -156,10 +189,20 @@ impl Kind {
     /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
     const fn room(&self) -> u16 {
         // One more for the sender that is woken when the turn begins.
-        if self.needs() < 15 {
+        if self.needs_here() < 16 {
             15
         } else {
-            self.needs() + 1
+            self.needs_here() + 1
+        }
+    }
+    /// The same on the CPU engine, where a message may be handled several times, and a courier may be queued.
+    const fn needs_here(&self) -> u16 {
+        let each = (self.sends as u32 + 1) * (self.retries as u32 + 1) + 3;
+        // More than any engine has room for; the check of the program says so.
+        if each > u16::MAX as u32 / 2 {
+            u16::MAX / 2
+        } else {
+            each as u16
         }
     }
 }
@@ -214,6 +257,8 @@ pub struct ActorProgram {
     program: OnceLock<Arc<Program>>,
     /// Why actors failed.
     failures: OnceLock<Arc<FailureLog>>,
+    /// What is kept for its systems on the CPU engine.
+    sides: OnceLock<Arc<Sides>>,
 }
 
 impl ActorProgram {
@@ -231,6 +276,7 @@ impl ActorProgram {
             params,
             program: OnceLock::new(),
             failures: OnceLock::new(),
+            sides: OnceLock::new(),
         }
     }
 
@@ -254,6 +300,10 @@ impl ActorProgram {
     }
     pub(crate) fn failures(&self) -> &Arc<FailureLog> {
         self.failures.get_or_init(Arc::default)
+    }
+
+    pub(crate) fn sides(&self) -> &Arc<Sides> {
+        self.sides.get_or_init(Arc::default)
     }
 
     /// The program of tasks, which an engine is started with.
@@ -291,7 +341,7 @@ impl ActorProgram {
         let turns = self
             .kinds
             .iter()
-            .map(|kind| turn_function(kind, self.failures().clone()));
+            .map(|kind| turn_function(kind, self.failures().clone(), self.sides().clone()));
         let builtins = BUILTINS.iter().map(|&(name, twin, room)| {
             let function = Function::lane(name, twin);
             if room == 0 {
@@ -347,43 +397,57 @@ impl ActorProgram {
     }
 }
 
+/// What the turns of a kind need to know.
+struct Turns {
+    handler: Handler,
+    sends: u32,
+    restarts: Restarts,
+    atomic: bool,
+    retries: u16,
+    /// The most messages that a turn takes; 0 for all.
+    keep: u32,
+    failures: Arc<FailureLog>,
+}
+
 /// The function of a kind's turns.
-fn turn_function(kind: &Kind, failures: Arc<FailureLog>) -> Function {
-    let (handler, sends) = (kind.handler.clone(), kind.sends);
-    let (restarts, atomic) = (kind.restarts, kind.atomic);
-    let (room, needs) = (kind.room(), kind.needs());
+fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> Function {
+    let (room, needs) = (kind.room(), kind.needs_here());
+    let turns = Turns {
+        handler: kind.handler.clone(),
+        sends: kind.sends.into(),
+        restarts: kind.restarts,
+        atomic: kind.atomic,
+        retries: kind.retries,
+        keep: if kind.keeps_latest {
+            kind.bound.into()
+        } else {
+            0
+        },
+        failures,
+    };
     let twin = Twin::new(move |task| {
         let system = system(task);
-        let slot = task.lo();
+        let (slot, courier) = (task.lo(), task.hi() == COURIER);
         let mut host = TaskHost {
             task,
             system,
             room: room.into(),
             needs: needs.into(),
+            sides: Some(&sides),
         };
+        if courier {
+            return host.carry();
+        }
+        let tables = table(&system);
         turn::run(
-            table(&system),
+            tables,
             slot,
             shard(),
+            turns.keep,
             &mut host,
-            |turn, host, cell| {
-                let message = read(turn, cell);
-                let asks = message.head & MESSAGE_ASK != 0;
-                if !asks {
-                    turn.free(cell);
-                }
-                let mut actor = ActorCx {
-                    turn,
-                    host,
-                    ask: asks.then_some(cell),
-                    message: &message,
-                    sends: sends.into(),
-                    failures: &failures,
-                    undo: atomic.then(Undo::take),
-                };
-                actor.begin();
-                handler.call(&mut actor, &message);
-                actor.end(restarts);
+            |turn, host, work| match work {
+                Work::Message(cell) => turns.message(turn, host, cell),
+                Work::News => turns.news(turn, host),
             },
         );
     });
@@ -393,12 +457,79 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>) -> Function {
         .breadth_first()
 }
 
-fn read(turn: &turn::Turn<'_>, cell: u32) -> Message {
-    let cell = &turn.table.cells[cell as usize];
-    Message {
-        head: cell.head.load(Ordering::Relaxed),
-        from: cell.from.load(Ordering::Relaxed),
-        words: std::array::from_fn(|i| cell.words[i].load(Ordering::Relaxed)),
+impl Turns {
+    fn message<'t>(&self, turn: &mut Turn<'t>, host: &mut TaskHost<'_>, cell: u32) {
+        let mut message = message_in(&turn.table.cells[cell as usize]);
+        let asks = message.head & MESSAGE_ASK != 0;
+        if !asks {
+            turn.free(cell);
+        }
+        if message.ends_deadline() {
+            // A late reply reaches no actor.
+            let number = message.words[crate::message::MAX_ASK_WORDS];
+            let Some(own) = host.side().and_then(|side| side.answer(number)) else {
+                return;
+            };
+            message.words[crate::message::MAX_ASK_WORDS] = own;
+        }
+        self.handle(turn, host, &message, asks.then_some(cell));
+    }
+    /// Handles a message, and again if its handler fails and the kind says so.
+    fn handle<'t>(
+        &self,
+        turn: &mut Turn<'t>,
+        host: &mut TaskHost<'_>,
+        message: &Message,
+        mut ask: Option<u32>,
+    ) {
+        for left in (0..=self.retries).rev() {
+            let mut actor = self.actor(turn, host, message, ask);
+            actor.begin();
+            self.handler.call(&mut actor, message);
+            match actor.end(self.restarts, left != 0) {
+                Retry::Done => return,
+                Retry::Again(cell) => ask = cell,
+            }
+        }
+    }
+    fn actor<'c, 't, 'h>(
+        &'c self,
+        turn: &'c mut Turn<'t>,
+        host: &'c mut TaskHost<'h>,
+        message: &'c Message,
+        ask: Option<u32>,
+    ) -> ActorCx<'c, 't, 'h> {
+        ActorCx {
+            turn,
+            host,
+            ask,
+            message,
+            sends: self.sends,
+            failures: &self.failures,
+            undo: self.atomic.then(Undo::take),
+        }
+    }
+    /// Handles the oldest news.
+    fn news<'t>(&self, turn: &mut Turn<'t>, host: &mut TaskHost<'_>) {
+        let (id, slot) = (turn.id, turn.slot);
+        let none_left = || {
+            slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
+        };
+        let Some(side) = host.side() else {
+            return none_left();
+        };
+        match side.take_news(id, none_left) {
+            Taken::Nothing => {}
+            Taken::Message(message) => self.handle(turn, host, &message, None),
+            Taken::Reset => {
+                let none = Message {
+                    head: 0,
+                    from: 0,
+                    words: Default::default(),
+                };
+                self.actor(turn, host, &none, None).restart(false);
+            }
+        }
     }
 }
 

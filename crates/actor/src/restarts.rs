@@ -26,7 +26,8 @@ impl Restarts {
     pub(crate) fn next(self, again: u64) -> Option<u64> {
         self.next_at(again, milliseconds())
     }
-    fn next_at(self, again: u64, now: u32) -> Option<u64> {
+    /// The same at this time.
+    pub(crate) fn next_at(self, again: u64, now: u32) -> Option<u64> {
         let (mut begin, mut count) = ((again >> 32) as u32, again as u32);
         let within = self.within.as_millis().try_into().unwrap_or(u32::MAX);
         if count == 0 || now.wrapping_sub(begin) > within {

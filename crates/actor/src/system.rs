@@ -1,5 +1,6 @@
 //! A system of actors, as the host sees it.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,9 @@ use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
+use crate::side::{Clock, Side, Sides};
 use crate::typed::{MessageType, Value};
 
 /// The sizes of a system.
@@ -85,13 +88,15 @@ impl Tell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActorStats {
     /// Dead letters by reason, in the order of [`DeadReason::ALL`].
-    pub dead: [u64; 4],
+    pub dead: [u64; 5],
     /// How often a sender was muted.
     pub mutes: u64,
     /// How often an actor was to be launched and there was no slot.
     pub launch_refusals: u64,
-    /// How often a failed actor was restarted.
+    /// How often an actor was restarted.
     pub restarts: u64,
+    /// Replies that came after the deadline of their ask, and reached no actor.
+    pub late: u64,
 }
 
 impl ActorStats {
@@ -108,7 +113,7 @@ impl ActorStats {
 
 /// What the host writes to and reads from; one thread at a time.
 #[derive(Debug)]
-struct Port {
+pub(crate) struct Port {
     /// The submission that ends when no turn is left.
     anchor: Option<Pending>,
     /// Asks sent so far.
@@ -122,14 +127,16 @@ struct Port {
 /// A system of actors on an engine. If it is dropped, its actors end.
 #[derive(Debug)]
 pub struct ActorSystem {
-    engine: Engine,
-    instance: Instance,
-    config: ActorConfig,
+    pub(crate) engine: Engine,
+    instance: Arc<Instance>,
+    pub(crate) config: ActorConfig,
     /// The names of the kinds, and how many messages their handlers send.
     kinds: Vec<(String, u16)>,
     /// Messages with names.
     messages: Vec<MessageType>,
     failures: Arc<FailureLog>,
+    /// On the CPU engine: what is kept apart from the slots, and the tables.
+    pub(crate) local: Option<Local>,
     program: String,
     state_bytes: u32,
     slots: Buffer<u64>,
@@ -140,7 +147,18 @@ pub struct ActorSystem {
     ids: Buffer<u64>,
     /// Memory that only tasks touch once they run.
     _kept: (Buffer<u64>, Buffer<u64>, Buffer<u64>, Buffer<u8>),
-    port: Mutex<Port>,
+    port: Arc<Mutex<Port>>,
+}
+
+/// What a system on the CPU engine has in this process.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) side: Arc<Side>,
+    pub(crate) post: Post,
+    sides: Arc<Sides>,
+    /// Its number among them.
+    number: u64,
+    pub(crate) tables: DevActors,
 }
 
 /// 64-bit words of a message, and of an actor.
@@ -220,10 +238,14 @@ impl ActorSystem {
         let replies = engine.buffer(config.asks as usize * RECORD)?;
         let ids = engine.buffer(config.host_messages as usize)?;
         let user = engine.buffer_from(&words(params))?;
-        let bounds: Vec<u8> = kinds.iter().flat_map(|k| k.bound.to_ne_bytes()).collect();
+        let bounds = kinds.iter().map(Kind::room_for_messages);
+        let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
         let bounds = engine.buffer_from(&bounds)?;
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
-        let system = DevActors {
+        let local = (engine.kind() == EngineKind::Cpu)
+            .then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+        let number = local.as_ref().map_or(0, |side| program.sides().add(side));
+        let tables = DevActors {
             slots: DevPtr::new(at(&slots)),
             cells: DevPtr::new(at(&cells)),
             states: DevPtr::new(at(&states)),
@@ -238,10 +260,30 @@ impl ActorSystem {
             state_bytes,
             kinds: kinds.len() as u32,
             bounds: DevPtr::new(bounds.ptr().address()),
-            reserved: [0; 2],
+            side: number,
+            reserved: 0,
         };
         // SAFETY: all buffers are kept with the instance; the caller vouches for the program's own parameters.
-        let instance = unsafe { engine.instance(program.program(), &system) }?;
+        let instance = unsafe { engine.instance(program.program(), &tables) };
+        let instance = Arc::new(instance.inspect_err(|_| program.sides().remove(number))?);
+        let port = Arc::new(Mutex::new(Port {
+            anchor: None,
+            asked: 0,
+            records: (0..config.asks).rev().collect(),
+            left: Vec::new(),
+        }));
+        let local = local.map(|side| {
+            let post = Post::new(engine, &instance, &port);
+            post.start_with(&side);
+            let sides = program.sides().clone();
+            Local {
+                side,
+                post,
+                sides,
+                number,
+                tables,
+            }
+        });
         let system = Self {
             engine: engine.clone(),
             instance,
@@ -252,6 +294,7 @@ impl ActorSystem {
                 .collect(),
             messages: program.messages().cloned().collect(),
             failures: program.failures().clone(),
+            local,
             program: program.name.to_string(),
             state_bytes,
             slots,
@@ -261,12 +304,7 @@ impl ActorSystem {
             replies,
             ids,
             _kept: (cells, shards, user, bounds),
-            port: Mutex::new(Port {
-                anchor: None,
-                asked: 0,
-                records: (0..config.asks).rev().collect(),
-                left: Vec::new(),
-            }),
+            port,
         };
         system.open(&mut system.port())?;
         Ok(system)
@@ -532,11 +570,31 @@ impl ActorSystem {
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
     pub fn ask(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<Message, ActorError> {
+        self.ask_within(to, tag, words, self.config.patience)
+    }
+    /// Sends an ask and waits for its reply up to a time. A later reply is dropped.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn ask_within(
+        &self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        within: Duration,
+    ) -> Result<Message, ActorError> {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
-            match self.ask_once(to, tag, words) {
-                Err(ActorError::Full { .. }) if begin.elapsed() < self.config.patience => {
+            let left = within.saturating_sub(begin.elapsed());
+            match self.ask_once(to, tag, words, left) {
+                Err(ActorError::Timeout { .. }) => {
+                    return Err(ActorError::Timeout { after: within });
+                }
+                Err(ActorError::Full { .. }) if begin.elapsed() < within => {
                     std::thread::sleep(pause);
                     pause = (2 * pause).min(Duration::from_millis(2));
                 }
@@ -544,7 +602,13 @@ impl ActorSystem {
             }
         }
     }
-    fn ask_once(&self, to: ActorId, tag: u8, content: &[u64]) -> Result<Message, ActorError> {
+    fn ask_once(
+        &self,
+        to: ActorId,
+        tag: u8,
+        content: &[u64],
+        within: Duration,
+    ) -> Result<Message, ActorError> {
         let mut tell = Tell::new(to, tag, content);
         tell.head = Message::head_of(tag, content.len(), MAX_ASK_WORDS);
         let (index, mut pending) = {
@@ -562,7 +626,7 @@ impl ActorSystem {
             port.asked += 1;
             (index, pending)
         };
-        let done = match pending.wait_timeout(self.config.patience) {
+        let done = match pending.wait_timeout(within) {
             Err(Error::Timeout { after }) => {
                 self.port().left.push((index, pending));
                 return Err(ActorError::Timeout { after });
@@ -715,11 +779,14 @@ impl ActorSystem {
         self.control.read_into(&mut control)?;
         let control = from_words::<DevActorControl>(&control);
         self.open(&mut port)?;
+        let [gone, ended, no_reply, failed] = control.dead;
+        let late = |local: &Local| local.side.late.load(Ordering::Relaxed);
         Ok(ActorStats {
-            dead: control.dead,
+            dead: [gone, ended, no_reply, failed, control.dropped],
             mutes: control.mutes,
             launch_refusals: control.launch_refusals,
             restarts: control.restarts,
+            late: self.local.as_ref().map_or(0, late),
         })
     }
     /// Lets the group that counts turns end once there is none.
@@ -782,6 +849,9 @@ impl Port {
 
 impl Drop for ActorSystem {
     fn drop(&mut self) {
+        if let Some(local) = &self.local {
+            local.sides.remove(local.number);
+        }
         // An engine that has ended or is lost has nothing left to end.
         let _ = self.close();
         self.failures.forget(self.control.ptr().address());

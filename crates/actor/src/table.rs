@@ -16,7 +16,8 @@ pub(crate) struct Slot {
     pub(crate) outbox_first: AtomicU32,
     pub(crate) outbox_last: AtomicU32,
     pub(crate) wait_next: AtomicU32,
-    pub(crate) failed: AtomicU32,
+    /// `notes.rs` has the bits.
+    pub(crate) notes: AtomicU32,
     pub(crate) handled: AtomicU64,
     pub(crate) parent: AtomicU64,
     pub(crate) again: AtomicU64,
@@ -56,7 +57,8 @@ pub(crate) struct Control {
     pub(crate) retired: AtomicU64,
     pub(crate) launch_refusals: AtomicU64,
     pub(crate) restarts: AtomicU64,
-    hole1: [AtomicU64; 7],
+    pub(crate) dropped: AtomicU64,
+    hole1: [AtomicU64; 6],
 }
 
 #[cfg(not(loom))]
@@ -71,10 +73,11 @@ const _: () = {
             $(assert!(offset_of!($mine, $field) == offset_of!($theirs, $field));)+
         };
     }
-    same!(Slot, DevActor: mail front waiters outbox_first outbox_last wait_next failed handled parent again);
+    same!(Slot, DevActor: mail front waiters outbox_first outbox_last wait_next handled parent again);
     same!(Cell, DevMessage: next head from words to);
-    same!(Control, DevActorControl: world closing asked fresh_cells fresh_slots dead mutes retired launch_refusals restarts);
+    same!(Control, DevActorControl: world closing asked fresh_cells fresh_slots dead mutes retired launch_refusals restarts dropped);
     assert!(offset_of!(Slot, meta) == offset_of!(DevActor, kind));
+    assert!(offset_of!(Slot, notes) == offset_of!(DevActor, failed));
     assert!(offset_of!(DevActor, bound) == 10 && offset_of!(DevActor, generation) == 12);
 };
 

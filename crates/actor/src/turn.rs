@@ -1,16 +1,18 @@
 //! A turn: one activation of an actor, which delivers what it could not deliver before and then handles messages.
 
 use everwarp_contract::actor::{
-    DEAD_ENDED, DEAD_GONE, DEAD_REASONS, MAIL_KILL, MAIL_PAUSED, MESSAGE_ASK, MESSAGE_FAILED,
-    MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_WORDS,
+    DEAD_DROPPED, DEAD_ENDED, DEAD_GONE, DEAD_REASONS, MAIL_KILL, MAIL_PAUSED, MESSAGE_ASK,
+    MESSAGE_DEADLINE, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_WORDS,
 };
 
+use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::mail::flag;
 use crate::mailbox::{Finished, Muting, Sent, generation_of};
+use crate::notes::{KNOWN, NEWS, STOPPED, SUPERVISED};
 use crate::pool::Pool;
 use crate::sync::Ordering;
-use crate::table::{Slot, Table};
+use crate::table::{Cell, Slot, Table};
 
 /// The most messages that one turn handles.
 pub(crate) const BATCH: u32 = 32;
@@ -25,6 +27,22 @@ pub(crate) trait TurnHost {
     fn reply_to_host(&mut self, table: &Table<'_>, from: u64, cell: u32);
     /// There is no cell for a message; the engine ends.
     fn out_of_cells(&mut self);
+    /// A message to an actor becomes a dead letter; its cell still has it.
+    fn dead(&mut self, _to: ActorId, _message: &Cell, _reason: u32) {}
+    /// Whether a supervised actor goes on instead of ending.
+    fn revives(&mut self, _actor: ActorId, _ending: Ending) -> bool {
+        false
+    }
+    /// An actor that is known to the host has ended; or it goes on instead.
+    fn ended(&mut self, _actor: ActorId, _ending: Ending, _revived: bool) {}
+}
+
+/// What a handler handles.
+pub(crate) enum Work {
+    /// The message in this cell, which the handler owns from then on.
+    Message(u32),
+    /// The actor's oldest news.
+    News,
 }
 
 /// The running turn.
@@ -41,13 +59,14 @@ pub(crate) struct Turn<'t> {
     pub(crate) stopping: bool,
 }
 
-/// Runs a turn; `handle` handles the message in a cell, which it owns from then on.
+/// Runs a turn. An actor that keeps its latest messages only takes up to `keep` at a time; 0 stands for all.
 pub(crate) fn run<'t, H: TurnHost>(
     table: Table<'t>,
     number: u32,
     shard: u32,
+    keep: u32,
     host: &mut H,
-    mut handle: impl FnMut(&mut Turn<'t>, &mut H, u32),
+    mut handle: impl FnMut(&mut Turn<'t>, &mut H, Work),
 ) {
     let slot = &table.slots[number as usize];
     let (mail, woken) = table.begin(slot);
@@ -70,10 +89,22 @@ pub(crate) fn run<'t, H: TurnHost>(
         return turn.give_back();
     }
     let ends = mail.has(MAIL_KILL);
-    let mut handled = 0;
+    let (mut handled, mut news) = (0, 0);
     if ends || turn.stopping || !mail.has(MAIL_PAUSED) {
-        table.refill(slot);
-        while handled < BATCH && host.has_room() {
+        let waiting = table.refill(slot);
+        if keep != 0 && waiting > keep && !ends {
+            handled = turn.drop_oldest(host, waiting - keep);
+        }
+        let last = handled + BATCH;
+        while handled + news < last && host.has_room() {
+            if slot.notes.load(Ordering::Relaxed) & NEWS != 0 && !ends && !turn.stopping {
+                news += 1;
+                handle(&mut turn, host, Work::News);
+                if turn.is_blocked() {
+                    break;
+                }
+                continue;
+            }
             let Some(cell) = slot.front.load(Ordering::Relaxed).checked_sub(1) else {
                 break;
             };
@@ -83,7 +114,7 @@ pub(crate) fn run<'t, H: TurnHost>(
             if ends || turn.stopping {
                 turn.dead_letter(host, cell, DEAD_ENDED);
             } else {
-                handle(&mut turn, host, cell);
+                handle(&mut turn, host, Work::Message(cell));
             }
             if turn.is_blocked() {
                 break;
@@ -96,14 +127,36 @@ pub(crate) fn run<'t, H: TurnHost>(
     }
     turn.give_back();
     if turn.stopping {
+        slot.again.store(STOPPED, Ordering::Relaxed);
         slot.mail.fetch_or(flag(MAIL_KILL), Ordering::Relaxed);
     }
-    let (finished, woken) = table.finish(slot, handled, turn.is_blocked());
+    let (id, mut ending) = (turn.id, Ending::Stopped);
+    let (finished, woken) = table.finish(slot, handled, turn.is_blocked(), |mail| {
+        ending = Ending::of(slot, mail);
+        slot.notes.load(Ordering::Relaxed) & SUPERVISED != 0 && host.revives(id, ending)
+    });
     woken.into_iter().for_each(|slot| host.activate(slot));
     match finished {
         Finished::Again => host.activate(number),
-        Finished::Ended => table.retire(shard, number),
-        Finished::Idle | Finished::Later => {}
+        Finished::Ended => {
+            let known = slot.notes.load(Ordering::Relaxed) & KNOWN != 0;
+            table.retire(shard, number);
+            if known {
+                host.ended(id, ending, false);
+            }
+        }
+        Finished::Revived => {
+            host.ended(id, ending, true);
+            if table.looks_again(id) {
+                host.activate(number);
+            }
+        }
+        Finished::Idle => {
+            if table.looks_again(id) {
+                host.activate(number);
+            }
+        }
+        Finished::Later => {}
     }
 }
 
@@ -200,10 +253,33 @@ impl Turn<'_> {
         None
     }
 
+    /// The oldest of the messages that were taken become dead letters. Returns how many.
+    fn drop_oldest<H: TurnHost>(&mut self, host: &mut H, count: u32) -> u32 {
+        for done in 0..count {
+            // An ask that ends may cause a turn.
+            if !host.has_room() {
+                return done;
+            }
+            let front = &self.slot.front;
+            let Some(cell) = front.load(Ordering::Relaxed).checked_sub(1) else {
+                return done;
+            };
+            let next = self.table.cells[cell as usize].next.load(Ordering::Relaxed);
+            front.store(next, Ordering::Relaxed);
+            self.dead_letter(host, cell, DEAD_DROPPED);
+        }
+        count
+    }
+
     /// Counts a dead letter.
     pub(crate) fn count_dead(&self, reason: u32) {
         const { assert!(DEAD_REASONS == 4, "the counters of the control words") };
-        self.table.control.dead[reason as usize].fetch_add(1, Ordering::Relaxed);
+        let control = self.table.control;
+        let counter = match reason {
+            DEAD_DROPPED => &control.dropped,
+            _ => &control.dead[reason as usize],
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
     /// The receiver of a message does not live.
     pub(crate) fn gone<H: TurnHost>(&mut self, host: &mut H, cell: u32) {
@@ -213,11 +289,16 @@ impl Turn<'_> {
     pub(crate) fn dead_letter<H: TurnHost>(&mut self, host: &mut H, cell: u32, reason: u32) {
         self.count_dead(reason);
         let message = &self.table.cells[cell as usize];
+        let to = match reason {
+            DEAD_GONE => ActorId::from_bits(message.to.load(Ordering::Relaxed)),
+            _ => self.id,
+        };
+        host.dead(to, message, reason);
         let head = message.head.load(Ordering::Relaxed);
         if head & MESSAGE_ASK == 0 {
             return self.free(cell);
         }
-        let flags = head & MESSAGE_HOST | MESSAGE_REPLY | MESSAGE_FAILED;
+        let flags = head & (MESSAGE_HOST | MESSAGE_DEADLINE) | MESSAGE_REPLY | MESSAGE_FAILED;
         message.head.store(flags | reason, Ordering::Relaxed);
         self.reply_with(host, cell);
     }

@@ -55,6 +55,12 @@ crate::dev_consts! {
     pub const MESSAGE_HOST = 1 << 18;
     /// `DevMessage::head`: the ask failed, and the tag is the reason.
     pub const MESSAGE_FAILED = 1 << 19;
+    /// `DevMessage::head`: the ask has a deadline, and its last word is a number of the host's. CPU engine only.
+    pub const MESSAGE_DEADLINE = 1 << 20;
+    /// `DevMessage::head`: a timer sent it. CPU engine only.
+    pub const MESSAGE_TIMER = 1 << 21;
+    /// `DevMessage::head`: an actor has ended that the receiver monitors. CPU engine only.
+    pub const MESSAGE_DOWN = 1 << 22;
     /// The actor to which a message was sent does not live.
     pub const DEAD_GONE = 0;
     /// The actor ended before it handled the message.
@@ -63,8 +69,12 @@ crate::dev_consts! {
     pub const DEAD_NO_REPLY = 2;
     /// The actor failed while it handled the message.
     pub const DEAD_FAILED = 3;
-    /// How many reasons there are.
+    /// How many reasons there are that both engines have.
     pub const DEAD_REASONS = 4;
+    /// The kind keeps its latest messages only. CPU engine only.
+    pub const DEAD_DROPPED = 4;
+    /// The ask had a deadline, which has passed. CPU engine only.
+    pub const DEAD_TIMEOUT = 5;
     /// Stacks that free cells and free slots are spread over.
     pub const ACTOR_SHARDS = 1024;
     /// 64-bit words from one stack's head to the next.
@@ -113,7 +123,7 @@ crate::dev_struct! {
         pub outbox_last: u32,
         /// The next actor in the list of waiting senders that this actor is in, plus one.
         pub wait_next: u32,
-        /// 1 when the actor has failed.
+        /// Not 0 when the actor has failed. On the CPU engine its bits are notes.
         pub failed: u32,
         /// Messages handled.
         pub handled: u64,
@@ -166,8 +176,10 @@ crate::dev_struct! {
         pub launch_refusals: u64,
         /// How often a failed actor was restarted.
         pub restarts: u64,
+        /// Messages that were dropped because a kind keeps the latest ones only.
+        pub dropped: u64,
         /// Spelled-out hole.
-        pub hole1: [u64; 7],
+        pub hole1: [u64; 6],
     }
 }
 
@@ -202,7 +214,9 @@ crate::dev_struct! {
         pub kinds: u32,
         /// Bounds of the mailboxes, by kind.
         pub bounds: DevPtr<u16>,
+        /// The number of what the host keeps for the system. CPU engine only.
+        pub side: u64,
         /// Spelled-out hole.
-        pub reserved: [u64; 2],
+        pub reserved: u64,
     }
 }

@@ -61,9 +61,11 @@
 //! ```
 
 pub use everwarp_actor::{
-    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, DeadReason,
-    Failure, Field, FieldType, Handler, HandlerClosure, HandlerFn, Kind, LongMailbox,
-    MAX_ASK_WORDS, MAX_WORDS, Message, MessageType, Restarts, Tell, Value, actors,
+    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, AskId,
+    DeadLetter, DeadLetters, DeadReason, Ending, Failure, Faults, Field, FieldType, GroupId,
+    GroupStats, Handler, HandlerClosure, HandlerFn, Kind, LongMailbox, MAX_ASK_WORDS, MAX_WORDS,
+    Member, Message, MessageType, Monitor, Policy, Restarts, Simulation, Strategy, Supervision,
+    Tell, TimerId, Value, actors,
 };
 #[cfg(feature = "process")]
 pub use everwarp_handler::{ActorModule, ModuleError, program_of};

@@ -110,7 +110,7 @@ fn every_actor_has_a_memory_of_its_own() {
         .collect();
     system.tell_all(&tells).expect("all live");
     let stats = system.settle().expect("it settles");
-    assert_eq!(stats.dead, [0; 4]);
+    assert_eq!(stats.dead, [0; 5]);
     for actor in actors.into_iter().step_by(97) {
         assert_eq!(sum(&system, actor), actor.bits().wrapping_mul(45));
     }

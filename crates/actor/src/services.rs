@@ -1,0 +1,165 @@
+//! What a handler on the CPU engine can use next to messages: deadlines, timers, monitors, links, names and groups. Each
+//! use takes a lock that the system's actors share; ordinary messages do not.
+
+use std::time::Duration;
+
+use everwarp_contract::actor::{MESSAGE_ASK, MESSAGE_DEADLINE};
+
+use crate::context::ActorCx;
+use crate::error::ActorError;
+use crate::id::ActorId;
+use crate::message::{MAX_ASK_WORDS, Message};
+use crate::notes::{KNOWN, SUPERVISED};
+use crate::side::{GroupId, Member, Supervision, TimerId};
+use crate::sync::Ordering;
+
+impl ActorCx<'_, '_, '_> {
+    /// Sends an ask with a deadline. It ends as [`ask`](Self::ask) says, or with [`DeadReason::Timeout`] when `within` has
+    /// passed; a later reply reaches no actor. The actor that is asked may still handle the ask.
+    ///
+    /// [`DeadReason::Timeout`]: crate::DeadReason::Timeout
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn ask_within(
+        &mut self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        number: u64,
+        within: Duration,
+    ) {
+        let head = Message::head_of(tag, words.len(), MAX_ASK_WORDS) | MESSAGE_ASK;
+        // The system ends: no reply will come.
+        let Some(side) = self.host.side() else { return };
+        if self.spend() {
+            let number = side.deadline(self.turn.id, number, within);
+            if let Some(cell) = self.write(head | MESSAGE_DEADLINE, words, Some(number)) {
+                self.send(to, cell);
+            }
+        }
+    }
+    /// An ask that is in a cell was undone.
+    pub(crate) fn forget_deadline(&self, cell: u32) {
+        let message = &self.turn.table.cells[cell as usize];
+        let asks = MESSAGE_ASK | MESSAGE_DEADLINE;
+        let own = message.from.load(Ordering::Relaxed) == self.turn.id.bits();
+        if own
+            && message.head.load(Ordering::Relaxed) & asks == asks
+            && let Some(side) = self.host.side()
+        {
+            side.forget_deadline(message.words[MAX_ASK_WORDS].load(Ordering::Relaxed));
+        }
+    }
+
+    /// Sends this actor a message after a time, never before. It overtakes messages in the mailbox.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn after(&mut self, time: Duration, tag: u8, words: &[u64]) -> TimerId {
+        self.timer(time, false, tag, words)
+    }
+    /// Sends this actor a message each time that a period has passed, until the timer is cancelled or the actor ends. A
+    /// message that would come while the last one is not handled yet is left out.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn every(&mut self, period: Duration, tag: u8, words: &[u64]) -> TimerId {
+        self.timer(period, true, tag, words)
+    }
+    fn timer(&mut self, time: Duration, repeats: bool, tag: u8, words: &[u64]) -> TimerId {
+        let message = Message::new(self.turn.id, tag, words, MAX_ASK_WORDS);
+        let Some(side) = self.host.side() else {
+            return TimerId::NONE;
+        };
+        let table = self.turn.table;
+        side.timer(self.turn.id, time, repeats, message, |id| table.know(id))
+    }
+    /// Cancels a timer. Returns whether a message was still to come; it does not come any more, not even if its time has
+    /// passed.
+    pub fn cancel(&mut self, timer: TimerId) -> bool {
+        self.host.side().is_some_and(|side| side.cancel(timer))
+    }
+
+    /// Monitors an actor: when it ends, this one receives one message whose [`down`](Message::down) says how, and whose
+    /// word 0 is `number`. For an actor that does not live it comes at once. A restart is no end.
+    pub fn monitor(&mut self, actor: ActorId, number: u64) {
+        let Some(side) = self.host.side() else { return };
+        let table = self.turn.table;
+        // The end of this actor ends the monitor.
+        let _lives = table.know(self.turn.id);
+        side.monitor(self.turn.id, number, actor, |id| table.know(id));
+        self.host.post(&side);
+    }
+    /// Ends the monitors of this actor on another one. Their message does not come any more. Returns whether the other
+    /// one was monitored and had not ended.
+    pub fn demonitor(&mut self, actor: ActorId) -> bool {
+        let side = self.host.side();
+        side.is_some_and(|side| side.demonitor(self.turn.id, actor))
+    }
+    /// Links this actor with another one: when one of them fails or is killed, the other one is killed. Returns false,
+    /// and does nothing, if the other one does not live.
+    pub fn link(&mut self, other: ActorId) -> bool {
+        let table = self.turn.table;
+        let side = self.host.side();
+        side.is_some_and(|side| side.link(self.turn.id, other, |id| table.know(id)))
+    }
+    /// Ends a link.
+    pub fn unlink(&mut self, other: ActorId) {
+        if let Some(side) = self.host.side() {
+            side.unlink(self.turn.id, other);
+        }
+    }
+
+    /// Gives an actor a name, which it keeps until it ends.
+    ///
+    /// # Errors
+    /// [`ActorError::NameTaken`], or [`ActorError::Gone`] if the actor does not live.
+    pub fn register(&mut self, name: &str, actor: ActorId) -> Result<(), ActorError> {
+        let table = self.turn.table;
+        let side = self.host.side().ok_or(ActorError::Gone { actor })?;
+        side.register(name, actor, |id| table.know(id))
+            .map_err(|why| ActorError::not_named(why, name, actor))
+    }
+    /// Takes a name away. Returns the actor that had it.
+    pub fn unregister(&mut self, name: &str) -> ActorId {
+        let side = self.host.side();
+        side.map_or(ActorId::NONE, |side| side.unregister(name))
+    }
+    /// The actor with a name; none if there is none.
+    pub fn lookup(&mut self, name: &str) -> ActorId {
+        let side = self.host.side();
+        side.map_or(ActorId::NONE, |side| side.lookup(name))
+    }
+    /// The actor of a kind with a key. The first use of the key launches it, and so does the first after it has ended.
+    /// None when there is no slot.
+    pub fn at(&mut self, kind: u32, key: u64) -> ActorId {
+        let Some(side) = self.host.side() else {
+            return ActorId::NONE;
+        };
+        let table = self.turn.table;
+        side.at(kind, key, || self.launch(kind), |id| table.know(id))
+    }
+    /// The key by which this actor was launched, if it was.
+    pub fn key(&mut self) -> Option<u64> {
+        self.host.side()?.key(self.turn.id)
+    }
+
+    /// Supervises actors and groups of this system.
+    ///
+    /// # Errors
+    /// [`ActorError::Gone`], [`ActorError::Supervised`] or [`ActorError::NoGroup`] for a member.
+    pub fn supervise(
+        &mut self,
+        supervision: Supervision,
+        members: &[Member],
+    ) -> Result<GroupId, ActorError> {
+        let actor = self.turn.id;
+        let side = self.host.side().ok_or(ActorError::Gone { actor })?;
+        let table = self.turn.table;
+        side.supervise(supervision, members, |id| {
+            table.note_for(id, KNOWN | SUPERVISED)
+        })
+        .map_err(ActorError::not_supervised)
+    }
+}

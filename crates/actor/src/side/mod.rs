@@ -1,0 +1,263 @@
+//! What the host keeps for the actors of a system on the CPU engine, apart from their slots: news, monitors and links,
+//! names, timers, deadlines and supervised groups. One lock guards it. Ordinary messages never come here.
+//!
+//! *News* are messages that do not go through a mailbox: they overtake it, have no bound of their own, and each stands for
+//! something that the program has made (a timer, a monitor, an ask). [`Op`]s are what follows for other actors; a
+//! *courier*, which is a task of the first kind's turn function with [`COURIER`] in the upper half of its argument,
+//! carries them out a few at a time.
+
+mod dead_letters;
+mod groups;
+mod names;
+mod timers;
+mod watching;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use crate::id::ActorId;
+use crate::message::Message;
+
+pub use dead_letters::{DeadLetter, DeadLetters};
+pub(crate) use groups::NotSupervised;
+pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
+pub(crate) use names::NotNamed;
+pub use timers::TimerId;
+pub use watching::Monitor;
+
+pub(crate) use dead_letters::Subscribers;
+pub(crate) use timers::Clock;
+
+use groups::Groups;
+use names::Names;
+use timers::Timers;
+use watching::Watcher;
+
+/// The upper half of the argument of a courier.
+pub(crate) const COURIER: u32 = 1;
+
+/// What is to be done to an actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// It has news.
+    News,
+    /// It is killed.
+    Kill,
+}
+
+/// Something that an actor handles before the messages in its mailbox.
+#[derive(Debug)]
+enum News {
+    /// A message.
+    Message(Message),
+    /// The message of a timer, which may have been cancelled meanwhile.
+    Timer(u64),
+    /// It begins anew.
+    Reset,
+}
+
+/// An actor's oldest news, as its turn sees them.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Message(Message),
+    Reset,
+    /// There was none, or it was cancelled.
+    Nothing,
+}
+
+/// What is kept for one actor.
+#[derive(Debug, Default)]
+struct Record {
+    news: VecDeque<News>,
+    watchers: Vec<Watcher>,
+    /// Actors that this one monitors.
+    watches: Vec<ActorId>,
+    links: Vec<ActorId>,
+    names: Vec<String>,
+    key: Option<(u32, u64)>,
+    timers: Vec<u64>,
+    group: Option<GroupId>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: HashMap<ActorId, Record>,
+    ops: VecDeque<(ActorId, Op)>,
+    /// A courier is queued or runs.
+    courier: bool,
+    names: Names,
+    timers: Timers,
+    groups: Groups,
+    closed: bool,
+}
+
+impl State {
+    fn record(&mut self, actor: ActorId) -> &mut Record {
+        self.records.entry(actor).or_default()
+    }
+    fn push(&mut self, actor: ActorId, news: News) {
+        self.record(actor).news.push_back(news);
+        self.ops.push_back((actor, Op::News));
+    }
+    fn tell(&mut self, actor: ActorId, message: Message) {
+        self.push(actor, News::Message(message));
+    }
+}
+
+/// What is kept for one system.
+#[derive(Debug)]
+pub(crate) struct Side {
+    state: Mutex<State>,
+    /// The first timer has changed, or the system ends.
+    changed: Condvar,
+    pub(crate) clock: Clock,
+    pub(crate) dead_letters: Subscribers,
+    /// Replies that came after their deadline.
+    pub(crate) late: AtomicU64,
+    thread: Mutex<ClockThread>,
+}
+
+/// The thread that fires timers, which the first timer starts.
+#[derive(Default)]
+enum ClockThread {
+    /// There is none: the system is simulated, or ends.
+    #[default]
+    None,
+    Ready(Box<dyn FnOnce() -> Option<JoinHandle<()>> + Send>),
+    Runs(JoinHandle<()>),
+}
+
+impl std::fmt::Debug for ClockThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClockThread")
+    }
+}
+
+impl Side {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            clock,
+            dead_letters: Subscribers::default(),
+            late: AtomicU64::new(0),
+            thread: Mutex::default(),
+        }
+    }
+    /// Says how the thread is started that fires timers.
+    pub(crate) fn fires_with(
+        &self,
+        start: impl FnOnce() -> Option<JoinHandle<()>> + Send + 'static,
+    ) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        *thread = ClockThread::Ready(Box::new(start));
+    }
+    fn start_clock(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ClockThread::Ready(_) = *thread
+            && let ClockThread::Ready(start) = std::mem::take(&mut *thread)
+            && let Some(started) = start()
+        {
+            *thread = ClockThread::Runs(started);
+        }
+    }
+    /// No panic leaves the state wrong.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next thing to be done. Without one the courier ends.
+    pub(crate) fn next_op(&self) -> Option<(ActorId, Op)> {
+        let mut state = self.state();
+        let op = state.ops.pop_front();
+        state.courier &= op.is_some();
+        op
+    }
+    /// Whether there is something to be done, and no courier does it: the caller queues one.
+    pub(crate) fn wants_courier(&self) -> bool {
+        let mut state = self.state();
+        let wants = !state.ops.is_empty() && !state.courier;
+        state.courier |= wants;
+        wants
+    }
+    /// Whether there is something to be done.
+    pub(crate) fn has_ops(&self) -> bool {
+        !self.state().ops.is_empty()
+    }
+    /// An actor to which news were to be announced does not live.
+    pub(crate) fn forget(&self, actor: ActorId) {
+        let mut state = self.state();
+        if let Some(record) = state.records.remove(&actor) {
+            record.timers.iter().for_each(|t| state.timers.remove(*t));
+        }
+    }
+
+    /// Takes the oldest news of an actor, whose turn runs. `none_left` is called before the last one is returned.
+    pub(crate) fn take_news(&self, actor: ActorId, none_left: impl FnOnce()) -> Taken {
+        let mut state = self.state();
+        let (news, last) = match state.records.get_mut(&actor) {
+            Some(record) => (record.news.pop_front(), record.news.is_empty()),
+            None => (None, true),
+        };
+        if last {
+            none_left();
+        }
+        match news {
+            None => Taken::Nothing,
+            Some(News::Reset) => Taken::Reset,
+            Some(News::Message(message)) => Taken::Message(message),
+            Some(News::Timer(number)) => match state.timers.take(number) {
+                Some(message) => Taken::Message(message),
+                None => Taken::Nothing,
+            },
+        }
+    }
+
+    /// The system ends.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        *state = State {
+            closed: true,
+            ..State::default()
+        };
+        drop(state);
+        self.changed.notify_all();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ClockThread::Runs(running) = std::mem::take(&mut *thread) {
+            drop(thread);
+            // A panic of the thread was printed.
+            let _ = running.join();
+        }
+    }
+}
+
+/// The sides of the systems of one program. A system is known by a number.
+#[derive(Debug, Default)]
+pub(crate) struct Sides {
+    all: RwLock<HashMap<u64, Arc<Side>>>,
+    next: AtomicU64,
+}
+
+impl Sides {
+    pub(crate) fn add(&self, side: &Arc<Side>) -> u64 {
+        let number = 1 + self.next.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(number, side.clone());
+        number
+    }
+    /// None once the system has been dropped.
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<Side>> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&number).cloned()
+    }
+    pub(crate) fn remove(&self, number: u64) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let side = all.remove(&number);
+        drop(all);
+        if let Some(side) = side {
+            side.close();
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What actors on the CPU engine have next to messages: each promise of `docs/actors.md`, one test for each.
+
+mod asks;
+mod groups;
+mod letters;
+mod names;
+mod simulated;
+mod support;
+mod timers;
+mod watching;
