@@ -1,8 +1,11 @@
-//! `everwarp compile`: translates a WebAssembly module to PTX, or describes the module.
+//! `everwarp compile`: translates a WebAssembly module to PTX or to images for GPUs, or describes the module.
+
+mod image;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use everwarp::cuda::assembler::split::split;
 use everwarp::process::Module;
 use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, compile};
 use serde::Serialize;
@@ -14,23 +17,57 @@ use crate::output::{print, print_json, write_file};
 pub(crate) struct Args {
     /// A WebAssembly module (.wasm).
     module: PathBuf,
-    /// What to write: ptx. Without this option the module is only described.
+    /// What to write: ptx (to standard output, if no file is named) or image, which is the module with machine code for
+    /// GPUs. Without this option and --output the module is only described.
     #[arg(long, value_enum)]
     emit: Option<Emit>,
-    /// The file to write, instead of standard output.
-    #[arg(long, requires = "emit")]
+    /// The file to write. If its name ends in .ewimg, it is an image. `everwarp run` runs such a file.
+    #[arg(short, long)]
     output: Option<PathBuf>,
+    /// The architectures of an image.
+    #[arg(
+        long,
+        value_name = "ARCH",
+        value_delimiter = ',',
+        default_value = "sm_80,sm_90,sm_100"
+    )]
+    #[arg(value_parser = image::architecture)]
+    arch: Vec<u32>,
     /// Round a product and a sum once, as `everwarp run --contract` does.
-    #[arg(long, requires = "emit")]
+    #[arg(long)]
     contract: bool,
     /// Print one JSON object.
     #[arg(long, conflicts_with = "emit")]
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Emit {
     Ptx,
+    Image,
+}
+
+impl Args {
+    /// What to write, by the option or the file's name.
+    fn emit(&self) -> Result<Option<Emit>, CliError> {
+        let named = self.output.as_deref().is_some_and(image::is_image);
+        match (self.emit, &self.output) {
+            (Some(Emit::Image), None) => Err(CliError::Missing {
+                option: "--output",
+                why: "an image is no text: name the file to write, such as tool.ewimg",
+            }),
+            (None, Some(_)) if named => Ok(Some(Emit::Image)),
+            (None, Some(_)) => Err(CliError::Missing {
+                option: "--emit",
+                why: "say what to write, ptx or image; a file that ends in .ewimg is an image",
+            }),
+            (None, None) if self.contract => Err(CliError::Missing {
+                option: "--emit",
+                why: "--contract changes what is written, ptx or image",
+            }),
+            (emit, _) => Ok(emit),
+        }
+    }
 }
 
 /// The description of a module.
@@ -40,6 +77,9 @@ struct ModuleReport {
     bytes: usize,
     ptx_bytes: usize,
     compile_s: f64,
+    /// About how long assembling takes on the cores of this machine, and for how long the largest function keeps one core busy.
+    assemble_s: f64,
+    assemble_largest_s: f64,
     /// The pages of 64 KiB at the start, and the maximum if the module declares one.
     memory_pages: Option<(u64, Option<u64>)>,
     start: bool,
@@ -61,7 +101,12 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         path: args.module.clone(),
         source,
     };
+    let emit = args.emit()?;
     let bytes = std::fs::read(&args.module).map_err(unreadable)?;
+    if emit == Some(Emit::Image) {
+        let output = args.output.as_deref().expect("it was asked for");
+        return image::write(args, bytes, output);
+    }
     let begin = Instant::now();
     let options = CompileOptions {
         threads: true,
@@ -79,12 +124,12 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         source,
     })?;
     let compile_s = begin.elapsed().as_secs_f64();
-    match (args.emit, &args.output) {
+    match (emit, &args.output) {
         (Some(Emit::Ptx), Some(path)) => {
             write_file(path, |out| out.write_all(compiled.ptx.as_bytes()))
         }
         (Some(Emit::Ptx), None) => print(compiled.ptx.trim_end()),
-        (None, _) => {
+        (Some(Emit::Image) | None, _) => {
             let report = ModuleReport {
                 threads: module.threads().is_some_and(|threads| threads.spawns),
                 ..report(&args.module, module.bytes().len(), compile_s, &compiled)
@@ -120,11 +165,14 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> M
             _ => "of another kind".to_owned(),
         },
     });
+    let estimate = split(&compiled.ptx).estimate;
     ModuleReport {
         module: module.to_owned(),
         bytes,
         ptx_bytes: compiled.ptx.len(),
         compile_s,
+        assemble_s: estimate.on(image::cores()).as_secs_f64(),
+        assemble_largest_s: estimate.longest.as_secs_f64(),
         memory_pages: compiled.memory().map(|m| (m.min, m.max)),
         start: compiled.start().is_some(),
         threads: false,
@@ -141,6 +189,12 @@ fn describe(r: &ModuleReport) -> String {
         r.ptx_bytes,
         r.compile_s * 1e3,
         r.bytes as f64 / r.compile_s / 1e6
+    );
+    text += &format!(
+        "assembling: about {:.1} s on the {} cores of this machine, and {:.1} s on any number of cores\n",
+        r.assemble_s,
+        image::cores(),
+        r.assemble_largest_s
     );
     match r.memory_pages {
         Some((pages, Some(most))) => {
@@ -159,5 +213,5 @@ fn describe(r: &ModuleReport) -> String {
             text += &format!("  {}  {}\n", item.name.escape_debug(), item.kind);
         }
     }
-    text + "`--emit ptx` writes the code, and `everwarp run` runs a command"
+    text + "`--emit ptx` writes the code, `--output FILE.ewimg` images, and `everwarp run` runs a command"
 }

@@ -76,6 +76,11 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error("`{option}` is missing: {why}")]
+    Missing {
+        option: &'static str,
+        why: &'static str,
+    },
     #[error("{path}: {source}")]
     Compile {
         path: PathBuf,
@@ -233,6 +238,7 @@ impl CliError {
                 | crate::service::UpError::Level { .. }
                 | crate::service::UpError::Config { .. },
             )
+            | Self::Missing { .. }
             | Self::Spec(_) => exit_code::USAGE,
             Self::Run(error) => error.exit_code(),
             Self::Signal { signal, .. } => exit_code::of_signal(*signal),

@@ -3,6 +3,7 @@
 //! Exit codes: 0 is success; 1 means that the work failed or its result is wrong; 2 means that the command line is wrong.
 //! A single process of a WebAssembly module that exits by itself passes its own code on.
 
+mod assembling;
 mod bench;
 mod cache;
 mod compile;
@@ -82,6 +83,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = trace::span("command");
+    assembling::show();
     let quick = run::Args::of_program().map(Command::Run);
     let result = match quick.unwrap_or_else(|| Cli::parse().command) {
         Command::Run(args) => run::main(args),

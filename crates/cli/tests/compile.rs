@@ -170,3 +170,125 @@ fn both_engines_accept_the_same_features() {
         assert_eq!(ran.status.success(), taken, "the CPU engine: {name}");
     }
 }
+
+/// A command that prints its name and a word.
+const HELLO: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 16) "hello\n")
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 6))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+fn run(program: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command.args(["run", "--engine", "cpu", "--alone"]);
+    everwarp_testkit::output(command.arg(program))
+}
+
+/// A tool that `.ci` installs below `target`. In CI it must be there.
+fn tool(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target")
+        .join(path);
+    let there = path.exists();
+    assert!(there || std::env::var_os("CI").is_none(), "{path:?}");
+    there.then_some(path)
+}
+
+#[test]
+fn an_image_is_made_without_a_gpu_and_its_module_runs() {
+    let (Some(nvrtc), Some(ptxas)) = (
+        tool("nvrtc/nvidia/cu13/lib/libnvrtc.so.13"),
+        tool("ptxas/nvidia/cu13/bin/ptxas"),
+    ) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hello = wat::parse_str(HELLO).expect("the text is right");
+    let module = file(folder.path(), "hello.wasm", &hello);
+    let image = folder.path().join("hello.ewimg");
+    let compile = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        command.arg("compile").arg(&module).arg("-o").arg(&image);
+        command.args(["--arch", "90", "--json"]);
+        command.env("CUDA_VISIBLE_DEVICES", "");
+        command.env("EVERWARP_CACHE_DIR", folder.path().join("cache"));
+        command
+            .env("EVERWARP_NVRTC", &nvrtc)
+            .env("EVERWARP_PTXAS", &ptxas);
+        let output = everwarp_testkit::output(&mut command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert_eq!(report["images"][0]["arch"], "sm_90");
+        assert_eq!(report["module_bytes"], hello.len());
+        std::fs::read(&image).expect("it was written")
+    };
+    let made = compile();
+    let has = |name: &[u8]| made.windows(name.len()).any(|part| part == name);
+    assert!(has(b"\x7fELF") && has(b".text.everwarp_engine\0") && has(b"m0_enter\0"));
+    assert_eq!(run(&image).stdout, b"hello\n");
+    // What was kept makes the same image again.
+    assert!(made == compile(), "the images differ");
+}
+
+#[test]
+fn an_image_file_that_is_damaged_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let image = file(folder.path(), "tool.ewimg", b"everwarp image 1 and no more");
+    let refused = run(&image);
+    assert_eq!(refused.status.code(), Some(1));
+    let says = text(&refused.stderr).split_whitespace().collect::<Vec<_>>();
+    assert!(says.join(" ").contains("it is damaged"), "{says:?}");
+}
+
+#[test]
+fn what_to_write_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let module = file(folder.path(), "add.wasm", ADD);
+    for (args, says) in [
+        (vec!["--emit", "image"], "`--output` is missing"),
+        (vec!["--output", "add.txt"], "`--emit` is missing"),
+        (vec!["-o", "add.ewimg", "--arch", "sm_70"], "sm_80"),
+    ] {
+        let refused = compile(&module, &args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        let stderr = text(&refused.stderr);
+        assert!(stderr.contains(says), "{stderr}");
+    }
+    // A library can be described, and is no program.
+    let refused = compile(&module, &["-o", "add.ewimg"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("_start"));
+    assert!(!folder.path().join("add.ewimg").exists());
+}
+
+#[test]
+fn a_hostile_module_is_refused_by_the_name_of_a_limit() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // 200,000 nested blocks: the text format would nest as well, so the bytes are written as they are.
+    let nested = 200_000;
+    let leb = |mut number: usize| {
+        let mut bytes = Vec::new();
+        while number >= 128 {
+            bytes.push(number as u8 | 128);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+        bytes
+    };
+    let mut body = vec![0];
+    body.extend([0x02, 0x40].repeat(nested));
+    body.extend(vec![0x0b; nested + 1]);
+    let code = [vec![1], leb(body.len()), body].concat();
+    let mut bytes =
+        b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a".to_vec();
+    bytes.extend(leb(code.len()));
+    bytes.extend(code);
+    let module = file(folder.path(), "hostile.wasm", &bytes);
+    let refused = compile(&module, &["--output", "hostile.ewimg"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let says = text(&refused.stderr).split_whitespace().collect::<Vec<_>>();
+    assert!(says.join(" ").contains("10000 nested blocks"), "{says:?}");
+    assert!(!Path::new("hostile.ewimg").exists());
+}

@@ -44,6 +44,7 @@ fn json_has_a_fix_for_every_missing_part() {
     assert!(text(&get("engine")["found"]).starts_with("cpu: "));
     get("cores");
     get("driver");
+    get("assembler");
     get("io_uring");
 }
 

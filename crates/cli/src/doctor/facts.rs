@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use everwarp::cuda::assembled_by_driver;
+use everwarp::cuda::assembler::{Tool, ToolError};
 use everwarp::cuda::cache::Cache;
 use everwarp::cuda::nvrtc::{Nvrtc, NvrtcError};
 use everwarp::{AdapterReport, CudaUnavailable, Device, EngineKind, Error, Select};
@@ -43,6 +45,8 @@ pub(super) struct Facts {
     pub(super) gpu: Result<Gpu, CudaUnavailable>,
     /// Version and path.
     pub(super) nvrtc: Result<(u32, u32, PathBuf), String>,
+    /// ptxas, which assembles modules for the GPU.
+    pub(super) assembler: Result<Tool, String>,
     pub(super) cache: Option<PathBuf>,
     pub(super) io_uring: Result<(), String>,
     /// Adapters of Vulkan, Metal and Direct3D 12, or why there is none.
@@ -64,6 +68,7 @@ pub(super) fn look() -> Facts {
         driver: everwarp::cuda_device_count(),
         gpu,
         nvrtc: nvrtc(),
+        assembler: assembler(),
         cache: Cache::user().folder().map(PathBuf::from),
         io_uring: io_uring(),
         adapters: Device::adapters().map_err(|e| e.to_string()),
@@ -92,6 +97,18 @@ fn nvrtc() -> Result<(u32, u32, PathBuf), String> {
     })?;
     let (major, minor) = nvrtc.version().map_err(|e| e.to_string())?;
     Ok((major, minor, nvrtc.path().to_owned()))
+}
+
+fn assembler() -> Result<Tool, String> {
+    if assembled_by_driver() {
+        return Err("EVERWARP_PTXAS asks for the driver, which assembles on one core".to_owned());
+    }
+    Tool::ptxas().map_err(|e| match e {
+        ToolError::NotFound { .. } => {
+            "no ptxas, so the driver assembles modules, on one core".to_owned()
+        }
+        other => other.to_string(),
+    })
 }
 
 fn engine(device: &Device) -> Result<Started, NotStarted> {

@@ -29,6 +29,7 @@ const CAPABILITY: &str = "compute capability";
 const COOPERATIVE: &str = "cooperative launch";
 const MEMORY: &str = "device memory";
 const NVRTC: &str = "NVRTC";
+const ASSEMBLER: &str = "assembler";
 const CACHE: &str = "image cache";
 const IO_URING: &str = "io_uring";
 const ADAPTER: &str = "adapter";
@@ -44,6 +45,17 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             NVRTC,
             first_line(e),
             "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set EVERWARP_NVRTC",
+        ),
+    });
+    list.push(match &facts.assembler {
+        Ok(tool) => good(
+            ASSEMBLER,
+            format!("ptxas {} ({})", tool.version, tool.path.display()),
+        ),
+        Err(e) => missing(
+            ASSEMBLER,
+            first_line(e),
+            "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc`, or set EVERWARP_PTXAS",
         ),
     });
     list.push(match &facts.cache {
@@ -262,6 +274,8 @@ fn engine(kind: EngineKind, engine: &Result<Started, NotStarted>) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use everwarp::cuda::assembler::Tool;
+
     use super::*;
 
     /// A machine without missing parts.
@@ -276,6 +290,10 @@ mod tests {
                 memory: Ok((100 << 30, 140 << 30)),
             }),
             nvrtc: Ok((13, 0, "libnvrtc.so.13".into())),
+            assembler: Ok(Tool {
+                path: "/cuda/bin/ptxas".into(),
+                version: "13.0.88".to_owned(),
+            }),
             cache: Some("/cache".into()),
             io_uring: Ok(()),
             adapters: Ok(vec![adapter("NVIDIA H200", None)]),
@@ -372,6 +390,14 @@ mod tests {
             ..all()
         });
         assert!(what == NVRTC && fix.contains("nvidia-cuda-nvrtc"), "{fix}");
+        let (what, fix) = only_missing(&Facts {
+            assembler: Err("not found".to_owned()),
+            ..all()
+        });
+        assert!(
+            what == ASSEMBLER && fix.contains("nvidia-cuda-nvcc"),
+            "{fix}"
+        );
         let (what, fix) = only_missing(&Facts {
             cache: None,
             ..all()

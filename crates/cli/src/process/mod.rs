@@ -29,7 +29,8 @@ use crate::error::CliError;
 
 /// Whether the name of a program is that of a module.
 pub(crate) fn is_module(program: &str) -> bool {
-    Path::new(program).extension().is_some_and(|e| e == "wasm")
+    let extension = Path::new(program).extension();
+    extension.is_some_and(|e| e == "wasm" || e == "ewimg")
 }
 
 fn load(path: &Path) -> Result<Module, CliError> {

@@ -39,6 +39,7 @@ command line is wrong. A single process of a WebAssembly module passes its own e
 | variable | meaning |
 |---|---|
 | `EVERWARP_NVRTC` | the path of `libnvrtc.so`, instead of the usual places |
+| `EVERWARP_PTXAS`, `EVERWARP_NVLINK` | the paths of these programs, instead of the usual places; with `driver` for the first, the driver assembles |
 | `EVERWARP_CACHE_DIR` | the folder of compiled code (`everwarp cache`) |
 | `XDG_RUNTIME_DIR` | the folder in which the service listens, and each `everwarp run` without it for `ps` and `kill`; without it, the folder for temporary files |
 

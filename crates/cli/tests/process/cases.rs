@@ -247,10 +247,6 @@ fn an_option_that_does_not_apply_or_is_wrong_is_an_error() {
         (vec!["--dir", "::/a"], "use HOST or HOST::GUEST"),
         (vec!["--size", "0"], "`--size` must be at least 1"),
         (
-            vec!["--stack", "64K"],
-            "`--stack` does not apply to processes on the CPU engine",
-        ),
-        (
             vec!["--interleave"],
             "`--interleave` does not apply to processes on the CPU engine",
         ),

@@ -109,7 +109,10 @@ pub enum EngineError {
     /// The image could not be compiled.
     #[error("the image could not be compiled: {0}")]
     Compile(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Code that is linked into the image could not be assembled or linked.
+    /// The code of a module could not be assembled or linked by a compiler's child process.
+    #[error("the image could not be made: {0}")]
+    Assemble(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Code that is linked into the image could not be assembled or linked by the driver.
     #[error(
         "{part} could not be linked into the image: {call} failed: {name} ({code}); the driver's log:\n{log}"
     )]

@@ -48,6 +48,11 @@ impl Cache {
         self.0.folder()
     }
 
+    /// The cache that GPU engines and the CPU engine share.
+    pub(crate) fn inner(&self) -> &everwarp_cache::Cache {
+        &self.0
+    }
+
     /// The machine code of a source: from the cache, or compiled and then kept. A folder that cannot be
     /// written is no error; the result says so.
     ///
@@ -103,7 +108,7 @@ fn label(linked: &Linked, arch: u32) -> String {
     format!("sm_{arch}: {}", names.join(", "))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -127,7 +132,7 @@ pub fn key(source: &Source, arch: u32) -> String {
 }
 
 /// The hash of the source's key and all that is linked to it.
-fn linked_key(source: &Source, linked: &Linked, arch: u32) -> String {
+pub(crate) fn linked_key(source: &Source, linked: &Linked, arch: u32) -> String {
     let mut hash = Sha256::new();
     hash.update(key(source, arch));
     for part in &linked.parts {

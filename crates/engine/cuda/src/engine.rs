@@ -27,7 +27,7 @@ use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::leaving::is_leaving;
-use crate::link::link;
+use crate::parts;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 
@@ -144,7 +144,9 @@ fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineError> {
         let compiled = compiled.map_err(|e| EngineError::Compile(Box::new(e)))?;
         (compiled, Frames::default())
     } else {
-        let compiled = cache.linked(&source, linked, arch, |unit| link(unit, linked))?;
+        let compiled = cache.linked(&source, linked, arch, |unit| {
+            parts::link(unit, linked, arch, &cache)
+        })?;
         let frames = crate::frame::frames(&compiled.image);
         (compiled, frames.ok_or(EngineError::Frames)?)
     };

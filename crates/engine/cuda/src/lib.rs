@@ -5,6 +5,7 @@
 //! result, [`cache`] keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
 
 pub mod baseline;
+pub mod build;
 pub mod cache;
 mod copy;
 mod device;
@@ -20,6 +21,7 @@ mod locked;
 #[cfg(all(test, loom))]
 mod models;
 pub mod nvrtc;
+mod parts;
 mod pieces;
 pub mod raw;
 mod tables;
@@ -28,7 +30,10 @@ mod task_heap;
 pub mod testing;
 mod vmm;
 
+pub use everwarp_assembler as assembler;
+
 pub use device::{CudaDevice, CudaUnavailable};
 pub use engine::CudaEngine;
 pub use leaving::leave;
 pub use locked::LockedBytes;
+pub use parts::assembled_by_driver;

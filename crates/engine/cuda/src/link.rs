@@ -1,4 +1,4 @@
-//! Linking: relocatable code with PTX that the driver assembles, or with a library.
+//! Linking by the driver: relocatable code with machine code of parts, with PTX that the driver assembles, or with a library.
 
 use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
@@ -144,9 +144,21 @@ impl Drop for Link {
     }
 }
 
-/// Links the machine code of an image's unit with its parts. A context must be current, and nothing may be
+/// Links the machine code of an image's unit with that of its parts. A context must be current, and nothing may be
 /// resident in it.
-pub(crate) fn link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn link_objects(unit: &[u8], objects: &[Vec<u8>]) -> Result<Vec<u8>, EngineError> {
+    let link = Link::new()?;
+    link.add_unit(unit)?;
+    let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;
+    for object in objects {
+        link.add(kind, "a module", object.as_ptr().cast(), object.len())?;
+    }
+    link.complete()
+}
+
+/// Links the machine code of an image's unit with its parts, which the driver assembles in this process. A context must be
+/// current, and nothing may be resident in it.
+pub(crate) fn assemble_and_link(unit: &[u8], linked: &Linked) -> Result<Vec<u8>, EngineError> {
     use sys::CUjitInputType as T;
     let link = Link::new()?;
     link.add_unit(unit)?;

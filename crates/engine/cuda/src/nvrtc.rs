@@ -1,14 +1,26 @@
 //! NVRTC: found and opened at run time, in three floors (raw symbols, results, [`Nvrtc`]).
 
-mod find;
-
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
+use everwarp_assembler::toolkit::{self, Surroundings, Wanted};
 use libloading::Library;
 
 use crate::image::Source;
 use crate::link::MAX_REGISTERS;
+
+/// The names that the system's loader is asked for.
+const NAMES: [&str; 3] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"];
+
+/// The variable that names the library itself.
+const VARIABLE: &str = "EVERWARP_NVRTC";
+
+/// The NVRTC libraries in a folder, newest first.
+fn in_folder(folder: &Path) -> Vec<PathBuf> {
+    let mut list = toolkit::newest_first(folder, "libnvrtc.so");
+    list.retain(|p| !p.to_string_lossy().contains(".alt."));
+    list
+}
 
 /// Why a source could not be compiled.
 #[derive(Debug, thiserror::Error)]
@@ -141,14 +153,14 @@ impl Search {
         None
     }
     fn names(&mut self) -> Option<Nvrtc> {
-        self.looked.extend(find::NAMES.map(str::to_owned));
-        let mut names = find::NAMES.iter();
+        self.looked.extend(NAMES.map(str::to_owned));
+        let mut names = NAMES.iter();
         names.find_map(|name| self.try_open(Path::new(name), false))
     }
     fn folders(&mut self, folders: Vec<PathBuf>) -> Option<Nvrtc> {
         folders.into_iter().find_map(|folder| {
             self.looked.push(folder.display().to_string());
-            let files = find::in_folder(&folder);
+            let files = in_folder(&folder);
             files.iter().find_map(|file| self.try_open(file, true))
         })
     }
@@ -161,9 +173,10 @@ impl Search {
 
 /// A file of a CUDA toolkit's library folders, in the order in which NVRTC is looked for.
 pub(crate) fn toolkit_file(name: &str) -> Option<PathBuf> {
-    let here = find::Surroundings::here();
-    let folders = here.named().into_iter().chain(here.installed());
-    folders.map(|f| f.join(name)).find(|f| f.is_file())
+    let here = Surroundings::here();
+    let named = here.named(Wanted::Library).into_iter();
+    let mut folders = named.chain(here.installed(Wanted::Library));
+    folders.find_map(|f| Some(f.join(name)).filter(|f| f.is_file()))
 }
 
 impl Nvrtc {
@@ -174,15 +187,15 @@ impl Nvrtc {
     /// # Errors
     /// There is none, or `EVERWARP_NVRTC` names something else.
     pub fn open() -> Result<Self, NvrtcError> {
-        if let Some(path) = find::setting(std::env::var_os(find::VARIABLE)) {
+        if let Some(path) = toolkit::setting(std::env::var_os(VARIABLE)) {
             return Self::open_named(&path);
         }
         let mut search = Search::default();
-        let here = find::Surroundings::here();
-        let mut found = search.folders(here.named());
+        let here = Surroundings::here();
+        let mut found = search.folders(here.named(Wanted::Library));
         found = found.or_else(|| search.names());
-        found = found.or_else(|| search.folders(here.installed()));
-        found = found.or_else(|| search.folders(find::python()));
+        found = found.or_else(|| search.folders(here.installed(Wanted::Library)));
+        found = found.or_else(|| search.folders(toolkit::python(Wanted::Library)));
         found.ok_or_else(|| search.failed())
     }
 
@@ -381,6 +394,20 @@ mod tests {
             "{given}"
         );
         assert!(!given.contains("EVERWARP_NVRTC"), "{given}");
+    }
+
+    #[test]
+    fn the_alternative_library_is_not_taken() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in [
+            "libnvrtc.alt.so.13",
+            "libnvrtc.so.13",
+            "libnvrtc-builtins.so.13.0",
+        ] {
+            std::fs::write(folder.path().join(name), b"").expect("it is writable");
+        }
+        let expected = [folder.path().join("libnvrtc.so.13")];
+        assert_eq!(in_folder(folder.path()), expected);
     }
 
     #[test]

@@ -99,8 +99,9 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
-    /// Sets how many bytes of stack each thread of a GPU has, which decides how deep calls may nest. By default 32 KiB,
-    /// or more if a module's frames need more. The driver reserves the stack for every thread that the GPU can hold.
+    /// Sets how many bytes of stack calls nest on. On the CPU engine that is the stack of each process, 8 MiB by default
+    /// and otherwise rounded up to a power of two. On a GPU it is the stack of each thread, by default 32 KiB, or more if a
+    /// module's frames need more; the driver reserves it for every thread that the GPU can hold.
     pub fn stack(mut self, bytes: u32) -> Self {
         self.config.stack_bytes = Some(bytes);
         self

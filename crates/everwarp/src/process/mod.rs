@@ -120,5 +120,7 @@ pub use everwarp_process::{
     ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, Sender, SpawnError, Stage, StartError,
     StartWriter, Trap, TrapKind, threads,
 };
+#[doc(hidden)]
+pub use everwarp_process::{ImageFile, NativeImage};
 pub use host::Host;
 pub use lines::read_lines;

@@ -33,9 +33,10 @@ pub struct HostConfig {
     pub workers: Option<NonZeroUsize>,
     /// The settings of each module that the host starts with.
     pub load: LoadConfig,
-    /// On a GPU, the bytes of stack of each thread, which decide how deep calls may nest; by default 32 KiB, or more if
-    /// a module's frames need more. The driver reserves the stack for every thread that the device can hold: an H200 has
-    /// 270,336, so that 32 KiB are 8.9 GB. The CPU engine does not have this option.
+    /// The bytes of stack on which calls nest. On the CPU engine that is the stack of each process, 8 MiB by default and
+    /// otherwise rounded up to a power of two; memory is taken as it is touched. On a GPU it is the stack of each thread; by
+    /// default 32 KiB, or more if a module's frames need more. The driver reserves it for every thread that the device can
+    /// hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: Option<u32>,
     /// On a GPU, interleave the memories of every 32 processes of a module by 4 bytes. Processes that run in step gain,
     /// because what they access at the same time is adjacent; processes that each do something else lose. Modules that

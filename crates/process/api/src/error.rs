@@ -17,6 +17,15 @@ pub enum LoadError {
         /// The system's message.
         message: String,
     },
+    /// A file of a module with its images is of no use.
+    #[error(
+        "this file of a module with its images cannot be read, because {reason}: make it again with `everwarp compile MODULE.wasm \
+         --output FILE.ewimg`"
+    )]
+    ImageFile {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// The bytes are not a WebAssembly module.
     #[error("this is no WebAssembly module: {found}")]
     NotAModule {

@@ -19,6 +19,7 @@ mod error;
 mod exit;
 pub mod gpu;
 mod host_streams;
+mod image_file;
 pub mod imports;
 mod input_lines;
 mod lines;
@@ -46,6 +47,7 @@ pub use host_streams::{
     HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,
     TargetWriter,
 };
+pub use image_file::{ImageFile, NativeImage};
 pub use input_lines::{InputLines, LineSource};
 pub use lines::{LINE_LIMIT, Lines, tag_into, tagged};
 pub use listing::{Listing, ProcessSnapshot, Stage};

@@ -16,6 +16,7 @@ use wasmparser::{
 
 use crate::error::LoadError;
 use crate::gpu;
+use crate::image_file::ImageFile;
 use crate::imports::{ImportType, ImportedFunction, WASI_MODULE, find_function};
 use crate::threads::Threads;
 use crate::validate::{Invalid, validate};
@@ -58,7 +59,8 @@ struct Facts {
 }
 
 impl Module {
-    /// Reads a module from a file. The file's name, without its folder, becomes the module's name.
+    /// Reads a module from a file. The file's name, without its folder, becomes the module's name. A file that `everwarp
+    /// compile` has made of a module and its images has a name inside; of such a file the module alone is taken.
     ///
     /// # Errors
     /// [`LoadError`]: the file cannot be read, or is no module that can be a process.
@@ -73,6 +75,10 @@ impl Module {
                 _ => e.to_string(),
             },
         })?;
+        if ImageFile::is(&bytes) {
+            let file = ImageFile::read(&bytes.into())?;
+            return Self::new(file.name, file.module);
+        }
         let name = path.file_name().unwrap_or(path.as_os_str());
         Self::new(name.to_string_lossy(), bytes)
     }

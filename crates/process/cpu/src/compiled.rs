@@ -50,7 +50,7 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
-    use crate::engines::{EnginePair, Metering};
+    use crate::engines::{EnginePair, Metering, Stack};
 
     /// A module with enough code that it is kept.
     fn large() -> Vec<u8> {
@@ -74,7 +74,8 @@ mod tests {
         let bytes = large();
         let metering = [Metering::EpochOnly, Metering::Fuel];
         let [epoch, fuel] = metering.map(|metering| {
-            let pair = EnginePair::get(metering).expect("this machine is supported");
+            let pair =
+                EnginePair::get(metering, Stack::of(None)).expect("this machine is supported");
             pair.mapped()
         });
         let compile = |engine| {

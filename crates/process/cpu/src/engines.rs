@@ -1,9 +1,11 @@
 //! The wasmtime engines that all modules share: they compile code and give instances their memory.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::lock::lock;
 use crate::permits::THREADS_MOST;
 
 /// Instances that a pool holds. Each takes 4 GiB of addresses; x86-64 has 128 TiB.
@@ -15,6 +17,9 @@ const POOL_TABLE: u64 = 20_000;
 /// Bytes of an instance's memory and of its tables that are cleared by writing zeros. The system takes further pages
 /// back, and each of those costs the next instance a page fault.
 const KEPT: usize = 256 << 10;
+
+/// Bytes of the same stack for the host's own functions, which run on it as well: what wasmtime leaves them by default.
+const HOST_STACK: usize = 3 << 19;
 
 /// Two engines, because a pool makes instances cheap and cannot hold every module.
 ///
@@ -34,7 +39,7 @@ pub(crate) struct TableBound {
 }
 
 /// Whether compiled code counts fuel. Counting costs 15 to 30 % of the run time, so code without a fuel limit does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metering {
     /// Code counts fuel and looks at the epoch.
     Fuel,
@@ -52,11 +57,42 @@ impl Metering {
     }
 }
 
-fn config(metering: Metering) -> Config {
+/// The stack on which a process's calls nest, as a power of two, so that there are few engines. Memory is taken as it is
+/// touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stack(u32);
+
+impl Stack {
+    /// What a native program has on Linux: 8 MiB.
+    const DEFAULT: Self = Self(23);
+    /// Less would not hold the frames of ordinary functions: 64 KiB.
+    const LEAST: u32 = 16;
+
+    /// The stack for this number of bytes, rounded up.
+    pub(crate) fn of(bytes: Option<u32>) -> Self {
+        bytes.map_or(Self::DEFAULT, |bytes| {
+            let power = u64::from(bytes).next_power_of_two().trailing_zeros();
+            Self(power.max(Self::LEAST))
+        })
+    }
+
+    /// Whether it is the stack of processes for which no size was asked.
+    pub(crate) fn is_default(self) -> bool {
+        self == Self::DEFAULT
+    }
+
+    fn bytes(self) -> usize {
+        1 << self.0
+    }
+}
+
+fn config(metering: Metering, stack: Stack) -> Config {
     let mut config = Config::new();
     config
         .consume_fuel(metering == Metering::Fuel)
         .epoch_interruption(true)
+        .max_wasm_stack(stack.bytes())
+        .async_stack_size(stack.bytes() + HOST_STACK)
         .shared_memory(true);
     config
 }
@@ -79,27 +115,51 @@ type MadePair = OnceLock<Result<EnginePair, String>>;
 
 static COUNTING: MadePair = OnceLock::new();
 static UNCOUNTED: MadePair = OnceLock::new();
+/// Engines with stacks of other sizes. They are never dropped, and there are few.
+static OTHERS: Mutex<BTreeMap<(Metering, Stack), &'static EnginePair>> =
+    Mutex::new(BTreeMap::new());
 
 impl EnginePair {
     fn make(metering: Metering) -> Result<Self, String> {
-        let mapped = Engine::new(&config(metering)).map_err(|e| format!("{e:#}"))?;
+        let stack = Stack::DEFAULT;
         let strategy = InstanceAllocationStrategy::Pooling(pool());
         // A limit on addresses, such as `ulimit -v`, refuses the pool. Then every instance gets fresh mappings.
-        let pooled = Engine::new(config(metering).allocation_strategy(strategy)).ok();
+        let pooled = Engine::new(config(metering, stack).allocation_strategy(strategy)).ok();
+        let mapped = Self::make_mapped(metering, stack)?;
         Ok(Self { pooled, mapped })
+    }
+
+    fn make_mapped(metering: Metering, stack: Stack) -> Result<Engine, String> {
+        Engine::new(&config(metering, stack)).map_err(|e| format!("{e:#}"))
     }
 
     /// The engines that count fuel or do not, made at their first use.
     ///
     /// # Errors
     /// wasmtime cannot generate code for this machine.
-    pub(crate) fn get(metering: Metering) -> Result<&'static Self, String> {
+    pub(crate) fn get(metering: Metering, stack: Stack) -> Result<&'static Self, String> {
+        if !stack.is_default() {
+            return Self::other(metering, stack);
+        }
         let made = match metering {
             Metering::Fuel => &COUNTING,
             Metering::EpochOnly => &UNCOUNTED,
         };
         let made = made.get_or_init(|| Self::make(metering));
         made.as_ref().map_err(Clone::clone)
+    }
+
+    fn other(metering: Metering, stack: Stack) -> Result<&'static Self, String> {
+        let mut others = lock(&OTHERS);
+        if let Some(pair) = others.get(&(metering, stack)) {
+            return Ok(pair);
+        }
+        let pair: &'static Self = Box::leak(Box::new(Self {
+            pooled: None,
+            mapped: Self::make_mapped(metering, stack)?,
+        }));
+        others.insert((metering, stack), pair);
+        Ok(pair)
     }
 
     /// The engines that a module with these tables may use, the best one first. A later one is for a module that the
@@ -126,10 +186,34 @@ impl EnginePair {
 /// Makes all running code look whether it was killed.
 pub(crate) fn increment_epoch() {
     let made = [&COUNTING, &UNCOUNTED].map(|pair| pair.get().and_then(|pair| pair.as_ref().ok()));
-    for pair in made.into_iter().flatten() {
+    let others = lock(&OTHERS).values().copied().collect::<Vec<_>>();
+    for pair in made.into_iter().flatten().chain(others) {
         pair.mapped.increment_epoch();
         if let Some(pooled) = &pair.pooled {
             pooled.increment_epoch();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_rounded_up_to_a_power_of_two() {
+        let bytes = |bytes| Stack::of(Some(bytes)).bytes();
+        assert_eq!(bytes(0), 64 << 10);
+        assert_eq!(bytes(64 << 10), 64 << 10);
+        assert_eq!(bytes((1 << 20) + 1), 2 << 20);
+        assert_eq!(bytes(u32::MAX), 1 << 32);
+        assert_eq!(Stack::of(None).bytes(), 8 << 20);
+        assert!(Stack::of(Some(8 << 20)).is_default());
+    }
+
+    #[test]
+    fn engines_of_one_stack_are_made_once() {
+        let get = |bytes| EnginePair::get(Metering::EpochOnly, Stack::of(Some(bytes)));
+        let [a, b] = [1 << 20, 1_000_000].map(|bytes| get(bytes).expect("it is made"));
+        assert!(std::ptr::eq(a, b) && a.pooled.is_none());
     }
 }

@@ -14,6 +14,7 @@ use everwarp_process::{
 };
 
 use crate::channel::{Channel, HostId};
+use crate::engines::Stack;
 use crate::epoch;
 use crate::family::{HostParts, ModuleIndex};
 use crate::host_input::HostStdin;
@@ -58,7 +59,6 @@ fn system_error(what: &str) -> impl FnOnce(std::io::Error) -> StartError {
 /// Refuses options that only a GPU has.
 fn check_options(config: &HostConfig) -> Result<(), StartError> {
     let given = [
-        ("stack_bytes", config.stack_bytes.is_some()),
         ("interleaved", config.interleaved),
         ("contract", config.contract),
     ];
@@ -116,7 +116,7 @@ impl CpuProcesses {
                 ],
             ),
         };
-        let loaded = ModuleSet::new(|launcher| {
+        let loaded = ModuleSet::new(Stack::of(config.stack_bytes), |launcher| {
             Arc::new(HostParts {
                 id: new_host_id(),
                 stdin,

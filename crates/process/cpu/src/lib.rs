@@ -81,6 +81,6 @@ pub use host::CpuProcesses;
 /// wasmtime does not generate code for this machine.
 #[doc(hidden)]
 pub fn bare_engine() -> Result<wasmtime::Engine, String> {
-    let engines = engines::EnginePair::get(engines::Metering::Fuel)?;
+    let engines = engines::EnginePair::get(engines::Metering::Fuel, engines::Stack::of(None))?;
     Ok(engines.mapped().clone())
 }

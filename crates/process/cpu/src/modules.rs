@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use everwarp_process::{Input, LoadConfig, Module, Output, StartError};
 
-use crate::engines::Metering;
+use crate::engines::{Metering, Stack};
 use crate::family::{ChildLauncher, ChildRefused, ChildRequest, HostAccess, ModuleIndex};
 use crate::grants::{CheckedGrants, StartValues};
 use crate::lock::lock;
@@ -23,16 +23,21 @@ struct LoadedPrograms {
 /// The modules of a host.
 pub(crate) struct ModuleSet {
     programs: Mutex<LoadedPrograms>,
+    stack: Stack,
     host: HostAccess,
 }
 
 impl ModuleSet {
     /// A set without modules, for processes of a host, which `host` describes for the processes' launcher.
-    pub(crate) fn new(host: impl FnOnce(Weak<dyn ChildLauncher>) -> HostAccess) -> Arc<Self> {
+    pub(crate) fn new(
+        stack: Stack,
+        host: impl FnOnce(Weak<dyn ChildLauncher>) -> HostAccess,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|set: &Weak<Self>| {
             let launcher: Weak<dyn ChildLauncher> = set.clone();
             Self {
                 programs: Mutex::default(),
+                stack,
                 host: host(launcher),
             }
         })
@@ -50,7 +55,7 @@ impl ModuleSet {
         config: &LoadConfig,
     ) -> Result<ModuleIndex, StartError> {
         // Compiling takes long, so the number is given afterwards.
-        let mut program = Program::load(ModuleIndex(0), module, config)?;
+        let mut program = Program::load(ModuleIndex(0), module, config, self.stack)?;
         let mut programs = lock(&self.programs);
         let most = u32::MAX as usize;
         let index = u32::try_from(programs.all.len()).map_err(|_| StartError::Modules { most })?;

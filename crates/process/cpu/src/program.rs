@@ -6,7 +6,7 @@ use everwarp_process::{LoadConfig, LoadError, Module, StartError, threads};
 use wasmtime::{Engine, InstancePre, Linker};
 
 use crate::compiled::compiled;
-use crate::engines::{EnginePair, Metering};
+use crate::engines::{EnginePair, Metering, Stack};
 use crate::facts::ModuleFacts;
 use crate::family::ModuleIndex;
 use crate::guest::Guest;
@@ -54,8 +54,9 @@ pub(crate) struct Program {
     pub(crate) memory_limit: Option<u64>,
     /// Threads that each process may have at a time in addition to its first.
     pub(crate) threads: u32,
+    stack: Stack,
     module: Module,
-    /// It lives with the module.
+    /// It lives with the module, unless the host's stacks have a size of their own.
     forms: Arc<Result<Forms, LoadError>>,
 }
 
@@ -68,12 +69,17 @@ impl Program {
         index: ModuleIndex,
         module: &Module,
         config: &LoadConfig,
+        stack: Stack,
     ) -> Result<Self, StartError> {
         let refused = |source| StartError::Load {
             module: module.name().to_owned(),
             source,
         };
-        let forms = module.keep(|| Forms::read(module));
+        let read = || Forms::read(module);
+        let forms = match stack.is_default() {
+            true => module.keep(read),
+            false => Arc::new(read()),
+        };
         let facts = match &*forms {
             Ok(forms) => Arc::clone(&forms.facts),
             Err(error) => return Err(refused(error.clone())),
@@ -91,6 +97,7 @@ impl Program {
             facts,
             memory_limit: config.memory,
             threads: config.threads.min(threads::THREADS_MOST),
+            stack,
             module: module.clone(),
             forms,
         };
@@ -122,7 +129,7 @@ impl Program {
     }
 
     fn compile(&self, metering: Metering) -> Result<Code, LoadError> {
-        let engines = EnginePair::get(metering).map_err(LoadError::Compile)?;
+        let engines = EnginePair::get(metering, self.stack).map_err(LoadError::Compile)?;
         let mut refused = None;
         for engine in engines.suitable(&self.facts.tables, self.facts.waits) {
             match self.compile_for(engine) {

@@ -68,6 +68,48 @@ fn trap_names_its_kind_and_function() {
     }
 }
 
+/// Calls nest `depth` deep, and the sum of the levels is checked.
+fn nested(depth: u32) -> String {
+    let sum = u64::from(depth) * u64::from(depth + 1) / 2;
+    format!(
+        r#"(memory (export "memory") 1)
+        (func $sum (param i64) (result i64)
+          (if (result i64) (i64.eqz (local.get 0))
+            (then (i64.const 0))
+            (else (i64.add (local.get 0) (call $sum (i64.sub (local.get 0) (i64.const 1)))))))
+        (func (export "_start")
+          (if (i64.ne (call $sum (i64.const {depth})) (i64.const {sum})) (then unreachable)))"#
+    )
+}
+
+#[test]
+fn calls_nest_as_deep_as_the_stack_allows() {
+    // A native program with this function and a stack of 8 MiB nests 170,000 calls of 48 bytes.
+    let deep = program(&nested(150_000));
+    assert_eq!(run(&deep, captured()).status, ExitStatus::Exited(0));
+    assert_eq!(
+        run(&deep, captured().fuel(1 << 40)).status,
+        ExitStatus::Exited(0)
+    );
+    let status = |stack: u32, depth: u32| {
+        let config = HostConfig {
+            stack_bytes: Some(stack),
+            ..HostConfig::default()
+        };
+        let module = program(&nested(depth));
+        let host = TestHost::with(&config);
+        let pid = host.spawn(&module, captured());
+        host.wait(pid).status
+    };
+    assert_eq!(status(64 << 20, 1_000_000), ExitStatus::Exited(0));
+    assert_eq!(status(64 << 10, 1_000), ExitStatus::Exited(0));
+    let exhausted = status(64 << 10, 10_000);
+    assert!(
+        matches!(&exhausted, ExitStatus::Trapped(trap) if trap.kind == TrapKind::StackExhausted),
+        "{exhausted}"
+    );
+}
+
 #[test]
 fn function_without_a_name_is_reported_by_its_number() {
     let trapping = module(r#"(module (func) (func (export "_start") unreachable))"#);

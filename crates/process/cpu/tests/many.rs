@@ -223,10 +223,6 @@ fn threads_of_one_host_leave_one_for_each_other_host() {
 fn options_of_a_gpu_are_refused() {
     for config in [
         HostConfig {
-            stack_bytes: Some(1 << 16),
-            ..HostConfig::default()
-        },
-        HostConfig {
             interleaved: true,
             ..HostConfig::default()
         },

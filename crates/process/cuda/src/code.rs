@@ -340,13 +340,17 @@ fn dispatch(numbers: impl Iterator<Item = u32> + Clone) -> String {
     out
 }
 
-/// The image that a host of these modules would start, for tests that compile it without a GPU.
+/// The image that a host of these modules starts, to compile it without a GPU.
 ///
 /// # Errors
 /// [`StartError`]: a module is refused.
 #[doc(hidden)]
-pub fn image(modules: &[Module]) -> Result<Image, StartError> {
-    let code = CodeSet::new(modules, CompileChoice::default(), STACK_BYTES, |_| 32)?;
+pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
+    let choice = CompileChoice {
+        contract,
+        ..CompileChoice::default()
+    };
+    let code = CodeSet::new(modules, choice, STACK_BYTES, |_| 32)?;
     Ok(Image {
         linked: code.linked().clone(),
         ..Image::of(vec![&program::PROGRAM])

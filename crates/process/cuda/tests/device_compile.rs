@@ -23,7 +23,7 @@ fn processes_compile_for_each_architecture() {
         let bytes = wat.encode().expect("it can be encoded");
         Module::new("m", bytes).expect("it is valid")
     });
-    let image = image(&modules).expect("it is supported");
+    let image = image(&modules, false).expect("it is supported");
     let source = source(&image);
     assert!(source.relocatable);
     for arch in [80, 90, 100] {

@@ -110,12 +110,16 @@ pub(crate) struct TestHost {
 impl TestHost {
     /// A host with this number of threads.
     pub(crate) fn start(workers: usize) -> Self {
-        let config = HostConfig {
+        Self::with(&HostConfig {
             workers: NonZeroUsize::new(workers),
             ..HostConfig::default()
-        };
+        })
+    }
+
+    /// A host with these settings.
+    pub(crate) fn with(config: &HostConfig) -> Self {
         Self {
-            engine: CpuProcesses::start(&[], &config).expect("a host starts"),
+            engine: CpuProcesses::start(&[], config).expect("a host starts"),
             loaded: Mutex::default(),
         }
     }

@@ -1,0 +1,54 @@
+//! Images for an architecture, made without a GPU and without its driver.
+
+use everwarp_assembler::{Assembler, Estimate, split::split};
+use everwarp_engine::{EngineError, Frames, Image};
+
+use crate::cache::{Cache, linked_key};
+use crate::image::source;
+use crate::parts::{objects, target};
+
+/// An image that was made ahead of its use.
+#[derive(Debug)]
+pub struct BuiltImage {
+    /// The hash of all that it was made from: an engine of the same version looks for the same.
+    pub key: String,
+    /// The machine code.
+    pub code: Vec<u8>,
+    /// The stack frames of its functions.
+    pub frames: Frames,
+}
+
+/// Compiles, assembles and links an image with linked parts.
+///
+/// # Errors
+/// NVRTC, ptxas or nvlink is missing, or one of them fails.
+pub fn build(image: &Image, arch: u32, cache: &Cache) -> Result<BuiltImage, EngineError> {
+    image.check()?;
+    let (source, linked) = (source(image), &image.linked);
+    let unit = cache.compile(&source, arch);
+    let unit = unit.map_err(|e| EngineError::Compile(Box::new(e)))?;
+    let unit = unit.into_image();
+    let failed = |e| EngineError::Assemble(e);
+    let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
+    let objects = objects(&assembler, linked, arch, cache).map_err(|e| failed(Box::new(e)))?;
+    let mut all = vec![unit.as_slice()];
+    all.extend(objects.iter().map(Vec::as_slice));
+    let name = linked.parts.last().map_or("the image", |part| &*part.name);
+    let code = assembler.link(name, &all, &target(arch));
+    let code = code.map_err(|e| failed(Box::new(e)))?;
+    let frames = crate::frame::frames(&code).ok_or(EngineError::Frames)?;
+    Ok(BuiltImage {
+        key: linked_key(&source, linked, arch),
+        code,
+        frames,
+    })
+}
+
+/// About how long it takes to assemble the parts of an image for one architecture.
+pub fn estimate(image: &Image) -> Estimate {
+    let parts = image.linked.parts.iter();
+    let estimates = parts.map(|part| split(&part.ptx).estimate);
+    estimates
+        .reduce(|all, part| all.and(&part))
+        .unwrap_or_default()
+}
