@@ -75,12 +75,14 @@ mod worker_load;
 
 pub use host::CpuProcesses;
 
-/// The engine that any process with a fuel limit may run on, for tests that run modules by other means.
+/// An engine like the one that any process with a fuel limit may run on, for tests that run modules by other means. Its stack
+/// fits on that of an ordinary thread.
 ///
 /// # Errors
 /// wasmtime does not generate code for this machine.
 #[doc(hidden)]
 pub fn bare_engine() -> Result<wasmtime::Engine, String> {
-    let engines = engines::EnginePair::get(engines::Metering::Fuel, engines::Stack::of(None))?;
+    let stack = engines::Stack::of(Some(512 << 10));
+    let engines = engines::EnginePair::get(engines::Metering::Fuel, stack)?;
     Ok(engines.mapped().clone())
 }
