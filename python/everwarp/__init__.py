@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from . import errors
 from ._actor import ActorClass, Actors, actor
+from ._buffer import Transfers, UnifiedBuffer, View
 from ._compile.elementary import random_bits, random_unit
 from ._engine import BfsResult, Engine, Processes, engine
 from ._function import Function, function
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
+from ._ring import AsyncRingKernel, Native, RingKernel, native
 from .errors import *  # noqa: F403
 from ._problem import Unsupported
 from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
@@ -23,17 +25,23 @@ from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct
 __all__ = [
     "ActorClass",
     "Actors",
+    "AsyncRingKernel",
     "BfsResult",
     "Engine",
     "Exit",
     "Exits",
     "Function",
     "Module",
+    "Native",
     "Processes",
     "ProgramResult",
     "Receiver",
+    "RingKernel",
     "Sender",
+    "Transfers",
+    "UnifiedBuffer",
     "Unsupported",
+    "View",
     "__version__",
     "actor",
     "actor_id",
@@ -48,6 +56,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "native",
     "programs",
     "random_bits",
     "random_unit",

@@ -7,15 +7,18 @@ import contextlib
 import operator
 import os
 import threading
+import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, Unpack, overload
 
 from . import _native
 from ._actor import ActorClass, Actors
+from ._buffer import Strategy, UnifiedBuffer
 from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
+from ._ring import CAPACITY, RingKernel
 from .errors import FunctionError, ProcessError
 
 Kind = Literal["auto", "cpu", "cuda", "wgpu"]
@@ -164,11 +167,13 @@ class Engine(_native.Engine):
         made._modules = ModuleCache()
         made._systems = {}
         made._spawning = threading.Lock()
+        made._rings = weakref.WeakSet()
         return made
 
     _modules: ModuleCache
     _systems: dict[ActorClass, _native.ActorSystem]
     _spawning: threading.Lock
+    _rings: weakref.WeakSet[RingKernel]
 
     def close(self) -> None:
         """Ends all processes and actors, and frees the device. Closing an engine again does nothing."""
@@ -176,6 +181,9 @@ class Engine(_native.Engine):
             systems = list(self._systems.values())
             self._systems.clear()
             super().close()
+        for ring in list(self._rings):
+            if ring._inner is not None:
+                ring._inner.close()
         for system in systems:
             system.close()
 
@@ -466,6 +474,54 @@ class Engine(_native.Engine):
                 raise ValueError(f"{cls.name} has its capacity already: pass it to the first spawn of the class")
         ids = memoryview(system.launch(number)).cast("Q")
         return Actors(cls, system, ids, count is None)
+
+    def buffer(self, shape: Any, dtype: Any = "f64", *, strategy: Strategy = "pinned") -> UnifiedBuffer:
+        """A `UnifiedBuffer` of zeros for this engine."""
+        return UnifiedBuffer(shape, dtype, strategy=strategy, engine=self)
+
+    def ring_kernel(
+        self,
+        handler: Any,
+        *,
+        input: Any = None,
+        output: Any = None,
+        capacity: int = CAPACITY,
+        state: UnifiedBuffer | None = None,
+    ) -> RingKernel:
+        """Makes a ring kernel: a handler that is launched once, and handles messages one at a time and in order.
+
+        It runs on the CPU engine. An engine that chose a GPU by itself runs it there as well.
+
+        Parameters
+        ----------
+        handler
+            A function with `@everwarp.function` that takes two arrays, the message and the result, and returns `None`. A third
+            parameter, a struct, is its state. Or a function of ctypes, a Numba `cfunc`, an address, or what
+            `everwarp.native` has made, whose C form is
+            `int32_t f(const T *input, uint64_t inputs, U *output, uint64_t outputs, void *state)`; the numbers count
+            elements, and a result other than 0 fails the message.
+        input, output
+            The type and the shape of a message, and of a result: `(everwarp.f32, 1024)`. A compiled function knows them.
+        capacity
+            How many messages wait, and how many results. A sender waits when there is no room.
+        state
+            A buffer that a function of C has for itself as long as the kernel lives.
+        """
+        return RingKernel(self, handler, input, output, operator.index(capacity), state)
+
+    @contextlib.contextmanager
+    def parked(self) -> Generator[Engine, None, None]:
+        """Parks what is resident on the device for a `with` block, so that other libraries can use it.
+
+        Libraries such as CuPy and PyTorch wait for ever next to a resident kernel. On the CPU engine nothing is in their way,
+        and native programs pause. An engine with processes on a GPU cannot be parked yet, and raises `EngineError`.
+        """
+        self._set_parked(True)
+        try:
+            yield self
+        finally:
+            if not self.closed:
+                self._set_parked(False)
 
     def settle(self) -> None:
         """Waits until actors have handled all messages. It does not return while they send messages without an end."""

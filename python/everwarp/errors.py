@@ -11,6 +11,7 @@ __all__ = [
     "ActorError",
     "ActorFailed",
     "ActorGone",
+    "BufferInUse",
     "ChannelClosed",
     "ChannelError",
     "ChannelRefused",
@@ -24,6 +25,10 @@ __all__ = [
     "LoadFailed",
     "ProcessError",
     "ProgramError",
+    "RingEnded",
+    "RingError",
+    "RingFailed",
+    "RingFull",
     "SpawnFailed",
     "StartFailed",
     "WrongEngine",
@@ -60,6 +65,26 @@ class ActorGone(ActorError):
 
 class ActorFailed(ActorError):
     """The actor failed while it handled the message; the message names the reason and the line."""
+
+
+class BufferInUse(EverwarpError, BufferError):
+    """Elements of a buffer are used on one side, and were to be used on the other; the message names the holder's line."""
+
+
+class RingError(EverwarpError):
+    """A message to a ring kernel was not sent, or its result not received."""
+
+
+class RingFull(RingError):
+    """As many messages wait as the kernel takes."""
+
+
+class RingFailed(RingError):
+    """The handler failed for a message; others are handled all the same."""
+
+
+class RingEnded(RingError):
+    """The kernel was terminated, and its results were received."""
 
 
 class ProgramError(EverwarpError):

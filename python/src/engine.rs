@@ -8,7 +8,9 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::channel::{End, Receiver, Sender};
-use crate::errors::{DeviceError, EngineClosed, ForkedError, Raise, StartFailed};
+use crate::errors::{
+    DeviceError, EngineClosed, EngineError, EngineLost, ForkedError, Raise, StartFailed,
+};
 use crate::exit::Exits;
 use crate::module::Module;
 use crate::processes::Processes;
@@ -34,6 +36,8 @@ pub(crate) struct Open {
     pub(crate) size: Option<u32>,
     processes: Option<(Host, Vec<Loaded>)>,
     pub(crate) tasks: Option<(&'static str, everwarp::Engine)>,
+    /// The engine of ring kernels, which is the CPU engine.
+    rings: Option<everwarp::Engine>,
 }
 
 /// A device and what is resident there. The function `everwarp.engine` makes one.
@@ -151,6 +155,52 @@ impl Open {
         }
     }
 
+    /// The engine that runs ring kernels.
+    pub(crate) fn ring_engine(&mut self) -> PyResult<&everwarp::Engine> {
+        if self.rings.is_none() {
+            let kind = self.device.kind();
+            let own = match kind {
+                EngineKind::Cpu => None,
+                _ if self.auto => {
+                    let device = Device::open(Select::Cpu);
+                    Some(device.map_err(|e| DeviceError::new_err(e.to_string()))?)
+                }
+                kind => {
+                    return Err(StartFailed::new_err(format!(
+                        "ring kernels run on the CPU engine only, and this engine is {kind}: make it with everwarp.engine(), \
+                         which runs them on the CPU, or with everwarp.engine(\"cpu\")"
+                    )));
+                }
+            };
+            let device = own.as_ref().unwrap_or(&self.device);
+            let builder = device.engine().program(&everwarp::ring::PROGRAM);
+            let builder = match (self.size, kind) {
+                (Some(size), EngineKind::Cpu) => builder.size(size),
+                _ => builder,
+            };
+            let engine = builder.start();
+            self.rings = Some(engine.map_err(|e| StartFailed::new_err(e.to_string()))?);
+        }
+        Ok(self.rings.as_ref().expect("it was started"))
+    }
+
+    /// Parks what is resident on the device, or resumes it.
+    fn set_parked(&self, parked: bool) -> PyResult<()> {
+        if self.device.kind() == EngineKind::Cuda && self.processes.is_some() {
+            return Err(EngineError::new_err(
+                "an engine with processes on a GPU cannot be parked from Python yet: use another engine for them",
+            ));
+        }
+        let lost = |e: everwarp::Error| EngineLost::new_err(e.to_string());
+        if let Some((_, tasks)) = &self.tasks {
+            match parked {
+                true => tasks.park().map_err(lost)?,
+                false => tasks.resume().map_err(lost)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The engine that holds a native program.
     pub(crate) fn tasks(
         &mut self,
@@ -222,6 +272,7 @@ impl Engine {
                 size,
                 processes: None,
                 tasks: None,
+                rings: None,
             })),
         })
     }
@@ -272,6 +323,11 @@ impl Engine {
             }) => host.kill_all().raise(),
             _ => Ok(()),
         })
+    }
+
+    /// Parks what is resident on the device, or resumes it.
+    fn _set_parked(&self, py: Python<'_>, parked: bool) -> PyResult<()> {
+        py.detach(|| self.open()?.set_parked(parked))
     }
 
     /// Compiles a module, so that the first process starts sooner.

@@ -2,14 +2,17 @@
 //! with their documentation; here is what needs Rust.
 
 mod actors;
+mod capsule;
 mod channel;
 mod engine;
 mod errors;
 mod exit;
+mod memory;
 mod module;
 mod processes;
 mod program;
 mod request;
+mod ring;
 mod wait;
 
 use pyo3::prelude::*;
@@ -25,11 +28,15 @@ mod _native {
     #[pymodule_export]
     use crate::exit::{Exit, Exits};
     #[pymodule_export]
+    use crate::memory::{Buffer, View};
+    #[pymodule_export]
     use crate::module::Module;
     #[pymodule_export]
     use crate::processes::Processes;
     #[pymodule_export]
     use crate::program::{ProgramResult, bfs, programs, run_program};
+    #[pymodule_export]
+    use crate::ring::RingKernel;
 
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 

@@ -176,6 +176,8 @@ pub(crate) enum CliError {
     Up(#[from] crate::service::UpError),
     #[error(transparent)]
     Actor(everwarp::actor::ActorError),
+    #[error(transparent)]
+    Ring(#[from] everwarp::ring::RingError),
     #[error("`{program}` does not run on the engine `{engine}`")]
     #[diagnostic(help("give --engine cpu"))]
     ProgramNotOnEngine {

@@ -134,10 +134,12 @@
 //! GPUs. Without it the crate has tasks only and builds quickly.
 
 pub mod actor;
+pub mod buffer;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod operator;
 #[cfg(feature = "process")]
 pub mod process;
+pub mod ring;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod service;
 #[cfg(all(feature = "process", target_os = "linux"))]

@@ -45,7 +45,8 @@ pub(crate) struct Compiled {
     id: u64,
 }
 
-fn engine() -> Result<&'static Engine, String> {
+/// The engine of all modules.
+pub(crate) fn engine() -> Result<&'static Engine, String> {
     static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
     let made = ENGINE.get_or_init(|| {
         let mut config = Config::new();
@@ -297,7 +298,7 @@ pub(crate) fn handle(compiled: &Arc<Compiled>, actor: &mut ActorCx<'_, '_, '_>, 
 }
 
 /// What went wrong, and where.
-fn reason(error: &wasmtime::Error) -> String {
+pub(crate) fn reason(error: &wasmtime::Error) -> String {
     let what = match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => "it used up its fuel for one message".to_owned(),
         Some(trap) => trap.to_string(),

@@ -10,6 +10,7 @@ use everwarp_programs::skynet::{Tree, reference as skynet_reference};
 use everwarp_programs::{asks, big, counting, ring, skynet};
 
 use super::experiment::{Context, Experiment, On, Part};
+use super::rings;
 use super::stats::{Role, Row};
 use super::work::{Label, Work, sweep};
 use crate::error::CliError;
@@ -20,8 +21,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "`ring` is one token that 1,000 actors pass around: a message waits for the one before. `ring_full` has a token for each \
             actor. `counting` is 100 actors that send to one. In `big` as many messages as there are actors are sent on ten \
             times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
-            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. The folder \
-            `bench/actors` measures the same rows of kameo, ractor and actix.",
+            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. \
+            `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each. The \
+            folder `bench/actors` measures the same rows of kameo, ractor and actix.",
     parts: &[
         Part::many("ring", On::Cpu, |cx| ring(cx, 1)),
         Part::many("ring_full", On::Cpu, |cx| ring(cx, MEMBERS)),
@@ -30,6 +32,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("skynet", On::Cpu, tree),
         Part::many("asks", On::Cpu, questions),
         Part::many("ask_from_host", On::Cpu, host),
+        Part::many("ring_kernel_stream", On::Cpu, rings::stream),
+        Part::many("ring_kernel_relay", On::Cpu, rings::relay),
     ],
 };
 

@@ -11,6 +11,7 @@ mod operators;
 mod pairs;
 mod processes;
 mod report;
+mod rings;
 mod search;
 mod start;
 mod stats;

@@ -1,0 +1,356 @@
+//! `Buffer`: a unified buffer, and `View`: one side of it, which arrays of other libraries can be made of without copies.
+
+use std::ffi::{CString, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use everwarp::EngineKind;
+use everwarp::buffer::{
+    Buffers, DType, Foreign, Holder, Lease, RawBuffer, Side, Strategy, Use, exchange,
+};
+use pyo3::buffer::{ElementType, PyUntypedBuffer};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::capsule;
+use crate::engine::Engine;
+use crate::errors::{Raise, StartFailed};
+
+/// The line of the program that is running, for messages.
+fn line(py: Python<'_>) -> PyResult<String> {
+    py.import("everwarp._buffer")?
+        .call_method0("_line")?
+        .extract()
+}
+
+pub(crate) fn dtype(name: &str) -> PyResult<DType> {
+    DType::named(name).ok_or_else(|| {
+        PyTypeError::new_err(format!("a buffer has no elements of the type {name:?}"))
+    })
+}
+
+/// A lease whose holder is the running line of the program.
+pub(crate) fn lease(py: Python<'_>, raw: &RawBuffer, how: Use, what: &str) -> PyResult<Lease> {
+    let holder = Holder::at(what, line(py)?);
+    // It may copy, which takes long.
+    py.detach(|| raw.lease(how, holder)).raise()
+}
+
+/// The type of the elements that an object exports, and whether they are next to each other.
+pub(crate) fn exported(object: &Bound<'_, PyAny>) -> PyResult<(PyUntypedBuffer, DType)> {
+    let wrong = |what: String| Err(PyBufferError::new_err(what));
+    let view = PyUntypedBuffer::get(object)?;
+    let format = view.format();
+    let foreign = matches!(format.to_bytes(), [b'>' | b'!', ..]) && view.item_size() > 1;
+    let found = DType::ALL.into_iter().find(|dtype| {
+        let same = match (ElementType::from_format(format), dtype.kind()) {
+            (ElementType::SignedInteger { bytes }, 'i')
+            | (ElementType::UnsignedInteger { bytes }, 'u')
+            | (ElementType::Float { bytes }, 'f') => bytes == dtype.size(),
+            (ElementType::Bool, 'b') => true,
+            _ => false,
+        };
+        same && !foreign && view.item_size() == dtype.size()
+    });
+    let Some(dtype) = found else {
+        return wrong(format!(
+            "the array has elements of the format {:?}, and a buffer holds integers of 8 to 64 bits, floats of 32 and 64 \
+             bits, and truth values, in the byte order of this machine: convert it with astype",
+            format.to_string_lossy()
+        ));
+    };
+    if !view.is_c_contiguous() {
+        return wrong(
+            "the array's elements are not next to each other in row order: pass numpy.ascontiguousarray(array)"
+                .to_owned(),
+        );
+    }
+    Ok((view, dtype))
+}
+
+/// A buffer, or some rows of one.
+#[pyclass(frozen, module = "everwarp._native")]
+pub(crate) struct Buffer {
+    pub(crate) raw: RawBuffer,
+}
+
+/// What makes buffers: that of an engine, or that of the host's cores.
+fn buffers(engine: Option<&Engine>) -> PyResult<Buffers<'static>> {
+    let Some(engine) = engine else {
+        return Ok(Buffers::cpu());
+    };
+    let open = engine.open()?;
+    match open.device.kind() {
+        EngineKind::Cpu => Ok(Buffers::cpu()),
+        // Actors and ring kernels of this engine run on the CPU, and these are their buffers.
+        _ if open.auto => Ok(Buffers::cpu()),
+        kind => Err(StartFailed::new_err(format!(
+            "buffers of Python are on the CPU engine only, and this engine is {kind}: make it with everwarp.engine(), or \
+             with everwarp.engine(\"cpu\")"
+        ))),
+    }
+}
+
+fn strategy(name: &str) -> PyResult<Strategy> {
+    Strategy::named(name).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "a strategy is \"private\", \"pinned\" or \"mapped\", not {name:?}"
+        ))
+    })
+}
+
+#[pymethods]
+impl Buffer {
+    /// A buffer of zeros.
+    #[new]
+    fn new(
+        engine: Option<&Engine>,
+        dtype_name: &str,
+        shape: Vec<usize>,
+        place: &str,
+    ) -> PyResult<Self> {
+        let made = buffers(engine)?.raw(dtype(dtype_name)?, &shape, strategy(place)?);
+        Ok(Self { raw: made.raise()? })
+    }
+    /// A buffer over the memory of an object with the buffer protocol.
+    #[staticmethod]
+    fn of_object(
+        engine: Option<&Engine>,
+        object: &Bound<'_, PyAny>,
+        place: &str,
+    ) -> PyResult<Self> {
+        let (view, dtype) = exported(object)?;
+        let shape = view.shape().to_vec();
+        let (at, bytes, read_only) = (view.buf_ptr().cast(), view.len_bytes(), view.readonly());
+        // SAFETY: the view keeps the memory until it is dropped. What other arrays over the same memory do meanwhile is the
+        // program's own doing, as with all arrays of Python; the documentation says so.
+        let memory = unsafe { Foreign::new(at, bytes, read_only, view) };
+        let made = buffers(engine)?.import(memory, dtype, &shape, strategy(place)?);
+        Ok(Self { raw: made.raise()? })
+    }
+    /// A buffer over the memory of a capsule of DLPack.
+    #[staticmethod]
+    fn of_dlpack(
+        engine: Option<&Engine>,
+        capsule: &Bound<'_, PyAny>,
+        place: &str,
+    ) -> PyResult<Self> {
+        let (place, buffers) = (strategy(place)?, buffers(engine)?);
+        let imported = capsule::take_dlpack(capsule)?;
+        let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
+        Ok(Self { raw: made.raise()? })
+    }
+    /// A buffer over the memory of the two capsules of Arrow.
+    #[staticmethod]
+    fn of_arrow(
+        engine: Option<&Engine>,
+        schema: &Bound<'_, PyAny>,
+        array: &Bound<'_, PyAny>,
+        place: &str,
+    ) -> PyResult<Self> {
+        let (place, buffers) = (strategy(place)?, buffers(engine)?);
+        let imported = capsule::take_arrow(schema, array)?;
+        let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
+        Ok(Self { raw: made.raise()? })
+    }
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.raw.dtype().name()
+    }
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.raw.shape().axes().to_vec()
+    }
+    #[getter]
+    fn strategy(&self) -> &'static str {
+        self.raw.strategy().name()
+    }
+    #[getter]
+    fn readonly(&self) -> bool {
+        self.raw.is_read_only()
+    }
+    /// Copies and bytes to the device, copies and bytes to the host.
+    fn transfers(&self) -> (u64, u64, u64, u64) {
+        let t = self.raw.transfers();
+        (
+            t.to_device.copies,
+            t.to_device.bytes,
+            t.to_host.copies,
+            t.to_host.bytes,
+        )
+    }
+    /// Bytes that are newer on the host, and on the device.
+    fn newer(&self) -> (usize, usize) {
+        self.raw.newer()
+    }
+    fn holders(&self) -> Vec<String> {
+        self.raw.holders().iter().map(Holder::to_string).collect()
+    }
+    fn part(&self, begin: usize, end: usize) -> PyResult<Self> {
+        Ok(Self {
+            raw: self.raw.part(&(begin..end)).raise()?,
+        })
+    }
+    fn reshaped(&self, shape: Vec<usize>) -> PyResult<Self> {
+        Ok(Self {
+            raw: self.raw.reshaped(&shape).raise()?,
+        })
+    }
+}
+
+/// One side of a buffer. Arrays that are made of it hold a lease until they are gone.
+#[pyclass(frozen, subclass, module = "everwarp._native")]
+pub(crate) struct View {
+    raw: RawBuffer,
+    how: Use,
+}
+
+/// What an export points to, and its lease.
+struct Export {
+    _lease: Lease,
+    shape: Vec<ffi::Py_ssize_t>,
+    strides: Vec<ffi::Py_ssize_t>,
+    format: CString,
+}
+
+impl View {
+    fn what(&self, kind: &str) -> String {
+        let side = match self.how.side {
+            Side::Host => "host",
+            Side::Device => "device",
+        };
+        format!("{kind} of the {side}'s side")
+    }
+    fn lease(&self, py: Python<'_>, kind: &str) -> PyResult<Lease> {
+        lease(py, &self.raw, self.how, &self.what(kind))
+    }
+}
+
+#[pymethods]
+impl View {
+    #[new]
+    fn new(buffer: &Buffer, device: bool, writes: bool) -> Self {
+        let side = if device { Side::Device } else { Side::Host };
+        let how = match writes && !buffer.raw.is_read_only() {
+            true => Use::writes(side),
+            false => Use::reads(side),
+        };
+        Self {
+            raw: buffer.raw.clone(),
+            how: how.aliased(),
+        }
+    }
+    /// Whether arrays of this view may only be read.
+    #[getter]
+    fn readonly(&self) -> bool {
+        !self.how.writes
+    }
+
+    /// # Safety
+    /// - `view` is for the interpreter to fill.
+    unsafe fn __getbuffer__(
+        slf: PyRef<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to fill"));
+        }
+        // SAFETY: the caller vouches. Without an object, an error leaves nothing to release.
+        unsafe { (*view).obj = ptr::null_mut() };
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE && !slf.how.writes {
+            return Err(PyBufferError::new_err(
+                "this view of the buffer may only be read",
+            ));
+        }
+        let lease = slf.lease(slf.py(), "an array")?;
+        let signed = |values: &[usize], unit: usize| {
+            values
+                .iter()
+                .map(|v| (v * unit) as ffi::Py_ssize_t)
+                .collect()
+        };
+        let (shape, dtype) = (slf.raw.shape(), slf.raw.dtype());
+        let (at, bytes, writes) = (lease.host_address(), lease.bytes(), slf.how.writes);
+        let export = Box::new(Export {
+            _lease: lease,
+            shape: signed(shape.axes(), 1),
+            strides: signed(&shape.strides(), dtype.size()),
+            format: CString::new([dtype.code()]).expect("a character"),
+        });
+        let export = ManuallyDrop::new(export);
+        let wants = |flag: c_int| flags & flag == flag;
+        // SAFETY: the caller vouches for the view; what it points to stays until it is released, in the box.
+        unsafe {
+            (*view).buf = at.cast::<c_void>();
+            (*view).len = bytes as ffi::Py_ssize_t;
+            (*view).readonly = c_int::from(!writes);
+            (*view).itemsize = dtype.size() as ffi::Py_ssize_t;
+            (*view).format = match wants(ffi::PyBUF_FORMAT) {
+                true => export.format.as_ptr().cast_mut(),
+                false => ptr::null_mut(),
+            };
+            (*view).ndim = shape.axes().len() as c_int;
+            (*view).shape = match wants(ffi::PyBUF_ND) {
+                true => export.shape.as_ptr().cast_mut(),
+                false => ptr::null_mut(),
+            };
+            (*view).strides = match wants(ffi::PyBUF_STRIDES) {
+                true => export.strides.as_ptr().cast_mut(),
+                false => ptr::null_mut(),
+            };
+            (*view).suboffsets = ptr::null_mut();
+            (*view).internal = ptr::from_ref::<Export>(&export).cast_mut().cast();
+            (*view).obj = slf.into_ptr();
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// - `view` was filled by `__getbuffer__`, and is released once.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: the box was kept when the view was filled.
+        drop(unsafe { Box::from_raw((*view).internal.cast::<Export>()) });
+    }
+
+    /// A capsule of DLPack; `versioned` says whether the other library knows version 1.
+    fn dlpack<'py>(
+        &self,
+        py: Python<'py>,
+        versioned: bool,
+        copied: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (dtype, shape) = (self.raw.dtype(), self.raw.shape());
+        let lease = self.lease(py, "an export by DLPack")?;
+        if !versioned {
+            let tensor = exchange::dlpack::export_unversioned(lease, dtype, shape).raise()?;
+            return capsule::unversioned(py, tensor);
+        }
+        let tensor = exchange::dlpack::export(lease, dtype, shape).raise()?;
+        if copied {
+            // SAFETY: just made, and not given away yet.
+            unsafe { (*tensor).flags |= exchange::dlpack::COPIED };
+        }
+        capsule::versioned(py, tensor)
+    }
+    /// The two capsules of Arrow: with `device`, the array's is that of the device interface.
+    fn arrow<'py>(
+        &self,
+        py: Python<'py>,
+        device: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let schema = exchange::arrow::schema(self.raw.dtype()).raise()?;
+        // Arrays of Arrow never change.
+        let how = Use::reads(self.how.side);
+        let lease = lease(py, &self.raw, how, &self.what("an export to Arrow"))?;
+        let array = exchange::arrow::export(lease, self.raw.shape()).raise()?;
+        Ok((
+            capsule::schema(py, schema)?,
+            match device {
+                true => capsule::device_array(py, array)?,
+                false => capsule::array(py, array.array)?,
+            },
+        ))
+    }
+}
