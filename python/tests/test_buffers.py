@@ -253,7 +253,7 @@ def test_memory_of_a_gpu_is_not_claimed() -> None:
 
 
 def test_a_strategy_and_an_engine_are_checked(engine: ew.Engine) -> None:
-    with pytest.raises(ValueError, match='"private", "pinned" or "mapped", not \'fast\''):
+    with pytest.raises(ValueError, match='"private", "pinned" or "mapped", not "fast"'):
         ew.UnifiedBuffer(1, strategy="fast")  # type: ignore[arg-type]
     assert engine.buffer((2, 2), "i32").shape == (2, 2)
     with ew.engine("cpu") as closed:

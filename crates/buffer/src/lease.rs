@@ -56,7 +56,7 @@ impl Use {
     }
 }
 
-/// Who has a lease, for messages: what it is, and the line that made it.
+/// The holder of a lease, for messages: what it is, and the line that made it.
 #[derive(Clone, Debug)]
 pub struct Holder {
     what: Arc<str>,

@@ -58,9 +58,9 @@ impl RingModule {
         let limits = StoreLimitsBuilder::new().memory_size(MEMORY).build();
         let mut store = Store::new(engine, limits);
         store.limiter(|limits| limits);
-        let begun = |e: wasmtime::Error| invalid(format!("it cannot begin: {}", reason(&e)));
-        store.set_fuel(FUEL).map_err(begun)?;
-        let instance = Instance::new(&mut store, &module, &[]).map_err(begun)?;
+        let cannot_begin = |e: wasmtime::Error| invalid(format!("it cannot begin: {}", reason(&e)));
+        store.set_fuel(FUEL).map_err(cannot_begin)?;
+        let instance = Instance::new(&mut store, &module, &[]).map_err(cannot_begin)?;
         let memory = instance
             .get_memory(&mut store, "memory")
             .ok_or_else(|| invalid("it exports no memory called `memory`".to_owned()))?;

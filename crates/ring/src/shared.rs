@@ -95,7 +95,7 @@ impl Shared {
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
-    /// Waits until the state changes after there were so many changes, or for a time.
+    /// Waits until there are more changes than were seen, or for a time.
     pub(crate) fn wait(&self, seen: u64, limit: Duration) {
         let same = |_: &mut State| self.changes() == seen;
         drop(self.changed.wait_timeout_while(self.state(), limit, same));

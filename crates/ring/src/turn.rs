@@ -17,10 +17,9 @@ program! {
     }
 }
 
-/// How long a kernel handles messages before other tasks of the engine have a turn.
-const SLICE: Duration = Duration::from_millis(1);
-/// How many messages there are between looks at the clock.
-const LOOK: u32 = 8;
+/// How long a kernel handles messages before other tasks of the engine have a turn. A worker of the CPU engine looks for new
+/// tasks of the host once in some sixty turns.
+const SLICE: Duration = Duration::from_micros(50);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static KERNELS: Mutex<Option<HashMap<u64, Weak<Shared>>>> = Mutex::new(None);
@@ -61,11 +60,7 @@ fn turn(task: &mut dyn TaskCx) {
         return;
     };
     let begin = Instant::now();
-    let mut count = 0_u32;
-    let more = kernel.handle(|| {
-        count += 1;
-        count.is_multiple_of(LOOK) && begin.elapsed() >= SLICE
-    });
+    let more = kernel.handle(|| begin.elapsed() >= SLICE);
     if more {
         task.spawn(TURN, 0, number);
     }

@@ -416,7 +416,7 @@ fn kernels_that_never_rest_share_a_worker_with_others() {
     }
     let quick = counting(&engine, 4);
     quick.activate().expect("it was launched");
-    for n in 0..20 {
+    for n in 0..10 {
         quick.send(&[n, 0]).expect("there is room");
         assert_eq!(quick.receive_timeout(LONG).expect("it has its turn")[0], n);
     }
@@ -426,8 +426,8 @@ fn kernels_that_never_rest_share_a_worker_with_others() {
     );
     // Dropped with messages that wait and a handler that runs.
     drop(busy);
-    quick.send(&[20, 0]).expect("there is room");
-    assert_eq!(quick.receive_timeout(LONG).expect("it goes on")[0], 20);
+    quick.send(&[10, 0]).expect("there is room");
+    assert_eq!(quick.receive_timeout(LONG).expect("it goes on")[0], 10);
 }
 
 #[test]
