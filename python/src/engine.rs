@@ -66,6 +66,21 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(rings) = open.as_mut().and_then(|open| open.rings.take()) else {
+            return;
+        };
+        // The engine's threads do not exist in the child of a fork.
+        if std::process::id() != self.os_pid {
+            return std::mem::forget(rings);
+        }
+        // It waits for a handler that runs, which may wait for the interpreter's lock.
+        Python::try_attach(|py| py.detach(|| drop(rings)));
+    }
+}
+
 /// The error in the child of a fork.
 pub(crate) fn forked() -> PyErr {
     ForkedError::new_err(
