@@ -5,7 +5,6 @@ mod image;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everwarp::cuda::assembler::split::split;
 use everwarp::process::Module;
 use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, compile};
 use serde::Serialize;
@@ -130,7 +129,10 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         }
         (Some(Emit::Ptx), None) => print(compiled.ptx.trim_end()),
         (Some(Emit::Image) | None, _) => {
+            let estimate = image::expected(&module, &compiled.ptx);
             let report = ModuleReport {
+                assemble_s: estimate.on(image::cores()).as_secs_f64(),
+                assemble_largest_s: estimate.longest.as_secs_f64(),
                 threads: module.threads().is_some_and(|threads| threads.spawns),
                 ..report(&args.module, module.bytes().len(), compile_s, &compiled)
             };
@@ -165,14 +167,13 @@ fn report(module: &Path, bytes: usize, compile_s: f64, compiled: &Compiled) -> M
             _ => "of another kind".to_owned(),
         },
     });
-    let estimate = split(&compiled.ptx).estimate;
     ModuleReport {
         module: module.to_owned(),
         bytes,
         ptx_bytes: compiled.ptx.len(),
         compile_s,
-        assemble_s: estimate.on(image::cores()).as_secs_f64(),
-        assemble_largest_s: estimate.longest.as_secs_f64(),
+        assemble_s: 0.0,
+        assemble_largest_s: 0.0,
         memory_pages: compiled.memory().map(|m| (m.min, m.max)),
         start: compiled.start().is_some(),
         threads: false,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use everwarp::cuda::assembler::{Estimate, split::split};
 use everwarp::cuda::build::{BuiltImage, build, estimate};
 use everwarp::cuda::cache::Cache;
 use everwarp::process::{ImageFile, Module, NativeImage};
@@ -50,6 +51,14 @@ pub(super) fn architecture(text: &str) -> Result<u32, String> {
     match number {
         Ok(arch) if (LEAST..1000).contains(&arch) => Ok(arch),
         _ => Err(format!("use sm_{LEAST} or a later one, such as sm_90")),
+    }
+}
+
+/// About how long it takes to assemble a module for one architecture: as processes run it, or for a library its plain code.
+pub(super) fn expected(module: &Module, ptx: &str) -> Estimate {
+    match image(std::slice::from_ref(module), false) {
+        Ok(whole) => estimate(&whole),
+        Err(_) => split(ptx).estimate,
     }
 }
 

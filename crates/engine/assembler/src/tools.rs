@@ -42,6 +42,11 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// The first number of the version.
+    pub fn major(&self) -> Option<i32> {
+        self.version.split('.').next()?.parse().ok()
+    }
+
     /// The assembler: the program that `EVERWARP_PTXAS` names, or the first one in the toolkits that `CUDA_HOME` and
     /// `CUDA_PATH` name, in the Python package in `VIRTUAL_ENV`, in `PATH`, in the toolkits below `/usr/local` and `/opt`,
     /// and in the Python package where `python3` has it.
@@ -130,6 +135,18 @@ mod tests {
                     Build cuda_13.0.r13.0/compiler.36424714_0\n";
         assert_eq!(version(text), Some("13.0.88"));
         assert_eq!(version("Version 3 of Vim"), None);
+    }
+
+    #[test]
+    fn the_major_version_is_the_first_number() {
+        let major = |version: &str| {
+            let version = version.to_owned();
+            let path = PathBuf::new();
+            Tool { path, version }.major()
+        };
+        assert_eq!(major("13.0.88"), Some(13));
+        assert_eq!(major("12"), Some(12));
+        assert_eq!(major("none"), None);
     }
 
     #[test]

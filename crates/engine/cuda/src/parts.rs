@@ -1,11 +1,12 @@
 //! The machine code of an image's parts: from the cache, or assembled on all cores by child processes.
 
-use everwarp_assembler::{AssembleError, Assembler, Cause, Part, Target};
+use everwarp_assembler::{AssembleError, Assembler, Cause, Part, Target, Tool};
 use everwarp_cache::Kind;
 use everwarp_engine::{EngineError, Linked, LinkedPart, trace::span};
 use sha2::{Digest, Sha256};
 
 use crate::cache::{Cache, hex};
+use crate::driver::call;
 use crate::link::{MAX_REGISTERS, assemble_and_link, link_objects};
 
 /// The value of `EVERWARP_PTXAS` with which the driver assembles, in this process.
@@ -43,8 +44,9 @@ pub(crate) fn link(
     if assembled_by_driver() {
         return by_driver();
     }
-    // Without an assembler the driver has to do.
-    let Ok(assembler) = Assembler::find() else {
+    // Without an assembler whose machine code it knows, the driver has to do.
+    let assembler = Assembler::find().ok();
+    let Some(assembler) = assembler.filter(|a| driver_knows(a.ptxas())) else {
         return by_driver();
     };
     match objects(&assembler, linked, arch, cache) {
@@ -57,6 +59,14 @@ pub(crate) fn link(
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
         Err(_) => by_driver(),
     }
+}
+
+/// Whether the driver is as new as a tool, by their major versions: it takes machine code of all minor ones.
+fn driver_knows(tool: &Tool) -> bool {
+    let mut version = 0;
+    // SAFETY: a valid out-pointer.
+    let asked = unsafe { call!(cuDriverGetVersion(&raw mut version)) };
+    asked.is_ok() && tool.major().is_some_and(|major| major <= version / 1000)
 }
 
 /// Whether the cause is the module's, rather than an assembler that is too old for the device or cannot be run.
