@@ -143,6 +143,18 @@ pub(crate) enum CliError {
     Folder(std::io::Error),
     #[error("a command could not be measured: {reason}")]
     Measurement { reason: String },
+    #[error("standard output is no terminal, and a screen needs one")]
+    #[diagnostic(help("use --once, or --once --json"))]
+    NoTerminal,
+    #[error(transparent)]
+    Trace(everwarp::telemetry::TraceError),
+    #[error("the trace was not written: {0}")]
+    #[diagnostic(help(
+        "everything else was done; name a file in a folder with room, or lower --trace-limit"
+    ))]
+    TraceFile(Box<CliError>),
+    #[error(transparent)]
+    Metrics(everwarp::telemetry::MetricsError),
     #[error("standard output: {0}")]
     Stdout(std::io::Error),
     #[error("`{name}` is no benchmark: use {known}")]
@@ -241,6 +253,7 @@ impl CliError {
                 | crate::service::UpError::Config { .. },
             )
             | Self::Missing { .. }
+            | Self::Trace(_)
             | Self::Spec(_) => exit_code::USAGE,
             Self::Run(error) => error.exit_code(),
             Self::Signal { signal, .. } => exit_code::of_signal(*signal),

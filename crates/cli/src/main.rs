@@ -3,6 +3,7 @@
 //! Exit codes: 0 is success; 1 means that the work failed or its result is wrong; 2 means that the command line is wrong.
 //! A single process of a WebAssembly module that exits by itself passes its own code on.
 
+mod actors;
 mod assembling;
 mod bench;
 mod cache;
@@ -21,6 +22,7 @@ mod run;
 mod serve;
 mod service;
 mod shell;
+mod top;
 #[cfg(feature = "wgpu")]
 mod web;
 
@@ -58,6 +60,10 @@ enum Command {
     Ps(ps::PsArgs),
     /// Ask a process of an engine that runs to end.
     Kill(ps::KillArgs),
+    /// List the actors of engines that run, describe one, or give it an order.
+    Actors(actors::ActorsArgs),
+    /// Show what all engines do, until it is ended: tasks, actors, processes and GPUs.
+    Top(top::TopArgs),
     /// Say what this machine offers, and what to do about what is missing.
     Doctor(doctor::Args),
     /// List the programs and their parameters.
@@ -94,6 +100,8 @@ fn main() -> ExitCode {
         Command::Engine(args) => service::engine(&args),
         Command::Ps(args) => ps::ps(&args).map(|()| 0),
         Command::Kill(args) => ps::kill(&args).map(|()| 0),
+        Command::Actors(args) => actors::actors(&args).map(|()| 0),
+        Command::Top(args) => top::top(&args).map(|()| 0),
         Command::Doctor(args) => doctor::main(&args).map(|()| 0),
         Command::Programs(args) => programs::main(&args).map(|()| 0),
         Command::Compile(args) => compile::main(&args).map(|()| 0),

@@ -1,17 +1,14 @@
 //! `everwarp ps` and `everwarp kill`.
 
 use everwarp::process::{ParsePidError, Pid};
+use everwarp_telemetry::control::{Answer, Request};
+use everwarp_telemetry::registry::Order;
+use everwarp_telemetry::view::{EngineView, HostView, ProgramView};
 use serde::Serialize;
 
-use crate::control::{
-    Answer, ControlError, EngineSnapshot, Folder, Request, ServedClients, ask, engines,
-};
+use crate::control::{ControlError, Folder, ServedClients, chosen, list, look, programs, request};
 use crate::error::CliError;
 use crate::output::{print, print_json};
-
-/// Said of an engine whose answer belongs to another request.
-const NO_ANSWER_TO_THIS: &str =
-    "it answered another request; stop it and use the same version of everwarp for both commands";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PsArgs {
@@ -48,7 +45,7 @@ fn pid(text: &str) -> Result<String, ParsePidError> {
 /// The output of `ps --json`.
 #[derive(Debug, Serialize)]
 struct PsReport {
-    engines: Vec<EngineSnapshot>,
+    engines: Vec<HostView>,
     /// Engines that run and did not describe themselves.
     silent: Vec<SilentEngine>,
 }
@@ -59,31 +56,37 @@ struct SilentEngine {
     reason: String,
 }
 
-fn list(numbers: &[u32]) -> String {
-    let texts: Vec<_> = numbers.iter().map(u32::to_string).collect();
-    texts.join(", ")
-}
-
-/// The engines that run, or the one that the user chose.
-fn chosen(all: Vec<u32>, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
-    match engine {
-        None => Ok(all),
-        Some(_) if all.is_empty() => Err(ControlError::NoEngine),
-        Some(engine) if !all.contains(&engine) => {
-            let known = list(&all);
-            Err(ControlError::UnknownEngine { engine, known })
-        }
-        Some(engine) => Ok(vec![engine]),
-    }
-}
-
-/// The numbers of the engines of commands, and of the clients of the service.
+/// The numbers of the programs with engines, and of the clients of the service.
 fn all_numbers(folder: &Folder, served: &ServedClients) -> Result<Vec<u32>, ControlError> {
-    let mut all = engines(folder)?;
+    // The service answers for its clients, so its engines are not asked here.
+    let of_service = |engine: &u32| {
+        let looked = look(folder, *engine, 0);
+        looked.is_ok_and(|program| program.is_some_and(|program| program.of_service))
+    };
+    let mut all = programs(folder)?;
+    all.retain(|engine| !of_service(engine));
     all.extend(served.numbers());
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// The hosts of a program; for one that has engines only, its engines without processes.
+fn shown(program: ProgramView) -> Vec<HostView> {
+    if !program.hosts.is_empty() {
+        return program.hosts;
+    }
+    let os_pid = program.os_pid;
+    let bare = |engine: EngineView| HostView {
+        os_pid,
+        number: engine.number,
+        engine: engine.engine,
+        module: program.program.clone(),
+        age_s: engine.age_s,
+        health: engine.health,
+        ..HostView::default()
+    };
+    program.engines.into_iter().map(bare).collect()
 }
 
 /// `everwarp ps`: lists engines and their processes.
@@ -101,14 +104,10 @@ pub(crate) fn ps(args: &PsArgs) -> Result<(), CliError> {
             report.engines.extend(found);
             continue;
         }
-        match ask(&folder, engine, &Request::List { most }) {
-            Ok(Some(Answer::Listing(engine))) => report.engines.push(engine),
+        match look(&folder, engine, most) {
+            Ok(Some(program)) => report.engines.extend(shown(program)),
             // The engine has ended since.
             Ok(None) => {}
-            Ok(Some(_)) => report.silent.push(SilentEngine {
-                os_pid: engine,
-                reason: NO_ANSWER_TO_THIS.to_owned(),
-            }),
             Err(e) => report.silent.push(SilentEngine {
                 os_pid: engine,
                 reason: e.to_string(),
@@ -188,13 +187,18 @@ pub(crate) fn kill(args: &KillArgs) -> Result<(), CliError> {
             false => Err(ControlError::NoProcess { engine, pid }.into()),
         };
     }
-    let request = Request::Kill { pid: pid.clone() };
-    match ask(&folder, engine, &request)? {
-        Some(Answer::Asked) => Ok(()),
-        Some(Answer::NoProcess) | None => Err(ControlError::NoProcess { engine, pid }.into()),
-        Some(_) => {
-            let reason = NO_ANSWER_TO_THIS.to_owned();
-            Err(ControlError::Garbled { engine, reason }.into())
+    let hosts = look(&folder, engine, 0)?.map_or_else(Vec::new, |program| program.hosts);
+    for host in hosts {
+        let order = Request::Order {
+            source: Some(host.number),
+            target: pid.clone(),
+            order: Order::Kill,
+        };
+        match request(&folder, engine, &order)? {
+            Some(Answer::Done) => return Ok(()),
+            Some(Answer::NoTarget) | None => {}
+            Some(_) => return Err(ControlError::OtherAnswer { engine }.into()),
         }
     }
+    Err(ControlError::NoProcess { engine, pid }.into())
 }

@@ -7,6 +7,7 @@ mod line;
 mod native;
 mod options;
 mod served;
+mod watch;
 
 use std::ffi::OsString;
 
@@ -61,9 +62,15 @@ pub(crate) fn main(args: Args) -> Result<u8, CliError> {
     let target = Target::find(name)?;
     line.check(&target)?;
     match target {
-        Target::Module(path) => process::main(&options::module(path, &line.rest)),
+        Target::Module(path) => {
+            let (args, watch) = options::module(path, &line.rest);
+            let watch = watch.start()?;
+            watch.finish(process::main(&args))
+        }
         Target::Native(program) => {
-            native::main(program, &options::native(program, &line.rest)).map(|()| 0)
+            let options = options::native(program, &line.rest);
+            let watch = options.engine.watch.start()?;
+            watch.finish(native::main(program, &options).map(|()| 0))
         }
     }
 }
@@ -71,9 +78,11 @@ pub(crate) fn main(args: Args) -> Result<u8, CliError> {
 /// Runs the server of a site with these options of a module.
 pub(crate) fn site(words: &[String], site: process::Site) -> Result<u8, CliError> {
     let words: Vec<_> = words.iter().map(OsString::from).collect();
+    let (args, watch) = options::module("http.wasm", &words);
     let args = process::Args {
         site: Some(site),
-        ..options::module("http.wasm", &words)
+        ..args
     };
-    process::main(&args)
+    let watch = watch.start()?;
+    watch.finish(process::main(&args))
 }

@@ -334,15 +334,16 @@ fn hostile_requests_are_refused_and_others_are_served() {
         (b"{}\n".to_vec(), "not understood"),
         (b"\xff\xfe\n".to_vec(), "not understood"),
         (
-            b"{\"ask\":\"list\",\"most\":-1}\n".to_vec(),
+            b"{\"ask\":\"view\",\"most\":-1}\n".to_vec(),
             "not understood",
         ),
         (
-            b"{\"ask\":\"list\",\"most\":1,\"x\":1}\n".to_vec(),
+            b"{\"ask\":\"view\",\"most\":1,\"x\":1}\n".to_vec(),
             "not understood",
         ),
         (
-            b"{\"ask\":\"kill\",\"pid\":\"../0.1\"}\n".to_vec(),
+            b"{\"ask\":\"order\",\"source\":null,\"target\":\"../0.1\",\"order\":\"kill\"}\n"
+                .to_vec(),
             "is no process",
         ),
         (

@@ -144,6 +144,7 @@ pub mod ring;
 mod service;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub use service::{Service, ServiceError};
+pub mod telemetry;
 
 #[cfg(feature = "wgpu")]
 #[doc(hidden)]

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp_contract::ring::Slots;
 use everwarp_contract::task::INSTANCES;
 use everwarp_contract::{DevWords, InstanceId, TokenId};
 use everwarp_engine::{EngineRings, Image, TaskEngine};
+use everwarp_telemetry::{Registration, register};
 
 use crate::error::Error;
 use crate::instance_slot::InstanceSlot;
@@ -45,6 +46,9 @@ pub(crate) struct EngineCore {
     /// How many futures wait to be woken, and the thread that wakes them.
     pub(crate) wakers: AtomicUsize,
     pub(crate) reaper: Mutex<Option<std::thread::Thread>>,
+    pub(crate) begin: Instant,
+    /// Shows the engine to others.
+    pub(crate) shown: OnceLock<Registration>,
 }
 
 impl std::fmt::Debug for EngineCore {
@@ -78,8 +82,16 @@ impl EngineCore {
             bogus_token: OnceLock::new(),
             wakers: AtomicUsize::new(0),
             reaper: Mutex::new(None),
+            begin: Instant::now(),
+            shown: OnceLock::new(),
             engine,
         })
+    }
+
+    /// Shows the engine to other programs of the same user.
+    pub(crate) fn show(self: &Arc<Self>) {
+        let source = Arc::downgrade(self);
+        self.shown.get_or_init(|| register(source));
     }
 
     pub(crate) fn words(&self) -> *const DevWords {

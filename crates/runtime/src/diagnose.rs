@@ -116,11 +116,13 @@ impl EngineCore {
                     .load(Ordering::Relaxed),
             )
         };
+        let image = lock(&self.image).clone();
         Some(Error::Fault {
             what,
-            function: lock(&self.image).name(FunctionId(function)),
+            function: image.name(FunctionId(function)),
             detail,
             fix,
+            report: self.last_tasks(&image),
         })
     }
 }

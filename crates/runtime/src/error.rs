@@ -151,7 +151,7 @@ pub enum Error {
         limit: u32,
     },
     /// A task broke a rule, and the engine ended.
-    #[error("the engine ended: {what} in {function} (detail {detail:#x}); {fix}")]
+    #[error("the engine ended: {what} in {function} (detail {detail:#x}); {fix}{report}")]
     Fault {
         /// The broken rule.
         what: &'static str,
@@ -161,6 +161,8 @@ pub enum Error {
         detail: u64,
         /// The remedy.
         fix: &'static str,
+        /// What each worker did last, if the engine measures; else empty.
+        report: String,
     },
     /// A pool is exhausted, and no task can go on.
     #[error(

@@ -40,6 +40,7 @@ mod host {
     pub(crate) mod host_bytes;
     pub(crate) mod instance;
     pub(crate) mod linked;
+    pub(crate) mod look;
     pub(crate) mod pending;
     pub(crate) mod reap;
     pub(crate) mod retired;

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use everwarp_engine::EngineKind;
+use everwarp_telemetry::control::{Folder, FolderError};
 
-use crate::folder::{Folder, FolderError};
 use crate::hello::{ClientHello, GreetingError, Purpose, Wanted, greet};
 
 /// Why the service that is up cannot be used.

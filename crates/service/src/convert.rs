@@ -1,7 +1,6 @@
 //! The types of processes as messages, and back.
 
 use std::io;
-use std::sync::OnceLock;
 
 use everwarp_engine::EngineKind;
 use everwarp_process::{
@@ -341,10 +340,4 @@ impl From<&Listing> for Counts {
             ended: listing.ended,
         }
     }
-}
-
-/// The user of this program.
-pub(crate) fn own_user() -> u32 {
-    static USER: OnceLock<u32> = OnceLock::new();
-    *USER.get_or_init(|| rustix::process::geteuid().as_raw())
 }

@@ -13,8 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use everwarp_engine::EngineKind;
+use everwarp_telemetry::control::own_user;
 
-use crate::convert::{kind_of, own_user};
+use crate::convert::kind_of;
 
 /// The versions of the protocol that this program speaks.
 pub(crate) const LOWEST: u32 = 1;

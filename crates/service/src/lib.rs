@@ -13,7 +13,7 @@
 //! **What is passed.** A client passes descriptors, never paths: its standard streams, its modules, its directories. The
 //! service opens nothing by name for a client and never changes the flags of a client's descriptor.
 //!
-//! **Layers.** `wire` (bytes and frames), `protocol` and `convert` (messages), `hello`, `records`, `folder`, `descriptors`,
+//! **Layers.** `wire` (bytes and frames), `protocol` and `convert` (messages), `hello`, `records`, `descriptors`,
 //! then `client` and `server`, then `control` (operators), `child`, `spawn`, `native` (programs next
 //! to an engine) and `supervisor` on top.
 //!
@@ -27,7 +27,6 @@ mod connect;
 mod control;
 mod convert;
 mod descriptors;
-mod folder;
 mod hello;
 mod log;
 mod native;
@@ -42,7 +41,7 @@ mod wire;
 pub use child::{CONTROL_FD, engine_child};
 pub use client::{ClientConnection, ClientEngine, ClientFiles};
 pub use connect::{ConnectError, Connected, connect, connect_in};
-pub use folder::{Folder, FolderError, Lock};
+pub use everwarp_telemetry::control::{Folder, FolderError, Lock};
 pub use hello::{GreetingError, Purpose, Wanted};
 pub use log::{Level, log, set_level};
 pub use native::{Runners, native_runner};

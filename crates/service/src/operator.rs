@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use everwarp_engine::EngineKind;
 use everwarp_process::{HostError, Pid, ProcessSnapshot};
+use everwarp_telemetry::control::Folder;
 
 use crate::connect::{ConnectError, Connected, connect_in};
 use crate::control::{Answer, Question};
 use crate::convert::kind_of;
-use crate::folder::Folder;
 use crate::hello::{Purpose, Wanted};
 use crate::protocol::body;
 use crate::wire::codec::decoded;

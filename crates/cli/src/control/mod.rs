@@ -1,82 +1,126 @@
-//! How commands talk to each other. The service answers for its clients. Each other `everwarp run` of a module serves a
-//! socket in a folder of its user, named by the command's process id.
-//!
-//! A request is one line of JSON, and so is its answer; then the connection ends. Only the user can open the folder, but
-//! requests are treated as hostile all the same: their length, their number and their time are limited.
+//! Other programs of the same user that have engines: how commands find them and what they ask. The service answers for
+//! its clients; each other program with an engine has a socket, which `everwarp-telemetry` serves.
 
-mod client;
-mod folder;
 mod served;
-mod server;
 
-use serde::{Deserialize, Serialize};
-
-pub(crate) use client::{ask, engines};
-pub(crate) use everwarp_service::Folder;
-pub(crate) use folder::ControlError;
+use everwarp_telemetry::control::{Answer, Request, ask, engines};
+pub(crate) use everwarp_telemetry::control::{Folder, Socket, socket};
+use everwarp_telemetry::view::ProgramView;
 pub(crate) use served::ServedClients;
-pub(crate) use server::Server;
 
-/// A request to a running engine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Request {
-    /// Count the processes, and describe up to `most` of them.
-    List { most: u32 },
-    /// Ask one process to end.
-    Kill { pid: String },
+/// Why a running engine could not be reached.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub(crate) enum ControlError {
+    #[error(transparent)]
+    #[diagnostic(help("remove the folder, or set XDG_RUNTIME_DIR to one that only you can use"))]
+    Folder(everwarp_telemetry::control::ControlError),
+    #[error(transparent)]
+    Program(everwarp_telemetry::control::ControlError),
+    #[error("no engine runs")]
+    #[diagnostic(help(
+        "`everwarp run`, the service (`everwarp up`) and each program that uses the library have engines as long as they run"
+    ))]
+    NoEngine,
+    #[error("there is no engine {engine}; the running engines are {known}")]
+    #[diagnostic(help("see `everwarp ps`"))]
+    UnknownEngine { engine: u32, known: String },
+    #[error("several engines run: {known}")]
+    #[diagnostic(help("choose one with --engine N"))]
+    WhichEngine { known: String },
+    #[error("engine {engine} answered another request")]
+    #[diagnostic(help("stop it, and use the same version of everwarp for both programs"))]
+    OtherAnswer { engine: u32 },
+    #[error("the service does not answer: {reason}")]
+    Service { reason: String },
+    #[error("no engine has actors")]
+    #[diagnostic(help("`everwarp top` shows what the engines have"))]
+    NoActors,
+    #[error("several systems of actors are there, in the programs {known}")]
+    #[diagnostic(help("choose one with --engine N and --system N; `everwarp actors` lists them"))]
+    WhichSystem { known: String },
+    #[error("program {engine} has no actor {id}")]
+    #[diagnostic(help("it has ended, or never existed; see `everwarp actors`"))]
+    NoActor { engine: u32, id: String },
+    #[error("engine {engine} has no process {pid}")]
+    #[diagnostic(help("it has exited, or never existed; see `everwarp ps --all`"))]
+    NoProcess { engine: u32, pid: String },
 }
 
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub(crate) enum Answer {
-    /// The answer to [`Request::List`].
-    Listing(EngineSnapshot),
-    /// The process has been asked to end.
-    Asked,
-    /// No process has this pid.
-    NoProcess,
-    /// The request was not carried out, for this reason.
-    Refused { reason: String },
+impl From<everwarp_telemetry::control::ControlError> for ControlError {
+    fn from(error: everwarp_telemetry::control::ControlError) -> Self {
+        use everwarp_telemetry::control::ControlError;
+        match error {
+            ControlError::Shared { .. } => Self::Folder(error),
+            _ => Self::Program(error),
+        }
+    }
 }
 
-/// An engine and its processes, as they were at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EngineSnapshot {
-    /// The operating system's process id of the command that runs it.
-    pub(crate) os_pid: u32,
-    /// `cpu` or `cuda`.
-    pub(crate) engine: String,
-    /// The module, as the command line names it.
-    pub(crate) module: String,
-    /// Seconds since the command started.
-    pub(crate) age_s: f64,
-    /// How many processes have not started.
-    pub(crate) waiting: usize,
-    /// How many processes have started and not exited.
-    pub(crate) running: usize,
-    /// How many processes have exited and have not been counted by the command.
-    pub(crate) ended: usize,
-    /// How many processes are not described.
-    pub(crate) left_out: usize,
-    /// The processes that are described.
-    pub(crate) processes: Vec<ProcessRow>,
+/// The process ids of the programs with engines.
+pub(crate) fn programs(folder: &Folder) -> Result<Vec<u32>, ControlError> {
+    Ok(engines(folder)?)
 }
 
-/// One process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ProcessRow {
-    /// `SLOT.GENERATION`.
-    pub(crate) pid: String,
-    /// Its number among the processes that the command started; `None` if another process spawned it.
-    pub(crate) instance: Option<u32>,
-    /// The process that spawned it; `None` if the command did.
-    pub(crate) parent: Option<String>,
-    /// What it does.
-    pub(crate) state: String,
-    /// The fuel that it had used at its last host call or suspension; `None` where fuel is not counted.
-    pub(crate) fuel_used: Option<u64>,
-    /// The bytes of its memory and tables.
-    pub(crate) memory_bytes: Option<u64>,
+/// Asks a program; `None` if it has ended meanwhile.
+pub(crate) fn request(
+    folder: &Folder,
+    engine: u32,
+    request: &Request,
+) -> Result<Option<Answer>, ControlError> {
+    Ok(ask(folder, engine, request)?)
+}
+
+/// What a program shows, with up to `most` processes or actors of each host and system; `None` if it has ended.
+pub(crate) fn look(
+    folder: &Folder,
+    engine: u32,
+    most: u32,
+) -> Result<Option<ProgramView>, ControlError> {
+    match request(folder, engine, &Request::View { most })? {
+        None => Ok(None),
+        Some(Answer::Program(view)) => Ok(Some(*view)),
+        Some(_) => Err(ControlError::OtherAnswer { engine }),
+    }
+}
+
+/// All programs of this user with engines, and the clients of the service, with up to `most` processes or actors of each.
+/// What does not answer is left out.
+pub(crate) fn all_programs(most: usize) -> Vec<ProgramView> {
+    let folder = Folder::of_user();
+    let most = most as u32;
+    let numbers = programs(&folder).unwrap_or_default();
+    let look = |engine| look(&folder, engine, most).ok().flatten();
+    let mut all: Vec<_> = numbers.into_iter().filter_map(look).collect();
+    if let Ok(served) = ServedClients::list(&folder, most) {
+        let hosts = served
+            .numbers()
+            .flat_map(|client| served.snapshots(client))
+            .collect();
+        all.push(ProgramView {
+            os_pid: std::process::id(),
+            program: "everwarp".to_owned(),
+            hosts,
+            ..ProgramView::default()
+        });
+    }
+    all
+}
+
+/// Numbers in a sentence.
+pub(crate) fn list(numbers: &[u32]) -> String {
+    let texts: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    texts.join(", ")
+}
+
+/// The engines that run, or the one that the user chose.
+pub(crate) fn chosen(all: Vec<u32>, engine: Option<u32>) -> Result<Vec<u32>, ControlError> {
+    match engine {
+        None => Ok(all),
+        Some(_) if all.is_empty() => Err(ControlError::NoEngine),
+        Some(engine) if !all.contains(&engine) => {
+            let known = list(&all);
+            Err(ControlError::UnknownEngine { engine, known })
+        }
+        Some(engine) => Ok(vec![engine]),
+    }
 }

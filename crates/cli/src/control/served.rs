@@ -2,9 +2,9 @@
 
 use everwarp::process::{HostError, Pid};
 use everwarp_service::{ClientRow, ClientSnapshot, Folder, Operator};
+use everwarp_telemetry::view::{HostView, ProcessRow};
 
-use super::folder::ControlError;
-use super::{EngineSnapshot, ProcessRow};
+use super::ControlError;
 
 /// The clients of the service; none if no service is up.
 pub(crate) struct ServedClients {
@@ -30,9 +30,9 @@ fn row(row: &ClientRow) -> ProcessRow {
     }
 }
 
-fn snapshot(client: &ClientSnapshot) -> EngineSnapshot {
+fn snapshot(client: &ClientSnapshot) -> HostView {
     let total = client.waiting + client.running + client.ended;
-    EngineSnapshot {
+    HostView {
         os_pid: client.os_pid,
         engine: client.kind.to_string(),
         module: client.program.clone(),
@@ -42,6 +42,7 @@ fn snapshot(client: &ClientSnapshot) -> EngineSnapshot {
         ended: client.ended as usize,
         left_out: (total as usize).saturating_sub(client.rows.len()),
         processes: client.rows.iter().map(row).collect(),
+        ..HostView::default()
     }
 }
 
@@ -75,7 +76,7 @@ impl ServedClients {
     }
 
     /// The descriptions of a client: one for each of its hosts.
-    pub(crate) fn snapshots(&self, os_pid: u32) -> impl Iterator<Item = EngineSnapshot> {
+    pub(crate) fn snapshots(&self, os_pid: u32) -> impl Iterator<Item = HostView> {
         let own = self.clients.iter();
         own.filter(move |client| client.os_pid == os_pid)
             .map(snapshot)

@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use everwarp::process::sync::{ignore_poison, lock};
 use everwarp::process::{Host, HostError, ParsePidError, Pid, ProcessSnapshot};
+use everwarp_telemetry::processes::totals;
+use everwarp_telemetry::registry::{Order, Source, View};
+use everwarp_telemetry::view::{Health, HostView, ProcessRow};
 
 use super::connections::Gate;
-use crate::control::{Answer, EngineSnapshot, ProcessRow, Request};
 
 /// The processes of a command, from before they start until they have exited.
 pub(super) struct Job {
@@ -22,13 +24,6 @@ pub(super) struct Job {
     gate: Option<Arc<Gate>>,
     /// The processes that the command started, with their numbers.
     instances: Mutex<Vec<(Pid, u32)>>,
-}
-
-/// Why a request was not carried out.
-fn refused(reason: impl ToString) -> Answer {
-    Answer::Refused {
-        reason: reason.to_string(),
-    }
 }
 
 impl Job {
@@ -90,35 +85,20 @@ impl Job {
         Some(self.signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
-    /// Answers another command.
-    pub(super) fn answer(&self, request: &Request) -> Answer {
-        let answered = self.with_host(|host| match request {
-            Request::List { most } => self.list(host, *most).unwrap_or_else(refused),
-            Request::Kill { pid } => kill(host, pid),
-        });
-        answered.unwrap_or_else(|| match request {
-            Request::List { .. } => Answer::Listing(self.snapshot("starting or ending")),
-            Request::Kill { .. } => Answer::NoProcess,
-        })
-    }
-
     /// This engine without any processes.
-    fn snapshot(&self, engine: &str) -> EngineSnapshot {
-        EngineSnapshot {
+    fn snapshot(&self, engine: &str) -> HostView {
+        HostView {
             os_pid: std::process::id(),
             engine: engine.to_owned(),
             module: self.module.clone(),
             age_s: self.begin.elapsed().as_secs_f64(),
-            waiting: 0,
-            running: 0,
-            ended: 0,
-            left_out: 0,
-            processes: Vec::new(),
+            totals: totals(),
+            ..HostView::default()
         }
     }
 
-    fn list(&self, host: &Host, most: u32) -> Result<Answer, HostError> {
-        let listing = host.list(most as usize)?;
+    fn list(&self, host: &Host, most: usize) -> Result<HostView, HostError> {
+        let listing = host.list(most)?;
         let instances: HashMap<Pid, u32> = self.instances().iter().copied().collect();
         let row = |process: &ProcessSnapshot| ProcessRow {
             pid: process.pid.to_string(),
@@ -128,23 +108,41 @@ impl Job {
             fuel_used: process.fuel_used,
             memory_bytes: process.memory_bytes,
         };
-        Ok(Answer::Listing(EngineSnapshot {
+        Ok(HostView {
             waiting: listing.waiting,
             running: listing.running,
             ended: listing.ended,
             left_out: listing.total() - listing.rows.len(),
             processes: listing.rows.iter().map(row).collect(),
             ..self.snapshot(&host.kind().to_string())
-        }))
+        })
     }
 }
 
-fn kill(host: &Host, pid: &str) -> Answer {
-    let pid: Result<Pid, ParsePidError> = pid.parse();
-    match pid.map(|pid| host.kill(pid)) {
-        Ok(Ok(true)) => Answer::Asked,
-        Ok(Ok(false)) => Answer::NoProcess,
-        Ok(Err(error)) => refused(error),
-        Err(error) => refused(error),
+impl Source for Job {
+    fn view(&self, most: usize) -> Option<View> {
+        let listed = self.with_host(|host| self.list(host, most));
+        Some(View::Host(match listed {
+            Some(Ok(listed)) => listed,
+            Some(Err(error)) => HostView {
+                health: Health::failed(error.to_string()),
+                ..self.snapshot("failed")
+            },
+            None => self.snapshot("starting or ending"),
+        }))
+    }
+
+    fn order(&self, target: &str, order: Order) -> Result<bool, String> {
+        let pid: Pid = target
+            .parse()
+            .map_err(|error: ParsePidError| error.to_string())?;
+        match order {
+            Order::Kill => {
+                let killed = self.with_host(|host| host.kill(pid));
+                let killed = killed.transpose().map_err(|error| error.to_string())?;
+                Ok(killed.unwrap_or(false))
+            }
+            _ => Ok(false),
+        }
     }
 }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 use everwarp::process::{LoadError, Module};
 use everwarp::trace::spanned;
+use everwarp_telemetry::registry::Source;
+use everwarp_telemetry::{Registration, register};
 
 use connections::Gate;
 use job::Job;
@@ -24,7 +26,7 @@ pub(crate) use options::{Args, Options, Route, Site, directory, size};
 use place::Place;
 use plan::Plan;
 
-use crate::control::{Folder, Request, Server};
+use crate::control::{Socket, socket};
 use crate::error::CliError;
 
 /// Whether the name of a program is that of a module.
@@ -45,13 +47,13 @@ fn load(path: &Path) -> Result<Module, CliError> {
 }
 
 /// Lets `everwarp ps` and `everwarp kill` reach the processes. The run continues without them if that fails.
-fn serve(job: &Arc<Job>) -> Option<Server> {
-    let job = job.clone();
-    let answers = Arc::new(move |request: Request| job.answer(&request));
-    let server = Server::start(&Folder::of_user(), answers);
-    server
-        .inspect_err(|e| eprintln!("everwarp: warning: `everwarp ps` will not find this: {e}"))
-        .ok()
+fn serve(job: &Arc<Job>) -> (Option<Socket>, Registration) {
+    let warn = |e: &everwarp_telemetry::control::ControlError| {
+        eprintln!("everwarp: warning: `everwarp ps` will not find this: {e}");
+    };
+    let socket = socket().inspect_err(warn).ok();
+    let job: Arc<dyn Source> = Arc::clone(job) as _;
+    (socket, register(Arc::downgrade(&job)))
 }
 
 /// Runs the module and returns the command's exit code.
@@ -72,7 +74,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     // The service itself answers for its clients.
     let server = match service {
         Some(_) => None,
-        None => serve(&job),
+        None => Some(serve(&job)),
     };
     let plan = Plan::new(args, module, service, job)?;
     let ran = run::run(&plan)?;

@@ -115,7 +115,8 @@ impl Place {
     /// Prepares a host.
     pub(super) fn host(&self) -> HostBuilder<'_> {
         match self {
-            Self::Own(device) => Host::builder(device),
+            // The command shows its processes itself, with their numbers.
+            Self::Own(device) => Host::builder(device).shown(false),
             Self::Service(service) => service.host(),
         }
     }

@@ -7,6 +7,7 @@ use everwarp_programs::{
     OptionKind, OptionValue, OptionValues, ProgramOption, REGISTRY, Registered, find,
 };
 
+use super::watch::WatchOptions;
 use crate::error::CliError;
 use crate::process;
 
@@ -70,6 +71,8 @@ pub(super) struct EngineOptions {
     /// Say where it runs: in the service, or on an engine of this command.
     #[arg(short, long)]
     pub(super) verbose: bool,
+    #[command(flatten)]
+    pub(super) watch: WatchOptions,
 }
 
 /// How a native program is to run.
@@ -194,15 +197,17 @@ pub(super) fn native(program: &'static dyn Registered, words: &[OsString]) -> Na
             values.set(option, value);
         }
     }
+    let mut engine = engine(&matches);
+    engine.alone |= engine.watch.any();
     NativeOptions {
-        engine: engine(&matches),
+        engine,
         verify: matches.get_flag("verify"),
         values,
     }
 }
 
 /// The options of a module.
-pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
+pub(super) fn module(path: &str, words: &[OsString]) -> (process::Args, WatchOptions) {
     let matches = matches(module_command(path), words);
     let EngineOptions {
         engine,
@@ -211,16 +216,18 @@ pub(super) fn module(path: &str, words: &[OsString]) -> process::Args {
         json,
         alone,
         verbose,
+        watch,
     } = engine(&matches);
-    process::Args {
+    let args = process::Args {
         program: path.to_owned(),
         adapter,
         engine,
         size,
         json,
-        alone,
+        alone: alone || watch.any(),
         verbose,
         site: None,
         process: process::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),
-    }
+    };
+    (args, watch)
 }

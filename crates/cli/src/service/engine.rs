@@ -90,6 +90,7 @@ pub(super) fn child(kind: EngineKind, settings: &EngineSettings, native: bool) -
 
 /// Serves clients until the supervisor has gone.
 pub(crate) fn engine(args: &EngineArgs) -> ! {
+    everwarp_telemetry::registry::set_of_service();
     let settings = &args.settings;
     if args.native {
         let ran = native_runner(|| Device::open(Select::Cuda), crate::run::serve_on);

@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::EngineKind;
@@ -16,6 +18,7 @@ use signal_hook::iterator::Signals;
 use super::config::Config;
 use super::engine::{EngineSettings, child};
 use super::{UpError, detach, notify};
+use crate::control::all_programs;
 use crate::error::CliError;
 
 #[derive(Debug, clap::Args)]
@@ -38,6 +41,10 @@ pub(crate) struct UpArgs {
     /// A folder whose modules (*.wasm) are compiled ahead.
     #[arg(long, value_name = "DIR")]
     modules: Option<PathBuf>,
+    /// Serve metrics of all engines of the user at this address: ADDRESS:PORT/metrics (OpenMetrics) and
+    /// ADDRESS:PORT/health (JSON). The engines of the service measure times then.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
     /// The configuration file, instead of everwarp/service.toml in the folder for configurations.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -121,6 +128,9 @@ impl UpArgs {
         if let Some(log) = &self.log {
             words.extend(["--log".into(), log.into()]);
         }
+        if let Some(address) = &self.metrics {
+            words.extend(["--metrics".into(), address.to_string().into()]);
+        }
         for (option, path) in [("--modules", &self.modules), ("--config", &self.config)] {
             let Some(path) = path else { continue };
             let path = std::path::absolute(path).map_err(|source| UpError::System {
@@ -142,13 +152,26 @@ pub(crate) fn up(args: UpArgs) -> Result<(), CliError> {
     }
     set_level(chosen.level);
     ignore_terminal_output_stop();
+    let serve = |address| everwarp_telemetry::metrics::serve_views(address, Arc::new(all_programs));
+    let _metrics = args
+        .metrics
+        .map(serve)
+        .transpose()
+        .map_err(CliError::Metrics)?;
+    let measures = args.metrics.is_some();
     let engine = chosen.engine;
     let settings = Settings {
         folder,
         listening: notify::passed_socket().map_or(Listening::Folder, Listening::Given),
         engines: chosen.engines,
         ahead: !chosen.lazy,
-        command: Box::new(move |kind| child(kind, &engine, false)),
+        command: Box::new(move |kind| {
+            let mut command = child(kind, &engine, false);
+            if measures {
+                command.env(everwarp_telemetry::VARIABLE, "on");
+            }
+            command
+        }),
         idle_exit: chosen.idle_exit,
     };
     let ready_fd = args.ready_fd;

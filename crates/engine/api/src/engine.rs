@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
+use everwarp_telemetry::EngineRecorder;
 
 use crate::{EngineError, EngineLoader, EngineMemory, Footprint, PoolState, Pools};
 
@@ -76,6 +77,10 @@ pub trait TaskEngine: EngineMemory + EngineLoader + Send + Sync {
     fn pool_state(&self) -> Result<PoolState, EngineError>;
     /// The memory that the engine occupies.
     fn footprint(&self) -> Footprint;
+    /// What the workers record about their tasks, if they do.
+    fn recorder(&self) -> Option<&EngineRecorder> {
+        None
+    }
     /// How long the start took: from an open device to the engine's first answer.
     fn start_time(&self) -> Duration;
 

@@ -44,12 +44,19 @@ pub fn now() -> u64 {
 pub struct Span {
     name: &'static str,
     begin: Option<(u64, Instant)>,
+    /// The same in a trace of the whole program.
+    _traced: everwarp_telemetry::trace::Span,
 }
 
 /// Begins a span.
 pub fn span(name: &'static str) -> Span {
     let begin = recorder().map(|_| (now(), Instant::now()));
-    Span { name, begin }
+    let _traced = everwarp_telemetry::trace::span("host", name);
+    Span {
+        name,
+        begin,
+        _traced,
+    }
 }
 
 /// Records how long a call takes.

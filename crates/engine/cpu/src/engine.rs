@@ -13,9 +13,12 @@ use everwarp_engine::{
     EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Frames, Image, PoolState, Pools,
     PreparedImage, TaskEngine,
 };
+use everwarp_telemetry::{EngineRecorder, Level, WorkerHand, recorder};
 
 use crate::idle_wait;
+use crate::observe::Blind;
 use crate::shared::CpuShared;
+use crate::worker::work;
 
 /// The state that changes from epoch to epoch.
 #[derive(Debug)]
@@ -54,12 +57,45 @@ fn check_size(asked: u32, max: u32) -> Result<(), EngineError> {
     }
 }
 
+/// Runs a worker with the code for what it records.
+fn run_worker(shared: &CpuShared, own: usize) {
+    match &shared.recorder {
+        None => work::<Blind>(shared, own),
+        Some(_) => {
+            work::<WorkerHand<'_>>(shared, own);
+            recorder::leave();
+        }
+    }
+}
+
+/// Says what functions are called in a trace.
+fn name_functions(shared: &CpuShared, image: &Image) {
+    if let Some(recorder) = &shared.recorder {
+        for (id, _, _) in image.functions() {
+            recorder.name(id.0, &image.name(id));
+        }
+    }
+}
+
 impl CpuEngine {
     /// Starts an engine of `threads` threads, or one for each core.
     ///
     /// # Errors
     /// A pool's size cannot work, memory is short, or the system refuses threads.
     pub fn start(image: &Image, threads: Option<u32>, pools: Pools) -> Result<Self, EngineError> {
+        Self::start_measured(image, threads, pools, everwarp_telemetry::level())
+    }
+
+    /// Starts an engine that measures this much.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_measured(
+        image: &Image,
+        threads: Option<u32>,
+        pools: Pools,
+        level: Level,
+    ) -> Result<Self, EngineError> {
         let begin = Instant::now();
         image.check()?;
         pools.check()?;
@@ -80,7 +116,13 @@ impl CpuEngine {
                 value: pools.groups.into(),
             });
         }
-        let shared = CpuShared::new(image, pools, threads.max(cores).min(MAX_THREADS) as usize)?;
+        let shared = CpuShared::new(
+            image,
+            pools,
+            threads.max(cores).min(MAX_THREADS) as usize,
+            level,
+        )?;
+        name_functions(&shared, image);
         let mut engine = Self {
             shared: Arc::new(shared),
             epoch: Mutex::new(CpuEpoch {
@@ -115,9 +157,7 @@ impl CpuEngine {
                 .spawn(move || {
                     // A twin's panic is caught around its call. This catches a panic of the engine itself, which must
                     // not keep the engine from parking either.
-                    if catch_unwind(AssertUnwindSafe(|| crate::worker::work(&shared, worker)))
-                        .is_err()
-                    {
+                    if catch_unwind(AssertUnwindSafe(|| run_worker(&shared, worker))).is_err() {
                         shared.fault(FAULT_INTERNAL, FunctionId::NONE, u64::MAX);
                     }
                     shared.active.fetch_sub(1, Ordering::AcqRel);
@@ -256,6 +296,9 @@ impl TaskEngine for CpuEngine {
             host_bytes: 0,
         }
     }
+    fn recorder(&self) -> Option<&EngineRecorder> {
+        self.shared.recorder.as_ref()
+    }
     fn start_time(&self) -> Duration {
         self.start_time
     }
@@ -310,6 +353,7 @@ impl EngineLoader for CpuEngine {
         }
         epoch.image.check_successor(image)?;
         self.shared.functions.set(image);
+        name_functions(&self.shared, image);
         epoch.image = image.clone();
         Ok(())
     }

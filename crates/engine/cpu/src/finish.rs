@@ -4,10 +4,11 @@ use everwarp_contract::task::TASK_ARG_FROM_GROUP;
 use everwarp_contract::{DevTask, FunctionId, GroupId, TaskParent, TokenId};
 
 use crate::group::Counted;
+use crate::observe::Observer;
 use crate::run::WorkerContext;
 use crate::shared::bump;
 
-impl WorkerContext<'_> {
+impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
     /// Counts the result of a call: it spawned `spawned` tasks into the group, and its task ended or not.
     #[inline]
     pub(crate) fn tally(&mut self, group: GroupId, spawned: u32, ended: bool) {

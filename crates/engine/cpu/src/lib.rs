@@ -32,6 +32,8 @@ mod ingress;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod observe;
+#[cfg(not(loom))]
 mod reserve;
 #[cfg(not(loom))]
 mod run;

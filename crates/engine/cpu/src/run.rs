@@ -14,6 +14,7 @@ use everwarp_engine::Order;
 use crate::deques::Deques;
 use crate::functions::ImageFunction;
 use crate::group::GroupCredit;
+use crate::observe::Observer;
 use crate::running_task::{Outcome, RunningTask};
 use crate::shared::{CpuShared, WorkerCounters, bump};
 
@@ -23,7 +24,7 @@ const FETCH_TASKS: u32 = 256;
 const PANICKED: u64 = u64::MAX;
 
 /// The private state of a worker thread while it runs.
-pub(crate) struct WorkerContext<'s> {
+pub(crate) struct WorkerContext<'s, O> {
     pub(crate) shared: &'s CpuShared,
     pub(crate) counters: &'s WorkerCounters,
     pub(crate) deques: Deques,
@@ -35,9 +36,11 @@ pub(crate) struct WorkerContext<'s> {
     pub(crate) has_reserve: bool,
     /// Functions by id; they change only while no worker runs.
     pub(crate) functions: &'s [ImageFunction],
+    /// What records the worker's tasks.
+    pub(crate) observer: O,
 }
 
-impl<'s> WorkerContext<'s> {
+impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
     #[inline]
     fn function(&self, id: FunctionId) -> Option<&'s ImageFunction> {
         self.functions.get(id.index())
@@ -54,6 +57,7 @@ impl<'s> WorkerContext<'s> {
         let breadth = self
             .function(task.function())
             .is_some_and(|(_, f)| f.order == Order::BreadthFirst);
+        let task = self.observer.queue(task);
         self.deques.push(priority, breadth, task);
     }
 
@@ -131,6 +135,7 @@ impl<'s> WorkerContext<'s> {
                 .fault(FAULT_UNKNOWN_FUNCTION, id, task.head.into());
         };
         self.counters.function.store(id.0, Ordering::Relaxed);
+        let begin = self.observer.begin(&task);
         let mut running = RunningTask {
             worker: &mut *self,
             task,
@@ -142,6 +147,8 @@ impl<'s> WorkerContext<'s> {
         // Unwind safety: after a fault, no worker looks again at anything that the call has touched.
         let result = catch_unwind(AssertUnwindSafe(|| function.twin.call(&mut running)));
         let outcome = running.outcome;
+        let deques = &self.deques;
+        self.observer.end(&task, begin, || deques.len() as u64);
         let direct = matches!(task.parent(), TaskParent::Host(_));
         if result.is_err() {
             self.shared.fault(FAULT_PROGRAM, id, PANICKED);

@@ -8,8 +8,8 @@ use everwarp_engine::{Function, TaskCx};
 use crate::run::WorkerContext;
 
 /// A call of a twin, and its effects so far.
-pub(crate) struct RunningTask<'h, 's> {
-    pub(crate) worker: &'h mut WorkerContext<'s>,
+pub(crate) struct RunningTask<'h, 's, O> {
+    pub(crate) worker: &'h mut WorkerContext<'s, O>,
     pub(crate) task: DevTask,
     pub(crate) function: &'s Function,
     /// The id of the first function of the task's program.
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
     pub(crate) value: u64,
 }
 
-impl RunningTask<'_, '_> {
+impl<O> RunningTask<'_, '_, O> {
     fn head(&self, function: u32, tag: u8, priority: Priority) -> u32 {
         let function = self.base.offset(function);
         DevTask::new(function, self.task.instance(), tag, priority, 0).head
@@ -65,7 +65,7 @@ impl RunningTask<'_, '_> {
     }
 }
 
-impl TaskCx for RunningTask<'_, '_> {
+impl<O> TaskCx for RunningTask<'_, '_, O> {
     fn task(&self) -> DevTask {
         self.task
     }

@@ -15,6 +15,7 @@ use everwarp_contract::{
 use everwarp_engine::sync::lock;
 use everwarp_engine::table::ZeroedTable;
 use everwarp_engine::{EngineError, Image, Pools};
+use everwarp_telemetry::{EngineRecorder, Level};
 
 use crate::deques::{Deques, Stealers};
 use crate::functions::FunctionTables;
@@ -138,10 +139,18 @@ pub(crate) struct CpuShared {
     pub(crate) idle: Sleepers,
     /// Where waiting host threads sleep.
     pub(crate) waiters: Sleepers,
+    /// What the workers record, if they do.
+    pub(crate) recorder: Option<EngineRecorder>,
 }
 
 impl CpuShared {
-    pub(crate) fn new(image: &Image, pools: Pools, workers: usize) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        image: &Image,
+        pools: Pools,
+        workers: usize,
+        level: Level,
+    ) -> Result<Self, EngineError> {
+        let recorder = EngineRecorder::new(level, workers);
         let workers = (0..workers).map(|_| {
             let deques = Deques::new();
             let stealers = deques.stealers();
@@ -177,6 +186,7 @@ impl CpuShared {
             starving: Sleepers::default(),
             idle: Sleepers::default(),
             waiters: Sleepers::default(),
+            recorder,
         })
     }
 

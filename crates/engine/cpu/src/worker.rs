@@ -10,6 +10,7 @@ use everwarp_engine::sync::lock;
 
 use crate::group::GroupCredit;
 use crate::ingress::{self, Visit};
+use crate::observe::Observer;
 use crate::reserve::{PATIENCE, PERSEVERANCE};
 use crate::run::WorkerContext;
 use crate::shared::{CpuShared, bump};
@@ -34,7 +35,7 @@ fn nap(rounds: u32) -> Duration {
 }
 
 /// Runs tasks as worker number `own` until the engine tells the workers to leave.
-pub(crate) fn work(shared: &CpuShared, own: usize) {
+pub(crate) fn work<'s, O: Observer<'s>>(shared: &'s CpuShared, own: usize) {
     let slot = &shared.workers[own];
     let deques = lock(&slot.deques).take();
     let mut worker = WorkerContext {
@@ -45,6 +46,7 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
         credit: GroupCredit::default(),
         has_reserve: shared.reserve_owner.is(own),
         functions: shared.functions.get(),
+        observer: O::new(shared, own),
     };
     let mut scratch = Vec::new();
     let (mut turns, mut fruitless, mut starved) = (0u32, 0u32, 0u32);
@@ -144,7 +146,7 @@ pub(crate) fn work(shared: &CpuShared, own: usize) {
     *lock(&slot.deques) = Some(worker.deques);
 }
 
-impl WorkerContext<'_> {
+impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
     /// Publishes the worker's state, the function that it concerns, and how many tasks wait in the worker's queues.
     fn show(&self, state: u32, function: Option<FunctionId>) {
         let counters = self.counters;
@@ -166,8 +168,18 @@ fn priorities(shared: &CpuShared) -> impl Iterator<Item = Priority> + use<> {
 
 /// The next task, highest priority first: from the worker's own queues, then new from the host, then from other workers.
 /// With `new_first` new tasks come before the worker's own; without `steals` it takes none from other workers.
-fn next(
-    worker: &mut WorkerContext<'_>,
+fn next<'s, O: Observer<'s>>(
+    worker: &mut WorkerContext<'s, O>,
+    own: usize,
+    new_first: bool,
+    steals: bool,
+) -> Option<DevTask> {
+    let task = next_queued(worker, own, new_first, steals)?;
+    Some(worker.observer.take(task))
+}
+
+fn next_queued<'s, O: Observer<'s>>(
+    worker: &mut WorkerContext<'s, O>,
     own: usize,
     new_first: bool,
     steals: bool,
@@ -197,7 +209,7 @@ fn next(
 
 /// Looks through some of the worker's own tasks, the longest not looked at first, and takes the first that there is room
 /// for. A task that needs less room than the next in turn must not wait for that one's room, which it may make.
-fn other(worker: &mut WorkerContext<'_>, own: usize) -> Option<DevTask> {
+fn other<'s, O: Observer<'s>>(worker: &mut WorkerContext<'s, O>, own: usize) -> Option<DevTask> {
     let shared = worker.shared;
     for priority in priorities(shared) {
         let ends = &shared.workers[own].stealers;
@@ -205,6 +217,7 @@ fn other(worker: &mut WorkerContext<'_>, own: usize) -> Option<DevTask> {
             let Some(task) = worker.deques.oldest(priority, ends) else {
                 break;
             };
+            let task = worker.observer.take(task);
             if worker.admits(&task) {
                 return Some(task);
             }
@@ -214,6 +227,7 @@ fn other(worker: &mut WorkerContext<'_>, own: usize) -> Option<DevTask> {
             let Some(task) = worker.deques.pop_breadth(priority, &shared.workers, own) else {
                 break;
             };
+            let task = worker.observer.take(task);
             if worker.admits(&task) {
                 return Some(task);
             }

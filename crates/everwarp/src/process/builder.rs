@@ -21,6 +21,7 @@ pub struct HostBuilder<'d> {
     place: Place<'d>,
     modules: Vec<Module>,
     config: HostConfig,
+    shown: bool,
 }
 
 /// Where a host runs.
@@ -39,6 +40,7 @@ impl<'d> HostBuilder<'d> {
             place,
             modules: Vec::new(),
             config: HostConfig::default(),
+            shown: true,
         }
     }
 
@@ -153,11 +155,20 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
+    /// Sets whether `everwarp ps`, `top` and other programs of the same user can look at the processes and end them; they
+    /// can by default.
+    pub fn shown(mut self, shown: bool) -> Self {
+        self.shown = shown;
+        self
+    }
+
     /// Compiles the modules and starts the engine of the device's kind.
     ///
     /// # Errors
     /// [`StartError`]: a module is refused, a setting does not exist on this engine, or memory is short.
     pub fn start(self) -> Result<Host, StartError> {
+        // The service shows the processes of its clients itself.
+        let shown = self.shown && matches!(self.place, Place::Device(_));
         let (engine, device) = match self.place {
             Place::Device(device) => {
                 let engine = start_engine(device, &self.modules, &self.config, None)?;
@@ -170,7 +181,7 @@ impl<'d> HostBuilder<'d> {
         for (number, module) in self.modules.into_iter().enumerate() {
             modules.add(module, ModuleId(number as u32));
         }
-        Ok(Host::new(engine, modules, device))
+        Ok(Host::new(engine, modules, device, shown))
     }
 }
 

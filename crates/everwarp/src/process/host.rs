@@ -11,6 +11,7 @@ use everwarp_process::{
 use everwarp_runtime::{Device, EngineKind};
 
 use super::builder::{HostBuilder, Place};
+use super::shown::Shown;
 
 /// The modules of a host with their ids.
 #[derive(Debug, Default)]
@@ -20,6 +21,12 @@ impl ModuleSet {
     pub(super) fn add(&self, module: Module, id: ModuleId) {
         let mut modules = ignore_poison(self.0.write());
         modules.push((module, id));
+    }
+
+    fn names(&self) -> String {
+        let modules = ignore_poison(self.0.read());
+        let names: Vec<_> = modules.iter().map(|(module, _)| module.name()).collect();
+        names.join(", ")
     }
 
     pub(super) fn find(&self, module: &Module) -> Option<ModuleId> {
@@ -39,6 +46,8 @@ pub struct Host {
     modules: Arc<ModuleSet>,
     /// The name of its device.
     device: Arc<str>,
+    /// Shows it to other programs.
+    _shown: Option<Shown>,
 }
 
 impl Host {
@@ -47,11 +56,18 @@ impl Host {
         HostBuilder::new(Place::Device(device))
     }
 
-    pub(super) fn new(engine: Arc<dyn ProcessEngine>, modules: ModuleSet, device: String) -> Self {
+    pub(super) fn new(
+        engine: Arc<dyn ProcessEngine>,
+        modules: ModuleSet,
+        device: String,
+        shown: bool,
+    ) -> Self {
+        let _shown = shown.then(|| Shown::new(&engine, modules.names()));
         Self {
             engine,
             modules: Arc::new(modules),
             device: device.into(),
+            _shown,
         }
     }
 

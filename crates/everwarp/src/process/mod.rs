@@ -103,6 +103,7 @@ mod parallel;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod serving;
+mod shown;
 
 pub use builder::HostBuilder;
 #[cfg(target_os = "linux")]

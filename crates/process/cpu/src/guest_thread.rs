@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use everwarp_process::ExitStatus;
 use everwarp_process::threads::START;
+use everwarp_telemetry::processes;
 use tokio::sync::Mutex;
 use wasmtime::{
     AsContext, CallHook, CallHookHandler, Store, StoreContext, StoreContextMut, UpdateDeadline,
@@ -21,6 +22,11 @@ pub(crate) fn note_call(process: &Process, store: StoreContext<'_, Guest>, hook:
     process.usage.update(reading(store));
     let in_host_call = matches!(hook, CallHook::CallingHost);
     process.usage.set_in_host_call(in_host_call);
+    match hook {
+        CallHook::CallingHost => processes::host_call(true, process.pid.slot()),
+        CallHook::ReturningFromHost => processes::host_call(false, process.pid.slot()),
+        CallHook::CallingWasm | CallHook::ReturningFromWasm => {}
+    }
 }
 
 /// Locks the shared descriptors for each host call of a thread.

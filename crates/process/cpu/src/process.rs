@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use everwarp_process::{Exit, ExitStatus, Pid, Trap, TrapKind};
+use everwarp_telemetry::processes::{self, ProcessHand};
 use tokio::sync::Notify;
 
 use crate::lock::{lock, wait, wait_for};
@@ -72,6 +73,8 @@ pub(crate) struct Process {
     pub(crate) parent: Option<Pid>,
     pub(crate) switch: KillSwitch,
     pub(crate) usage: LiveUsage,
+    /// When it was queued, if that is measured.
+    queued: u64,
     record: Mutex<Record>,
     /// Threads that wait for the end, changed and read under the lock. To notify a condition without waiters is a
     /// system call too.
@@ -108,6 +111,7 @@ impl Process {
             parent,
             switch: KillSwitch::default(),
             usage: LiveUsage::default(),
+            queued: processes::queued(),
             record: Mutex::new(Record {
                 lifecycle: Lifecycle::Queued(work),
                 waker: None,
@@ -116,6 +120,11 @@ impl Process {
             ended: Condvar::new(),
             ended_for_parent: Notify::new(),
         }
+    }
+
+    /// What it records from its start on, if anything is measured.
+    pub(crate) fn hand(&self) -> Option<ProcessHand> {
+        ProcessHand::start(self.queued, self.pid.slot())
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {

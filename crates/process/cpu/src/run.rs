@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use everwarp_process::{Connection, Directory, Exit, ExitStatus, Input};
+use everwarp_telemetry::processes::ProcessHand;
 use wasmtime::{AsContext, InstancePre, Store, UpdateDeadline};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
@@ -43,8 +44,21 @@ pub(crate) struct ProcessWork {
 
 impl QueuedWork for ProcessWork {
     fn start(self: Box<Self>, process: Arc<Process>, load: Arc<WorkerLoad>) -> ProcessFuture {
-        Box::pin(run(*self, process, load))
+        let hand = process.hand();
+        let running = run(*self, process, load);
+        match hand {
+            None => Box::pin(running),
+            Some(hand) => Box::pin(recorded(running, hand)),
+        }
     }
+}
+
+/// Runs a process, and records when it has its thread.
+async fn recorded(running: impl Future<Output = Exit>, mut hand: ProcessHand) -> Exit {
+    let mut running = pin!(running);
+    let exit = poll_fn(|cx| hand.run(|| running.as_mut().poll(cx))).await;
+    hand.end(exit.success());
+    exit
 }
 
 /// Fuel after which a process with a limit returns to this crate, which then knows what it has used. Compiled code keeps

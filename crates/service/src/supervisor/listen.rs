@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use everwarp_telemetry::control::{Folder, Lock};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::greet::greet;
 use super::{Listening, Shared, SupervisorError};
-use crate::folder::{Folder, Lock};
 use crate::log::{Level, log};
 
 /// Connections that have not been passed on; further ones are closed.

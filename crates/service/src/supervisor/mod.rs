@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use everwarp_engine::EngineKind;
 use everwarp_engine::sync::{ignore_poison, lock};
+use everwarp_telemetry::control::{Folder, FolderError};
 
 use engines::{EngineEntry, Phase};
 use listen::Listener;
 
 use crate::control::Answer;
 use crate::descriptors;
-use crate::folder::{Folder, FolderError};
 use crate::log::{Level, log};
 use crate::spawn;
 

@@ -4,14 +4,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use everwarp::process::sync::lock;
-use everwarp_service::Folder;
-
-use super::folder::{self, ControlError};
+use super::folder::Folder;
+use super::sockets::{self, ControlError};
 use super::{Answer, Request};
 
 /// The longest request.
@@ -25,11 +23,15 @@ const CONNECTIONS: usize = 16;
 /// How long the end of the command waits for answers that are being written.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The function that answers requests.
-pub(crate) type Answers = dyn Fn(Request) -> Answer + Send + Sync;
+pub(super) type Answers = dyn Fn(Request) -> Answer + Send + Sync;
 
 /// The number of open connections.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Connections {
     open: Mutex<usize>,
     closed: Condvar,
@@ -60,7 +62,8 @@ impl Connections {
 }
 
 /// Serves a socket until it is dropped, and then removes the socket.
-pub(crate) struct Server {
+#[derive(Debug)]
+pub(super) struct Server {
     path: PathBuf,
     stop: Arc<AtomicBool>,
     connections: Arc<Connections>,
@@ -69,9 +72,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts to listen for requests to this process.
-    pub(crate) fn start(folder: &Folder, answers: Arc<Answers>) -> Result<Self, ControlError> {
+    pub(super) fn start(folder: &Folder, answers: Arc<Answers>) -> Result<Self, ControlError> {
         folder.make()?;
-        let path = folder::socket(folder, std::process::id());
+        let path = sockets::socket(folder, std::process::id());
         let failed = |source| ControlError::Folder {
             path: path.clone(),
             source,
@@ -85,9 +88,13 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let connections = Arc::<Connections>::default();
         let (stopped, counted) = (stop.clone(), connections.clone());
+        let own = folder.clone();
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || listen(&listener, &stopped, &answers, &counted))
+            .spawn(move || {
+                remove_stale(&own);
+                listen(&listener, &stopped, &answers, &counted);
+            })
             .map_err(failed)?;
         Ok(Self {
             path,
@@ -112,6 +119,25 @@ impl Drop for Server {
     }
 }
 
+/// Removes sockets of programs that ended without removing them, as many as are found first.
+fn remove_stale(folder: &Folder) {
+    const MOST: usize = 64;
+    for engine in sockets::sockets(folder).into_iter().flatten().take(MOST) {
+        drop(super::client::connect(folder, engine));
+    }
+}
+
+/// Whether the other side is the same user. The folder sees to that, and this is the second lock.
+#[cfg(target_os = "linux")]
+fn is_own(stream: &UnixStream) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(stream);
+    peer.is_ok_and(|peer| peer.uid.as_raw() == super::folder::own_user())
+}
+#[cfg(not(target_os = "linux"))]
+fn is_own(_: &UnixStream) -> bool {
+    true
+}
+
 fn listen(
     listener: &UnixListener,
     stop: &AtomicBool,
@@ -127,7 +153,7 @@ fn listen(
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if !connections.open() {
+        if !is_own(&stream) || !connections.open() {
             continue;
         }
         let (answers, counted) = (answers.clone(), connections.clone());
@@ -242,18 +268,16 @@ mod tests {
         let (allow, allowed) = mpsc::channel::<()>();
         let (asked, allowed) = (Mutex::new(asked), Mutex::new(allowed));
         let answers = move |_: Request| {
-            let asked = asked.lock().expect("no thread panics");
+            let asked = lock(&asked);
             asked.send(()).expect("the test waits");
-            let allowed = allowed.lock().expect("no thread panics");
+            let allowed = lock(&allowed);
             allowed.recv().expect("the test allows it");
             Answer::Asked
         };
         let server = Server::start(&folder, Arc::new(answers)).expect("the socket can be made");
-        let socket = folder::socket(&folder, std::process::id());
+        let socket = sockets::socket(&folder, std::process::id());
         let mut client = UnixStream::connect(socket).expect("the server listens");
-        let request = encode(&Request::Kill {
-            pid: "0.1".to_owned(),
-        });
+        let request = encode(&Request::View { most: 0 });
         write_line(&mut client, &request, REQUEST_TIME).expect("the server reads");
         seen.recv().expect("the request arrives");
         let ending = std::thread::spawn(move || drop(server));

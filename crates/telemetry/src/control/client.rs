@@ -4,10 +4,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use everwarp_service::Folder;
-
-use super::folder::{self, ControlError};
+use super::folder::Folder;
 use super::server::{encode, read_line, write_line};
+use super::sockets::{self, ControlError};
 use super::{Answer, Request};
 
 /// How long an engine may take to answer. To read the records of 65,536 processes on a GPU takes about a second.
@@ -16,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER_MOST: usize = 1 << 30;
 
 /// Connects to an engine; `None` if it has ended, and then its socket is removed.
-fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
-    let path = folder::socket(folder, engine);
+pub(super) fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
+    let path = sockets::socket(folder, engine);
     match UnixStream::connect(&path) {
         Ok(stream) => Ok(Some(stream)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -29,10 +28,13 @@ fn connect(folder: &Folder, engine: u32) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// The process ids of the engines that run.
-pub(crate) fn engines(folder: &Folder) -> Result<Vec<u32>, ControlError> {
+/// The process ids of the programs with engines that run.
+///
+/// # Errors
+/// The folder cannot be used.
+pub fn engines(folder: &Folder) -> Result<Vec<u32>, ControlError> {
     let mut running = Vec::new();
-    for engine in folder::sockets(folder)? {
+    for engine in sockets::sockets(folder)? {
         match connect(folder, engine) {
             Ok(None) => {}
             // An engine that exists and cannot be reached is listed too, so that the user learns of it.
@@ -43,7 +45,10 @@ pub(crate) fn engines(folder: &Folder) -> Result<Vec<u32>, ControlError> {
 }
 
 /// Sends a request to an engine and returns the answer; `None` if the engine has ended meanwhile.
-pub(crate) fn ask(
+///
+/// # Errors
+/// It does not answer, or refuses.
+pub fn ask(
     folder: &Folder,
     engine: u32,
     request: &Request,

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::convert::own_user;
+/// The user that this program runs as.
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
 
 /// Why the folder is not used.
 #[derive(Debug, thiserror::Error)]

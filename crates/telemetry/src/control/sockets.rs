@@ -1,38 +1,55 @@
-//! The sockets of commands with an engine of their own.
+//! The sockets of programs with engines, in the folder of their user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use everwarp_service::{Folder, FolderError};
+use super::VARIABLE;
+use super::folder::{Folder, FolderError};
 
-/// Why a running engine could not be reached.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-pub(crate) enum ControlError {
+/// Why a running program could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Another user may change the folder.
     #[error("{path} is not a folder that only you can use, so no engine is looked for there")]
-    #[diagnostic(help("remove it, or set XDG_RUNTIME_DIR to a folder that only you can use"))]
-    Shared { path: PathBuf },
+    Shared {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system's error.
     #[error("{path}: {source}")]
-    Folder { path: PathBuf, source: io::Error },
-    #[error("no engine runs")]
-    #[diagnostic(help("`everwarp run MODULE.wasm` is an engine as long as its processes run"))]
-    NoEngine,
-    #[error("there is no engine {engine}; the running engines are {known}")]
-    #[diagnostic(help("see `everwarp ps`"))]
-    UnknownEngine { engine: u32, known: String },
-    #[error("several engines run: {known}")]
-    #[diagnostic(help("choose one with --engine N"))]
-    WhichEngine { known: String },
+    Folder {
+        /// The folder, or a socket in it.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The program wants no socket.
+    #[error("{VARIABLE} is `off`, so other programs cannot look at the engines of this one")]
+    Off,
+    /// It does not answer.
     #[error("engine {engine} does not answer: {source}")]
-    Silent { engine: u32, source: io::Error },
+    Silent {
+        /// Its process id.
+        engine: u32,
+        /// The error.
+        source: io::Error,
+    },
+    /// Its answer is not understood.
     #[error("engine {engine} sent an answer that this command does not understand: {reason}")]
-    Garbled { engine: u32, reason: String },
+    Garbled {
+        /// Its process id.
+        engine: u32,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// It did not carry the request out.
     #[error("engine {engine} refuses: {reason}")]
-    Refused { engine: u32, reason: String },
-    #[error("the service does not answer: {reason}")]
-    Service { reason: String },
-    #[error("engine {engine} has no process {pid}")]
-    #[diagnostic(help("it has exited, or never existed; see `everwarp ps --all`"))]
-    NoProcess { engine: u32, pid: String },
+    Refused {
+        /// Its process id.
+        engine: u32,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl From<FolderError> for ControlError {

@@ -1,0 +1,129 @@
+//! A terminal whose user is the test, with what it shows.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::sandbox::wait_for;
+
+pub(crate) struct Terminal {
+    user: File,
+    screen: vt100::Parser,
+    child: Child,
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+impl Terminal {
+    /// Runs a command on a new terminal of this size.
+    pub(crate) fn start(command: &mut Command, rows: u16, columns: u16) -> Self {
+        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
+        grantpt(&user).expect("it is ours");
+        unlockpt(&user).expect("it is ours");
+        tcsetwinsize(&user, size(rows, columns)).expect("it has a size");
+        let name = ptsname(&user, Vec::new()).expect("it has a name");
+        let name = name.into_string().expect("it is text");
+        let end = File::options().read(true).write(true).open(name);
+        let end: OwnedFd = end.expect("it can be opened").into();
+        let copy = || Stdio::from(end.try_clone().expect("it can be duplicated"));
+        command
+            .env("TERM", "xterm-256color")
+            .stdin(copy())
+            .stdout(copy())
+            .stderr(copy());
+        // SAFETY: between fork and exec this makes two calls, which are safe in a signal handler.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                let stdin = std::io::stdin();
+                Ok(rustix::process::ioctl_tiocsctty(stdin.as_fd())?)
+            });
+        }
+        let child = command.spawn().expect("the command starts");
+        let flags = rustix::fs::fcntl_getfl(&user).expect("it has flags");
+        let flags = flags | rustix::fs::OFlags::NONBLOCK;
+        rustix::fs::fcntl_setfl(&user, flags).expect("it can be");
+        Self {
+            user: File::from(user),
+            screen: vt100::Parser::new(rows, columns, 0),
+            child,
+        }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.user
+            .write_all(keys.as_bytes())
+            .expect("the terminal takes it");
+    }
+
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.user, size(rows, columns)).expect("it has a size");
+        self.screen.screen_mut().set_size(rows, columns);
+    }
+
+    fn read(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = self.user.read(&mut bytes) {
+            self.screen.process(&bytes[..count]);
+        }
+    }
+
+    /// Waits until the screen is as wanted.
+    pub(crate) fn expect(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let shown = wait_for_screen(self, what, |screen| wanted(&screen.contents()));
+        shown.unwrap_or_else(|last| panic!("{what} is not shown:\n{last}"))
+    }
+
+    /// Waits until the command has ended and the screen is the one from before.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        let status = wait_for("the command ends", || {
+            self.read();
+            self.child.try_wait().expect("it can be asked")
+        });
+        self.read();
+        assert!(
+            !self.screen.screen().alternate_screen(),
+            "the terminal is restored"
+        );
+        assert!(!self.screen.screen().hide_cursor(), "the cursor is shown");
+        status
+    }
+}
+
+fn wait_for_screen(
+    terminal: &mut Terminal,
+    what: &str,
+    wanted: impl Fn(&vt100::Screen) -> bool,
+) -> Result<String, String> {
+    let begin = std::time::Instant::now();
+    loop {
+        terminal.read();
+        let contents = terminal.screen.screen().contents();
+        if wanted(terminal.screen.screen()) {
+            return Ok(contents);
+        }
+        if begin.elapsed() > std::time::Duration::from_secs(30) {
+            return Err(format!("{what}: {contents}"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

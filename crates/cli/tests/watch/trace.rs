@@ -1,0 +1,169 @@
+//! `--trace`: the file is decoded by a reader of its own.
+
+use std::path::Path;
+
+use crate::perfetto::{Trace, read};
+use crate::sandbox::{Sandbox, words};
+
+fn decoded(path: &Path) -> Trace {
+    read(&std::fs::read(path).expect("the trace is there"))
+}
+
+#[test]
+fn every_task_is_a_slice_and_flows_lead_to_it() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("fib.pftrace");
+    let path = file.to_str().expect("a plain path");
+    let args = [
+        "run", "fib", "--n", "12", "--engine", "cpu", "--size", "2", "--trace", path,
+    ];
+    let output = sandbox.run(&args);
+    assert!(output.status.success(), "{output:?}");
+    assert!(words(&output.stderr).contains("none lost"), "{output:?}");
+    let trace = decoded(&file);
+    assert!(!trace.lossy);
+    let count = |name: &str| {
+        trace
+            .slices
+            .iter()
+            .filter(|slice| slice.name == name)
+            .count()
+    };
+    // fib(12) is 465 calls, of which 232 fork and are followed by a sum.
+    assert_eq!((count("fib/call"), count("fib/sum")), (465, 232));
+    assert!(
+        trace.tracks.iter().any(|track| track == "worker 0"),
+        "{:?}",
+        trace.tracks
+    );
+    // Every flow has both of its ends: a task was queued once and ran once.
+    assert!(trace.flows.len() > 100, "{}", trace.flows.len());
+    assert!(trace.flows.values().all(|ends| *ends == (1, 1)));
+    // The command's own spans are on the same clock.
+    let command = trace
+        .slices
+        .iter()
+        .find(|slice| slice.name.contains("image") || slice.name.contains("engine"));
+    if let Some(command) = command {
+        assert!(command.begin <= trace.slices.iter().map(|s| s.end).max().unwrap_or(0));
+    }
+}
+
+#[test]
+fn host_calls_lie_within_processes() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("hello.pftrace");
+    let path = file.to_str().expect("a plain path");
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
+    let args = [
+        "run",
+        module,
+        "--instances",
+        "20",
+        "--engine",
+        "cpu",
+        "--trace",
+        path,
+        "--",
+        "{instance}",
+    ];
+    let output = sandbox.run(&args);
+    assert!(output.status.success(), "{output:?}");
+    let trace = decoded(&file);
+    let processes = trace.slices.iter().filter(|slice| slice.name == "process");
+    assert!(processes.count() >= 20);
+    let calls: Vec<_> = trace
+        .slices
+        .iter()
+        .filter(|slice| slice.name == "host call")
+        .collect();
+    assert!(calls.len() >= 20, "{}", calls.len());
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.within == ["process"] && call.begin <= call.end)
+    );
+}
+
+#[test]
+fn a_trace_keeps_to_its_limit_and_counts_what_it_loses() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("long.pftrace");
+    let path = file.to_str().expect("a plain path");
+    let args = [
+        "run",
+        "fib",
+        "--n",
+        "22",
+        "--engine",
+        "cpu",
+        "--size",
+        "1",
+        "--trace",
+        path,
+        "--trace-limit",
+        "1M",
+    ];
+    let output = sandbox.run(&args);
+    assert!(output.status.success(), "{output:?}");
+    let told = words(&output.stderr);
+    let lost = told
+        .split(" older ones lost")
+        .next()
+        .and_then(|text| text.rsplit(' ').next());
+    let lost: u64 = lost
+        .and_then(|lost| lost.parse().ok())
+        .expect("the losses are counted");
+    let trace = decoded(&file);
+    assert!(trace.lossy);
+    let kept = trace
+        .slices
+        .iter()
+        .filter(|slice| slice.name.starts_with("fib/"))
+        .count() as u64;
+    // 57,313 calls and 28,656 sums, each with a slice; the begins of flows are events too.
+    assert!(
+        kept > 1000 && kept + lost >= 57_313 + 28_656,
+        "{kept} + {lost}"
+    );
+    assert!(std::fs::metadata(&file).expect("it is there").len() <= 1 << 20);
+    assert!(trace.flows.values().all(|ends| *ends == (1, 1)));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_one_error_and_loses_nothing_else() {
+    let sandbox = Sandbox::new();
+    let run = |args: &[&str]| {
+        sandbox.run(
+            &[
+                &["run", "fib", "--n", "10", "--engine", "cpu", "--json"],
+                args,
+            ]
+            .concat(),
+        )
+    };
+    let full = run(&["--trace", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(1));
+    let told = words(&full.stderr);
+    assert!(
+        told.contains("the trace was not written") && told.contains("No space left"),
+        "{told}"
+    );
+    let report: serde_json::Value =
+        serde_json::from_slice(&full.stdout).expect("the result is printed");
+    assert_eq!(report["result"], 55);
+
+    let missing = sandbox.path("none/fib.pftrace");
+    let nowhere = run(&["--trace", missing.to_str().expect("a plain path")]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(nowhere.stdout.is_empty(), "it is known before the run");
+
+    let small = run(&["--trace", "/dev/null", "--trace-limit", "1K"]);
+    assert_eq!(small.status.code(), Some(2));
+    assert!(words(&small.stderr).contains("raise the limit"));
+    assert_eq!(
+        run(&["--trace-limit", "1M"]).status.code(),
+        Some(2),
+        "it needs --trace"
+    );
+}

@@ -1,0 +1,175 @@
+//! What the processes of this program's CPU engine did, in all. A process has no worker of its own to record to, so all of
+//! them share these numbers; each adds to them a few times in its life.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock;
+use crate::histogram::Histogram;
+use crate::level::{Level, level};
+use crate::trace::{Event, NameId, tracer};
+use crate::view::ProcessTotals;
+
+/// One in this many host calls has its time measured, unless the program is traced.
+const CALLS_PER_SAMPLE: u32 = 8;
+
+#[derive(Debug, Default)]
+struct Totals {
+    started: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    calls: AtomicU64,
+    wait: Histogram,
+    run: Histogram,
+    call: Histogram,
+}
+
+static TOTALS: OnceLock<Totals> = OnceLock::new();
+
+/// What processes did so far, if that is measured.
+pub fn totals() -> Option<ProcessTotals> {
+    let totals = TOTALS.get()?;
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Some(ProcessTotals {
+        started: read(&totals.started),
+        succeeded: read(&totals.succeeded),
+        failed: read(&totals.failed),
+        wait: totals.wait.read(),
+        run: totals.run.read(),
+        calls: read(&totals.calls),
+        call: totals.call.read(),
+    })
+}
+
+thread_local! {
+    /// When the host call began in which the running process of this thread is; 0 outside of one.
+    static CALL: Cell<u64> = const { Cell::new(0) };
+    /// When the process that runs on this thread got it.
+    static TURN: Cell<u64> = const { Cell::new(0) };
+    /// Host calls of this thread since they were added to the totals.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The moment at which a process is queued, for [`ProcessHand::start`]; 0 if nothing is measured.
+pub fn queued() -> u64 {
+    match level() {
+        Level::Off => 0,
+        _ => clock::now(),
+    }
+}
+
+/// What a running process records.
+#[derive(Debug)]
+pub struct ProcessHand {
+    totals: &'static Totals,
+    began: u64,
+    number: u32,
+    /// Of the process, and of its host calls, in a trace.
+    names: Option<(NameId, NameId)>,
+    /// When the host call began in which it waits; 0 outside of one.
+    call: u64,
+}
+
+impl ProcessHand {
+    /// A process has started that was queued at `queued`; none if nothing is measured.
+    pub fn start(queued: u64, number: u32) -> Option<Self> {
+        if queued == 0 {
+            return None;
+        }
+        let totals = TOTALS.get_or_init(Totals::default);
+        let began = clock::now();
+        totals.started.fetch_add(1, Ordering::Relaxed);
+        totals.wait.record_shared(began.saturating_sub(queued), 1);
+        let names = tracer().map(|tracer| {
+            (
+                tracer.name("process", "process"),
+                tracer.name("host call", "host call"),
+            )
+        });
+        Some(Self {
+            totals,
+            began,
+            number,
+            names,
+            call: 0,
+        })
+    }
+
+    /// Lets the process go on until it waits or ends.
+    pub fn run<T>(&mut self, poll: impl FnOnce() -> T) -> T {
+        let resumed = clock::now();
+        TURN.with(|turn| turn.set(resumed));
+        // A call in which it waited goes on.
+        CALL.with(|call| call.set(self.call));
+        let result = poll();
+        let left = CALL.with(|call| call.replace(0));
+        let now = clock::now();
+        if let (Some(tracer), Some((own, in_call))) = (tracer(), self.names) {
+            if left != 0 {
+                // Each part of a call lies within its own turn on the thread.
+                tracer.record(Event::slice(
+                    in_call,
+                    left.max(resumed),
+                    now,
+                    self.number,
+                    0,
+                ));
+            }
+            tracer.record(Event::slice(own, resumed, now, self.number, 0));
+        }
+        self.call = left;
+        result
+    }
+
+    /// The process has ended.
+    pub fn end(self, success: bool) {
+        let totals = self.totals;
+        let ended = if success {
+            &totals.succeeded
+        } else {
+            &totals.failed
+        };
+        ended.fetch_add(1, Ordering::Relaxed);
+        totals
+            .run
+            .record_shared(clock::now().saturating_sub(self.began), 1);
+    }
+}
+
+/// The running process of this thread calls the host, or returns from it.
+#[inline]
+pub fn host_call(calls: bool, number: u32) {
+    if let Some(totals) = TOTALS.get() {
+        measured_call(totals, calls, number);
+    }
+}
+
+fn measured_call(totals: &Totals, calls: bool, number: u32) {
+    if calls {
+        let before = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
+        totals.calls.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(CALLS_PER_SAMPLE) || tracer().is_some() {
+            CALL.with(|call| call.set(clock::now()));
+        }
+        return;
+    }
+    let began = CALL.with(|call| call.replace(0));
+    if began == 0 {
+        return;
+    }
+    let now = clock::now();
+    let weight = if tracer().is_some() {
+        1
+    } else {
+        CALLS_PER_SAMPLE
+    };
+    totals
+        .call
+        .record_shared(now.saturating_sub(began), weight.into());
+    if let Some(tracer) = tracer() {
+        let name = tracer.name("host call", "host call");
+        let turn = TURN.with(Cell::get);
+        tracer.record(Event::slice(name, began.max(turn), now, number, 0));
+    }
+}
