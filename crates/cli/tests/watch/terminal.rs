@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,6 +25,10 @@ fn size(rows: u16, columns: u16) -> Winsize {
         ws_xpixel: 0,
         ws_ypixel: 0,
     }
+}
+
+fn cells(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("a screen has cells")
 }
 
 impl Terminal {
@@ -57,7 +62,7 @@ impl Terminal {
         rustix::fs::fcntl_setfl(&user, flags).expect("it can be");
         Self {
             user: File::from(user),
-            screen: vt100::Parser::new(rows, columns, 0),
+            screen: vt100::Parser::new(cells(rows), cells(columns), 0),
             child,
         }
     }
@@ -70,7 +75,9 @@ impl Terminal {
 
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
         tcsetwinsize(&self.user, size(rows, columns)).expect("it has a size");
-        self.screen.screen_mut().set_size(rows, columns);
+        self.screen
+            .screen_mut()
+            .set_size(cells(rows), cells(columns));
     }
 
     fn read(&mut self) {

@@ -272,7 +272,7 @@ mod tests {
             asked.send(()).expect("the test waits");
             let allowed = lock(&allowed);
             allowed.recv().expect("the test allows it");
-            Answer::Asked
+            Answer::Done
         };
         let server = Server::start(&folder, Arc::new(answers)).expect("the socket can be made");
         let socket = sockets::socket(&folder, std::process::id());
@@ -287,6 +287,6 @@ mod tests {
         client.set_nonblocking(true).expect("a socket can be");
         let mut answer = vec![0; 256];
         let length = client.read(&mut answer).expect("the answer was written");
-        assert_eq!(answer[..length], encode(&Answer::Asked));
+        assert_eq!(answer[..length], encode(&Answer::Done));
     }
 }
