@@ -52,7 +52,7 @@ fn calls_are_exact_and_times_stand_for_all_tasks() -> Result<(), Error> {
     let engine = engine(true)?;
     let fib = engine.plain_instance(&FIB)?;
     assert_eq!(engine.run(fib.task(CALL).arg(21))?.value, 10_946);
-    // fib(21) is 35,421 calls, of which 17,710 fork and are followed by a sum.
+    // fib(21) is 35,421 calls; 17,710 of them fork, and a sum follows each.
     let functions = functions(&view(0), 35_421 + 17_710);
     let calls: Vec<_> = functions
         .iter()

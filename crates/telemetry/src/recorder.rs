@@ -27,7 +27,7 @@ pub const LAST: usize = 16;
 const SHARE: u64 = 128;
 /// The largest distance of two samples.
 const FARTHEST: u32 = 4096;
-/// What a sample costs beside its two looks at the clock, in looks at the clock: it writes to cold memory.
+/// What a sample costs in addition to its two looks at the clock, in looks at the clock: it writes to cold memory.
 const COLD: u64 = 4;
 
 /// Times of one function on one worker.

@@ -1,4 +1,4 @@
-//! The engines, hosts and actor systems of this program, for whoever looks at them: the control socket and the metrics.
+//! The engines, hosts and actor systems of this program. The control socket and the metrics show them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

@@ -142,7 +142,7 @@ pub(crate) fn read(bytes: &[u8]) -> Trace {
                 });
             }
             2 => {
-                let slice = stack.pop().expect("a slice ends that has begun");
+                let slice = stack.pop().expect("only open slices end");
                 trace.slices.push(Slice { end: at, ..slice });
             }
             3 => trace.instants.push(name.expect("an instant has a name")),

@@ -1,7 +1,7 @@
 //! A folder for the sockets and files of one test, and engines that run until the test ends them.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,6 @@ impl Sandbox {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.0.path()
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {

@@ -29,7 +29,7 @@ fn every_task_is_a_slice_and_flows_lead_to_it() {
             .filter(|slice| slice.name == name)
             .count()
     };
-    // fib(12) is 465 calls, of which 232 fork and are followed by a sum.
+    // fib(12) is 465 calls; 232 of them fork, and a sum follows each.
     assert_eq!((count("fib/call"), count("fib/sum")), (465, 232));
     assert!(
         trace.tracks.iter().any(|track| track == "worker 0"),

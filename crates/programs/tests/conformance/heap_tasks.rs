@@ -96,7 +96,7 @@ fn heap_serves_tasks(select: Select) {
                     continue;
                 }
                 let served = each(&engine, probe, heap_probe::FILL, 0..count);
-                assert_eq!(served, count.into(), "{mode:?}, round {round}");
+                assert_eq!(served, u64::from(count), "{mode:?}, round {round}");
             }
             for &(probe, count) in &counts {
                 let wrong = each(&engine, probe, heap_probe::CHECK, 0..count);
@@ -228,7 +228,7 @@ fn heap_resizes_keep_contents(select: Select) {
         let engine = start(select, HeapConfig::of(1024 * MIB).mode(mode));
         let n = scaled(&engine, 32_000);
         let probe = HeapProbe::new(&engine, n as usize, 1, 300).expect("it is made");
-        assert_eq!(each(&engine, &probe, heap_probe::FILL, 0..n), n.into());
+        assert_eq!(each(&engine, &probe, heap_probe::FILL, 0..n), u64::from(n));
         // Up and down, within a class and across, for some lanes of a warp and not for others.
         for step in 1..6u32 {
             let sizes = |place: u32| {
@@ -343,10 +343,10 @@ fn heap_quotas_are_exact(select: Select) {
     // Another owner is not concerned, nor is this one without the limit.
     assert_eq!(run(&engine, &probe, heap_probe::CHECK, 0, &args), 0);
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
-    assert_eq!(run(&engine, &probe, heap_probe::FILL, 99, &args), n.into());
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 99, &args), u64::from(n));
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
     engine.set_heap_quota(owner, None).expect("it is set");
-    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &args), n.into());
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &args), u64::from(n));
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
     is_empty(&engine);
     let error = engine

@@ -112,7 +112,7 @@ fn batches_of_any_size_complete_or_are_refused() {
             .submit_batch(&tasks[..len])
             .and_then(|mut p| p.wait())
             .expect("it completes");
-        assert_eq!(sum.value, (0..len as u64).sum());
+        assert_eq!(sum.value, (0..len as u64).sum::<u64>());
     }
     engine.submit_all(&tasks).expect("it streams through");
     engine.submit_all(&[]).expect("nothing to do");

@@ -56,7 +56,7 @@ impl Drop for MetricsServer {
     }
 }
 
-/// What is served: programs, with up to so many of their processes and actors.
+/// What is served: programs, each with up to this number of processes and actors.
 pub type Views = dyn Fn(usize) -> Vec<ProgramView> + Send + Sync;
 
 /// Starts to serve the metrics and the health of this program. It also makes engines that start from now on measure times.
