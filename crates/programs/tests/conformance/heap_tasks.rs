@@ -343,10 +343,16 @@ fn heap_quotas_are_exact(select: Select) {
     // Another owner is not concerned, nor is this one without the limit.
     assert_eq!(run(&engine, &probe, heap_probe::CHECK, 0, &args), 0);
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
-    assert_eq!(run(&engine, &probe, heap_probe::FILL, 99, &args), u64::from(n));
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 99, &args),
+        u64::from(n)
+    );
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
     engine.set_heap_quota(owner, None).expect("it is set");
-    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &args), u64::from(n));
+    assert_eq!(
+        run(&engine, &probe, heap_probe::FILL, 0, &args),
+        u64::from(n)
+    );
     each(&engine, &probe, heap_probe::EMPTY, 0..n);
     is_empty(&engine);
     let error = engine
