@@ -5,6 +5,7 @@ use everwarp_contract::actor::{
 };
 use everwarp_contract::{DevActors, GroupId};
 use everwarp_runtime::TaskCx;
+use everwarp_telemetry::recorder::message_sent;
 
 use crate::context::{TaskHost, copy, record, shard, system, table};
 use crate::id::ActorId;
@@ -59,6 +60,7 @@ pub(crate) fn tell(task: &mut dyn TaskCx) {
             let Some(cell) = cell(&mut host) else { return };
             copy(told, &table.cells[cell as usize]);
             let to = ActorId::from_bits(told.to.load(Ordering::Relaxed));
+            message_sent(std::ptr::from_ref(table.control).addr(), cell);
             status = match table.send(to, cell) {
                 Sent::Full => TELL_FULL,
                 Sent::Gone => TELL_GONE,

@@ -48,6 +48,8 @@ mod system;
 mod typed;
 #[cfg(not(loom))]
 mod undo;
+#[cfg(not(loom))]
+mod watch;
 
 #[cfg(all(loom, test))]
 mod models;

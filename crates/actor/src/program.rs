@@ -11,6 +11,7 @@ use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin,
 };
+use everwarp_telemetry::recorder::{Handling, cell_key, handling};
 
 use crate::builtin;
 use crate::context::{ActorCx, Retry, TaskHost, message_in, shard, system, table};
@@ -472,7 +473,14 @@ impl Turns {
             };
             message.words[crate::message::MAX_ASK_WORDS] = own;
         }
+        let watched = handling();
+        let begin = watched.as_ref().map_or(0, Handling::begin);
         self.handle(turn, host, &message, asks.then_some(cell));
+        if let Some(watched) = watched {
+            let function = host.task.task().function().0;
+            let system = std::ptr::from_ref(turn.table.control).addr();
+            watched.end(function, begin, message.tag(), cell_key(system, cell));
+        }
     }
     /// Handles a message, and again if its handler fails and the kind says so.
     fn handle<'t>(

@@ -23,6 +23,7 @@ use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
 use crate::side::{Clock, Side, Sides};
 use crate::typed::{MessageType, Value};
+use crate::watch::{Shown, SystemParts};
 
 /// The sizes of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +140,14 @@ pub struct ActorSystem {
     pub(crate) local: Option<Local>,
     program: String,
     state_bytes: u32,
-    slots: Buffer<u64>,
-    states: Buffer<u64>,
-    control: Buffer<u64>,
+    slots: Arc<Buffer<u64>>,
+    states: Arc<Buffer<u64>>,
+    control: Arc<Buffer<u64>>,
     tells: Buffer<u64>,
     replies: Buffer<u64>,
-    ids: Buffer<u64>,
+    ids: Arc<Buffer<u64>>,
+    /// Shows the system to other programs.
+    shown: Shown,
     /// Memory that only tasks touch once they run.
     _kept: (Buffer<u64>, Buffer<u64>, Buffer<u64>, Buffer<u8>),
     port: Arc<Mutex<Port>>,
@@ -162,7 +165,7 @@ pub(crate) struct Local {
 }
 
 /// 64-bit words of a message, and of an actor.
-const RECORD: usize = size_of::<DevMessage>() / 8;
+pub(crate) const RECORD: usize = size_of::<DevMessage>() / 8;
 
 fn words<T: Layout>(value: &T) -> Vec<u64> {
     let bytes = value.bytes().chunks_exact(8);
@@ -170,7 +173,7 @@ fn words<T: Layout>(value: &T) -> Vec<u64> {
         .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
         .collect()
 }
-fn from_words<T: Layout>(words: &[u64]) -> T {
+pub(crate) fn from_words<T: Layout>(words: &[u64]) -> T {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
     T::from_bytes(&bytes[..size_of::<T>()])
 }
@@ -229,14 +232,14 @@ impl ActorSystem {
             .max();
         let state_bytes = state_bytes.unwrap_or(0).max(16);
         let actors = config.actors as usize;
-        let slots = engine.buffer(actors * RECORD)?;
+        let slots = Arc::new(engine.buffer(actors * RECORD)?);
         let cells = engine.buffer(config.messages as usize * RECORD)?;
-        let states = engine.buffer(actors * state_bytes as usize / 8)?;
+        let states = Arc::new(engine.buffer(actors * state_bytes as usize / 8)?);
         let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
-        let control = engine.buffer(size_of::<DevActorControl>() / 8)?;
+        let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
         let tells = engine.buffer(config.host_messages as usize * RECORD)?;
         let replies = engine.buffer(config.asks as usize * RECORD)?;
-        let ids = engine.buffer(config.host_messages as usize)?;
+        let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
@@ -284,7 +287,18 @@ impl ActorSystem {
                 tables,
             }
         });
+        let parts = SystemParts {
+            engine: engine.clone(),
+            instance: instance.clone(),
+            slots: slots.clone(),
+            states: states.clone(),
+            control: control.clone(),
+            ids: ids.clone(),
+            port: port.clone(),
+            state_bytes,
+        };
         let system = Self {
+            shown: Shown::new(program, parts),
             engine: engine.clone(),
             instance,
             config,
@@ -570,7 +584,8 @@ impl ActorSystem {
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
     pub fn ask(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<Message, ActorError> {
-        self.ask_within(to, tag, words, self.config.patience)
+        let ask = || self.ask_within(to, tag, words, self.config.patience);
+        self.shown.asked(ask)
     }
     /// Sends an ask and waits for its reply up to a time. A later reply is dropped.
     ///
@@ -849,6 +864,7 @@ impl Port {
 
 impl Drop for ActorSystem {
     fn drop(&mut self) {
+        self.shown.close();
         if let Some(local) = &self.local {
             local.sides.remove(local.number);
         }

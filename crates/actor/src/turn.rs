@@ -4,6 +4,7 @@ use everwarp_contract::actor::{
     DEAD_DROPPED, DEAD_ENDED, DEAD_GONE, DEAD_REASONS, MAIL_KILL, MAIL_PAUSED, MESSAGE_ASK,
     MESSAGE_DEADLINE, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_WORDS,
 };
+use everwarp_telemetry::recorder::message_sent;
 
 use crate::ending::Ending;
 use crate::id::ActorId;
@@ -203,6 +204,7 @@ impl Turn<'_> {
         if self.is_blocked() {
             return self.keep(cell);
         }
+        message_sent(std::ptr::from_ref(self.table.control).addr(), cell);
         match self.table.send(to, cell) {
             Sent::Delivered => {}
             Sent::Activate => host.activate(to.slot()),

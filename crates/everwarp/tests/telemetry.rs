@@ -30,12 +30,12 @@ fn fail(task: &mut dyn TaskCx) {
     task.fault(7);
 }
 
-fn engine(measure: bool) -> Result<Engine, Error> {
+fn engine(measure: bool, threads: u32) -> Result<Engine, Error> {
     let device = Device::open(Select::Cpu)?;
     device
         .engine()
         .program(&FIB)
-        .size(2)
+        .size(threads)
         .measure(measure)
         .start()
 }
@@ -49,7 +49,7 @@ fn functions(program: &ProgramView, executed: u64) -> Vec<FunctionView> {
 
 #[test]
 fn calls_are_exact_and_times_stand_for_all_tasks() -> Result<(), Error> {
-    let engine = engine(true)?;
+    let engine = engine(true, 2)?;
     let fib = engine.plain_instance(&FIB)?;
     assert_eq!(engine.run(fib.task(CALL).arg(21))?.value, 10_946);
     // fib(21) is 35,421 calls; 17,710 of them fork, and a sum follows each.
@@ -85,7 +85,7 @@ fn calls_are_exact_and_times_stand_for_all_tasks() -> Result<(), Error> {
 
 #[test]
 fn an_engine_that_measures_nothing_has_no_times_and_can_hide() -> Result<(), Error> {
-    let engine = engine(false)?;
+    let engine = engine(false, 2)?;
     let fib = engine.plain_instance(&FIB)?;
     assert_eq!(engine.run(fib.task(CALL).arg(15))?.value, 610);
     // fib(15) is 1,973 calls and 986 sums.
@@ -113,7 +113,8 @@ fn an_engine_that_measures_nothing_has_no_times_and_can_hide() -> Result<(), Err
 
 #[test]
 fn the_report_of_a_fault_has_the_last_tasks() -> Result<(), Error> {
-    let engine = engine(true)?;
+    // One thread runs all of them.
+    let engine = engine(true, 1)?;
     let fib = engine.plain_instance(&FIB)?;
     engine.run(fib.task(CALL).arg(10))?;
     let error = engine.run(fib.task(FAIL).arg(0xabc)).expect_err("it fails");

@@ -376,6 +376,21 @@ pub fn handling() -> Option<Handling> {
     }
 }
 
+/// The number of a message's cell in a trace: that of one system differs from that of others.
+pub fn cell_key(system: usize, cell: u32) -> u64 {
+    (system as u64).rotate_left(24) ^ u64::from(cell)
+}
+
+/// A message is about to be sent in this cell of a system.
+#[inline]
+pub fn message_sent(system: usize, cell: u32) {
+    if tracer().is_some()
+        && let Some(handling) = handling()
+    {
+        handling.sent(cell_key(system, cell));
+    }
+}
+
 impl Handling {
     fn traced(&self) -> bool {
         self.0.recorder.level == Level::Trace
