@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use everwarp::Device;
+use everwarp::{Device, EngineError, Error, Program, ProgramRef};
+use everwarp_programs::fib;
 use everwarp_testkit::Needed;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -13,14 +14,28 @@ fn main() {
     let any = |name, test: Test| Trial::test(name, test);
     let with = |name, test: Test| adapter.trial(Trial::test(name, test));
     let trials = vec![
-        any("no_loader_and_no_driver_have_different_messages", no_driver),
+        any("a_loader_that_is_not_there_is_named", no_loader),
         any("auto_takes_the_cpu_and_says_why", auto_says_why),
         any("a_module_names_the_engines_that_run_it", modules),
+        with("no_driver_is_an_error_that_says_what_to_install", no_driver),
         with("a_software_adapter_runs_when_asked_for", asked_for),
         with("auto_does_not_take_a_software_adapter", not_by_itself),
         with("an_unknown_adapter_is_answered_with_a_list", unknown),
         with("doctor_lists_adapters", doctor),
         with("a_stressed_run_has_the_same_result", stressed),
+        with("a_setting_that_is_no_number_is_named", settings),
+        with("a_device_lost_amid_work_is_an_error", lost),
+        with(
+            "wgsl_that_does_not_compile_is_named_with_its_line",
+            wrong_wgsl,
+        ),
+        with(
+            "a_buffer_beyond_the_window_is_refused_with_its_size",
+            beyond,
+        ),
+        with("a_damaged_pipeline_on_disk_is_compiled_again", damaged),
+        with("a_missing_validation_layer_is_reported", no_layer),
+        layers(Trial::test("validation_layers_are_heard", canary)),
     ];
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -51,17 +66,39 @@ fn refusal(mut command: Command) -> String {
 
 const FIB: [&str; 7] = ["run", "fib", "--n", "16", "--alone", "--verify", "--json"];
 
-/// Without any driver, the loader is there or not; both say what to install.
+/// A trial that needs the validation layers. A variable says where they are.
+fn layers(trial: Trial) -> Trial {
+    let names = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"];
+    let set = names.iter().any(|name| std::env::var_os(name).is_some());
+    trial.with_ignored_flag(!set)
+}
+
+/// A file that is no library hides the system's loader, if there is one.
+fn no_loader() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("libvulkan.so.1"), b"")?;
+    let mut command = everwarp(&["run", "fib", "--engine", "wgpu"]);
+    command.env("LD_LIBRARY_PATH", folder.path());
+    let text = refusal(command);
+    assert!(
+        text.contains("the library libvulkan.so.1 was not loaded"),
+        "{text}"
+    );
+    assert!(
+        text.contains("install your system's Vulkan loader"),
+        "{text}"
+    );
+    Ok(())
+}
+
 fn no_driver() -> Result<(), Failed> {
     let mut command = everwarp(&["run", "fib", "--engine", "wgpu"]);
     command
         .env("VK_DRIVER_FILES", "/nonexistent/icd.json")
         .env("VK_ICD_FILENAMES", "/nonexistent/icd.json");
     let text = refusal(command);
-    let loader = text.contains("the library libvulkan.so.1 was not found");
-    let driver = text.contains("no driver offers an adapter");
-    assert!(loader != driver, "{text}");
-    assert!(text.contains("install"), "{text}");
+    assert!(text.contains("no driver offers an adapter"), "{text}");
+    assert!(text.contains("install the GPU's Vulkan driver"), "{text}");
     Ok(())
 }
 
@@ -179,5 +216,157 @@ fn stressed() -> Result<(), Failed> {
         assert_eq!(report["verified"], true, "{graph}: {report}");
         assert_eq!(report["engine"], "wgpu", "{graph}: {report}");
     }
+    Ok(())
+}
+
+fn settings() -> Result<(), Failed> {
+    for name in ["EVERWARP_WGPU_STRESS", "EVERWARP_WGPU_LOSE"] {
+        let mut command = everwarp(&["run", "fib", "--engine", "wgpu"]);
+        command.env(name, "yes");
+        let text = refusal(command);
+        let expected = format!("{name} is `yes`: give a whole number");
+        assert!(text.contains(&expected), "{text}");
+    }
+    Ok(())
+}
+
+fn lost() -> Result<(), Failed> {
+    let mut command = everwarp(&["run", "fib", "--n", "30", "--engine", "wgpu"]);
+    command.env("EVERWARP_WGPU_LOSE", "4");
+    let text = refusal(command);
+    assert!(text.contains("the driver has lost the device"), "{text}");
+    assert!(text.contains("start another engine"), "{text}");
+    Ok(())
+}
+
+/// Starts an engine with `fib`, whose WGSL is another.
+fn start_with(wgsl: &str) -> Error {
+    let program = Program {
+        wgsl_source: wgsl.to_owned().into(),
+        ..fib::PROGRAM.clone()
+    };
+    let device = Device::open_adapter(None).expect("there is one");
+    let program = ProgramRef::Shared(program.into());
+    let started = device.engine().program(program).start();
+    started.err().expect("it does not compile")
+}
+
+fn wrong_wgsl() -> Result<(), Failed> {
+    let right = &fib::PROGRAM.wgsl_source;
+    for (wrong, line, what) in [
+        // A mistake of grammar, a name that does not exist, and a type that does not fit.
+        ("fn fib_call() { let = 1u; }\nfn fib_sum() {}\n", 1, "="),
+        (
+            "fn fib_call() {}\nfn fib_sum() { nothing(); }\n",
+            2,
+            "nothing",
+        ),
+        (
+            "fn fib_call() {}\n\nfn fib_sum() { let a: u32 = 1.5; }\n",
+            3,
+            "a",
+        ),
+    ] {
+        let error = start_with(wrong);
+        let text = error.to_string();
+        assert!(
+            matches!(error, Error::Engine(EngineError::Compile(_))),
+            "{text}"
+        );
+        let place = format!("program `fib`, line {line} of its WGSL");
+        assert!(text.contains(&place) && text.contains(what), "{text}");
+    }
+    // A function that is missing has no line in the program.
+    let text = start_with(&right.replace("fn fib_sum", "fn fib_some")).to_string();
+    assert!(text.contains("fib_sum"), "{text}");
+    // Valid, but more than the adapter has: workgroup memory of 1 GiB.
+    let large = format!("{right}\nvar<workgroup> much: array<u32, 268435456>;\n");
+    let large = large.replace("fn fib_sum() {", "fn fib_sum() { much[ew_lo()] = 1u;");
+    let error = start_with(&large);
+    let named = error.to_string().contains("bytes of workgroup memory");
+    assert!(named, "{error}");
+    Ok(())
+}
+
+fn beyond() -> Result<(), Failed> {
+    let device = Device::open_adapter(None)?;
+    let window = Device::adapters()?[0].window_bytes;
+    let engine = device.engine().program(&fib::PROGRAM).start()?;
+    for bytes in [window as usize + 1, 1 << 40] {
+        let error = engine.buffer::<u8>(bytes).expect_err("there is no room");
+        let text = error.to_string();
+        assert!(
+            text.contains("a window of") && text.contains(&bytes.to_string()),
+            "{text}"
+        );
+    }
+    // Nothing of it was taken.
+    let most = engine.buffer::<u8>(window as usize / 2)?;
+    drop(most);
+    let instance = fib::instance(&engine)?;
+    assert_eq!(fib::run(&engine, &instance, 15)?, fib::reference(15));
+    Ok(())
+}
+
+fn damaged() -> Result<(), Failed> {
+    let adapter = &Device::adapters()?[0];
+    if !adapter.features.contains(&"PIPELINE_CACHE") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let run = || {
+        let mut command = everwarp(&FIB);
+        command.args(["--engine", "wgpu"]);
+        command.env("EVERWARP_CACHE_DIR", folder.path());
+        let output = everwarp_testkit::output(&mut command);
+        assert_eq!(json(&output)["verified"], true, "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let entry = || {
+        let files = std::fs::read_dir(folder.path()).expect("it is a folder");
+        let files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files[0].clone()
+    };
+    assert_eq!(run(), "");
+    let whole = std::fs::read(entry())?;
+    assert_eq!(run(), "");
+    assert_eq!(std::fs::read(entry())?, whole, "it was used as it was");
+    let mut broken = whole.clone();
+    let last = broken.len() - 1;
+    broken[last] ^= 1;
+    std::fs::write(entry(), broken)?;
+    let warning = run();
+    assert!(warning.contains("is damaged"), "{warning}");
+    assert_eq!(run(), "", "it was written again");
+    Ok(())
+}
+
+/// The command with the validation layers, and what it writes to standard error.
+fn validated(settings: &[(&str, &str)]) -> String {
+    let mut command = everwarp(&FIB);
+    command.args(["--engine", "wgpu"]);
+    command.env("EVERWARP_WGPU_VALIDATION", "1");
+    command.envs(settings.iter().copied());
+    let output = everwarp_testkit::output(&mut command);
+    assert_eq!(json(&output)["verified"], true, "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn no_layer() -> Result<(), Failed> {
+    let none = ("VK_LAYER_PATH", "/nonexistent");
+    let text = validated(&[none, ("VK_ADD_LAYER_PATH", "/nonexistent")]);
+    assert!(text.contains("everwarp: wgpu: WARN"), "{text}");
+    assert!(text.contains("unable to find layer"), "{text}");
+    Ok(())
+}
+
+/// The layers say nothing; with their advice on best practices, which some call always breaks, they do.
+fn canary() -> Result<(), Failed> {
+    assert_eq!(validated(&[]), "");
+    let advice = "VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT";
+    let text = validated(&[("VK_LAYER_ENABLES", advice)]);
+    assert!(text.contains("everwarp: wgpu: WARN"), "{text}");
+    assert!(text.contains("BestPractices"), "{text}");
     Ok(())
 }

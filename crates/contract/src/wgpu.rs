@@ -39,13 +39,15 @@ crate::dev_consts! {
     pub const FUNCTION_BREADTH = 1 << 28;
     /// In the table: the bits with the most tasks that a call spawns.
     pub const FUNCTION_SPAWNS = 0xff;
-    /// In `DevRound::flags`: workgroups leave dispatches at random turns.
+    /// In `DevRound::flags`: a random half of the workgroups leaves each dispatch after 0 to 3 turns.
     pub const ROUND_STRESS = 1;
+    /// The lowest bit of the seed of these random choices, in `DevRound::flags`.
+    pub const ROUND_SEED_SHIFT = 1;
 }
 
 crate::dev_struct! {
     /// The numbers of one dispatch, which the host writes.
-    pub struct DevRound: align 16, size 112 {
+    pub struct DevRound: align 16, size 128 {
         /// The dispatch's number; free-running, the first is 1.
         pub number: u32,
         /// The number of the submission that it belongs to.
@@ -60,7 +62,7 @@ crate::dev_struct! {
         pub patience: u32,
         /// Submissions written; free-running.
         pub inbox_tail: u32,
-        /// `ROUND_…`.
+        /// `ROUND_STRESS`, and the seed above it.
         pub flags: u32,
         /// The number of slots of submissions minus one.
         pub inbox_mask: u32,
@@ -102,6 +104,14 @@ crate::dev_struct! {
         pub queues: u32,
         /// In the buffer of tasks: the continuations of groups.
         pub at_thens: u32,
+        /// The number of submissions, if nothing else waits and each workgroup takes one at most; else 0.
+        pub quiet: u32,
+        /// Spelled-out hole, like the next ones: arrays of words are not allowed here.
+        pub hole_1: u32,
+        /// Spelled-out hole.
+        pub hole_2: u32,
+        /// Spelled-out hole.
+        pub hole_3: u32,
     }
 }
 

@@ -151,11 +151,12 @@ pub mod telemetry;
 pub use everwarp_runtime::wgpu;
 pub use everwarp_runtime::{
     AdapterReport, Buffer, Completion, CudaUnavailable, Declaration, DevNone, DevPtr, DevTask,
-    DevType, DevWorker, Device, Element, Engine, EngineBuilder, EngineError, EngineKind, Error,
-    Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwner, HeapOwnerStats,
-    HeapStats, HostBytes, Instance, Layout, MAX_SPAWN, Order, Params, Pending, PoolState, Pools,
-    Priority, Program, ProgramRef, Select, Shape, Stats, StuckReason, TaskBuilder, TaskCx, Twin,
-    TwinClosure, TwinFn, cuda_device_count, dev_consts, dev_struct, layout, program,
+    DevType, DevWorker, Device, DispatchTimes, Element, Engine, EngineBuilder, EngineError,
+    EngineKind, Error, Footprint, Function, HeapConfig, HeapError, HeapErrorKind, HeapMode,
+    HeapOwner, HeapOwnerStats, HeapStats, HostBytes, Instance, Layout, MAX_SPAWN, Order, Params,
+    Pending, PoolState, Pools, Priority, Program, ProgramRef, Select, Shape, Stats, StuckReason,
+    TaskBuilder, TaskCx, Twin, TwinClosure, TwinFn, cuda_device_count, dev_consts, dev_struct,
+    layout, program,
 };
 #[doc(hidden)]
 pub use everwarp_runtime::{Canceller, cuda, trace};

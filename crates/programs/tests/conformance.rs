@@ -17,6 +17,8 @@ mod handles;
 mod heap;
 #[path = "conformance/heap_tasks.rs"]
 mod heap_tasks;
+#[path = "conformance/losses.rs"]
+mod losses;
 #[path = "conformance/programs.rs"]
 mod programs;
 #[path = "conformance/submissions.rs"]
@@ -61,19 +63,73 @@ fn all() -> impl Iterator<Item = &'static Case> {
         handles::ALL,
         heap::ALL,
         heap_tasks::ALL,
+        losses::ALL,
     ];
     files.into_iter().flatten()
 }
 
-/// Whether a case concerns this engine: the cases of the heap's kernels are for CUDA, actors do not run on wgpu, and kinds
-/// with restarts run on the CPU engine alone so far.
-fn concerns(engine: &str, case: &str) -> bool {
+/// A way to run cases: on an engine, with settings.
+struct Way {
+    /// The first part of the names of its cases.
+    name: &'static str,
+    engine: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const fn plain(engine: &'static str) -> Way {
+    Way {
+        name: engine,
+        engine,
+        settings: &[],
+    }
+}
+
+/// The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
+const WAYS: [Way; 6] = [
+    plain("cpu"),
+    plain("cuda"),
+    plain("wgpu"),
+    Way {
+        settings: &[("EVERWARP_WGPU_STRESS", "20261123")],
+        name: "wgpu_stressed",
+        engine: "wgpu",
+    },
+    Way {
+        settings: &[("EVERWARP_WGPU_VALIDATION", "1")],
+        name: "wgpu_validated",
+        engine: "wgpu",
+    },
+    Way {
+        settings: &[("EVERWARP_WGPU_LOSE", "20")],
+        name: "wgpu_lost",
+        engine: "wgpu",
+    },
+];
+
+/// Cases under validation, which is slow: every call of the driver that the engine makes is in one of them.
+const VALIDATED: [&str; 4] = [
+    "bfs_equals_the_reference",
+    "exchanges_its_image_under_load",
+    "pieces_arrive_in_order",
+    "urgent_work_overtakes",
+];
+
+/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, actors do not run on wgpu, and kinds with
+/// restarts run on the CPU engine alone so far.
+fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    match engine {
+    let not_wgpu = [actors::ALL, actor_faults::ALL, heap::ALL];
+    match way.name {
+        "wgpu_lost" => return is_of(losses::ALL),
+        "wgpu_validated" => return VALIDATED.contains(&case),
+        // The engine has no heap yet, so there is nothing to stress.
+        "wgpu_stressed" if is_of(heap_tasks::ALL) => return false,
+        _ if is_of(losses::ALL) => return false,
+        _ => {}
+    }
+    match way.engine {
         "cuda" => !is_of(actor_faults::ALL),
-        "wgpu" => ![actors::ALL, actor_faults::ALL, heap::ALL]
-            .into_iter()
-            .any(is_of),
+        "wgpu" => !not_wgpu.into_iter().any(is_of),
         _ => !is_of(heap::ALL),
     }
 }
@@ -94,14 +150,22 @@ fn main() {
         eprintln!("EVERWARP_NEEDS_ADAPTER is set, but the cases of wgpu would be ignored");
         std::process::exit(1);
     }
+    let known = |case: &&str| all().any(|c| c.0 == *case);
+    assert!(VALIDATED.iter().all(known), "every validated case exists");
+    // What sets the adapter up for tests also says where the layers are.
+    let has_layers = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some());
     let mut trials = Vec::new();
-    for engine in ["cpu", "cuda", "wgpu"] {
-        for (case, _) in all().filter(|c| concerns(engine, c.0)) {
-            let name = format!("{engine}::{case}");
-            let child = name.clone();
-            let trial = Trial::test(name, move || run_child(&child));
-            trials.push(match engine {
+    for way in &WAYS {
+        for (case, _) in all().filter(|c| concerns(way, c.0)) {
+            let name = format!("{}::{case}", way.name);
+            let trial = Trial::test(name, move || run_child(way, case));
+            trials.push(match way.engine {
                 "cuda" => gpu.trial(trial),
+                "wgpu" if way.name == "wgpu_validated" && !has_layers => {
+                    trial.with_ignored_flag(true)
+                }
                 // The engine has no heap for tasks yet, and refuses to start with one.
                 "wgpu" if heap_tasks::ALL.iter().any(|c| c.0 == *case) => {
                     trial.with_ignored_flag(true)
@@ -117,8 +181,16 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-fn run_child(name: &str) -> Result<(), Failed> {
+fn run_child(way: &Way, case: &str) -> Result<(), Failed> {
     let mut command = Command::new(std::env::current_exe()?);
-    let finished = everwarp_testkit::run(command.env(CHILD, name), limit())?;
-    Ok(finished.success().map(drop)?)
+    command.env(CHILD, format!("{}::{case}", way.engine));
+    command.envs(way.settings.iter().copied());
+    let finished = everwarp_testkit::run(&mut command, limit())?;
+    let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
+    finished.success()?;
+    // Layers report what is wrong, and the call goes on.
+    if errors.contains("everwarp: wgpu:") {
+        return Err(errors.into());
+    }
+    Ok(())
 }

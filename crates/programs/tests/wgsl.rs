@@ -26,6 +26,15 @@ fn validated(text: &str) -> (naga::Module, ModuleInfo) {
 fn an_image_of_all_programs_needs_no_capability_and_translates_to_every_backend() {
     let text = ImageText::new(&image()).expect("every program has WGSL");
     let (module, info) = validated(&text.text);
+    // The baseline of WebGPU.
+    let mut layouts = naga::proc::Layouter::default();
+    layouts.update(module.to_ctx()).expect("it was validated");
+    let variables = module.global_variables.iter();
+    let shared = variables.filter(|(_, v)| v.space == naga::AddressSpace::WorkGroup);
+    let bytes: u32 = shared
+        .map(|(_, v)| layouts[v.ty].size.next_multiple_of(16))
+        .sum();
+    assert!(bytes <= 16 << 10, "{bytes} bytes of workgroup memory");
     let spirv =
         naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None);
     assert!(spirv.expect("SPIR-V").len() > 1000);

@@ -98,10 +98,12 @@ impl EngineCore {
                 "an invalid task was submitted",
                 "build tasks with Instance::task",
             ),
-            fault::FAULT_DEVICE_LOST => (
-                "the driver has lost the device",
-                "update the driver, or use --engine cpu",
-            ),
+            fault::FAULT_DEVICE_LOST => {
+                let reason = self.engine.loss();
+                return Some(Error::DeviceLost {
+                    reason: reason.unwrap_or_else(|| "it gave no reason".to_owned()),
+                });
+            }
             _ => (
                 "an invariant of the engine broke",
                 "this is a bug in everwarp: please report it",

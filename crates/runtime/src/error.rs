@@ -164,6 +164,15 @@ pub enum Error {
         /// What each worker did last, if the engine measures; else empty.
         report: String,
     },
+    /// The driver has lost the device, and everything on it.
+    #[error(
+        "the engine ended: the driver has lost the device ({reason}); start another engine, update the driver, or use \
+         --engine cpu"
+    )]
+    DeviceLost {
+        /// The driver's reason.
+        reason: String,
+    },
     /// A pool is exhausted, and no task can go on.
     #[error(
         "the pools are exhausted: room for {tasks} waiting tasks (refused {task_refusals} times) and {groups} groups \

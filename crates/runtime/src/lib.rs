@@ -84,8 +84,8 @@ pub use everwarp_contract::{
 #[doc(hidden)] // for the command and for the hosts of processes
 pub use everwarp_engine::trace;
 pub use everwarp_engine::{
-    Declaration, DevNone, EngineError, EngineKind, Footprint, Frames, Function, HeapConfig,
-    HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory, Image, Linked,
-    LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, PreparedImage, Program, ProgramRef,
-    Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
+    Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames, Function,
+    HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory,
+    Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, PreparedImage, Program,
+    ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
 };

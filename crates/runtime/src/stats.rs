@@ -1,7 +1,7 @@
 //! The counters of an engine.
 
 use everwarp_contract::DevWorker;
-use everwarp_engine::PoolState;
+use everwarp_engine::{DispatchTimes, PoolState};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -21,6 +21,8 @@ pub struct Stats {
     pub starved: u64,
     /// The limits of the pools, and how often they were reached.
     pub pools: PoolState,
+    /// The times of dispatches, where an engine is a chain of them.
+    pub dispatches: Option<DispatchTimes>,
     /// Every worker's counters.
     pub workers: Vec<DevWorker>,
 }
@@ -40,6 +42,7 @@ impl Engine {
             received: sum(|w| w.received),
             starved: sum(|w| w.starved),
             pools: self.core.engine.pool_state()?,
+            dispatches: self.core.engine.dispatch_times(),
             workers,
         })
     }

@@ -43,7 +43,8 @@ impl WaitLoop {
         limit: Option<Duration>,
     ) -> Result<(), Error> {
         self.turns = self.turns.wrapping_add(1);
-        if self.round == 0 && !self.turns.is_multiple_of(SPIN_TURNS) {
+        let stepped = core.engine.is_stepped();
+        if self.round == 0 && !stepped && !self.turns.is_multiple_of(SPIN_TURNS) {
             std::hint::spin_loop();
             return Ok(());
         }
@@ -54,7 +55,7 @@ impl WaitLoop {
         {
             return Err(Error::Timeout { after });
         }
-        if self.round > 0 || now - begin >= SPIN {
+        if self.round > 0 || stepped || now - begin >= SPIN {
             core.check()?;
             if let Some(error) = core.fault() {
                 return Err(core.fail(error));

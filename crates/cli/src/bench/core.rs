@@ -77,6 +77,18 @@ fn raw<T>(
     }
 }
 
+/// Adds how long dispatches took, where the engine is a chain of them.
+fn with_dispatches(row: Row, engine: &Engine) -> Result<Row, CliError> {
+    Ok(match engine.stats()?.dispatches {
+        None => row,
+        Some(times) => row
+            .raw("dispatches", times.count as f64)
+            .raw("dispatch_p50_s", times.median.as_secs_f64())
+            .raw("dispatch_p999_s", times.p999.as_secs_f64())
+            .raw("dispatch_longest_s", times.longest.as_secs_f64()),
+    })
+}
+
 /// The raw limits and rivals on an adapter: for each the name of its column, its words, and its seconds.
 type OnAdapter = Vec<(&'static str, &'static str, f64)>;
 
@@ -172,6 +184,7 @@ fn round_trip(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         list,
     )
     .verified(right);
+    row = with_dispatches(row, &engine)?;
     for (name, what, seconds) in adapter {
         row = row.raw(name, seconds).rival(what, seconds);
     }
@@ -207,6 +220,7 @@ fn host_tasks(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         Ok(())
     })?;
     let row = Row::new("tiny tasks from one host thread", "task", n as f64, list).verified(right);
+    let row = with_dispatches(row, &engine)?;
     Ok(row.raw("copied_by_one_thread", n as f64 / median(copies)))
 }
 
@@ -240,6 +254,7 @@ fn fib_row(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         "tasks_per_batch",
         stats.executed as f64 / stats.batches as f64,
     );
+    let row = with_dispatches(row, &engine)?;
     Ok(limits
         .into_iter()
         .fold(row, |row, l| row.raw("atomics_with_release_and_acquire", l)))
@@ -279,6 +294,7 @@ fn step(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         list,
     )
     .verified(right);
+    let row = with_dispatches(row, &engine)?;
     let row = adapter.into_iter().fold(row, |row, (name, what, seconds)| {
         row.raw(name, seconds)
             .rival(what, seconds * f64::from(steps))
@@ -299,13 +315,13 @@ fn fork_join(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
         right &= pingpong::run_levels(&engine, &instance, levels)? == 1;
         Ok(())
     })?;
-    Ok(Row::new(
+    let row = Row::new(
         "2,000 levels that fork 32 tasks and join",
         "level",
         f64::from(levels),
         list,
-    )
-    .verified(right))
+    );
+    with_dispatches(row.verified(right), &engine)
 }
 
 fn epoch_swap(device: &Device, _: Option<&Path>) -> Result<Row, CliError> {
@@ -378,6 +394,7 @@ fn search(device: &Device, graph: &Csr, what: &str, repeats: usize) -> Result<Ro
         Ok(())
     })?;
     let row = Row::new(what, "edge", graph.edges() as f64, list).verified(right);
+    let row = with_dispatches(row, &engine)?;
     let plain = median(plain);
     Ok(row
         .raw("plain_sequential_search_s", plain)

@@ -46,6 +46,20 @@ unsafe impl Send for EngineRings {}
 // SAFETY: as above.
 unsafe impl Sync for EngineRings {}
 
+/// How long the dispatches of an engine took. Those of one submission to the driver count with their mean, which contains
+/// what the submission itself costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DispatchTimes {
+    /// How many there were.
+    pub count: u64,
+    /// Half of them took up to this, to an eighth of a doubling.
+    pub median: Duration,
+    /// All but one in a thousand took up to this, likewise.
+    pub p999: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
 /// An engine that runs tasks. All methods may be called from any thread.
 ///
 /// The host library drives an engine through four things: its rings, its [memory](EngineMemory), its
@@ -71,8 +85,22 @@ pub trait TaskEngine: EngineMemory + EngineLoader + Send + Sync {
     /// yields, or sleeps for a moment, and returns after about a millisecond at the latest.
     fn idle_wait(&self, round: u32);
 
+    /// Whether the engine goes on only while a thread steps it, so that a waiter had better call
+    /// [`idle_wait`](Self::idle_wait) at once than spin first.
+    fn is_stepped(&self) -> bool {
+        false
+    }
+
     /// The counters of every worker; may be read while the engine is resident.
     fn workers(&self) -> Result<Vec<DevWorker>, EngineError>;
+    /// How long dispatches took since the start, where an engine is a chain of them.
+    fn dispatch_times(&self) -> Option<DispatchTimes> {
+        None
+    }
+    /// Why the driver has lost the device, if it has.
+    fn loss(&self) -> Option<String> {
+        None
+    }
     /// The state of the pools.
     fn pool_state(&self) -> Result<PoolState, EngineError>;
     /// The memory that the engine occupies.

@@ -61,6 +61,16 @@ pub enum EngineError {
         /// The most it may declare.
         limit: u16,
     },
+    /// A variable of the environment that cannot be used.
+    #[error("{name} is `{value}`: give {rule}, or unset it")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
     /// The call needs a parked engine.
     #[error("the engine is running: park it before {action}")]
     NotParked {

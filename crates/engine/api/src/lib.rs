@@ -22,7 +22,7 @@ pub use everwarp_contract::Layout;
 
 pub use context::{TaskCx, Twin, TwinClosure, TwinFn};
 pub use declare::DevNone;
-pub use engine::{EngineKind, EngineRings, TaskEngine};
+pub use engine::{DispatchTimes, EngineKind, EngineRings, TaskEngine};
 pub use error::EngineError;
 pub use frames::Frames;
 pub use heap::{

@@ -25,7 +25,8 @@ var<private> polls: u32;
 var<private> others: u32;
 var<private> ending: u32;
 var<private> stop: u32;
-var<private> random: u32;
+// The turns after which a stressed workgroup leaves.
+var<private> stress_turns: u32;
 
 var<workgroup> fired: atomic<u32>;
 // Tasks that invocations ran after the first one of a turn.
@@ -51,10 +52,10 @@ const TURN_CHAINS = 128u;
 // Workgroup memory is what the workgroup before has left there.
 fn load_state() {
   if ew_thread < 8u {
-    atomicStore(&masks[ew_thread], 0u);
     atomicStore(&q_add[ew_thread], 0u);
     atomicStore(&q_put[ew_thread], 0u);
   }
+  if ew_thread < WGPU_MASKS { atomicStore(&masks[ew_thread], 0u); }
   if ew_thread < 2u { atomicStore(&stage_added[ew_thread], 0u); }
   if ew_thread < WGPU_QUEUES {
     let at = queue_word(1u - parity(), ew_workgroup, ew_thread);
@@ -66,6 +67,8 @@ fn load_state() {
   }
   if ew_thread == 0u {
     stage_queue = 0u;
+    rival_one = 0u;
+    rival_two = 0u;
     atomicStore(&stage_mixed, 0u);
     q_held = 0u;
     atomicStore(&deferred_count, 0u);
@@ -77,7 +80,7 @@ fn load_state() {
     let own = round.at_workgroups + ew_workgroup * words_of_DevWgpuWorkgroup;
     chunk_count = word(own + DevWgpuWorkgroup_chunks);
     stack_count = word(own + DevWgpuWorkgroup_groups);
-    random = (round.number * 0x9e3779b9u) ^ (ew_workgroup * 0x85ebca6bu);
+    stress_turns = turns_of_stress();
     if ew_workgroup == 0u {
       let next = (round.number + 1u) & 3u;
       set_word(DevWgpuHeader_waiting + next, 0u);
@@ -88,6 +91,29 @@ fn load_state() {
       set_word(DevWgpuHeader_completions + ((round.submission + 1u) & 3u), 0u);
     }
   }
+}
+
+// What others read of a workgroup that has nothing to do. Its own state stays as it is.
+fn carry_over() {
+  if ew_thread < WGPU_QUEUES {
+    let at = queue_word(parity(), ew_workgroup, ew_thread);
+    set_word(at + DevWgpuQueue_head, word(queue_word(1u - parity(), ew_workgroup, ew_thread) + DevWgpuQueue_head));
+    set_word(at + DevWgpuQueue_count, 0u);
+  }
+  if ew_thread == 0u {
+    let here = parity() * round.workgroups + ew_workgroup;
+    let before = (1u - parity()) * round.workgroups + ew_workgroup;
+    set_word(round.at_totals + here, 0u);
+    set_word(round.at_rooms + here, word(round.at_rooms + before));
+    atomicAdd(&state[DevWgpuHeader_idle + (round.number & 3u)], 1u);
+  }
+}
+// One invocation: the workgroup's submission of a quiet dispatch. There is room for one task in any case.
+fn take_quietly() {
+  let head = word(DevWgpuHeader_inbox_head + 1u - parity());
+  first_submission = head;
+  ranges = vec4(0u, 0u, ew_workgroup, select(ew_workgroup, ew_workgroup + 1u, ew_workgroup < round.quiet));
+  if ew_workgroup == 0u { set_word(DevWgpuHeader_inbox_head + parity(), head + round.quiet); }
 }
 
 fn save_state() {
@@ -204,6 +230,10 @@ fn plan_move(count: u32, n: u32, more: u32) -> vec4<u32> {
 fn next_step(count: u32) -> vec4<u32> {
   if leaving { return plan_leave(count); }
   if phase == STEP_TURN { return plan_turn(count); }
+  if phase == 0u && round.quiet > 0u {
+    phase = STEP_TAKE;
+    take_quietly();
+  }
   if phase == 0u {
     phase = STEP_DEFERRED;
     return plan_move(0u, 0u, 0u);
@@ -246,6 +276,11 @@ fn plan_leave(count: u32) -> vec4<u32> {
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   ew_thread = thread;
   ew_workgroup = workgroup.x;
+  // The host knows that this workgroup has nothing to do.
+  if round.quiet > 0u && workgroup.x >= round.quiet && workgroup.x < round.size {
+    carry_over();
+    return;
+  }
   load_state();
   loop {
     // What the last step has put on the stage is there.
@@ -260,7 +295,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) wor
     look(count);
     if ew_thread == 0u { plan = next_step(count); }
     let step = workgroupUniformLoad(&plan);
-    if ew_thread == 0u { clear_side(); }
+    clear_side();
     let kind = step.x & STEP_MASK;
     if kind == STEP_LEAVE { break; }
     let at = step.y + ew_thread;

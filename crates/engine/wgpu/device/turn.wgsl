@@ -3,22 +3,30 @@
 // What a turn costs, when its tasks come from the stage: five barriers, of which one orders storage, the loads that the
 // functions make, and for tasks that end one atomic on their group. `docs/decisions` has the figures.
 
-// Bits of invocations: those whose task has the newest one's function, for this step and the one before; voters; and
-// those whose task has the function that was voted for.
-var<workgroup> masks: array<atomic<u32>, 8>;
-const MASK_VOTES = 4u;
-const MASK_VOTED = 6u;
+// Bits of the newest tasks of the stage, the newest first. For this step and the one before: the tasks of the newest one's
+// function, and those of its rival. Then those that can run, and those of the function that was voted for.
+var<workgroup> masks: array<atomic<u32>, WGPU_MASKS>;
+const WGPU_MASKS = 24u;
+const MASK_VOTES = 16u;
+const MASK_VOTED = 20u;
+// Two functions that were seen near the new end of the stage. The one that is not the newest task's is its rival. If a turn
+// can run more tasks of the rival, it does: tasks that join then wait until there are enough of them.
+var<workgroup> rival_one: u32;
+var<workgroup> rival_two: u32;
 var<workgroup> choice: vec4<u32>;
-var<workgroup> voted_group: u32;
 var<workgroup> batch_delta: atomic<i32>;
 var<workgroup> batch_size: u32;
 var<workgroup> wide_id: u32;
-// The tasks that the whole workgroup runs in this turn, one after the other.
-var<workgroup> wide_tasks: array<vec4<u32>, WGPU_THREADS>;
+// The tasks of this turn.
+var<workgroup> turn_tasks: array<vec4<u32>, WGPU_THREADS>;
 
-// This invocation's task of the stage, and whether it has one.
+// This invocation's tasks of the stage, a newer and an older one, and whether it has them.
 var<private> my_task: vec4<u32>;
 var<private> my_has: bool;
+var<private> my_older: vec4<u32>;
+var<private> my_has_older: bool;
+// The function that may run instead of the newest task's.
+var<private> rival: u32;
 // The newest task of the stage.
 var<private> newest: vec4<u32>;
 // Ids at hand and on the stack before this step.
@@ -31,43 +39,51 @@ var<private> my_delta: i32;
 var<private> my_late: bool;
 var<private> my_free: u32;
 
-// How many of the invocations before this one have their bit in the masks.
-fn rank(mask: u32) -> u32 {
-  let low = atomicLoad(&masks[mask]);
-  let high = atomicLoad(&masks[mask + 1u]);
-  if ew_thread < 32u { return countOneBits(low & ((1u << ew_thread) - 1u)); }
-  return countOneBits(low) + countOneBits(high & ((1u << (ew_thread - 32u)) - 1u));
+// A mask's bits, how many of them come before a place, and whether it has one there.
+fn bits_of(mask: u32) -> vec4<u32> {
+  return vec4(atomicLoad(&masks[mask]), atomicLoad(&masks[mask + 1u]), atomicLoad(&masks[mask + 2u]), atomicLoad(&masks[mask + 3u]));
 }
-fn set_bits(mask: u32) -> u32 {
-  return countOneBits(atomicLoad(&masks[mask])) + countOneBits(atomicLoad(&masks[mask + 1u]));
+fn total(bits: vec4<u32>) -> u32 {
+  let counts = countOneBits(bits);
+  return counts.x + counts.y + counts.z + counts.w;
 }
-fn mark(mask: u32) { atomicOr(&masks[mask + ew_thread / 32u], 1u << (ew_thread % 32u)); }
+fn rank(bits: vec4<u32>, place: u32) -> u32 {
+  let counts = countOneBits(bits);
+  let word = place / 32u;
+  let before = select(0u, counts.x, word > 0u) + select(0u, counts.y, word > 1u) + select(0u, counts.z, word > 2u);
+  return before + countOneBits(bits[word] & ((1u << (place % 32u)) - 1u));
+}
+fn is_set(bits: vec4<u32>, place: u32) -> bool { return ((bits[place / 32u] >> (place % 32u)) & 1u) != 0u; }
+fn mark(mask: u32, place: u32) { atomicOr(&masks[mask + place / 32u], 1u << (place % 32u)); }
 fn function_of(task: vec4<u32>) -> u32 { return task.x & (FN_LIMIT - 1u); }
 
 // Looks at the stage while the first invocation plans: in most turns the newest task's function runs.
 fn look(count: u32) {
-  if ew_thread == 0u {
-    atomicStore(&masks[MASK_VOTES], 0u);
-    atomicStore(&masks[MASK_VOTES + 1u], 0u);
-    atomicStore(&masks[MASK_VOTED], 0u);
-    atomicStore(&masks[MASK_VOTED + 1u], 0u);
-  }
+  if ew_thread >= MASK_VOTES && ew_thread < WGPU_MASKS { atomicStore(&masks[ew_thread], 0u); }
   my_ids = ids_at_hand();
   my_stack = stack_count;
   my_has = ew_thread < count;
+  my_has_older = ew_thread + EW_THREADS < count;
   if count == 0u { return; }
   newest = stage[count - 1u];
+  let function = function_of(newest);
+  rival = select(rival_one, rival_two, function == rival_one);
   if my_has {
     my_task = stage[count - 1u - ew_thread];
-    if function_of(my_task) == function_of(newest) { mark(2u * side); }
+    if function_of(my_task) == function { mark(8u * side, ew_thread); }
+    if function_of(my_task) == rival { mark(8u * side + 4u, ew_thread); }
+  }
+  if my_has_older {
+    my_older = stage[count - 1u - EW_THREADS - ew_thread];
+    if function_of(my_older) == function { mark(8u * side, EW_THREADS + ew_thread); }
+    if function_of(my_older) == rival { mark(8u * side + 4u, EW_THREADS + ew_thread); }
   }
 }
-// The first invocation: makes the next step's masks and counters ready.
+// Makes the next step's masks and counters ready.
 fn clear_side() {
   let next = 1u - side;
-  atomicStore(&masks[2u * next], 0u);
-  atomicStore(&masks[2u * next + 1u], 0u);
-  atomicStore(&stage_added[next], 0u);
+  if ew_thread < 8u { atomicStore(&masks[8u * next + ew_thread], 0u); }
+  if ew_thread == 0u { atomicStore(&stage_added[next], 0u); }
 }
 
 fn can_run(info: u32, space: u32, free: u32) -> bool {
@@ -85,6 +101,13 @@ fn most_of(task: vec4<u32>, info: u32, space: u32, free: u32) -> u32 {
   // A whole workgroup runs several tasks in a turn only if they leave nothing behind but their end.
   let single = need > 1u || (info & FUNCTION_FORKS) != 0u || (task.y & HOST_DIRECT) != 0u;
   return select(most, 1u, (info & FUNCTION_WIDE) != 0u && single);
+}
+
+// How many of them fit on a stage with `count` tasks, with all that they spawn.
+fn fitting(most: u32, info: u32, count: u32, oldest: bool) -> u32 {
+  let spawns = info & FUNCTION_SPAWNS;
+  if spawns == 0u || oldest { return most; }
+  return max(min(most, (WGPU_STAGE - count) / spawns), 1u);
 }
 
 // One invocation: the next turn, a step that has to come before it, or the end.
@@ -167,6 +190,16 @@ fn turn_of(how: u32, queue: u32, most: u32, count: u32) -> vec4<u32> {
   return vec4(STEP_TURN | how, queue | (most << 8u) | (count << 16u), 0u, 0u);
 }
 
+// The turns after which this workgroup leaves the dispatch: under stress, 0 to 3 for a random half of all.
+fn turns_of_stress() -> u32 {
+  if (round.flags & ROUND_STRESS) == 0u { return 0xffffffffu; }
+  var random = (round.number * 0x9e3779b9u) ^ (ew_workgroup * 0x85ebca6bu) ^ ((round.flags >> ROUND_SEED_SHIFT) * 0xc2b2ae35u);
+  random = (random ^ (random >> 16u)) * 0x7feb352du;
+  random = (random ^ (random >> 15u)) * 0x846ca68bu;
+  random ^= random >> 16u;
+  return select(0xffffffffu, random & 3u, (random & 4u) != 0u);
+}
+
 // One invocation: whether the workgroup leaves the dispatch now.
 fn leaves(count: u32, waiting: u32, best: u32) -> bool {
   let place = round.number & 3u;
@@ -180,10 +213,7 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
       leave = true;
     }
   }
-  if (round.flags & ROUND_STRESS) != 0u {
-    random = random * 1664525u + 1013904223u;
-    leave = leave || (random >> 29u) < 2u;
-  }
+  leave = leave || turns_run >= stress_turns;
   if leave {
     if waiting == 0u && runs { atomicAdd(&state[DevWgpuHeader_idle + place], 1u); }
     if waiting > 0u && turns_run >= round.turns { set_word(DevWgpuHeader_spent + place, 1u); }
@@ -264,27 +294,27 @@ fn turn(step: vec4<u32>) {
   let queue = step.y & 255u;
   let count = step.y >> 16u;
   let oldest = (step.x & TURN_OLDEST) != 0u;
+  let votes = (step.x & TURN_VOTES) != 0u;
   var how = step.x;
   var has = my_has;
   var task = my_task;
-  var mask = 2u * side;
+  let has_older = my_has_older && !oldest;
+  var bits = bits_of(8u * side);
   var function = step.z;
   var info = step.w;
   var most = (step.y >> 8u) & 255u;
-  var group = newest.y;
   let head = q_head[queue];
-  let n = min(count, EW_THREADS);
-  if (step.x & TURN_VOTES) != 0u {
+  let space = room(select(count, 0u, oldest));
+  let free = my_ids + my_stack;
+  if votes {
     if oldest {
-      has = ew_thread < n;
+      has = ew_thread < min(count, EW_THREADS);
       if has { task = tasks[task_at(ew_workgroup, queue, head + ew_thread)]; }
     }
     info = function_info(task.x);
-    let space = room(select(count, 0u, oldest));
-    let free = my_ids + my_stack;
     if has {
       if (info & FUNCTION_PRESENT) == 0u { raise(FAULT_UNKNOWN_FUNCTION, function_of(task), vec2(task.x, 0u)); }
-      if can_run(info, space, free) { mark(MASK_VOTES); }
+      if can_run(info, space, free) { mark(MASK_VOTES, ew_thread); }
     }
     if ew_thread == 0u { choice = vec4(0u, function_of(task), 0u, info); }
     workgroupBarrier();
@@ -292,11 +322,7 @@ fn turn(step: vec4<u32>) {
     let low = atomicLoad(&masks[MASK_VOTES]);
     let high = atomicLoad(&masks[MASK_VOTES + 1u]);
     if (low | high) != 0u && ew_thread == select(32u + firstTrailingBit(high), firstTrailingBit(low), low != 0u) {
-      var fits = most_of(task, info, space, free);
-      let spawns = info & FUNCTION_SPAWNS;
-      if spawns > 0u && !oldest { fits = max(min(fits, (WGPU_STAGE - count) / spawns), 1u); }
-      choice = vec4(1u, function_of(task), fits, info);
-      voted_group = task.y;
+      choice = vec4(1u, function_of(task), fitting(most_of(task, info, space, free), info, count, oldest), info);
     }
     let chosen = workgroupUniformLoad(&choice);
     if chosen.x == 0u {
@@ -310,46 +336,69 @@ fn turn(step: vec4<u32>) {
     function = chosen.y;
     info = chosen.w;
     most = chosen.z;
-    group = voted_group;
     how = select(0u, TURN_WHOLE, (info & FUNCTION_WIDE) != 0u);
-    mask = MASK_VOTED;
     let excludes = how == TURN_WHOLE && most > 1u;
-    if has && function_of(task) == function && !(excludes && (task.y & HOST_DIRECT) != 0u) { mark(MASK_VOTED); }
+    if has && function_of(task) == function && !(excludes && (task.y & HOST_DIRECT) != 0u) { mark(MASK_VOTED, ew_thread); }
+    if has_older && function_of(my_older) == function && !(excludes && (my_older.y & HOST_DIRECT) != 0u) {
+      mark(MASK_VOTED, EW_THREADS + ew_thread);
+    }
     workgroupBarrier();
+    bits = bits_of(MASK_VOTED);
   }
-  let place = rank(mask);
-  let run = min(set_bits(mask), most);
-  let taken = has && function_of(task) == function && place < run
-    && ((atomicLoad(&masks[mask + ew_thread / 32u]) >> (ew_thread % 32u)) & 1u) != 0u;
-  if has && !taken && run < n {
-    // What stays keeps its order and moves together.
-    let i = ew_thread - min(place, run);
-    if oldest {
-      tasks[task_at(ew_workgroup, queue, head + run + i)] = task;
+  let whole = (how & TURN_WHOLE) != 0u;
+  if !votes && !whole {
+    let rival_bits = bits_of(8u * side + 4u);
+    let rival_info = function_info(rival);
+    if (rival_info & (FUNCTION_PRESENT | FUNCTION_WIDE)) == FUNCTION_PRESENT && can_run(rival_info, space, free) {
+      let rival_most = fitting(most_of(newest, rival_info, space, free), rival_info, count, false);
+      if min(total(rival_bits), rival_most) > min(total(bits), most) {
+        bits = rival_bits;
+        info = rival_info;
+        most = rival_most;
+      }
+    }
+    // A third function takes the place of one that is not there.
+    let neither = ~(bits_of(8u * side) | rival_bits);
+    if has && is_set(neither, ew_thread) && rank(neither, ew_thread) == 0u { rival_two = function_of(task); }
+    if ew_thread == 0u && function != rival_one && function != rival_two { rival_one = function; }
+  }
+  let run = min(total(bits), most);
+  let place = rank(bits, ew_thread);
+  if has && place < run {
+    // What stays keeps its order and moves together. What comes after the last one that is taken stays where it is.
+    if is_set(bits, ew_thread) {
+      turn_tasks[place] = task;
+    } else if oldest {
+      tasks[task_at(ew_workgroup, queue, head + run + (ew_thread - place))] = task;
     } else {
-      stage[count - run - 1u - i] = task;
+      stage[count - run - 1u - (ew_thread - place)] = task;
+    }
+  }
+  let older_place = rank(bits, EW_THREADS + ew_thread);
+  if has_older && older_place < run {
+    if is_set(bits, EW_THREADS + ew_thread) {
+      turn_tasks[older_place] = my_older;
+    } else {
+      stage[count - run - 1u - (EW_THREADS + ew_thread - older_place)] = my_older;
     }
   }
   if !oldest { stage_base = count - run; }
   let forks = (info & FUNCTION_FORKS) != 0u;
+  let runs = ew_thread < run;
   var id = 0u;
-  if taken && forks {
-    if place < my_ids { id = ids[my_ids - 1u - place]; } else { id = word(id_stack() + my_stack - 1u - (place - my_ids)); }
+  if runs && forks {
+    if ew_thread < my_ids { id = ids[my_ids - 1u - ew_thread]; } else { id = word(id_stack() + my_stack - 1u - (ew_thread - my_ids)); }
   }
-  let whole = (how & TURN_WHOLE) != 0u;
   if whole {
-    if taken { wide_tasks[place] = task; }
-    if taken && place == 0u {
-      batch_size = run;
-      wide_id = id;
-    }
     if ew_thread < 2u { atomicStore(&wide_value[ew_thread], 0u); }
     if ew_thread == 0u {
+      batch_size = run;
+      wide_id = id;
       atomicStore(&wide_spawned, 0u);
       atomicStore(&wide_children, 0u);
     }
   }
-  if oldest { workgroupBarrier(); }
+  workgroupBarrier();
   if ew_thread == 0u {
     if oldest {
       q_head[queue] += run;
@@ -363,13 +412,14 @@ fn turn(step: vec4<u32>) {
     executed += run;
     batches += 1u;
     turns_run += select(1u, run, whole);
-    last_function = function;
+    last_function = function_of(turn_tasks[0]);
     blocked = 0u;
     cramped = false;
     tidied = false;
     refused = vec4(0u, 0u, 0u, 0u);
   }
-  t_task = task;
+  let group = turn_tasks[0].y;
+  t_task = turn_tasks[ew_thread];
   t_info = info;
   t_wide = whole;
   t_alone = run == 1u;
@@ -379,7 +429,7 @@ fn turn(step: vec4<u32>) {
     let batch = workgroupUniformLoad(&batch_size);
     t_id = wide_id;
     for (var i = 0u; i < batch; i += 1u) {
-      t_task = wide_tasks[i];
+      t_task = turn_tasks[i];
       if ew_thread == 0u { wide_task = t_task; }
       call_wide(function);
       workgroupBarrier();
@@ -391,21 +441,21 @@ fn turn(step: vec4<u32>) {
     t_spawned = atomicLoad(&wide_spawned);
     t_children = atomicLoad(&wide_children);
     t_value = vec2(atomicLoad(&wide_value[0]), atomicLoad(&wide_value[1]));
-    t_task = wide_tasks[ew_thread];
+    t_task = turn_tasks[ew_thread];
   }
   t_id = select(id, wide_id, whole);
-  if select(taken, ew_thread < run, whole) {
+  if runs {
     if !whole { my_delta = run_lane((how & TURN_CHAINS) != 0u); } else { my_delta = end_task(); }
     my_group = t_task.y;
     if my_group == group {
-      // The leader counts for all tasks of its group.
+      // The first one counts for all tasks of its group.
       atomicAdd(&batch_delta, my_delta);
       my_delta = 0;
     }
   }
   storageBarrier();
   workgroupBarrier();
-  if select(taken && place == 0u, ew_thread == 0u, whole) {
+  if ew_thread == 0u {
     my_group = group;
     my_delta += atomicExchange(&batch_delta, 0);
   }

@@ -16,11 +16,14 @@ use crate::sizes::Sizes;
 pub enum WgpuUnavailable {
     /// The system has no loader for Vulkan.
     #[error(
-        "the library {library} was not found: install your system's Vulkan loader (on Debian: libvulkan1) and driver"
+        "the library {library} was not loaded ({reason}): install your system's Vulkan loader (on Debian: libvulkan1) and \
+         driver"
     )]
     NoLoader {
         /// The library.
         library: &'static str,
+        /// The system's reason.
+        reason: String,
     },
     /// No driver offers an adapter.
     #[error(
@@ -137,13 +140,9 @@ impl WgpuDevice {
     /// # Errors
     /// There is none.
     pub fn list() -> Result<Vec<Self>, WgpuUnavailable> {
-        // Without validation layers, and without the dispatch that wgpu puts before each indirect one.
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends: backends(),
-            flags: match std::env::var_os("EVERWARP_WGPU_VALIDATION") {
-                Some(_) => wgpu::InstanceFlags::VALIDATION | wgpu::InstanceFlags::DEBUG,
-                None => wgpu::InstanceFlags::empty(),
-            },
+            flags: crate::trials::instance_flags(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()
         });
         let adapters = now(instance.enumerate_adapters(backends()));
@@ -245,8 +244,9 @@ fn absence() -> WgpuUnavailable {
     {
         let library = "libvulkan.so.1";
         // SAFETY: the loader's initializers have no preconditions; wgpu has just tried to load it, too.
-        if unsafe { libloading::Library::new(library) }.is_err() {
-            return WgpuUnavailable::NoLoader { library };
+        if let Err(error) = unsafe { libloading::Library::new(library) } {
+            let reason = error.to_string();
+            return WgpuUnavailable::NoLoader { library, reason };
         }
     }
     WgpuUnavailable::NoAdapter

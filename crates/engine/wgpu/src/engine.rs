@@ -12,8 +12,8 @@ use everwarp_contract::{DevType, DevWords, DevWorker};
 use everwarp_engine::sync::{ignore_poison, lock, try_lock};
 use everwarp_engine::table::ZeroedTable;
 use everwarp_engine::{
-    EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Image, PoolState, Pools,
-    PreparedImage, TaskEngine,
+    DispatchTimes, EngineError, EngineKind, EngineLoader, EngineRings, Footprint, Image, PoolState,
+    Pools, PreparedImage, TaskEngine,
 };
 
 use crate::adapter::WgpuDevice;
@@ -23,8 +23,8 @@ use crate::pump::{Pump, Rings};
 use crate::sizes::Sizes;
 use crate::window::Window;
 
-/// Looks of a waiter that only spin, on a GPU. Software needs the cores.
-const SPINS: u32 = 64;
+/// Looks of a waiter that only spin, on a GPU: a round trip takes less. Software needs the cores.
+const SPINS: u32 = 256;
 /// A dispatch that has run this long does not answer a question about its counters.
 const SLOW: Duration = Duration::from_millis(200);
 /// How long a waiter's last step keeps the thread from stepping.
@@ -378,6 +378,9 @@ impl TaskEngine for WgpuEngine {
             None => std::thread::sleep(Duration::from_micros(50)),
         }
     }
+    fn is_stepped(&self) -> bool {
+        true
+    }
     fn workers(&self) -> Result<Vec<DevWorker>, EngineError> {
         self.shared.gpu.check()?;
         let mut epoch = self.lock();
@@ -406,6 +409,12 @@ impl TaskEngine for WgpuEngine {
             return Ok(workers);
         }
         Ok(epoch.workers.clone())
+    }
+    fn dispatch_times(&self) -> Option<DispatchTimes> {
+        Some(lock(&self.shared.pump).times.summary())
+    }
+    fn loss(&self) -> Option<String> {
+        self.shared.gpu.lost().map(str::to_owned)
     }
     fn pool_state(&self) -> Result<PoolState, EngineError> {
         let header = lock(&self.shared.pump).header;

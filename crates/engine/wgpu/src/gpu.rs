@@ -11,6 +11,7 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::{EngineError, Image};
 
 use crate::adapter::{WgpuDevice, now};
+use crate::cache::Pipelines;
 use crate::image::ImageText;
 use crate::sizes::Sizes;
 
@@ -31,7 +32,7 @@ const PASSTHROUGH: wgpu::Features = wgpu::Features::PASSTHROUGH_SHADERS;
 /// The features of an adapter that the engine uses.
 fn useful(adapter: &wgpu::Adapter) -> wgpu::Features {
     match adapter.get_info().backend {
-        wgpu::Backend::Vulkan => adapter.features() & PASSTHROUGH,
+        wgpu::Backend::Vulkan => adapter.features() & (PASSTHROUGH | crate::cache::FEATURES),
         _ => wgpu::Features::empty(),
     }
 }
@@ -44,7 +45,9 @@ pub(crate) struct Gpu {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) name: String,
+    adapter: wgpu::AdapterInfo,
     pub(crate) software: bool,
+    workgroup_bytes: u32,
     pub(crate) window: wgpu::Buffer,
     pub(crate) window_bytes: u64,
     pub(crate) params: wgpu::Buffer,
@@ -91,10 +94,7 @@ impl Gpu {
         }));
         let note = lost.clone();
         gpu.set_device_lost_callback(move |reason, message| {
-            // A device that is dropped is lost, too.
-            if reason != wgpu::DeviceLostReason::Destroyed {
-                let _ = note.set(format!("{reason:?}: {message}"));
-            }
+            let _ = note.set(format!("{reason:?}: {message}"));
         });
         let mut window_bytes = facts.window_bytes.min(MOST_WINDOW) & !255;
         let storage = wgpu::BufferUsages::STORAGE
@@ -188,7 +188,9 @@ impl Gpu {
             device: gpu,
             queue,
             name: facts.name.clone(),
+            adapter: adapter.get_info(),
             software: facts.software,
+            workgroup_bytes: facts.workgroup_bytes,
             window,
             window_bytes,
             params,
@@ -208,6 +210,11 @@ impl Gpu {
         Ok(this)
     }
 
+    /// Notes that the device is lost, with the driver's own reason if it has one.
+    pub(crate) fn note_loss(&self, otherwise: &str) {
+        let _ = self.device.poll(wgpu::PollType::Poll);
+        let _ = self.lost.set(otherwise.to_owned());
+    }
     /// Why the device was lost, if it was.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
@@ -226,7 +233,7 @@ impl Gpu {
         let text = ImageText::new(image)?;
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
-        let module = self.module(&text.text);
+        let module = self.module(&text.text)?;
         let messages = now(module.get_compilation_info()).messages;
         if let Some(error) = messages
             .iter()
@@ -242,6 +249,7 @@ impl Gpu {
                 format!("{place}: {}", error.message).into(),
             ));
         }
+        let kept = Pipelines::open(&self.device, &self.adapter, &text.text);
         let pipeline = self
             .device
             .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
@@ -254,11 +262,14 @@ impl Gpu {
                     zero_initialize_workgroup_memory: false,
                     ..Default::default()
                 },
-                cache: None,
+                cache: kept.as_ref().map(|kept| &kept.cache),
             });
         let errors = [now(internal.pop()), now(scope.pop())];
         if let Some(error) = errors.into_iter().flatten().next() {
             return Err(EngineError::Compile(error.to_string().into()));
+        }
+        if let Some(kept) = kept {
+            kept.keep();
         }
         Ok(Compiled {
             text: Arc::new(text),
@@ -267,39 +278,48 @@ impl Gpu {
     }
 
     /// The module of an image's text. If the text is not valid, the module says so.
-    fn module(&self, wgsl: &str) -> wgpu::ShaderModule {
+    pub(crate) fn module(&self, wgsl: &str) -> Result<wgpu::ShaderModule, EngineError> {
         let label = Some("everwarp");
         if self.device.features().contains(PASSTHROUGH)
-            && let Some(words) = crate::spirv::translate(wgsl)
+            && let Some(image) = crate::spirv::translate(wgsl)
         {
+            // wgpu does not look into such a module.
+            if image.workgroup_bytes > self.workgroup_bytes.into() {
+                return Err(EngineError::Adapter {
+                    adapter: self.name.clone(),
+                    what: "bytes of workgroup memory",
+                    value: self.workgroup_bytes.into(),
+                    needed: image.workgroup_bytes,
+                });
+            }
             let entry = wgpu::PassthroughShaderEntryPoint {
                 name: "main".into(),
                 workgroup_size: (WGPU_THREADS, 1, 1),
             };
             // SAFETY: the words are naga's translation of valid WGSL with the bindings of the layout. For the programs of
             // an image, see below.
-            return unsafe {
+            return Ok(unsafe {
                 self.device.create_shader_module_passthrough(
                     wgpu::ShaderModuleDescriptorPassthrough {
                         label,
                         entry_points: vec![entry].into(),
-                        spirv: Some(words.into()),
+                        spirv: Some(image.words.into()),
                         ..Default::default()
                     },
                 )
-            };
+            });
         }
         let checks = wgpu::ShaderRuntimeChecks::unchecked();
         let source = wgpu::ShaderSource::Wgsl(wgsl.into());
         // SAFETY: as on the CUDA engine, the programs of an image are trusted: their instances are made by an unsafe function
         // that asks for addresses of live buffers. The scheduler's own indices are in its tables. The scheduler's loops
         // are bounded, and a loop of a program accesses atomic words, or ends.
-        unsafe {
+        Ok(unsafe {
             self.device.create_shader_module_trusted(
                 wgpu::ShaderModuleDescriptor { label, source },
                 checks,
             )
-        }
+        })
     }
 
     /// Writes words before the next submission.

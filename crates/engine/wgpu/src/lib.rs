@@ -5,6 +5,7 @@
 //! rules of the device code are in `device/memory.wgsl`, and `docs/decisions` says why.
 
 mod adapter;
+mod cache;
 mod engine;
 mod exit;
 mod gpu;
@@ -15,6 +16,8 @@ mod pump;
 mod raw;
 mod sizes;
 mod spirv;
+mod times;
+mod trials;
 mod web;
 mod window;
 

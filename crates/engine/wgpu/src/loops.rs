@@ -12,21 +12,40 @@ const ROUNDS: u32 = 100_000;
 /// Runs a loop of many rounds and checks that all of them ran.
 pub(crate) fn check(gpu: &Gpu) -> Result<(), EngineError> {
     let source = "@group(0) @binding(0) var<storage, read_write> out: array<atomic<u32>>;
-@compute @workgroup_size(1) fn main() {
+@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) thread: u32) {
+  if thread > 0u { return; }
   let rounds = atomicLoad(&out[1]);
   for (var i = 0u; i < rounds; i += 1u) { atomicAdd(&out[0], 1u); }
 }";
-    let module = gpu
+    // Translated as an image is, whose loops matter.
+    let module = gpu.module(source)?;
+    let bindings = gpu
         .device
-        .create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some("loops"),
-            source: wgpu::ShaderSource::Wgsl(source.into()),
+        .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: None,
+            entries: &[wgpu::BindGroupLayoutEntry {
+                binding: 0,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: wgpu::BufferBindingType::Storage { read_only: false },
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            }],
+        });
+    let layout = gpu
+        .device
+        .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&bindings)],
+            immediate_size: 0,
         });
     let pipeline = gpu
         .device
         .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("loops"),
-            layout: None,
+            layout: Some(&layout),
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions::default(),
@@ -38,7 +57,7 @@ pub(crate) fn check(gpu: &Gpu) -> Result<(), EngineError> {
     gpu.write_words(&out, 1, &[ROUNDS]);
     let bind_group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: None,
-        layout: &pipeline.get_bind_group_layout(0),
+        layout: &bindings,
         entries: &[wgpu::BindGroupEntry {
             binding: 0,
             resource: out.as_entire_binding(),

@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 use everwarp_contract::fault::{FAULT_BAD_SUBMISSION, FAULT_DEVICE_LOST};
 use everwarp_contract::ring::{COMPLETION_LAP, Slots};
 use everwarp_contract::task::{FN_COMPLETE, HOST_DIRECT, PRIORITIES, TASK_BATCH, TASK_COUNTED};
-use everwarp_contract::wgpu::{
-    DevRound, DevWgpuGroup, DevWgpuHeader, GROUP_SHARED, ROUND_STRESS, WGPU_INTAKE,
-};
+use everwarp_contract::wgpu::{DevRound, DevWgpuGroup, DevWgpuHeader, GROUP_SHARED, WGPU_INTAKE};
 use everwarp_contract::{DevCompletion, DevTask, DevType, DevWords, FunctionId, Layout};
 use everwarp_engine::EngineError;
 use everwarp_engine::table::ZeroedTable;
 
 use crate::gpu::{Compiled, Gpu, Mapped, ROUND_STRIDE, ROUNDS};
 use crate::sizes::{INBOX, Sizes};
+use crate::times::Times;
 
 /// Completions that come back with every submission; more of them need a second copy.
 const EAGER: u32 = 240;
@@ -116,7 +115,11 @@ pub(crate) struct Pump {
     turns: u32,
     rounds: u32,
     returned: Option<Instant>,
-    stress: bool,
+    pub(crate) times: Times,
+    /// The flags of a dispatch: what the settings for tests ask for.
+    flags: u32,
+    /// After this submission the device is destroyed.
+    loses: Option<u32>,
     /// The function that was submitted last, for the report of a dispatch that does not return.
     newest: u32,
     pub(crate) header: DevWgpuHeader,
@@ -159,7 +162,9 @@ impl Pump {
             turns: 64,
             rounds: 1,
             returned: None,
-            stress: std::env::var_os("EVERWARP_WGPU_STRESS").is_some(),
+            times: Times::new(),
+            flags: crate::trials::round_flags()?,
+            loses: crate::trials::loses()?,
             newest: 0,
             header: DevWgpuHeader::ZERO,
         })
@@ -230,6 +235,7 @@ impl Pump {
         };
         let flight = self.flights.pop_front().expect("there is one");
         if state != 1 {
+            gpu.note_loss("the results of a dispatch cannot be read");
             self.end(rings, FAULT_DEVICE_LOST, 0, 1);
             return true;
         }
@@ -237,7 +243,8 @@ impl Pump {
         let mut bytes = vec![0; READBACK as usize];
         match buffer.get_mapped_range(..) {
             Ok(view) => bytes.copy_from_slice(&view),
-            Err(_) => {
+            Err(error) => {
+                gpu.note_loss(&error.to_string());
                 self.end(rings, FAULT_DEVICE_LOST, 0, 2);
                 return true;
             }
@@ -263,10 +270,8 @@ impl Pump {
             more = vec![0; (count - EAGER) as usize * 16];
             let region = u64::from(flight.submission % 2) * u64::from(self.sizes.pools.tokens);
             let at = (region + u64::from(EAGER)) * 16;
-            if gpu
-                .read(&gpu.completed, at, &mut more, Duration::from_secs(30))
-                .is_err()
-            {
+            if let Err(error) = gpu.read(&gpu.completed, at, &mut more, Duration::from_secs(30)) {
+                gpu.note_loss(&error.to_string());
                 self.end(rings, FAULT_DEVICE_LOST, 0, 3);
                 return true;
             }
@@ -276,10 +281,9 @@ impl Pump {
             let entry = DevCompletion::from_bytes(entry);
             self.complete(rings, entry.token, entry.value);
         }
-        self.adapt(
-            (now - begin) / flight.rounds,
-            header.spent[flight.last_round as usize % 4] != 0,
-        );
+        let each = (now - begin) / flight.rounds;
+        self.times.count(each, flight.rounds);
+        self.adapt(each, header.spent[flight.last_round as usize % 4] != 0);
         true
     }
 
@@ -483,6 +487,8 @@ impl Pump {
         }
         while self.collect(gpu, rings) {}
         (self.turns, self.rounds) = (turns, rounds);
+        // A driver may have compiled in it.
+        self.times = Times::new();
         gpu.check()
     }
 
@@ -500,6 +506,10 @@ impl Pump {
         let place = (self.submission % 2) as usize;
         self.submission = self.submission.wrapping_add(1);
         let rounds = if self.waiting == 0 { 1 } else { self.rounds };
+        // A few submissions and nothing else: the other workgroups need not look at anything.
+        let new = self.inbox_tail.wrapping_sub(self.inbox_head);
+        let idle = self.waiting == 0 && self.flights.is_empty();
+        let quiet = if idle && new <= self.size { new } else { 0 };
         let mut numbers = vec![0_u8; (rounds as u64 * ROUND_STRIDE) as usize];
         for slot in numbers.chunks_exact_mut(ROUND_STRIDE as usize) {
             self.round = self.round.wrapping_add(1);
@@ -510,7 +520,8 @@ impl Pump {
                 turns: self.turns,
                 patience: if gpu.software { 16 } else { 8 },
                 inbox_tail: self.inbox_tail,
-                flags: if self.stress { ROUND_STRESS } else { 0 },
+                quiet,
+                flags: self.flags,
                 ..self.sizes.round
             };
             slot[..size_of::<DevRound>()].copy_from_slice(round.bytes());
@@ -532,6 +543,9 @@ impl Pump {
         let eager = u64::from(EAGER.min(tokens)) * 16;
         encoder.copy_buffer_to_buffer(&gpu.completed, region, back, head, eager);
         let index = gpu.queue.submit([encoder.finish()]);
+        if self.loses == Some(self.submission) {
+            gpu.device.destroy();
+        }
         self.flights.push_back(Flight {
             index,
             mapped: Gpu::map(back, READBACK),

@@ -13,11 +13,19 @@ const OP_CONSTANT: u32 = 43;
 const OP_CONTROL_BARRIER: u32 = 224;
 const SCOPE_DEVICE: u32 = 1;
 
+/// A translated image.
+pub(crate) struct Translated {
+    pub(crate) words: Vec<u32>,
+    /// Bytes of its variables in workgroup memory.
+    pub(crate) workgroup_bytes: u64,
+}
+
 /// Translates WGSL, without checks of bounds and loops; `None` if it is not valid, which wgpu's own translation explains.
-pub(crate) fn translate(wgsl: &str) -> Option<Vec<u32>> {
+pub(crate) fn translate(wgsl: &str) -> Option<Translated> {
     let module = naga::front::wgsl::parse_str(wgsl).ok()?;
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
     let info = validator.validate(&module).ok()?;
+    let workgroup_bytes = workgroup_memory(&module)?;
     let options = spv::Options {
         lang_version: (1, 3),
         flags: spv::WriterFlags::empty(),
@@ -29,7 +37,23 @@ pub(crate) fn translate(wgsl: &str) -> Option<Vec<u32>> {
     };
     let mut words = spv::write_vec(&module, &info, &options, None).ok()?;
     narrow(&mut words);
-    Some(words)
+    Some(Translated {
+        words,
+        workgroup_bytes,
+    })
+}
+
+/// Bytes of a module's variables in workgroup memory.
+fn workgroup_memory(module: &naga::Module) -> Option<u64> {
+    let mut layouts = naga::proc::Layouter::default();
+    layouts.update(module.to_ctx()).ok()?;
+    let variables = module.global_variables.iter();
+    let shared = variables.filter(|(_, v)| v.space == naga::AddressSpace::WorkGroup);
+    Some(
+        shared
+            .map(|(_, v)| u64::from(layouts[v.ty].size).next_multiple_of(16))
+            .sum(),
+    )
 }
 
 /// Changes barriers of the device's scope to the scope of those that wait, the workgroup. Returns how many there were.
@@ -71,10 +95,19 @@ mod tests {
   workgroupBarrier();
   a[i + 1u] = a[63u - i];
 }";
-        let mut words = translate(wgsl).expect("it is valid");
+        let mut words = translate(wgsl).expect("it is valid").words;
         assert_eq!(narrow(&mut words), 0, "they are narrow already");
         let barriers = words.iter().filter(|w| **w & 0xffff == 224).count();
         assert!(barriers >= 2, "{barriers}");
         assert!(translate("fn main( {").is_none());
+    }
+
+    #[test]
+    fn workgroup_memory_is_counted() {
+        let wgsl = "var<workgroup> a: array<u32, 100>;
+var<workgroup> b: vec3<f32>;
+@compute @workgroup_size(1) fn main() { a[0] = u32(b.x); }";
+        let translated = translate(wgsl).expect("it is valid");
+        assert_eq!(translated.workgroup_bytes, 400 + 16);
     }
 }

@@ -80,18 +80,20 @@ fn counts() -> impl Strategy<Value = Counts> {
     })
 }
 
-/// The tasks that stay: lane by lane from the newest on, those that are not taken keep their order and move together.
+/// The tasks that a turn takes of the newest ones, and those that stay: these keep their order and move together.
 fn pack(stage: &[u32], matches: &[bool], most: usize) -> (Vec<u32>, Vec<u32>) {
-    let n = stage.len().min(THREADS);
+    let n = stage.len().min(2 * THREADS);
     let run = matches[..n].iter().filter(|m| **m).count().min(most);
-    let (mut taken, mut packed) = (Vec::new(), stage.to_vec());
-    for lane in 0..n {
-        let task = stage[stage.len() - 1 - lane];
-        let place = matches[..lane].iter().filter(|m| **m).count();
-        if matches[lane] && place < run {
-            taken.push(task);
-        } else if run < n {
-            packed[stage.len() - run - 1 - (lane - place.min(run))] = task;
+    let (mut taken, mut packed) = (vec![u32::MAX; run], stage.to_vec());
+    // Each lane has a newer and an older task.
+    for at in 0..n {
+        let task = stage[stage.len() - 1 - at];
+        let place = matches[..at].iter().filter(|m| **m).count();
+        if place < run {
+            match matches[at] {
+                true => taken[place] = task,
+                false => packed[stage.len() - run - 1 - (at - place)] = task,
+            }
         }
     }
     packed.truncate(stage.len() - run);
@@ -144,6 +146,7 @@ proptest! {
         let (mut taken, packed) = pack(&stage, &matches, most);
         prop_assert!(packed.is_sorted(), "{packed:?}");
         prop_assert!(taken.len() <= most);
+        prop_assert!(taken.iter().rev().is_sorted(), "the newest first: {taken:?}");
         taken.extend(packed);
         taken.sort_unstable();
         prop_assert_eq!(taken, stage);

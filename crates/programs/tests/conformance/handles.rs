@@ -12,7 +12,7 @@ use everwarp_programs::{fib, noop};
 use everwarp_testkit::cases;
 
 use crate::support::{
-    Case, assert_marked_once, mark_all, parked_count, range, start, wait_until, with,
+    Case, assert_marked_once, block_on, mark_all, parked_count, range, start, wait_until, with,
 };
 
 pub(crate) const ALL: &[Case] = cases![
@@ -83,29 +83,13 @@ fn pieces_arrive_in_order(select: Select) {
 }
 
 fn futures_complete(select: Select) {
-    use std::future::Future;
-    use std::task::{Context, Poll, Wake, Waker};
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
     let engine = start(select);
     let instance = fib::instance(&engine).expect("fib is there");
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     for n in [10, 20, 24] {
-        let mut future = Box::pin(
-            engine
-                .submit(instance.task(fib::CALL).arg(n))
-                .expect("room"),
-        );
-        let value = loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(done) => break done.expect("it runs").value,
-                Poll::Pending => std::thread::park(),
-            }
-        };
+        let pending = engine
+            .submit(instance.task(fib::CALL).arg(n))
+            .expect("room");
+        let value = block_on(pending).expect("it runs").value;
         assert_eq!(value, fib::reference(n as u32));
     }
 }

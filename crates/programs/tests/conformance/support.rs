@@ -1,5 +1,8 @@
 //! Helpers that cases share: an engine with all programs, and the marks of the program `probe`.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use everwarp::{Device, Engine, EngineBuilder, EngineKind, Pools, Select};
@@ -98,6 +101,24 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
             "{what}: not after 20 s"
         );
         std::thread::yield_now();
+    }
+}
+
+/// Waits for a future: nothing but its waker wakes this thread.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }
 
