@@ -355,7 +355,10 @@ impl Gpu {
             match mapped.load(Ordering::Acquire) {
                 0 => {}
                 1 => return Ok(()),
-                _ => return Err(driver("map_async", &"the buffer was not mapped")),
+                _ => {
+                    self.check()?;
+                    return Err(driver("map_async", &"the buffer was not mapped"));
+                }
             }
             self.check()?;
             if begin.elapsed() > limit {

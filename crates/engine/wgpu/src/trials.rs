@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `EVERWARP_WGPU_STRESS=SEED` | a random half of the workgroups leaves each dispatch after 0 to 3 turns |
 //! | `EVERWARP_WGPU_LOSE=N` | the device is lost after the engine's submission N; the first one is a test at the start |
-//! | `EVERWARP_WGPU_VALIDATION=1` | loads the validation layers of Vulkan; what they report goes to standard error |
+//! | `EVERWARP_WGPU_VALIDATION=1` | loads Vulkan's validation layers, if they are installed, and prints their reports |
 
 use everwarp_contract::wgpu::{ROUND_SEED_SHIFT, ROUND_STRESS};
 use everwarp_engine::EngineError;
