@@ -106,6 +106,10 @@ impl Records {
             Ok(records)
         };
         let parts = count.div_ceil(TOGETHER);
+        if parts <= 1 {
+            // Counting the cores reads files of the system, which takes longer than a few records.
+            return (0..parts).map(part).collect();
+        }
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = (cores / 2).clamp(1, THREADS).min(parts as usize);
         if threads <= 1 {
