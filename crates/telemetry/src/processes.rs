@@ -11,8 +11,13 @@ use crate::level::{Level, level};
 use crate::trace::{Event, NameId, tracer};
 use crate::view::ProcessTotals;
 
-/// One in this many host calls has its time measured, unless the program is traced.
-const CALLS_PER_SAMPLE: u32 = 8;
+/// The first host calls of a thread are measured one by one, and so are all in a trace.
+const FIRST_CALLS: u32 = 64;
+/// Of later host calls, one in this many is measured and stands for them.
+const CALLS_PER_SAMPLE: u32 = 32;
+/// The same of processes.
+const FIRST_PROCESSES: u64 = 1024;
+const PROCESSES_PER_SAMPLE: u64 = 8;
 
 #[derive(Debug, Default)]
 struct Totals {
@@ -47,8 +52,12 @@ thread_local! {
     static CALL: Cell<u64> = const { Cell::new(0) };
     /// When the process that runs on this thread got it.
     static TURN: Cell<u64> = const { Cell::new(0) };
-    /// Host calls of this thread since they were added to the totals.
+    /// Host calls of this thread.
     static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// Those of them that the totals do not have yet.
+    static PENDING: Cell<u32> = const { Cell::new(0) };
+    /// The calls that the running one stands for.
+    static WEIGHT: Cell<u32> = const { Cell::new(1) };
 }
 
 /// The moment at which a process is queued, for [`ProcessHand::start`]; 0 if nothing is measured.
@@ -64,6 +73,8 @@ pub fn queued() -> u64 {
 pub struct ProcessHand {
     totals: &'static Totals,
     began: u64,
+    /// Processes that this one stands for; 0 if it is not measured.
+    weight: u64,
     number: u32,
     /// Of the process, and of its host calls, in a trace.
     names: Option<(NameId, NameId)>,
@@ -78,9 +89,19 @@ impl ProcessHand {
             return None;
         }
         let totals = TOTALS.get_or_init(Totals::default);
-        let began = clock::now();
-        totals.started.fetch_add(1, Ordering::Relaxed);
-        totals.wait.record_shared(began.saturating_sub(queued), 1);
+        let before = totals.started.fetch_add(1, Ordering::Relaxed);
+        let weight = match before {
+            _ if before < FIRST_PROCESSES || tracer().is_some() => 1,
+            _ if before.is_multiple_of(PROCESSES_PER_SAMPLE) => PROCESSES_PER_SAMPLE,
+            _ => 0,
+        };
+        let mut began = 0;
+        if weight > 0 {
+            began = clock::now();
+            totals
+                .wait
+                .record_shared(began.saturating_sub(queued), weight);
+        }
         let names = tracer().map(|tracer| {
             (
                 tracer.name("process", "process"),
@@ -90,6 +111,7 @@ impl ProcessHand {
         Some(Self {
             totals,
             began,
+            weight,
             number,
             names,
             call: 0,
@@ -98,14 +120,16 @@ impl ProcessHand {
 
     /// Lets the process go on until it waits or ends.
     pub fn run<T>(&mut self, poll: impl FnOnce() -> T) -> T {
-        let resumed = clock::now();
+        // Only a trace shows turns.
+        let resumed = self.names.map_or(0, |_| clock::now());
         TURN.with(|turn| turn.set(resumed));
         // A call in which it waited goes on.
         CALL.with(|call| call.set(self.call));
         let result = poll();
         let left = CALL.with(|call| call.replace(0));
-        let now = clock::now();
+        add_calls(self.totals);
         if let (Some(tracer), Some((own, in_call))) = (tracer(), self.names) {
+            let now = clock::now();
             if left != 0 {
                 // Each part of a call lies within its own turn on the thread.
                 tracer.record(Event::slice(
@@ -131,9 +155,10 @@ impl ProcessHand {
             &totals.failed
         };
         ended.fetch_add(1, Ordering::Relaxed);
-        totals
-            .run
-            .record_shared(clock::now().saturating_sub(self.began), 1);
+        if self.weight > 0 {
+            let took = clock::now().saturating_sub(self.began);
+            totals.run.record_shared(took, self.weight);
+        }
     }
 }
 
@@ -145,11 +170,25 @@ pub fn host_call(calls: bool, number: u32) {
     }
 }
 
+/// Adds the calls of this thread to the totals.
+fn add_calls(totals: &Totals) {
+    let pending = PENDING.with(|pending| pending.replace(0));
+    if pending > 0 {
+        totals.calls.fetch_add(pending.into(), Ordering::Relaxed);
+    }
+}
+
 fn measured_call(totals: &Totals, calls: bool, number: u32) {
     if calls {
         let before = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
-        totals.calls.fetch_add(1, Ordering::Relaxed);
-        if before.is_multiple_of(CALLS_PER_SAMPLE) || tracer().is_some() {
+        PENDING.with(|pending| pending.set(pending.get() + 1));
+        let each = before < FIRST_CALLS;
+        if each {
+            add_calls(totals);
+        }
+        let each = each || tracer().is_some();
+        if each || before.is_multiple_of(CALLS_PER_SAMPLE) {
+            WEIGHT.with(|weight| weight.set(if each { 1 } else { CALLS_PER_SAMPLE }));
             CALL.with(|call| call.set(clock::now()));
         }
         return;
@@ -159,11 +198,7 @@ fn measured_call(totals: &Totals, calls: bool, number: u32) {
         return;
     }
     let now = clock::now();
-    let weight = if tracer().is_some() {
-        1
-    } else {
-        CALLS_PER_SAMPLE
-    };
+    let weight = WEIGHT.with(Cell::get);
     totals
         .call
         .record_shared(now.saturating_sub(began), weight.into());
