@@ -267,13 +267,14 @@ impl Assembler {
 
 /// A folder for the files of one piece of work, which only this user can read and which is removed with its value.
 fn scratch(program: &'static str, part: &str) -> Result<tempfile::TempDir, AssembleError> {
-    tempfile::Builder::new()
-        .prefix("everwarp-")
-        .tempdir()
-        .map_err(|source| AssembleError {
-            part: part.to_owned(),
-            cause: Cause::Run { program, source },
-        })
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("everwarp-");
+    #[cfg(unix)]
+    folder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    folder.tempdir().map_err(|source| AssembleError {
+        part: part.to_owned(),
+        cause: Cause::Run { program, source },
+    })
 }
 
 #[cfg(test)]
