@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use everwarp::process::ListenAddress;
+use everwarp::process::{AddressRule, ListenAddress};
 
 use crate::error::CliError;
 use crate::process::{self, Route, Site};
@@ -32,6 +32,10 @@ pub(crate) struct ServeArgs {
     /// A directory that the programs of the routes may use, and its name in them (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = process::directory)]
     dir: Vec<(PathBuf, String)>,
+    /// An address that the programs of the routes may connect or send to: PORTS of this machine, or HOST:PORTS, as in
+    /// 192.0.2.1:80, example.com:443 or *:53.
+    #[arg(long, value_name = "HOST:PORTS")]
+    connect: Vec<AddressRule>,
     /// The engine: auto, cpu or cuda.
     #[arg(long, default_value = "auto")]
     engine: String,
@@ -107,6 +111,7 @@ pub(crate) fn main(args: ServeArgs) -> Result<u8, CliError> {
         files: args.files,
         routes: args.route,
         directories: args.dir,
+        connect: args.connect,
     };
     run::site(&words, site)
 }

@@ -7,8 +7,16 @@ crate::dev_consts! {
     pub const ERRNO_SUCCESS = 0;
     /// Permission denied.
     pub const ERRNO_ACCES = 2;
+    /// The address is in use.
+    pub const ERRNO_ADDRINUSE = 3;
+    /// This machine does not have the address.
+    pub const ERRNO_ADDRNOTAVAIL = 4;
+    /// No such family of addresses.
+    pub const ERRNO_AFNOSUPPORT = 5;
     /// Resource temporarily unavailable.
     pub const ERRNO_AGAIN = 6;
+    /// The connection is being made already.
+    pub const ERRNO_ALREADY = 7;
     /// Bad file descriptor.
     pub const ERRNO_BADF = 8;
     /// Device or resource busy.
@@ -21,6 +29,8 @@ crate::dev_consts! {
     pub const ERRNO_CONNREFUSED = 14;
     /// The peer has reset the connection.
     pub const ERRNO_CONNRESET = 15;
+    /// A datagram has no destination.
+    pub const ERRNO_DESTADDRREQ = 17;
     /// Disk quota exceeded.
     pub const ERRNO_DQUOT = 19;
     /// File exists.
@@ -29,14 +39,20 @@ crate::dev_consts! {
     pub const ERRNO_FAULT = 21;
     /// File too large.
     pub const ERRNO_FBIG = 22;
+    /// No way leads to the host.
+    pub const ERRNO_HOSTUNREACH = 23;
     /// Illegal byte sequence.
     pub const ERRNO_ILSEQ = 25;
+    /// The connection is being made.
+    pub const ERRNO_INPROGRESS = 26;
     /// Interrupted.
     pub const ERRNO_INTR = 27;
     /// Invalid argument.
     pub const ERRNO_INVAL = 28;
     /// Input or output error.
     pub const ERRNO_IO = 29;
+    /// The socket is connected.
+    pub const ERRNO_ISCONN = 30;
     /// Is a directory.
     pub const ERRNO_ISDIR = 31;
     /// Too many levels of symbolic links.
@@ -45,8 +61,14 @@ crate::dev_consts! {
     pub const ERRNO_MFILE = 33;
     /// Too many links.
     pub const ERRNO_MLINK = 34;
+    /// A datagram is too long.
+    pub const ERRNO_MSGSIZE = 35;
     /// A name is too long.
     pub const ERRNO_NAMETOOLONG = 37;
+    /// The network is down.
+    pub const ERRNO_NETDOWN = 38;
+    /// No way leads to the network.
+    pub const ERRNO_NETUNREACH = 40;
     /// Too many open files of the system.
     pub const ERRNO_NFILE = 41;
     /// No such device.
@@ -57,6 +79,8 @@ crate::dev_consts! {
     pub const ERRNO_NOMEM = 48;
     /// No memory for a network buffer.
     pub const ERRNO_NOBUFS = 42;
+    /// The socket has no such option.
+    pub const ERRNO_NOPROTOOPT = 50;
     /// No space left on the device.
     pub const ERRNO_NOSPC = 51;
     /// No such function.
@@ -81,6 +105,10 @@ crate::dev_consts! {
     pub const ERRNO_PERM = 63;
     /// The reader of this pipe has closed it.
     pub const ERRNO_PIPE = 64;
+    /// No such protocol.
+    pub const ERRNO_PROTONOSUPPORT = 66;
+    /// The protocol does not fit the socket.
+    pub const ERRNO_PROTOTYPE = 67;
     /// Out of range.
     pub const ERRNO_RANGE = 68;
     /// The file system is read-only.

@@ -4,13 +4,21 @@
 //! caller waits for readiness where it waits for everything else, the CPU engine in its worker threads and the service of
 //! host calls in a [`Reactor`]. So no thread of the host is held up by a peer.
 //!
-//! Everything is handed to processes as open sockets. A process never names an address of a listener that it was given.
+//! What a command gives to processes, it gives as open sockets. A process that opens sockets itself, as an [`Endpoint`], may
+//! use the addresses that its [`Network`] has rules for.
 //!
 //! Linux only, for now. This crate is internal to everwarp and promises no stability.
 
 mod address;
 #[cfg(target_os = "linux")]
+mod endpoint;
+#[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
+mod options;
+#[cfg(target_os = "linux")]
 mod reactor;
+mod rules;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(not(target_os = "linux"))]
@@ -19,5 +27,12 @@ mod socket;
 
 pub use address::{AddressError, ListenAddress};
 #[cfg(target_os = "linux")]
+pub use endpoint::{DATAGRAM_MOST, Endpoint, Family, Transport};
+#[cfg(target_os = "linux")]
+pub use network::{ADDRESSES_MOST, Lookup, Network, NotGranted};
+#[cfg(target_os = "linux")]
+pub use options::SocketOption;
+#[cfg(target_os = "linux")]
 pub use reactor::Reactor;
+pub use rules::{AddressRule, RuleError};
 pub use socket::{Connection, Interest, ListenError, Listener, Readiness, Shutdown, Socket};

@@ -23,7 +23,7 @@ pub struct Socket {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Socket {
-    fn new(fd: OwnedFd) -> Arc<Self> {
+    pub(crate) fn new(fd: OwnedFd) -> Arc<Self> {
         let number = NEXT.fetch_add(1, Relaxed);
         Arc::new(Self { fd, number })
     }
@@ -52,10 +52,34 @@ impl Socket {
         })
     }
 
+    /// The address that it has on this machine.
+    ///
+    /// # Errors
+    /// It has none, as a connection within this program has none.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        let address = net::getsockname(&self.fd)?;
+        address.try_into().map_err(|_| no_address())
+    }
+
+    /// The address of its peer.
+    ///
+    /// # Errors
+    /// It is not connected, or its peer has no address.
+    pub fn peer_address(&self) -> io::Result<SocketAddr> {
+        let address = net::getpeername(&self.fd)?;
+        let address = address.and_then(|address| address.try_into().ok());
+        address.ok_or_else(no_address)
+    }
+
     /// The bytes that can be read now.
     pub fn available(&self) -> u64 {
         rustix::io::ioctl_fionread(&self.fd).unwrap_or(0)
     }
+}
+
+/// The socket is of a family without addresses that processes know.
+fn no_address() -> io::Error {
+    rustix::io::Errno::OPNOTSUPP.into()
 }
 
 impl fmt::Debug for Socket {
@@ -225,22 +249,7 @@ impl Listener {
     /// # Errors
     /// `WouldBlock`: none has come; or the system refuses one, because too many files are open or memory is short.
     pub fn accept(&self) -> io::Result<Connection> {
-        loop {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match net::acceptfrom_with(&self.socket, flags) {
-                Ok((fd, peer)) => {
-                    // A connection that has ended meanwhile refuses the setting; its reader learns of the end.
-                    let _ = sockopt::set_tcp_nodelay(&fd, true);
-                    return Ok(Connection {
-                        socket: Socket::new(fd),
-                        peer: peer.and_then(|peer| peer.try_into().ok()),
-                    });
-                }
-                // The peer has given up, or a signal came: the next connection may be there.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Connection::accept(&self.socket)
     }
 }
 
@@ -255,6 +264,28 @@ pub struct Connection {
 }
 
 impl Connection {
+    pub(crate) fn of(socket: Arc<Socket>, peer: Option<SocketAddr>) -> Self {
+        Self { socket, peer }
+    }
+
+    /// Takes a connection that has come to a socket that listens.
+    pub(crate) fn accept(listening: &Socket) -> io::Result<Self> {
+        loop {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match net::acceptfrom_with(listening, flags) {
+                Ok((fd, peer)) => {
+                    // A connection that has ended meanwhile refuses the setting; its reader learns of the end.
+                    let _ = sockopt::set_tcp_nodelay(&fd, true);
+                    let peer = peer.and_then(|peer| peer.try_into().ok());
+                    return Ok(Self::of(Socket::new(fd), peer));
+                }
+                // The peer has given up, or a signal came: the next connection may be there.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Two ends of a connection within this machine.
     ///
     /// # Errors

@@ -66,6 +66,8 @@ wire! {
     /// [`Grants`](everwarp_process::Grants).
     struct SharedGrants {
         directories: Vec<DirectoryGrant>,
+        /// How many listeners there are. Their descriptors follow those of the directories.
+        listeners: u32,
         stdin: InputGrant,
         stdout: OutputGrant,
         stderr: OutputGrant,
@@ -82,7 +84,7 @@ wire! {
         /// Loads a module, whose file is the descriptor.
         Load = 2 { request: u32, name: String, settings: LoadSettings, },
         /// Starts processes as soon as `data` bytes have come with [`ToEngine::SpawnData`]. The descriptors are the
-        /// directories.
+        /// directories, then the listeners.
         Spawn = 3 { request: u32, module: u32, count: u32, grants: SharedGrants, data: u64, },
         /// The next part of what each process gets of its own.
         SpawnData = 4 { request: u32, bytes: Bytes, },

@@ -211,24 +211,27 @@ fn parse_fields(lines: &[&str]) -> Result<Vec<(String, String)>, u16> {
 
 /// The path and the query of a target.
 fn split_target(method: &str, target: &str) -> Result<(String, String), u16> {
-    let target = match target.strip_prefix("http://") {
-        Some(rest) => match rest.find('/') {
-            Some(slash) => &rest[slash..],
-            None => "/",
-        },
-        None => target,
-    };
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+    if !target.bytes().all(plain) {
+        return Err(400);
+    }
     if target == "*" && method == "OPTIONS" {
         return Ok((target.to_owned(), String::new()));
     }
-    if !target.starts_with('/')
-        || !target
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'#')
-    {
-        return Err(400);
-    }
+    let target = match target.strip_prefix("http://") {
+        Some(rest) => {
+            let (host, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            if host.is_empty() || host.contains(['@', ',']) {
+                return Err(400);
+            }
+            after
+        }
+        None if target.starts_with('/') => target,
+        None => return Err(400),
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    // After a host there may be a query alone, or nothing.
+    let path = if path.is_empty() { "/" } else { path };
     Ok((path.to_owned(), query.to_owned()))
 }
 

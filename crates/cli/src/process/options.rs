@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use everwarp::process::ListenAddress;
 use everwarp::process::threads::{THREADS, THREADS_MOST};
+use everwarp::process::{AddressRule, ListenAddress, RuleError};
 
 use crate::error::CliError;
 
@@ -43,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) routes: Vec<Route>,
     /// The directories of these programs, with their names in them.
     pub(crate) directories: Vec<(PathBuf, String)>,
+    /// The addresses that these programs may connect to.
+    pub(crate) connect: Vec<AddressRule>,
 }
 
 /// A program that answers the requests of a path.
@@ -96,6 +98,14 @@ pub(crate) struct Options {
     /// and the first one's number.
     #[arg(long, value_name = "ADDR")]
     pub(super) listen: Vec<ListenAddress>,
+    /// An address that each process may connect or send to: PORTS of this machine, or HOST:PORTS, as in 192.0.2.1:80,
+    /// 10.0.0.0/8:8000-8100, [::1]:53, example.com:443 or *:53. A process may look up the names that are named.
+    #[arg(long, value_name = "HOST:PORTS")]
+    pub(super) connect: Vec<AddressRule>,
+    /// An address of this machine that each process may bind, to accept connections or to receive datagrams: PORTS of
+    /// loopback addresses, or ADDRESS:PORTS. Port 0 is any free port.
+    #[arg(long, value_name = "ADDRESS:PORTS", value_parser = local)]
+    pub(super) bind: Vec<AddressRule>,
     /// Start a process for each connection of the listeners, with the connection as its standard input and output, so that
     /// any filter program is a server. The variables REMOTE_ADDR and REMOTE_PORT name the peer. The first Ctrl-C or
     /// SIGTERM lets the connections that there are end.
@@ -233,6 +243,14 @@ pub(crate) fn directory(text: &str) -> Result<(PathBuf, String), String> {
     match host.is_empty() || guest.is_empty() {
         true => Err("use HOST or HOST::GUEST".to_owned()),
         false => Ok((PathBuf::from(host), guest.to_owned())),
+    }
+}
+
+fn local(text: &str) -> Result<AddressRule, String> {
+    let rule: AddressRule = text.parse().map_err(|error: RuleError| error.to_string())?;
+    match rule.is_for_names() {
+        true => Err("a name cannot be bound: use PORTS, or ADDRESS:PORTS".to_owned()),
+        false => Ok(rule),
     }
 }
 

@@ -47,10 +47,12 @@ impl Place {
         if args.alone {
             return Ok(None);
         }
-        if !args.process.listen.is_empty() {
+        let options = &args.process;
+        let network = !options.connect.is_empty() || !options.bind.is_empty();
+        if network || options.per_connection {
             if args.verbose {
                 eprintln!(
-                    "everwarp: a service takes no listeners yet, so this command starts an engine of its own"
+                    "everwarp: a service takes listeners, but no other sockets yet, so this command starts an engine of its own"
                 );
             }
             return Ok(None);

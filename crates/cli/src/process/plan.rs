@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use everwarp::EngineKind;
 use everwarp::process::{
-    Command, Directory, Host, Input, InputLines, Launcher, Listener, Module, Output, StartError,
-    StartWriter,
+    AddressRule, Command, Directory, Host, Input, InputLines, Launcher, Listener, Module, Network,
+    Output, StartError, StartWriter,
 };
 use everwarp::trace::spanned;
 
@@ -39,6 +39,8 @@ pub(super) struct Plan<'a> {
     /// The programs of a server's routes, and their directories.
     pub(super) routes: Option<Arc<Routes>>,
     route_directories: Vec<Directory>,
+    /// What of the network the processes may use: a route's, where there are routes.
+    network: Option<Arc<Network>>,
     pub(super) job: Arc<Job>,
 }
 
@@ -102,6 +104,7 @@ impl<'a> Plan<'a> {
             listeners,
             routes,
             route_directories,
+            network: network(args),
             job,
         })
     }
@@ -181,6 +184,8 @@ impl<'a> Plan<'a> {
         }
         if let Some(routes) = &self.routes {
             command.launcher(Arc::clone(routes) as Arc<dyn Launcher>);
+        } else if let Some(network) = &self.network {
+            command.network(Arc::clone(network));
         }
         command
     }
@@ -195,6 +200,9 @@ impl<'a> Plan<'a> {
         }
         if let Some(fuel) = self.args.process.fuel {
             command.fuel(fuel);
+        }
+        if let Some(network) = &self.network {
+            command.network(Arc::clone(network));
         }
         command
     }
@@ -269,6 +277,21 @@ fn open_listeners(args: &Args, first: usize) -> Result<Vec<Listener>, CliError> 
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+/// The addresses that processes may use. With `--verbose` the command says which option would allow what they are refused.
+fn network(args: &Args) -> Option<Arc<Network>> {
+    let of_routes = args.site.as_ref().map(|site| site.connect.clone());
+    let connect: Vec<AddressRule> = of_routes.unwrap_or_else(|| args.process.connect.clone());
+    let bind = args.process.bind.clone();
+    if connect.is_empty() && bind.is_empty() && !args.verbose {
+        return None;
+    }
+    let network = Network::new(connect, bind);
+    Some(Arc::new(match args.verbose {
+        true => network.reporting(|sentence| eprintln!("everwarp: {sentence}")),
+        false => network,
+    }))
 }
 
 fn read_lines(path: &Path, place: &Place) -> Result<InputLines, CliError> {

@@ -5,6 +5,7 @@ extern crate alloc;
 mod agreement;
 mod c;
 mod channels;
+mod dial;
 #[path = "../../../../guests/json/src/document/mod.rs"]
 mod document;
 mod forth;
@@ -30,7 +31,7 @@ const GUESTS: [&str; 8] = [
 ];
 
 /// The guests with the standard library, which takes more than a page.
-const WITH_STD: [&str; 3] = ["http", "sockets", "threads"];
+const WITH_STD: [&str; 5] = ["dial", "http", "notes", "sockets", "threads"];
 
 /// The folder with their sources.
 fn folder() -> PathBuf {
@@ -71,6 +72,7 @@ type Case = fn();
 const HOST: &[&[(&str, Case)]] = &[
     agreement::HOST,
     c::HOST,
+    dial::HOST,
     given::HOST,
     modules::HOST,
     sockets::HOST,
@@ -79,6 +81,7 @@ const HOST: &[&[(&str, Case)]] = &[
 const RUNS: &[&[(&str, Case)]] = &[
     c::ON_BOTH,
     channels::ON_BOTH,
+    dial::ON_BOTH,
     forth::ON_BOTH,
     given::ON_BOTH,
     hashes::ON_BOTH,

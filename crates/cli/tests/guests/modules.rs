@@ -23,7 +23,7 @@ fn sources(top: &Path, inner: &Path, found: &mut BTreeSet<String>) {
         let entry = entry.expect("the folder can be read");
         let path = inner.join(entry.file_name());
         let name = path.to_str().expect("the names are plain").to_owned();
-        if ["target", "built", "c", "actors"].contains(&name.as_str()) {
+        if ["target", "built", "c", "actors", "notes/site"].contains(&name.as_str()) {
             continue;
         }
         if entry.file_type().expect("it has a type").is_dir() {

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GREETING: &str = "welcome\n";
 
 /// The engines that a case runs guests on.
-fn engines() -> &'static [&'static str] {
+pub(crate) fn engines() -> &'static [&'static str] {
     match WITH_GPU.get() {
         true => &["cpu", "cuda"],
         false => &["cpu"],
@@ -130,7 +130,7 @@ fn greeting() -> tempfile::TempDir {
     folder
 }
 
-fn ended(running: Running) -> Ended {
+pub(crate) fn ended(running: Running) -> Ended {
     let output = running.output();
     let text = |bytes| String::from_utf8(bytes).expect("it is text");
     let code = output.status.code().expect("no signal ends it");
@@ -264,7 +264,7 @@ fn a_thousand_processes_wait_for_clients() {
 }
 
 /// Runs the command, which must refuse, and returns its message in one line.
-fn refused(guest: &str, options: &[&str]) -> (i32, String) {
+pub(crate) fn refused(guest: &str, options: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
     command
         .arg("run")

@@ -30,6 +30,22 @@ impl Server {
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
         command.args(args);
+        Self::run(command)
+    }
+
+    /// The same with files, and with no more descriptors than these.
+    pub(crate) fn with_descriptors(descriptors: u32, folder: &Path) -> Self {
+        let files = folder.to_str().expect("the path is text");
+        let mut command = Command::new("sh");
+        command.arg("-c");
+        command.arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""));
+        command.arg(env!("CARGO_BIN_EXE_everwarp"));
+        command.args(["serve", "--engine", "cpu", "--verbose", "--listen", "0"]);
+        command.args(["--files", files]);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -84,6 +100,46 @@ impl Server {
             .first()
             .copied()
             .unwrap_or_else(|| panic!("no answer: {answer:?}"))
+    }
+
+    /// The sockets that the server has open.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.running.id());
+        let entries = std::fs::read_dir(folder).expect("the server runs");
+        // A descriptor may have been closed since it was listed.
+        let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links
+            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
+    /// The server's memory that is not shared with files, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.running.id());
+        let status = std::fs::read_to_string(path).expect("the server runs");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kilobytes.expect("Linux says") << 10
+    }
+
+    /// The time that the server's threads have computed, in the system's ticks of 10 ms.
+    pub(crate) fn ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.running.id());
+        let stat = std::fs::read_to_string(path).expect("the server runs");
+        // The name, in brackets, may have spaces. Then come the state and numbers.
+        let (_, numbers) = stat.rsplit_once(") ").expect("it has a name");
+        let number = |at| {
+            numbers
+                .split(' ')
+                .nth(at)
+                .and_then(|n: &str| n.parse::<u64>().ok())
+        };
+        number(11)
+            .zip(number(12))
+            .map(|(user, system)| user + system)
+            .expect("Linux says")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -7,6 +7,7 @@ mod clients;
 mod ends;
 mod hostile;
 mod library;
+mod listeners;
 mod operator;
 #[path = "../process/cases.rs"]
 mod process;

@@ -96,6 +96,10 @@ pub enum Answer {
     Record(&'static str),
     /// `event`s of WASI as the reply, 32 bytes each, and their number as the first value.
     Events,
+    /// A datagram as the reply, and its sender's address as the values.
+    Datagram,
+    /// Addresses as the reply, 24 bytes each, and their number as the first value.
+    Addresses,
     /// The arguments as values, and the payload as the reply.
     Echo,
 }
@@ -113,6 +117,8 @@ pub enum Waits {
     ForEvents,
     /// Other processes that close files, so that there is room to open one.
     ForRoom,
+    /// A server of names.
+    ForName,
 }
 
 /// An argument, as the table describes it.

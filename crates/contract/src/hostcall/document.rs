@@ -77,6 +77,9 @@ Arguments travel as words of 64 bits: an `fd` and a `u32` are zero-extended, and
 `ERRNO_INVAL`. Values and reply mean something only if the call succeeds. A request for more bytes than its slot or area
 holds gets as many as fit, which is a short read or write.
 
+An address is 24 bytes, or three words: the family (4 or 6) and the port with 16 bits each, 16 bytes of address (an IPv4
+address has the first four), and the number of an IPv6 zone with 32 bits. All numbers are little-endian.
+
 ";
 
 const fn payload(payload: Payload) -> &'static str {
@@ -97,6 +100,8 @@ const fn answer(answer: Answer) -> [&'static str; 2] {
         Answer::Bytes(what) => ["number of bytes", what],
         Answer::Record(what) => ["", what],
         Answer::Events => ["number of events", "`event`s, 32 bytes each"],
+        Answer::Datagram => ["the sender's address", "the bytes received"],
+        Answer::Addresses => ["number of addresses", "addresses, 24 bytes each"],
         Answer::Echo => ["the arguments", "the payload"],
     }
 }
@@ -108,5 +113,6 @@ const fn waits(waits: Waits) -> &'static str {
         Waits::ForPeer => "for a peer",
         Waits::ForEvents => "for time, standard input or a socket",
         Waits::ForRoom => "for other processes to close files",
+        Waits::ForName => "for a server of names",
     }
 }

@@ -91,6 +91,8 @@ crate::dev_consts! {
     pub const HOSTCALL_LATER = 0xffff;
     /// The most subscriptions of one `POLL_ONEOFF`: as many as fit an area.
     pub const HOSTCALL_POLL_MAX = HOSTCALL_DATA_BYTES / 48;
+    /// The most addresses that `NET_LOOK_UP` brings back.
+    pub const HOSTCALL_ADDRESSES_MAX = 64;
     /// In `EXIT`: the process returned, or called `proc_exit` with the code in the second argument.
     pub const EXIT_NORMAL = 0;
     /// In `EXIT`: the process trapped.

@@ -3,7 +3,7 @@
 //! To add a call, add a row. Then `everwarp-hostcalls` does not compile until `plan.rs` says which thread serves the call
 //! and `serve.rs` serves it; device code has a struct with the names of its arguments; and a test fails until the
 //! reference in `docs/reference/host-calls.md` has been written anew. Numbers are the wire format between the two sides
-//! of one build. The numbers 7 to 15 and 53 to 63 are free.
+//! of one build. The numbers 7 to 15 and 63 are free.
 
 use super::declare::{
     Answer, Argument, ArgumentDescription, BadCall, CallDescription, Fd, Payload, Waits, host_calls,
@@ -110,6 +110,27 @@ host_calls! {
     SOCK_SHUTDOWN = 51, SockShutdown(fd: Fd, how: u32), sends Nothing, gets Nothing, waits Never;
     /// `launch` of `everwarp:net`. The payload is the name, of `name_length` bytes, and the variables.
     NET_LAUNCH = 52, NetLaunch(name_length: u32), sends Bytes, gets Values("the new descriptor"), waits Never;
+    /// `socket` of `everwarp:net`. `family` is 4 or 6; `kind` is 1 for a stream, 2 for datagrams.
+    NET_SOCKET = 53, NetSocket(family: u32, kind: u32), sends Nothing, gets Values("the new descriptor"), waits Never;
+    /// `bind` of `everwarp:net`. The three words are an address.
+    NET_BIND = 54, NetBind(fd: Fd, first: u64, second: u64, third: u64), sends Nothing, gets Nothing, waits Never;
+    /// `connect` of `everwarp:net`. The three words are an address. A caller that is not patient gets `HOSTCALL_LATER`
+    /// before anything is done.
+    NET_CONNECT = 55, NetConnect(fd: Fd, first: u64, second: u64, third: u64), sends Nothing, gets Nothing, waits ForPeer;
+    /// `listen` of `everwarp:net`.
+    NET_LISTEN = 56, NetListen(fd: Fd, backlog: u32), sends Nothing, gets Nothing, waits Never;
+    /// `address` of `everwarp:net`. `which` is 0 for the socket's own address, 1 for its peer's.
+    NET_ADDRESS = 57, NetAddress(fd: Fd, which: u32), sends Nothing, gets Values("the address"), waits Never;
+    /// `send_to` of `everwarp:net`. The three words are an address.
+    NET_SEND_TO = 58, NetSendTo(fd: Fd, first: u64, second: u64, third: u64), sends Bytes, gets Values("bytes sent"), waits ForPeer;
+    /// `receive_from` of `everwarp:net`; `flags` are `riflags`. Where there is no sender's address, the values are zero.
+    NET_RECEIVE_FROM = 59, NetReceiveFrom(fd: Fd, length: u32, flags: u32), sends Nothing, gets Datagram, waits ForPeer;
+    /// `option` of `everwarp:net`.
+    NET_OPTION = 60, NetOption(fd: Fd, option: u32), sends Nothing, gets Values("the value"), waits Never;
+    /// `set_option` of `everwarp:net`.
+    NET_SET_OPTION = 61, NetSetOption(fd: Fd, option: u32, value: u64), sends Nothing, gets Nothing, waits Never;
+    /// `look_up` of `everwarp:net`. The payload is a name; up to `most` addresses come back. Their ports are zero.
+    NET_LOOK_UP = 62, NetLookUp(most: u32), sends Bytes, gets Addresses, waits ForName;
 }
 
 /// The numbers of all calls are below this.
@@ -171,7 +192,7 @@ mod tests {
 
     #[test]
     fn numbers_without_a_call_are_unknown() {
-        for number in [0, 7, 15, 53, 63, u32::MAX] {
+        for number in [0, 7, 15, 63, u32::MAX] {
             let decoded = HostCall::decode(number, [0; ARGUMENTS_MOST]);
             assert_eq!(decoded, Err(BadCall::Unknown { number }));
             assert_eq!(name(number), None);

@@ -8,7 +8,7 @@ use everwarp_process::net::Launcher;
 use everwarp_process::sockets;
 use everwarp_process::sync::{ignore_poison, lock};
 use everwarp_process::{
-    ChannelEnd, Directory, Exit, Grants, Input, Listener, Module, Output, Pid, SpawnError,
+    ChannelEnd, Directory, Exit, Grants, Input, Listener, Module, Network, Output, Pid, SpawnError,
     SpawnRequest, StartWriter,
 };
 
@@ -146,6 +146,12 @@ impl Command {
     /// Lets the processes start programs by name ([`Launcher`]).
     pub fn launcher(&mut self, launcher: Arc<dyn Launcher>) -> &mut Self {
         self.grants.launcher = Some(launcher);
+        self
+    }
+
+    /// Lets the processes open sockets, for the addresses that the network has rules for (`guests/NET.md`).
+    pub fn network(&mut self, network: Arc<Network>) -> &mut Self {
+        self.grants.network = Some(network);
         self
     }
 

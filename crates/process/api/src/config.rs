@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everwarp_io::{Connection, Listener};
+use everwarp_io::{Connection, Listener, Network};
 
 use crate::channel::ChannelEnd;
 use crate::input_lines::InputLines;
@@ -220,6 +220,8 @@ pub struct Grants {
     pub listeners: Vec<Listener>,
     /// Starts the programs that the processes ask for by name; without it they may start none.
     pub launcher: Option<Arc<dyn Launcher>>,
+    /// The addresses that the processes may connect to and bind; without it they open no sockets.
+    pub network: Option<Arc<Network>>,
     /// Standard input, for processes that get none of their own.
     pub stdin: Input,
     /// Standard output.

@@ -41,7 +41,9 @@ pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
 #[doc(hidden)]
 pub use everwarp_engine::sync;
-pub use everwarp_io::{AddressError, Connection, ListenAddress, ListenError, Listener};
+pub use everwarp_io::{
+    AddressError, AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+};
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use host_streams::{
     HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,

@@ -7,9 +7,12 @@
 use std::io;
 
 use everwarp_contract::errno;
+use everwarp_io::{NotGranted, Socket, SocketOption, Transport};
 
 /// `filetype` of a socket: a stream.
 pub const FILETYPE: u8 = 6;
+/// `filetype` of a socket for datagrams.
+pub const FILETYPE_DATAGRAM: u8 = 5;
 
 /// `fdflags`: a call that would wait returns `EAGAIN` instead.
 pub const NONBLOCK: u32 = 4;
@@ -27,6 +30,17 @@ const ACCEPT: u64 = 1 << 29;
 pub const CONNECTION_RIGHTS: u64 = READ | SET_FLAGS | WRITE | FILESTAT | POLL | SHUTDOWN;
 /// The rights of a listener; its connections have [`CONNECTION_RIGHTS`].
 pub const LISTENER_RIGHTS: u64 = SET_FLAGS | FILESTAT | POLL | ACCEPT;
+
+/// The rights of a socket that a process has opened: it may become either.
+pub const ENDPOINT_RIGHTS: u64 = CONNECTION_RIGHTS | ACCEPT;
+
+/// The `filetype` of a socket that a process has opened.
+pub fn filetype_of(transport: Transport) -> u8 {
+    match transport {
+        Transport::Stream => FILETYPE,
+        Transport::Datagram => FILETYPE_DATAGRAM,
+    }
+}
 
 /// `riflags`: the bytes stay to be received again.
 pub const PEEK: u32 = 1;
@@ -61,21 +75,91 @@ pub fn other_call(name: &str) -> OtherCall {
     }
 }
 
+/// The system's error numbers with their numbers in WASI. Linux has these numbers on every machine that this project runs on.
+const SYSTEM: &[(i32, u32)] = &[
+    (1, errno::ERRNO_PERM),
+    (11, errno::ERRNO_AGAIN),
+    (12, errno::ERRNO_NOMEM),
+    (13, errno::ERRNO_ACCES),
+    (22, errno::ERRNO_INVAL),
+    // Too many files are open in this program, or in the system.
+    (23, errno::ERRNO_NFILE),
+    (24, errno::ERRNO_NFILE),
+    (32, errno::ERRNO_PIPE),
+    (89, errno::ERRNO_DESTADDRREQ),
+    (90, errno::ERRNO_MSGSIZE),
+    (91, errno::ERRNO_PROTOTYPE),
+    (92, errno::ERRNO_NOPROTOOPT),
+    (93, errno::ERRNO_PROTONOSUPPORT),
+    (95, errno::ERRNO_NOTSUP),
+    (97, errno::ERRNO_AFNOSUPPORT),
+    (98, errno::ERRNO_ADDRINUSE),
+    (99, errno::ERRNO_ADDRNOTAVAIL),
+    (100, errno::ERRNO_NETDOWN),
+    (101, errno::ERRNO_NETUNREACH),
+    (103, errno::ERRNO_CONNABORTED),
+    (104, errno::ERRNO_CONNRESET),
+    (105, errno::ERRNO_NOBUFS),
+    (106, errno::ERRNO_ISCONN),
+    (107, errno::ERRNO_NOTCONN),
+    (110, errno::ERRNO_TIMEDOUT),
+    (111, errno::ERRNO_CONNREFUSED),
+    (113, errno::ERRNO_HOSTUNREACH),
+    (114, errno::ERRNO_ALREADY),
+    (115, errno::ERRNO_INPROGRESS),
+];
+
+/// The number in WASI for an error number of the system.
+pub fn errno_of_system(number: i32) -> u32 {
+    let found = SYSTEM.binary_search_by_key(&number, |(number, _)| *number);
+    found.map_or(errno::ERRNO_IO, |at| SYSTEM[at].1)
+}
+
 /// The error number for an error of a socket.
 pub fn errno_of(error: &io::Error) -> u32 {
-    match (error.kind(), error.raw_os_error()) {
-        (io::ErrorKind::WouldBlock, _) => errno::ERRNO_AGAIN,
-        (io::ErrorKind::ConnectionAborted, _) => errno::ERRNO_CONNABORTED,
-        (io::ErrorKind::ConnectionRefused, _) => errno::ERRNO_CONNREFUSED,
-        (io::ErrorKind::ConnectionReset, _) => errno::ERRNO_CONNRESET,
-        (io::ErrorKind::BrokenPipe, _) => errno::ERRNO_PIPE,
-        (io::ErrorKind::NotConnected, _) => errno::ERRNO_NOTCONN,
-        (io::ErrorKind::TimedOut, _) => errno::ERRNO_TIMEDOUT,
-        (io::ErrorKind::InvalidInput, _) => errno::ERRNO_INVAL,
-        (io::ErrorKind::OutOfMemory, _) => errno::ERRNO_NOMEM,
-        // Too many files are open in this program, or in the system; and no memory for a network buffer.
-        (_, Some(23 | 24)) => errno::ERRNO_NFILE,
-        (_, Some(105)) => errno::ERRNO_NOBUFS,
+    if let Some(number) = error.raw_os_error() {
+        return errno_of_system(number);
+    }
+    match error.kind() {
+        io::ErrorKind::WouldBlock => errno::ERRNO_AGAIN,
+        io::ErrorKind::BrokenPipe => errno::ERRNO_PIPE,
+        io::ErrorKind::NotFound => errno::ERRNO_NOENT,
+        io::ErrorKind::InvalidInput => errno::ERRNO_INVAL,
+        io::ErrorKind::OutOfMemory => errno::ERRNO_NOBUFS,
+        io::ErrorKind::PermissionDenied if NotGranted::is(error) => errno::ERRNO_NOTCAPABLE,
         _ => errno::ERRNO_IO,
+    }
+}
+
+/// The value of a socket's setting as processes know it: error numbers are WASI's.
+///
+/// # Errors
+/// The socket does not have the setting.
+pub fn option_value(option: SocketOption, socket: &Socket) -> io::Result<u64> {
+    let value = option.get(socket)?;
+    Ok(match option {
+        SocketOption::Error if value != 0 => errno_of_system(value as i32).into(),
+        _ => value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_get_the_numbers_of_wasi() {
+        assert!(SYSTEM.is_sorted_by(|a, b| a.0 < b.0));
+        for (system, wasi) in [(98, 3), (111, 14), (104, 15), (24, 41), (90, 35), (77, 29)] {
+            assert_eq!(errno_of(&io::Error::from_raw_os_error(system)), wasi);
+        }
+        assert_eq!(
+            errno_of(&io::ErrorKind::WouldBlock.into()),
+            errno::ERRNO_AGAIN
+        );
+        assert_eq!(
+            errno_of(&io::ErrorKind::PermissionDenied.into()),
+            errno::ERRNO_IO
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use everwarp_process::net::Launcher;
 use everwarp_process::{
-    Connection, Directory, Grants, Input, Output, SpawnError, StartWriter, gpu,
+    Connection, Directory, Grants, Input, Network, Output, SpawnError, StartWriter, gpu,
 };
 
 use crate::channel::{ChannelSide, HostId};
@@ -17,6 +17,7 @@ pub(crate) struct CheckedGrants {
     pub(crate) directories: Arc<[Directory]>,
     pub(crate) listeners: Arc<[SharedListener]>,
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
+    pub(crate) network: Option<Arc<Network>>,
     pub(crate) stdin: Input,
     pub(crate) stdout: Output,
     pub(crate) stderr: Output,
@@ -49,6 +50,7 @@ impl CheckedGrants {
         let checked = Self {
             directories: grants.directories.clone().into(),
             launcher: grants.launcher.clone(),
+            network: grants.network.clone(),
             listeners: grants.listeners.iter().map(SharedListener::new).collect(),
             stdin: grants.stdin.clone(),
             stdout: grants.stdout,

@@ -108,6 +108,7 @@ impl ChildLauncher for ModuleSet {
                 directories: request.directories,
                 listeners: Arc::default(),
                 launcher: None,
+                network: None,
                 stdin: Input::Empty,
                 stdout: Output::Inherit,
                 stderr: Output::Inherit,

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use everwarp_io::{Connection, Listener, Socket};
+use everwarp_io::{Connection, Endpoint, Listener, Network, Socket};
 use everwarp_process::net::Launcher;
 use everwarp_process::sync::lock;
 
@@ -35,6 +35,8 @@ impl SharedListener {
 pub(crate) enum SocketKind {
     Listener(SharedListener),
     Connection(Connection),
+    /// A socket that the process has opened itself.
+    Endpoint(Endpoint),
 }
 
 /// A socket among a process's descriptors.
@@ -54,6 +56,7 @@ impl OpenSocket {
         match &self.kind {
             SocketKind::Listener(shared) => shared.listener.socket(),
             SocketKind::Connection(connection) => connection.socket(),
+            SocketKind::Endpoint(endpoint) => endpoint.socket(),
         }
     }
 }
@@ -72,6 +75,8 @@ pub(crate) struct Numbers {
     limit: usize,
     /// Starts the programs that the process asks for by name.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
+    /// What of the network the process may use.
+    pub(crate) network: Option<Arc<Network>>,
     /// The host's standard input, if the process has it.
     pub(crate) stdin: Option<HostStdin>,
 }
@@ -104,6 +109,7 @@ impl Numbers {
         entries.extend(sockets);
         Self {
             launcher: None,
+            network: None,
             // What a process is given counts, but is never too much.
             limit: limit.map_or(usize::MAX, |limit| (limit as usize).max(entries.len())),
             entries: Mutex::new(entries),

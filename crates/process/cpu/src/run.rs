@@ -111,7 +111,7 @@ fn numbers(
     connection: Option<Connection>,
     host: &HostAccess,
 ) -> Option<Arc<Numbers>> {
-    let bare = grants.listeners.is_empty() && grants.launcher.is_none();
+    let bare = grants.listeners.is_empty() && grants.launcher.is_none() && grants.network.is_none();
     if bare && connection.is_none() {
         return None;
     }
@@ -121,6 +121,7 @@ fn numbers(
     let given = &grants.listeners;
     let mut numbers = Numbers::new(connection, directories, given, grants.handles, stdin);
     numbers.launcher.clone_from(&grants.launcher);
+    numbers.network.clone_from(&grants.network);
     Some(Arc::new(numbers))
 }
 

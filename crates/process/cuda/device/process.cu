@@ -8,5 +8,6 @@
 #include "process/wasi/descriptor.cuh"
 #include "process/wasi/path.cuh"
 #include "process/wasi/socket.cuh"
+#include "process/wasi/net.cuh"
 #include "process/gpu/import.cuh"
 #include "process/gpu/host.cuh"

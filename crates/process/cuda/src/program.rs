@@ -57,6 +57,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = sources! {
     "wasi/descriptor.cuh"
     "wasi/path.cuh"
     "wasi/socket.cuh"
+    "wasi/net.cuh"
     "gpu/import.cuh"
     "gpu/host.cuh"
 };

@@ -224,6 +224,7 @@ impl<'a> SpawnBatch<'a> {
             directories: self.directories.clone(),
             listeners: self.grants.listeners.clone(),
             launcher: self.grants.launcher.clone(),
+            network: self.grants.network.clone(),
             stdin: self.grants.stdin.clone(),
             stdout: self.grants.stdout,
             stderr: self.grants.stderr,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use everwarp_engine::sync::lock;
 use everwarp_process::net::Launcher;
-use everwarp_process::{Connection, Input, Listener, Output};
+use everwarp_process::{Connection, Input, Listener, Network, Output};
 
 use crate::directory::ServedDirectory;
 
@@ -19,6 +19,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Starts the programs that the processes ask for by name.
     pub launcher: Option<Arc<dyn Launcher>>,
+    /// The addresses that the processes may connect to and bind; without it they open no sockets.
+    pub network: Option<Arc<Network>>,
     /// Standard input.
     pub stdin: Input,
     /// Standard output.
@@ -101,6 +103,7 @@ impl Default for Config {
             directories: Vec::new(),
             listeners: Vec::new(),
             launcher: None,
+            network: None,
             stdin: Input::default(),
             stdout: Output::default(),
             stderr: Output::default(),

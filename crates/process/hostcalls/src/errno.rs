@@ -22,6 +22,7 @@ impl Errno {
     // Not a number of WASI: the device sends the call again.
     pub const LATER: Self = Self(HOSTCALL_LATER);
     pub const ACCES: Self = Self(wasi::ERRNO_ACCES);
+    pub const AFNOSUPPORT: Self = Self(wasi::ERRNO_AFNOSUPPORT);
     pub const AGAIN: Self = Self(wasi::ERRNO_AGAIN);
     pub const BADF: Self = Self(wasi::ERRNO_BADF);
     pub const BUSY: Self = Self(wasi::ERRNO_BUSY);
@@ -33,9 +34,11 @@ impl Errno {
     pub const EXIST: Self = Self(wasi::ERRNO_EXIST);
     pub const FBIG: Self = Self(wasi::ERRNO_FBIG);
     pub const ILSEQ: Self = Self(wasi::ERRNO_ILSEQ);
+    pub const INPROGRESS: Self = Self(wasi::ERRNO_INPROGRESS);
     pub const INTR: Self = Self(wasi::ERRNO_INTR);
     pub const INVAL: Self = Self(wasi::ERRNO_INVAL);
     pub const IO: Self = Self(wasi::ERRNO_IO);
+    pub const ISCONN: Self = Self(wasi::ERRNO_ISCONN);
     pub const ISDIR: Self = Self(wasi::ERRNO_ISDIR);
     pub const LOOP: Self = Self(wasi::ERRNO_LOOP);
     pub const MFILE: Self = Self(wasi::ERRNO_MFILE);
@@ -46,6 +49,7 @@ impl Errno {
     pub const NODEV: Self = Self(wasi::ERRNO_NODEV);
     pub const NOENT: Self = Self(wasi::ERRNO_NOENT);
     pub const NOMEM: Self = Self(wasi::ERRNO_NOMEM);
+    pub const NOPROTOOPT: Self = Self(wasi::ERRNO_NOPROTOOPT);
     pub const NOSPC: Self = Self(wasi::ERRNO_NOSPC);
     pub const NOSYS: Self = Self(wasi::ERRNO_NOSYS);
     pub const NOTCAPABLE: Self = Self(wasi::ERRNO_NOTCAPABLE);
@@ -137,6 +141,11 @@ impl Errno {
                 _ => Self::IO,
             },
         }
+    }
+
+    /// The number for an error of a socket.
+    pub(crate) fn of_socket(error: &io::Error) -> Self {
+        Self(everwarp_process::sockets::errno_of(error))
     }
 
     /// The error with this number; `None` for success.

@@ -122,6 +122,16 @@ pub(crate) fn fdstat(process: &Process, fd: Fd, reply: &mut Reply) -> Result {
             };
             (sockets::FILETYPE, flags, sockets::CONNECTION_RIGHTS, 0)
         }
+        Descriptor::Endpoint(open) => {
+            let flags = if open.nonblock.load(Relaxed) {
+                wasi::NONBLOCK
+            } else {
+                0
+            };
+            let kind = sockets::filetype_of(open.endpoint.transport());
+            let (own, of_connections) = (sockets::ENDPOINT_RIGHTS, sockets::CONNECTION_RIGHTS);
+            (kind, flags, own, of_connections)
+        }
     };
     reply.values = [u64::from(kind) | u64::from(flags) << 16, base, inheriting];
     Ok(())
@@ -162,6 +172,10 @@ pub(crate) fn filestat_get(process: &Process, fd: Fd, reply: &mut Reply) -> Resu
         Descriptor::Listener(_) | Descriptor::Connection(_) => {
             reply.data.resize(64, 0);
             reply.data[16] = sockets::FILETYPE;
+        }
+        Descriptor::Endpoint(open) => {
+            reply.data.resize(64, 0);
+            reply.data[16] = sockets::filetype_of(open.endpoint.transport());
         }
         Descriptor::Input => stream_filestat(process.stdin.is_terminal(), &mut reply.data),
         Descriptor::Output => stream_filestat(process.stdout.is_terminal(), &mut reply.data),
@@ -239,7 +253,8 @@ pub(crate) fn pwrite(
         Descriptor::Output
         | Descriptor::Error
         | Descriptor::Listener(_)
-        | Descriptor::Connection(_) => Err(Errno::SPIPE),
+        | Descriptor::Connection(_)
+        | Descriptor::Endpoint(_) => Err(Errno::SPIPE),
         other => other.file(),
     }?;
     let written = match file.append.load(Relaxed) {

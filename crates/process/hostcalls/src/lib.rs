@@ -47,6 +47,7 @@ mod hands;
 mod input;
 mod limits;
 mod listing;
+mod net;
 mod open;
 mod openings;
 mod output;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use cap_std::fs::Dir;
-use everwarp_io::{Connection, Listener, Socket};
+use everwarp_io::{Connection, Endpoint, Listener, Socket};
 
 use crate::errno::{Errno, Result};
 use crate::listing::Listing;
@@ -28,6 +28,8 @@ pub(crate) enum Descriptor {
     Listener(OpenListener),
     /// A connection that the process has accepted or was given.
     Connection(OpenConnection),
+    /// A socket that the process has opened itself.
+    Endpoint(OpenEndpoint),
 }
 
 /// A listener among a process's descriptors.
@@ -46,6 +48,16 @@ pub(crate) struct OpenConnection {
     pub(crate) nonblock: AtomicBool,
     /// Permission to be open, if the process has accepted it. It is dropped after the connection.
     pub(crate) _permit: Option<Permit>,
+}
+
+/// A socket that a process has opened itself.
+#[derive(Debug)]
+pub(crate) struct OpenEndpoint {
+    pub(crate) endpoint: Endpoint,
+    /// Whether calls return `EAGAIN` where they would wait.
+    pub(crate) nonblock: AtomicBool,
+    /// Permission to be open. It is dropped after the socket.
+    pub(crate) _permit: Permit,
 }
 
 /// An open file.
@@ -105,7 +117,7 @@ impl Descriptor {
         match self {
             Self::File(file) => Ok(file),
             Self::Input | Self::Output | Self::Error => Err(Errno::SPIPE),
-            Self::Listener(_) | Self::Connection(_) => Err(Errno::SPIPE),
+            Self::Listener(_) | Self::Connection(_) | Self::Endpoint(_) => Err(Errno::SPIPE),
             Self::Directory(_) => Err(Errno::BADF),
         }
     }
@@ -115,6 +127,7 @@ impl Descriptor {
         match self {
             Self::Listener(open) => Some(open.listener.socket()),
             Self::Connection(open) => Some(open.connection.socket()),
+            Self::Endpoint(open) => Some(open.endpoint.socket()),
             _ => None,
         }
     }
@@ -124,6 +137,7 @@ impl Descriptor {
         match self {
             Self::Listener(open) => Some(&open.nonblock),
             Self::Connection(open) => Some(&open.nonblock),
+            Self::Endpoint(open) => Some(&open.nonblock),
             _ => None,
         }
     }

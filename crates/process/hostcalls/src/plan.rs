@@ -39,19 +39,29 @@ impl Plan {
             HostCall::Nop { .. }
             | HostCall::FdPrestatGet { .. }
             | HostCall::FdPrestatDirName { .. }
+            | HostCall::NetAddress { .. }
+            | HostCall::NetOption { .. }
+            | HostCall::NetSetOption { .. }
             | HostCall::SockShutdown { .. } => Self::Now,
             HostCall::PathOpen { .. }
             | HostCall::PollOneoff { .. }
             | HostCall::FdWrite { .. }
             | HostCall::SockAccept { .. }
             | HostCall::SockRecv { .. }
-            | HostCall::SockSend { .. } => Self::Wait,
+            | HostCall::SockSend { .. }
+            | HostCall::NetConnect { .. }
+            | HostCall::NetSendTo { .. }
+            | HostCall::NetReceiveFrom { .. }
+            | HostCall::NetLookUp { .. } => Self::Wait,
             HostCall::Exit { .. }
             | HostCall::Output { .. }
             | HostCall::Adopt { .. }
             | HostCall::Interrupt { .. }
             | HostCall::CallOff { .. }
             | HostCall::NetLaunch { .. }
+            | HostCall::NetSocket { .. }
+            | HostCall::NetBind { .. }
+            | HostCall::NetListen { .. }
             | HostCall::FdAdvise { .. }
             | HostCall::FdAllocate { .. }
             | HostCall::FdClose { .. }

@@ -106,10 +106,13 @@ impl Poll {
                         (Descriptor::Output | Descriptor::Error | Descriptor::File(_), WRITE) => {
                             Awaited::Write
                         }
-                        (Descriptor::Listener(_) | Descriptor::Connection(_), READ) => {
-                            Awaited::Socket(descriptor, Interest::READ)
-                        }
-                        (Descriptor::Connection(_), WRITE) => {
+                        (
+                            Descriptor::Listener(_)
+                            | Descriptor::Connection(_)
+                            | Descriptor::Endpoint(_),
+                            READ,
+                        ) => Awaited::Socket(descriptor, Interest::READ),
+                        (Descriptor::Connection(_) | Descriptor::Endpoint(_), WRITE) => {
                             Awaited::Socket(descriptor, Interest::WRITE)
                         }
                         _ => return Err(Errno::BADF),
@@ -205,6 +208,9 @@ fn ready(descriptor: &Descriptor, interest: Interest) -> Option<(u8, Result<(u64
     // How many connections wait is not known, nor how many bytes can be sent.
     let bytes = match descriptor {
         Descriptor::Connection(_) if interest.read => socket.available(),
+        // It may also listen, or hold an empty datagram.
+        Descriptor::Endpoint(_) if interest.read && !readiness.hung_up => socket.available().max(1),
+        Descriptor::Endpoint(_) if interest.read => socket.available(),
         _ => 1,
     };
     let flags = if readiness.hung_up { HANGUP } else { 0 };

@@ -73,10 +73,17 @@ impl FileRead {
         let length = request.length(self.length);
         let descriptor = process.descriptor(self.fd)?;
         match (&*descriptor, self.at) {
-            (Descriptor::Input | Descriptor::Listener(_) | Descriptor::Connection(_), Some(_)) => {
-                return Err(Errno::SPIPE);
-            }
-            (Descriptor::Listener(_) | Descriptor::Connection(_), None) => {
+            (
+                Descriptor::Input
+                | Descriptor::Listener(_)
+                | Descriptor::Connection(_)
+                | Descriptor::Endpoint(_),
+                Some(_),
+            ) => return Err(Errno::SPIPE),
+            (
+                Descriptor::Listener(_) | Descriptor::Connection(_) | Descriptor::Endpoint(_),
+                None,
+            ) => {
                 let how = (self.length, 0);
                 return sockets::receive(process, self.fd, how, request, reply);
             }

@@ -23,7 +23,7 @@ use crate::service::Service;
 use crate::stat::Time;
 use crate::wait::{Served, Wait};
 use crate::waits::{Waits, cancelled};
-use crate::{dir, file, readdir, sockets};
+use crate::{dir, file, net, readdir, sockets};
 
 impl Service {
     /// Serves a request: `reply` is the answer, unless the request must wait, which [`Service::wait_for`] does. When
@@ -193,6 +193,35 @@ impl Service {
                 sockets::launch(of, &self.openings, name_length, bytes, reply)
             }
             HostCall::SockShutdown { fd, how } => sockets::shut_down(of, fd, how),
+            HostCall::NetSocket { family, kind } => {
+                net::open(of, &self.openings, (family, kind), reply)
+            }
+            HostCall::NetBind {
+                fd,
+                first,
+                second,
+                third,
+            } => net::bind(of, fd, [first, second, third]),
+            HostCall::NetConnect {
+                fd,
+                first,
+                second,
+                third,
+            } => return net::connect(process, fd, [first, second, third], request, reply),
+            HostCall::NetListen { fd, backlog } => net::listen(of, fd, backlog),
+            HostCall::NetAddress { fd, which } => net::address(of, fd, which, reply),
+            HostCall::NetSendTo {
+                fd,
+                first,
+                second,
+                third,
+            } => return net::send_to(process, fd, [first, second, third], request, reply),
+            HostCall::NetReceiveFrom { fd, length, flags } => {
+                return net::receive_from(process, fd, (length, flags), request, reply);
+            }
+            HostCall::NetOption { fd, option } => net::option(of, fd, option, reply),
+            HostCall::NetSetOption { fd, option, value } => net::set_option(of, fd, option, value),
+            HostCall::NetLookUp { most } => return net::look_up(process, most, request, reply),
             HostCall::FdPread { fd, length, offset } => {
                 let at = Some(offset);
                 return FileRead { fd, length, at }.plain(process, request, reply);

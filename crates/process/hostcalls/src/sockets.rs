@@ -4,18 +4,19 @@
 //! (`watched.rs`) when the socket is ready.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use everwarp_contract::hostcall::Fd;
 use everwarp_engine::sync::lock;
-use everwarp_io::{Connection, Interest, Shutdown};
-use everwarp_process::net::{LaunchError, read_launch};
+use everwarp_io::{Connection, Interest, Lookup, Shutdown};
+use everwarp_process::net::{LaunchError, address_words, read_launch, write_address};
 use everwarp_process::sockets::{NONBLOCK, PEEK, SHUT_READ, SHUT_WRITE, WAIT_ALL};
 
 use crate::errno::{Errno, Result};
-use crate::open::{Descriptor, OpenConnection, OpenListener};
+use crate::open::{Descriptor, OpenConnection, OpenEndpoint};
 use crate::openings::Openings;
 use crate::process::Process;
 use crate::request::{Reply, Request};
@@ -24,11 +25,12 @@ use crate::wasi;
 
 /// A call on a socket that may wait.
 pub(crate) struct SocketCall {
-    descriptor: Arc<Descriptor>,
-    action: Action,
+    pub(crate) descriptor: Arc<Descriptor>,
+    pub(crate) action: Action,
 }
 
-enum Action {
+/// What a call on a socket does.
+pub(crate) enum Action {
     Accept {
         openings: Arc<Openings>,
         nonblock: bool,
@@ -40,29 +42,57 @@ enum Action {
         all: Option<Mutex<Vec<u8>>>,
     },
     Send(Vec<u8>),
+    /// Takes the outcome of a connection attempt.
+    Connect,
+    SendTo {
+        bytes: Vec<u8>,
+        to: SocketAddr,
+    },
+    ReceiveFrom {
+        limit: usize,
+        peek: bool,
+    },
+    /// Takes the addresses of a name, once the socket of the descriptor says that they are there.
+    LookUp {
+        lookup: Lookup,
+        most: usize,
+    },
 }
 
 /// `None` instead of an error where a call would wait.
-fn unless_waiting<T>(result: io::Result<T>) -> Result<Option<T>> {
+pub(crate) fn unless_waiting<T>(result: io::Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Errno::of_socket(&error)),
     }
 }
 
-fn listener(descriptor: &Descriptor) -> Result<&OpenListener> {
+/// Succeeds for a socket that may accept connections.
+fn accepts(descriptor: &Descriptor) -> Result {
     match descriptor {
-        Descriptor::Listener(listener) => Ok(listener),
+        Descriptor::Listener(_) | Descriptor::Endpoint(_) => Ok(()),
         Descriptor::Connection(_) => Err(Errno::INVAL),
         _ => Err(Errno::NOTSOCK),
     }
 }
 
-fn connection(descriptor: &Descriptor) -> Result<&OpenConnection> {
+/// The connection; for a socket that the process has opened, the system knows whether it is connected.
+fn connection(descriptor: &Descriptor) -> Result<&Connection> {
     match descriptor {
-        Descriptor::Connection(connection) => Ok(connection),
+        Descriptor::Connection(open) => Ok(&open.connection),
+        Descriptor::Endpoint(open) => Ok(open.endpoint.connection()),
         Descriptor::Listener(_) => Err(Errno::NOTCONN),
+        _ => Err(Errno::NOTSOCK),
+    }
+}
+
+/// The socket, if the process has opened it itself: only such a one connects, binds and listens.
+pub(crate) fn endpoint(descriptor: &Descriptor) -> Result<&OpenEndpoint> {
+    match descriptor {
+        Descriptor::Endpoint(open) => Ok(open),
+        Descriptor::Connection(_) => Err(Errno::ISCONN),
+        Descriptor::Listener(_) => Err(Errno::INVAL),
         _ => Err(Errno::NOTSOCK),
     }
 }
@@ -70,13 +100,17 @@ fn connection(descriptor: &Descriptor) -> Result<&OpenConnection> {
 /// Accepts a connection, if there is one and the process may have another descriptor.
 fn accept_now(
     process: &Process,
-    listener: &OpenListener,
+    descriptor: &Descriptor,
     openings: &Arc<Openings>,
     nonblock: bool,
 ) -> Result<Option<Fd>> {
     lock(&process.table).has_room()?;
     let permit = openings.take(&process.held)?.ok_or(Errno::NFILE)?;
-    let Some(connection) = unless_waiting(listener.listener.accept())? else {
+    let accepted = match descriptor {
+        Descriptor::Listener(open) => open.listener.accept(),
+        other => endpoint(other)?.endpoint.accept(),
+    };
+    let Some(connection) = unless_waiting(accepted)? else {
         return Ok(None);
     };
     let open = Descriptor::Connection(OpenConnection {
@@ -119,8 +153,11 @@ impl SocketCall {
     /// The socket that it waits for, and what for.
     pub(crate) fn interest(&self) -> Option<(Arc<everwarp_io::Socket>, Interest)> {
         let interest = match self.action {
-            Action::Accept { .. } | Action::Receive { .. } => Interest::READ,
-            Action::Send(_) => Interest::WRITE,
+            Action::Accept { .. }
+            | Action::Receive { .. }
+            | Action::ReceiveFrom { .. }
+            | Action::LookUp { .. } => Interest::READ,
+            Action::Send(_) | Action::SendTo { .. } | Action::Connect => Interest::WRITE,
         };
         self.descriptor
             .socket()
@@ -131,14 +168,14 @@ impl SocketCall {
     pub(crate) fn attempt(&self, process: &Process, reply: &mut Reply) -> Result<bool> {
         match &self.action {
             Action::Accept { openings, nonblock } => {
-                let listener = listener(&self.descriptor)?;
-                let Some(fd) = accept_now(process, listener, openings, *nonblock)? else {
+                let from = &self.descriptor;
+                let Some(fd) = accept_now(process, from, openings, *nonblock)? else {
                     return Ok(false);
                 };
                 reply.values[0] = fd.0.into();
             }
             Action::Receive { limit, peek, all } => {
-                let connection = &connection(&self.descriptor)?.connection;
+                let connection = connection(&self.descriptor)?;
                 let done = match all {
                     None => receive_now(connection, *limit, *peek, &mut reply.data)?,
                     Some(got) => {
@@ -154,18 +191,51 @@ impl SocketCall {
                 return Ok(done);
             }
             Action::Send(bytes) => {
-                let connection = &connection(&self.descriptor)?.connection;
+                let connection = connection(&self.descriptor)?;
                 let Some(sent) = unless_waiting(connection.send(bytes))? else {
                     return Ok(false);
                 };
                 reply.values[0] = sent as u64;
+            }
+            Action::Connect => {
+                let endpoint = &endpoint(&self.descriptor)?.endpoint;
+                return Ok(unless_waiting(endpoint.finish_connect())?.is_some());
+            }
+            Action::SendTo { bytes, to } => {
+                let endpoint = &endpoint(&self.descriptor)?.endpoint;
+                let Some(sent) = unless_waiting(endpoint.send_to(bytes, *to))? else {
+                    return Ok(false);
+                };
+                reply.values[0] = sent as u64;
+            }
+            Action::ReceiveFrom { limit, peek } => {
+                let endpoint = &endpoint(&self.descriptor)?.endpoint;
+                reply.data.resize(*limit, 0);
+                let received = unless_waiting(endpoint.receive_from(&mut reply.data, *peek));
+                let Some((bytes, from)) = received? else {
+                    reply.data.clear();
+                    return Ok(false);
+                };
+                reply.data.truncate(bytes);
+                reply.values = from.map_or([0; 3], address_words);
+            }
+            Action::LookUp { lookup, most } => {
+                let Some(found) = unless_waiting(lookup.addresses())? else {
+                    return Ok(false);
+                };
+                let found = &found[..found.len().min(*most)];
+                for address in found {
+                    let address = SocketAddr::new(*address, 0);
+                    reply.data.extend_from_slice(&write_address(address));
+                }
+                reply.values[0] = found.len() as u64;
             }
         }
         Ok(true)
     }
 
     /// Tries the call, and waits if it has to and may. The device sends a call that holds up neighbours again, patiently.
-    fn serve(
+    pub(crate) fn serve(
         self,
         process: Arc<Process>,
         request: &Request<'_>,
@@ -193,7 +263,7 @@ pub(crate) fn accept(
     reply: &mut Reply,
 ) -> Result<Served> {
     let descriptor = process.descriptor(fd)?;
-    listener(&descriptor)?;
+    accepts(&descriptor)?;
     let flags = wasi::flags(flags, NONBLOCK)?;
     let action = Action::Accept {
         openings: Arc::clone(openings),
@@ -262,7 +332,7 @@ pub(crate) fn launch(
         .launch(&name, variables)
         .map_err(|error| match error {
             LaunchError::Unknown => Errno::NOENT,
-            LaunchError::System(error) => error.into(),
+            LaunchError::System(error) => Errno::of_socket(&error),
         })?;
     let open = Descriptor::Connection(OpenConnection {
         connection,
@@ -282,5 +352,6 @@ pub(crate) fn shut_down(process: &Process, fd: Fd, how: u32) -> Result {
         both if both == SHUT_READ | SHUT_WRITE => Shutdown::Both,
         _ => return Err(Errno::INVAL),
     };
-    Ok(open.connection.shut_down(how)?)
+    let shut = open.shut_down(how);
+    shut.map_err(|error| Errno::of_socket(&error))
 }

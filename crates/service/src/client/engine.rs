@@ -221,11 +221,13 @@ impl ClientEngine {
             guest: directory.guest().to_owned(),
             read_only: directory.is_read_only(),
         };
-        if !grants.listeners.is_empty() || grants.launcher.is_some() {
+        let network = grants.network.as_ref();
+        if grants.launcher.is_some() || network.is_some_and(|network| !network.is_empty()) {
             return Err(no_sockets());
         }
         Ok(SharedGrants {
             directories: grants.directories.iter().map(directory).collect(),
+            listeners: grants.listeners.len() as u32,
             stdin: match &grants.stdin {
                 Input::Empty => InputGrant::Empty,
                 Input::Inherit => InputGrant::Inherit,
@@ -315,7 +317,12 @@ impl ProcessEngine for ClientEngine {
         let data = std::iter::once(&shared_input[..]).chain(records.iter().map(|r| &r.bytes[..]));
         let total = data.clone().map(|part| part.len() as u64).sum();
         let directories = request.grants.directories.iter();
-        let files: Vec<_> = directories.map(|d| d.handle().as_fd()).collect();
+        let listeners = request.grants.listeners.iter();
+        let listeners = listeners.map(|listener| listener.socket().as_fd());
+        let files: Vec<_> = directories
+            .map(|d| d.handle().as_fd())
+            .chain(listeners)
+            .collect();
         let make = |number| ToEngine::Spawn {
             request: number,
             module: request.module.0,

@@ -13,7 +13,7 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_process::{
     Budget, ChannelEnd, ChannelError, Directory, Grants, HostBudgets, HostConfig, HostStreams,
-    Input, InputLines, Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine,
+    Input, InputLines, Listener, Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine,
     StartError,
 };
 
@@ -40,6 +40,15 @@ const SETS_MOST: usize = 1024;
 const ENDS_MOST: usize = 1 << 16;
 /// The rows of one message.
 const ROWS_MOST: usize = 4 << 10;
+
+/// A descriptor that a client has passed as a listener. A TCP socket that does not listen is none, nor is anything else.
+fn listener(file: OwnedFd) -> io::Result<Listener> {
+    match rustix::net::sockopt::socket_acceptconn(&file)? {
+        // A listener of another family has no address of this one.
+        true => Listener::from_std(file.into()),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
 
 /// What all sessions of an engine share.
 pub(crate) struct SessionSettings {
@@ -496,12 +505,19 @@ impl Session {
         count: u32,
         shared: SharedGrants,
         data: u64,
-        files: Vec<OwnedFd>,
+        mut files: Vec<OwnedFd>,
     ) -> Result<Result<PendingSpawn, String>, Misbehaved> {
         let host = self.host()?;
-        if files.len() != shared.directories.len() {
-            return Err(Misbehaved("not one file for each directory".to_owned()));
+        let wanted = (shared.directories.len() as u64) + u64::from(shared.listeners);
+        if files.len() as u64 != wanted {
+            let text = "not one file for each directory and each listener";
+            return Err(Misbehaved(text.to_owned()));
         }
+        let listeners = files.split_off(shared.directories.len()).into_iter();
+        let listeners: io::Result<Vec<_>> = listeners.map(listener).collect();
+        let Ok(listeners) = listeners else {
+            return Err(Misbehaved("a listener that is none".to_owned()));
+        };
         let quotas = &self.settings.quotas;
         let live = self.live.load(Ordering::Acquire);
         if live.checked_add(count).is_none_or(|n| n > quotas.processes) {
@@ -554,8 +570,9 @@ impl Session {
             count,
             grants: Grants {
                 directories,
-                listeners: Vec::new(),
+                listeners,
                 launcher: None,
+                network: None,
                 stdin,
                 stdout: output(shared.stdout),
                 stderr: output(shared.stderr),

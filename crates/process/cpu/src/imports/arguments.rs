@@ -27,6 +27,8 @@ pub(super) const U16: ResultLayout = ResultLayout(2, 2);
 pub(super) const U32: ResultLayout = ResultLayout(4, 4);
 pub(super) const U64: ResultLayout = ResultLayout(8, 8);
 pub(super) const PRESTAT: ResultLayout = ResultLayout(8, 4);
+/// An address of `everwarp:net`.
+pub(super) const ADDRESS: ResultLayout = ResultLayout(24, 4);
 pub(super) const FDSTAT: ResultLayout = ResultLayout(24, 8);
 pub(super) const FILESTAT: ResultLayout = ResultLayout(64, 8);
 
@@ -39,6 +41,8 @@ pub(super) enum Argument {
     Result(i32, ResultLayout),
     /// A pointer to a number of vectors, each a pointer and a length.
     Vectors(i32, i32),
+    /// A pointer to a number of values of this layout.
+    List(i32, i32, ResultLayout),
     /// Pointers to subscriptions and to as many events, and their number.
     Poll(i32, i32, i32),
 }
@@ -71,6 +75,10 @@ impl Argument {
             Self::Bytes(at, length) => check(size, at as u32, (length as u32).into(), 1),
             Self::Result(at, ResultLayout(bytes, align)) => {
                 check(size, at as u32, bytes.into(), align)
+            }
+            Self::List(at, count, ResultLayout(bytes, align)) => {
+                let bytes = u64::from(count as u32) * u64::from(bytes);
+                check(size, at as u32, bytes, align)
             }
             Self::Vectors(at, count) => check_vectors(memory, size, at as u32, count as u32),
             Self::Poll(_, _, 0) => Err(INVALID),

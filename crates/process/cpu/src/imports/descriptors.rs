@@ -80,7 +80,7 @@ async fn filestat(mut caller: Caller<'_, Guest>, (fd, to): (i32, i32)) -> Result
     }
     match sockets::find(guest, fd) {
         None => Ok(BAD_DESCRIPTOR),
-        Some(Numbered::Socket(_)) => sockets::filestat(&mut memory, to),
+        Some(Numbered::Socket(open)) => sockets::filestat(&mut memory, &open, to),
         Some(Numbered::Inner(fd)) => {
             let wasi = ready(guest, &memory);
             as_errno(p1::fd_filestat_get(wasi, &mut memory, fd as i32, to).await)

@@ -114,6 +114,11 @@ fn socket_event(open: &OpenSocket, interest: Interest) -> Option<Event> {
         Ok(ready) if ready.meets(interest) => {
             let bytes = match open.kind {
                 SocketKind::Connection(_) if interest.read => open.socket().available(),
+                // It may also listen, or hold an empty datagram.
+                SocketKind::Endpoint(_) if interest.read && !ready.hung_up => {
+                    open.socket().available().max(1)
+                }
+                SocketKind::Endpoint(_) if interest.read => open.socket().available(),
                 _ => 1,
             };
             Some((0, kind, bytes, if ready.hung_up { HANGUP } else { 0 }))

@@ -25,7 +25,7 @@ use crate::worker_load::WorkerLoad;
 const BYTES_MOST: usize = 1 << 20;
 
 /// The error number of a call, as compiled code gets it.
-fn code(errno: u32) -> i32 {
+pub(super) fn code(errno: u32) -> i32 {
     errno as i32
 }
 
@@ -70,7 +70,7 @@ pub(super) fn inner(guest: &Guest, fd: i32, call: &str) -> std::result::Result<i
 }
 
 /// The socket with this number; the error number if there is none.
-fn socket(guest: &mut Guest, fd: i32) -> std::result::Result<Arc<OpenSocket>, i32> {
+pub(super) fn socket(guest: &mut Guest, fd: i32) -> std::result::Result<Arc<OpenSocket>, i32> {
     match &guest.numbers {
         None => {
             // The library knows whether there is such a descriptor, which is no socket.
@@ -90,6 +90,7 @@ fn socket(guest: &mut Guest, fd: i32) -> std::result::Result<Arc<OpenSocket>, i3
 fn connection(socket: &OpenSocket) -> std::result::Result<&Connection, i32> {
     match &socket.kind {
         SocketKind::Connection(connection) => Ok(connection),
+        SocketKind::Endpoint(endpoint) => Ok(endpoint.connection()),
         SocketKind::Listener(_) => Err(code(errno::ERRNO_NOTCONN)),
     }
 }
@@ -121,15 +122,15 @@ pub(super) async fn ready(socket: &Socket, interest: Interest) -> io::Result<()>
 }
 
 /// Waits, and lets the other threads of the process call and the worker take another process.
-async fn wait(
+pub(super) async fn wait(
     caller: &mut Caller<'_, Guest>,
-    socket: &OpenSocket,
+    socket: &Socket,
     interest: Interest,
 ) -> io::Result<()> {
     caller.data_mut().wasi.unlock();
     let load = load(caller.data_mut());
     let _blocked = load.as_deref().map(WorkerLoad::block);
-    ready(socket.socket(), interest).await
+    ready(socket, interest).await
 }
 
 /// The load of the caller's worker thread, if that may take another process while this one waits. The thread of a process
@@ -147,7 +148,7 @@ pub(super) fn load(guest: &mut Guest) -> Option<Arc<WorkerLoad>> {
 }
 
 /// Tries a call until it need not wait, or once if the process does not want to wait.
-async fn retry<T>(
+pub(super) async fn retry<T>(
     caller: &mut Caller<'_, Guest>,
     socket: &OpenSocket,
     interest: Interest,
@@ -159,7 +160,7 @@ async fn retry<T>(
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock && !socket.nonblock.load(Relaxed) =>
             {
-                if let Err(error) = wait(caller, socket, interest).await {
+                if let Err(error) = wait(caller, socket.socket(), interest).await {
                     return Ok(Err(code(errno_of(&error))));
                 }
             }
@@ -204,9 +205,9 @@ pub(super) async fn accept(
         Ok(open) => open,
         Err(errno) => return Ok(errno),
     };
-    let SocketKind::Listener(shared) = &open.kind else {
+    if let SocketKind::Connection(_) = open.kind {
         return Ok(code(errno::ERRNO_INVAL));
-    };
+    }
     if flags as u32 & !sockets::NONBLOCK != 0 {
         return Ok(code(errno::ERRNO_INVAL));
     }
@@ -215,7 +216,14 @@ pub(super) async fn accept(
     if !numbers.has_room() {
         return Ok(code(errno::ERRNO_MFILE));
     }
-    let connection = match next_connection(&mut caller, &open, shared).await? {
+    let accepted = match &open.kind {
+        SocketKind::Listener(shared) => next_connection(&mut caller, &open, shared).await?,
+        SocketKind::Endpoint(own) => {
+            retry(&mut caller, &open, Interest::READ, |_| Ok(own.accept())).await?
+        }
+        SocketKind::Connection(_) => Err(code(errno::ERRNO_INVAL)),
+    };
+    let connection = match accepted {
         Ok(connection) => connection,
         Err(errno) => return Ok(errno),
     };
@@ -418,18 +426,27 @@ pub(super) fn sock_shutdown(caller: &mut Caller<'_, Guest>, fd: i32, how: i32) -
     shut().err().unwrap_or(0)
 }
 
+/// The type of a socket.
+fn filetype(open: &OpenSocket) -> u8 {
+    match &open.kind {
+        SocketKind::Endpoint(own) => sockets::filetype_of(own.transport()),
+        _ => sockets::FILETYPE,
+    }
+}
+
 /// `fdstat` of a socket.
 pub(super) fn fdstat(memory: &mut GuestMemory<'_>, open: &OpenSocket, to: i32) -> Result<i32> {
     let to = to as u32;
     let (base, inheriting) = match open.kind {
         SocketKind::Listener(_) => (sockets::LISTENER_RIGHTS, sockets::CONNECTION_RIGHTS),
         SocketKind::Connection(_) => (sockets::CONNECTION_RIGHTS, 0),
+        SocketKind::Endpoint(_) => (sockets::ENDPOINT_RIGHTS, sockets::CONNECTION_RIGHTS),
     };
     let flags = match open.nonblock.load(Relaxed) {
         true => sockets::NONBLOCK,
         false => 0,
     };
-    let first = u64::from(sockets::FILETYPE) | u64::from(flags) << 16;
+    let first = u64::from(filetype(open)) | u64::from(flags) << 16;
     for (at, word) in [(0, first), (8, base), (16, inheriting)] {
         memory.write(GuestPtr::<u64>::new(to + at), word)?;
     }
@@ -437,9 +454,9 @@ pub(super) fn fdstat(memory: &mut GuestMemory<'_>, open: &OpenSocket, to: i32) -
 }
 
 /// `filestat` of a socket: only its type is known.
-pub(super) fn filestat(memory: &mut GuestMemory<'_>, to: i32) -> Result<i32> {
+pub(super) fn filestat(memory: &mut GuestMemory<'_>, open: &OpenSocket, to: i32) -> Result<i32> {
     for at in (0..64).step_by(8) {
-        let word = if at == 16 { sockets::FILETYPE } else { 0 };
+        let word = if at == 16 { filetype(open) } else { 0 };
         memory.write(GuestPtr::<u64>::new(to as u32 + at), word.into())?;
     }
     Ok(0)

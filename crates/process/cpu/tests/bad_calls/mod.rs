@@ -1,9 +1,11 @@
 //! Calls with bad pointers, lengths and counts, which must fail alike on every engine. The tests of both engines use them.
 
-use everwarp_process::imports::{ImportType, wasi_functions};
+use everwarp_process::imports::{ImportType, ImportedFunction, WASI_MODULE, functions};
+use everwarp_process::net;
 
 const FAULT: u32 = 21;
 const INVALID: u32 = 28;
+const NOT_CAPABLE: u32 = 76;
 
 /// A call that must fail: the function, its arguments and the expected error.
 pub(crate) type BadCall = (&'static str, &'static [i64], u32);
@@ -83,7 +85,40 @@ pub(crate) const CALLS: &[BadCall] = &[
     ("sock_recv", &[0, BEYOND, 1, 0, 64, 96], FAULT),
     ("sock_recv", &[0, GOOD, 1, 0, 64, BEYOND], FAULT),
     ("sock_send", &[1, LONG, 1, 0, 64], FAULT),
+    ("launch", &[BEYOND, 1, 64, 0, 128], FAULT),
+    ("launch", &[64, 0, 64, -1, 128], FAULT),
+    ("launch", &[64, 0, 64, 0, BEYOND], FAULT),
+    ("socket", &[4, 1, BEYOND], FAULT),
+    ("bind", &[3, BEYOND - 23], FAULT),
+    ("connect", &[3, BEYOND - 20], FAULT),
+    ("address", &[3, 0, BEYOND - 20], FAULT),
+    ("send_to", &[3, BEYOND, 1, 96, 128], FAULT),
+    ("send_to", &[3, 64, -1, 96, 128], FAULT),
+    ("send_to", &[3, 64, 8, BEYOND - 20, 128], FAULT),
+    ("send_to", &[3, 64, 8, 96, BEYOND], FAULT),
+    ("receive_from", &[3, BEYOND, 1, 0, 96, 128], FAULT),
+    ("receive_from", &[3, 64, -1, 0, 96, 128], FAULT),
+    ("receive_from", &[3, 64, 8, 0, BEYOND - 20, 128], FAULT),
+    ("receive_from", &[3, 64, 8, 0, 96, BEYOND], FAULT),
+    ("option", &[3, 1, LAST], FAULT),
+    ("look_up", &[BEYOND, 1, 96, 1, 128], FAULT),
+    ("look_up", &[64, -1, 96, 1, 128], FAULT),
+    ("look_up", &[64, 1, 96, 0x7fff_ffff, 128], FAULT),
+    ("look_up", &[64, 1, 96, -1, 128], FAULT),
+    ("look_up", &[64, 1, 96, 1, BEYOND], FAULT),
+    // Without a grant.
+    ("launch", &[64, 1, 96, 0, 128], NOT_CAPABLE),
+    ("socket", &[4, 1, 64], NOT_CAPABLE),
+    ("look_up", &[48, 1, 96, 1, 128], NOT_CAPABLE),
     // Pointers that are not aligned.
+    ("socket", &[4, 1, 66], INVALID),
+    ("bind", &[3, 66], INVALID),
+    ("connect", &[3, 66], INVALID),
+    ("address", &[3, 0, 66], INVALID),
+    ("send_to", &[3, 64, 8, 98, 128], INVALID),
+    ("receive_from", &[3, 64, 8, 0, 96, 130], INVALID),
+    ("option", &[3, 1, 68], INVALID),
+    ("look_up", &[64, 1, 98, 1, 128], INVALID),
     ("args_get", &[65, 128], INVALID),
     ("args_sizes_get", &[66, 128], INVALID),
     ("clock_time_get", &[0, 1, 68], INVALID),
@@ -93,26 +128,30 @@ pub(crate) const CALLS: &[BadCall] = &[
     ("poll_oneoff", &[68, 256, 1, 128], INVALID),
 ];
 
+/// The functions of WASI and of `everwarp:net`, whose names differ.
+pub(crate) fn known() -> impl Iterator<Item = ImportedFunction> {
+    functions().filter(|function| [WASI_MODULE, net::MODULE].contains(&function.module))
+}
+
 /// A module that makes the calls and exits with 1,000 and the number of the first that returns something else, or with
 /// 0. `memory` declares and exports its memory.
 pub(crate) fn calls(memory: &str, calls: &[BadCall]) -> String {
     let mut imports = String::new();
-    for function in wasi_functions() {
+    for function in known() {
         let letters = |ty| match ty {
             ImportType::I32 => "i32",
             ImportType::I64 => "i64",
         };
         let params: Vec<_> = function.params().map(letters).collect();
-        let (name, params) = (function.name, params.join(" "));
+        let (module, name, params) = (function.module, function.name, params.join(" "));
         let result = function.result().map_or("", |_| "(result i32)");
-        imports += &format!(
-            r#"(import "wasi_snapshot_preview1" "{name}" (func ${name} (param {params}) {result}))"#
-        );
+        imports +=
+            &format!(r#"(import "{module}" "{name}" (func ${name} (param {params}) {result}))"#);
     }
     let mut body = String::new();
     for (n, (name, arguments, errno)) in calls.iter().enumerate() {
-        let function = wasi_functions().find(|function| function.name == *name);
-        let function = function.expect("WASI has the function");
+        let function = known().find(|function| function.name == *name);
+        let function = function.expect("there is such a function");
         let operands = function
             .params()
             .zip(*arguments)

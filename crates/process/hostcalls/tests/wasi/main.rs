@@ -9,6 +9,7 @@ mod exit;
 mod families;
 mod files;
 mod hostile;
+mod net;
 mod openings;
 mod output;
 mod paths;

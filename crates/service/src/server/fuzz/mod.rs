@@ -85,6 +85,7 @@ impl Dice {
         });
         SharedGrants {
             directories: directories.collect(),
+            listeners: self.below(8) / 7,
             stdin: match self.below(3) {
                 0 => InputGrant::Empty,
                 1 => InputGrant::Inherit,
@@ -217,7 +218,7 @@ fn wanted(message: &ToEngine) -> usize {
     match message {
         ToEngine::Start { modules, .. } => 3 + modules.len(),
         ToEngine::Load { .. } | ToEngine::ReadLines { .. } => 1,
-        ToEngine::Spawn { grants, .. } => grants.directories.len(),
+        ToEngine::Spawn { grants, .. } => grants.directories.len() + grants.listeners as usize,
         _ => 0,
     }
 }
