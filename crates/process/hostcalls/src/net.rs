@@ -161,12 +161,13 @@ pub(crate) fn look_up(
     request: &Request<'_>,
     reply: &mut Reply,
 ) -> Result<Served> {
+    let network = network(&process)?;
     let name = std::str::from_utf8(&request.payload).map_err(|_| Errno::ILSEQ)?;
     // A caller that calls again asks again: a name takes too long to look up for neighbours to wait.
     if !request.patient {
         return Err(Errno::LATER);
     }
-    let lookup = done(network(&process)?.look_up(name))?;
+    let lookup = done(network.look_up(name))?;
     // The call waits for the end of a connection to the thread that looks up the name.
     let descriptor = Arc::new(Descriptor::Connection(OpenConnection {
         connection: lookup.ready().clone(),

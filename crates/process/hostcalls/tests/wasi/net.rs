@@ -144,7 +144,7 @@ fn connecting_without_waiting_returns_in_progress() {
 
 #[test]
 fn a_listener_of_its_own_accepts() {
-    let (_world, process) = world(&["*:*".to_owned()], &["0".to_owned()]);
+    let (_world, process) = world(&["*:*".to_owned()], &["0,1024-65535".to_owned()]);
     let fd = socket(&process, 4, STREAM);
     process.fails(e::ERRNO_INVAL, number::SOCK_ACCEPT | PATIENT, &[fd, 0], "");
     process.get(number::NET_SET_OPTION, &[fd, 2, 1], "");

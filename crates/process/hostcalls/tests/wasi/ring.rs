@@ -136,7 +136,7 @@ fn unknown_processes_calls_and_sizes_are_refused_and_answered() {
             e::ERRNO_SRCH,
         ),
         (Ask { call: 0, ..nop }, e::ERRNO_NOSYS),
-        (Ask { call: 53, ..nop }, e::ERRNO_NOSYS),
+        (Ask { call: 63, ..nop }, e::ERRNO_NOSYS),
         (Ask { call: 0x7f, ..nop }, e::ERRNO_NOSYS),
         (
             Ask {
