@@ -46,6 +46,19 @@ pub(crate) fn shard() -> u32 {
     SHARD.with(|&shard| shard)
 }
 
+std::thread_local! {
+    /// Whether this thread runs a handler, which must not wait for other actors.
+    static HANDLES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+/// Whether this thread runs a handler.
+pub(crate) fn handles() -> bool {
+    HANDLES.get()
+}
+/// Marks this thread as one that runs handlers, or no longer.
+pub(crate) fn set_handles(handles: bool) {
+    HANDLES.set(handles);
+}
+
 /// The parameters of the task's instance.
 pub(crate) fn system(task: &dyn TaskCx) -> DevActors {
     // SAFETY: all functions of a program of actors run with these parameters.
@@ -139,6 +152,7 @@ impl TaskHost<'_> {
             let signalled = match op {
                 Op::News => table.announce(actor, NEWS),
                 Op::Kill => table.signal(actor, Signal::Kill),
+                Op::Resume => table.signal(actor, Signal::Resume),
             };
             match (signalled, op) {
                 (Signalled::Activate, _) => self.activate(actor.slot()),
@@ -350,6 +364,9 @@ impl ActorCx<'_, '_, '_> {
         let Some(cell) = self.write(head, words, None) else {
             return false;
         };
+        self.try_send(to, cell)
+    }
+    fn try_send(&mut self, to: ActorId, cell: u32) -> bool {
         let message = &self.turn.table.cells[cell as usize];
         message.to.store(to.bits(), Ordering::Relaxed);
         match self.turn.table.send(to, cell) {
@@ -362,6 +379,61 @@ impl ActorCx<'_, '_, '_> {
             }
         }
         true
+    }
+    /// Passes a message on, with its sender. One that does not wait is not sent where [`try_tell`](Self::try_tell) would not
+    /// send it.
+    pub(crate) fn relay(&mut self, to: ActorId, message: &Message, waits: bool) -> bool {
+        if !waits && self.turn.is_blocked() || !self.spend() {
+            return false;
+        }
+        let head = crate::streams::plain(message.head);
+        let Some(cell) = self.write(head, &message.words, None) else {
+            return false;
+        };
+        let from = &self.turn.table.cells[cell as usize].from;
+        from.store(message.from().bits(), Ordering::Relaxed);
+        if waits {
+            self.send(to, cell);
+            return true;
+        }
+        self.try_send(to, cell)
+    }
+    /// Whether an actor lives.
+    pub(crate) fn lives(&self, actor: ActorId) -> bool {
+        let table = &self.turn.table;
+        table.named(actor).is_some_and(|slot| {
+            let mail = crate::mail::Mail(slot.mail.load(Ordering::Acquire));
+            Table::lives(slot, mail, actor)
+        })
+    }
+    /// This actor handles nothing more until it is activated.
+    pub(crate) fn pause(&mut self) {
+        let id = self.turn.id;
+        // It is busy, so that no turn has to be queued.
+        let _ = self.turn.table.signal(id, Signal::Pause);
+        self.turn.pauses = true;
+    }
+    /// The next message that this actor handles is an empty one.
+    pub(crate) fn go_on(&mut self) {
+        if let Some(side) = self.host.side() {
+            side.tell_own(self.turn.id, Message::new(ActorId::NONE, 0, &[], 0));
+            self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
+        }
+    }
+    /// Notifies a subscriber of this topic that it has missed messages.
+    pub(crate) fn notify(&mut self, subscriber: ActorId, missed: u64) {
+        if let Some(side) = self.host.side() {
+            side.tell(subscriber, crate::streams::of_missed(self.turn.id, missed));
+            self.host.post(&side);
+        }
+    }
+    /// Runs the closure of an actor of the host.
+    pub(crate) fn run_part(&mut self, message: &Message) {
+        let part = self.host.side().and_then(|side| side.part(self.turn.id));
+        match part {
+            Some(part) => part.run(self, message),
+            None => self.fail_because("it is an actor of the host, which launch_host launches"),
+        }
     }
     /// Sends a message that wants a reply. The reply, or the reason why there is none, comes as a message whose
     /// [`ask`](Message::ask) is `number`.

@@ -153,6 +153,23 @@ pub enum ActorError {
         /// The group.
         group: GroupId,
     },
+    /// A handler has called something that waits for other actors.
+    #[error(
+        "a handler called ActorSystem::{call}, which would wait for turns of other actors while its own goes on: use \
+         the methods of ActorCx in handlers"
+    )]
+    InHandler {
+        /// What it has called.
+        call: &'static str,
+    },
+    /// The kind is not one of the host.
+    #[error(
+        "kind {kind} has a handler of its own: declare a kind with Kind::host for actors of the host"
+    )]
+    NotHostKind {
+        /// The kind.
+        kind: u32,
+    },
     /// A handler has ended a simulated system.
     #[error(
         "a handler sent more messages than its kind declares, which ends the system: raise `sends`"

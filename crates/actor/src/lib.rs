@@ -43,6 +43,8 @@ mod side;
 #[cfg(not(loom))]
 mod simulation;
 #[cfg(not(loom))]
+mod streams;
+#[cfg(not(loom))]
 mod system;
 #[cfg(not(loom))]
 mod typed;
@@ -69,6 +71,7 @@ pub use {
         Supervision, TimerId,
     },
     simulation::{AskId, Faults, Simulation},
+    streams::{Inlet, Outlet, Slow, Topic},
     system::{ActorConfig, ActorStats, ActorSystem, Tell},
     typed::{Field, FieldType, MessageType, Value},
 };

@@ -2,8 +2,8 @@
 
 use everwarp_contract::actor::{
     DEAD_DROPPED, DEAD_ENDED, DEAD_FAILED, DEAD_GONE, DEAD_NO_REPLY, DEAD_TIMEOUT, MESSAGE_ASK,
-    MESSAGE_DEADLINE, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY, MESSAGE_TIMER,
-    MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
+    MESSAGE_DEADLINE, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_MISSED, MESSAGE_REPLY,
+    MESSAGE_TIMER, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
 };
 
 use crate::ending::Ending;
@@ -137,6 +137,11 @@ impl Message {
     pub fn down(&self) -> Option<Ending> {
         let is_down = self.head & MESSAGE_DOWN != 0;
         is_down.then(|| Ending::ALL[usize::from(self.tag()) % Ending::ALL.len()])
+    }
+    /// How many messages of a topic the receiver has missed, if this says so. The topic is the sender.
+    pub fn missed(&self) -> Option<u64> {
+        let is_missed = self.head & MESSAGE_MISSED != 0;
+        is_missed.then(|| self.word(0))
     }
     pub(crate) fn of_down(actor: ActorId, ending: Ending, number: u64) -> Self {
         Self {

@@ -14,7 +14,7 @@ use everwarp_runtime::{
 use everwarp_telemetry::recorder::{Handling, cell_key, handling};
 
 use crate::builtin;
-use crate::context::{ActorCx, Retry, TaskHost, message_in, shard, system, table};
+use crate::context::{ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table};
 use crate::failures::FailureLog;
 use crate::message::Message;
 use crate::notes::NEWS;
@@ -77,6 +77,8 @@ pub struct Kind {
     pub retries: u16,
     /// Whether a turn takes the latest messages only, and drops the others.
     pub keeps_latest: bool,
+    /// Whether it is for actors of the host.
+    pub is_host: bool,
     /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
     pub messages: Cow<'static, [MessageType]>,
 }
@@ -98,6 +100,7 @@ impl Kind {
             atomic: false,
             retries: 0,
             keeps_latest: false,
+            is_host: false,
             messages: Cow::Borrowed(&[]),
         }
     }
@@ -119,8 +122,16 @@ impl Kind {
             atomic: false,
             retries: 0,
             keeps_latest: false,
+            is_host: false,
             messages: Cow::Borrowed(&[]),
         }
+    }
+    /// A kind for actors of the host: [`ActorSystem::launch_host`](crate::ActorSystem::launch_host) and its streams and
+    /// topics launch them, each with a closure of its own.
+    pub fn host(name: impl Into<Cow<'static, str>>) -> Self {
+        let mut kind = Self::closure(name, 0, |actor, message| actor.run_part(message));
+        kind.is_host = true;
+        kind.sends(crate::streams::SENDS)
     }
     /// Restarts an actor that fails: its state begins anew (that of an [`atomic`](Self::atomic) kind stays as it was before
     /// the message), and its id and its mailbox stay. An actor that fails more than `most` times within `within` ends.
@@ -310,7 +321,8 @@ impl ActorProgram {
     /// The program of tasks, which an engine is started with.
     ///
     /// # Panics
-    /// A kind's bound is not between 1 and 4,095, or its handler sends more than an engine has room for.
+    /// A kind's bound is not between 1 and 4,095, its handler sends more than an engine has room for, or two kinds have
+    /// one name.
     pub fn program(&self) -> ProgramRef {
         self.made().into()
     }
@@ -326,7 +338,13 @@ impl ActorProgram {
     }
 
     fn make(&self) -> Program {
-        for kind in &*self.kinds {
+        for (i, kind) in self.kinds.iter().enumerate() {
+            let twice = self.kinds[..i].iter().any(|other| other.name == kind.name);
+            assert!(
+                !twice,
+                "the program `{}` has two kinds called `{}`: give each its own name",
+                self.name, kind.name
+            );
             let (name, bound) = (&kind.name, kind.bound);
             assert!(
                 (1..=MAIL_COUNT_MAX).contains(&bound.into()),
@@ -439,6 +457,7 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         if courier {
             return host.carry();
         }
+        set_handles(true);
         let tables = table(&system);
         turn::run(
             tables,
@@ -451,6 +470,7 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
                 Work::News => turns.news(turn, host),
             },
         );
+        set_handles(false);
     });
     // Oldest first: every actor that has messages gets its turn.
     Function::shaped(Shape::Lane, format!("{}_turn", kind.name).into(), twin)

@@ -15,7 +15,7 @@ impl ActorSystem {
         self.local.as_ref().ok_or(ActorError::CpuOnly { what })
     }
     /// Makes the end of an actor known.
-    fn knows(local: &Local, actor: ActorId, notes: u32) -> bool {
+    pub(crate) fn knows(local: &Local, actor: ActorId, notes: u32) -> bool {
         // The tables live as long as the system, whose `Local` this is.
         table(&local.tables).note_for(actor, notes)
     }

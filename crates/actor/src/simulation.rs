@@ -512,6 +512,8 @@ impl Simulation {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn advance(&mut self, time: Duration) -> Result<u64, ActorError> {
+        self.side.fire();
+        self.post();
         let mut turns = self.run()?;
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let end = self.side.clock.now().saturating_add(nanos);

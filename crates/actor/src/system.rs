@@ -133,6 +133,8 @@ pub struct ActorSystem {
     pub(crate) config: ActorConfig,
     /// The names of the kinds, and how many messages their handlers send.
     kinds: Vec<(String, u16)>,
+    /// Which of them are for actors of the host.
+    host_kinds: Vec<bool>,
     /// Messages with names.
     messages: Vec<MessageType>,
     failures: Arc<FailureLog>,
@@ -306,6 +308,7 @@ impl ActorSystem {
                 .iter()
                 .map(|k| (k.name.to_string(), k.sends))
                 .collect(),
+            host_kinds: kinds.iter().map(|k| k.is_host).collect(),
             messages: program.messages().cloned().collect(),
             failures: program.failures().clone(),
             local,
@@ -324,6 +327,16 @@ impl ActorSystem {
         Ok(system)
     }
 
+    pub(crate) fn is_host_kind(&self, kind: u32) -> bool {
+        self.host_kinds.get(kind as usize) == Some(&true)
+    }
+    /// Refuses a handler that waits for other actors, which could not have a turn meanwhile.
+    fn may_wait(call: &'static str) -> Result<(), ActorError> {
+        match crate::context::handles() {
+            true => Err(ActorError::InHandler { call }),
+            false => Ok(()),
+        }
+    }
     /// The port. No panic leaves it in a state that is wrong.
     fn port(&self) -> std::sync::MutexGuard<'_, Port> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
@@ -472,6 +485,7 @@ impl ActorSystem {
                 kind,
             });
         }
+        Self::may_wait("launch")?;
         const EACH: usize = 4;
         let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
         let _port = self.port();
@@ -507,6 +521,7 @@ impl ActorSystem {
     /// # Errors
     /// [`ActorError::Full`], and nothing was sent; or as [`tell`](Self::tell).
     pub fn try_tell(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<(), ActorError> {
+        Self::may_wait("try_tell")?;
         let left = self.hand_over(&mut vec![Tell::new(to, tag, words)])?;
         left.map_or(Ok(()), Err)
     }
@@ -517,6 +532,7 @@ impl ActorSystem {
     /// [`ActorError::Gone`] or [`ActorError::Full`] as in [`tell`](Self::tell), for the first such message. Messages to
     /// other actors are sent all the same; those to the same full actor that come later are not.
     pub fn tell_all(&self, tells: &[Tell]) -> Result<(), ActorError> {
+        Self::may_wait("tell")?;
         let mut error = None;
         let begin = Instant::now();
         let mut left = tells.to_vec();
@@ -601,6 +617,7 @@ impl ActorSystem {
         words: &[u64],
         within: Duration,
     ) -> Result<Message, ActorError> {
+        Self::may_wait("ask")?;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
@@ -737,6 +754,7 @@ impl ActorSystem {
     }
 
     fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {
+        Self::may_wait("stop, kill, activate or deactivate")?;
         const EACH: usize = 4;
         let _port = self.port();
         let mut gone = 0;
@@ -785,6 +803,7 @@ impl ActorSystem {
     /// # Errors
     /// The engine failed.
     pub fn settle(&self) -> Result<ActorStats, ActorError> {
+        Self::may_wait("settle")?;
         let mut port = self.port();
         self.leave(&mut port)?;
         if let Some(anchor) = port.anchor.take() {

@@ -58,6 +58,8 @@ pub(crate) struct Turn<'t> {
     spare: (u32, u32),
     /// The actor ends after this message.
     pub(crate) stopping: bool,
+    /// The actor was deactivated by its own handler.
+    pub(crate) pauses: bool,
 }
 
 /// Runs a turn. An actor that keeps its latest messages only takes up to `keep` at a time; 0 stands for all.
@@ -81,6 +83,7 @@ pub(crate) fn run<'t, H: TurnHost>(
         shard,
         spare: (0, 0),
         stopping: table.control.closing.load(Ordering::Relaxed) != 0,
+        pauses: false,
     };
     if let Some(to) = turn.flush(host)
         && let Muting::Muted(woken) = table.mute(number, to)
@@ -101,7 +104,7 @@ pub(crate) fn run<'t, H: TurnHost>(
             if slot.notes.load(Ordering::Relaxed) & NEWS != 0 && !ends && !turn.stopping {
                 news += 1;
                 handle(&mut turn, host, Work::News);
-                if turn.is_blocked() {
+                if turn.is_blocked() || turn.pauses {
                     break;
                 }
                 continue;
@@ -117,7 +120,7 @@ pub(crate) fn run<'t, H: TurnHost>(
             } else {
                 handle(&mut turn, host, Work::Message(cell));
             }
-            if turn.is_blocked() {
+            if turn.is_blocked() || turn.pauses {
                 break;
             }
         }

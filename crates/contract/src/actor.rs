@@ -61,6 +61,8 @@ crate::dev_consts! {
     pub const MESSAGE_TIMER = 1 << 21;
     /// `DevMessage::head`: an actor has ended that the receiver monitors. CPU engine only.
     pub const MESSAGE_DOWN = 1 << 22;
+    /// `DevMessage::head`: a topic says how many messages the receiver has missed. CPU engine only.
+    pub const MESSAGE_MISSED = 1 << 23;
     /// The actor to which a message was sent does not live.
     pub const DEAD_GONE = 0;
     /// The actor ended before it handled the message.

@@ -266,10 +266,10 @@ impl Side {
         let Some((group, policy)) = policy.filter(|_| !state.closed) else {
             return false;
         };
-        // A failure was looked at when it happened.
+        // A failure that the group did not restart has ended the group.
         let wanted = match policy {
-            Policy::Permanent => ending != Ending::Failed,
-            Policy::Transient => ending == Ending::Killed,
+            Policy::Permanent => true,
+            Policy::Transient => ending.is_abnormal(),
             Policy::Temporary => false,
         };
         wanted && !state.group(group).stats.ended

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use crate::context::ActorCx;
 use crate::id::ActorId;
 use crate::message::Message;
 
@@ -45,6 +46,8 @@ pub(crate) enum Op {
     News,
     /// It is killed.
     Kill,
+    /// It is activated.
+    Resume,
 }
 
 /// Something that an actor handles before the messages in its mailbox.
@@ -79,6 +82,27 @@ struct Record {
     key: Option<(u32, u64)>,
     timers: Vec<u64>,
     group: Option<GroupId>,
+    part: Option<Part>,
+}
+
+/// What an actor of the host runs.
+type Closure = dyn FnMut(&mut ActorCx<'_, '_, '_>, &Message) + Send;
+
+/// The closure of an actor of the host.
+#[derive(Clone)]
+pub(crate) struct Part(Arc<Mutex<Box<Closure>>>);
+
+impl Part {
+    /// Handles a message.
+    pub(crate) fn run(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+        let mut closure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closure(actor, message);
+    }
+}
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Part")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -186,12 +210,42 @@ impl Side {
     pub(crate) fn has_ops(&self) -> bool {
         !self.state().ops.is_empty()
     }
+    /// Asks for something to be done. The caller lets a courier run.
+    pub(crate) fn request(&self, actor: ActorId, op: Op) {
+        self.state().ops.push_back((actor, op));
+    }
+    /// Gives an actor news. The caller lets a courier run.
+    pub(crate) fn tell(&self, actor: ActorId, message: Message) {
+        let mut state = self.state();
+        if !state.closed {
+            state.tell(actor, message);
+        }
+    }
+    /// Gives an actor news whose turn runs, and which sets the note itself.
+    pub(crate) fn tell_own(&self, actor: ActorId, message: Message) {
+        let mut state = self.state();
+        state.record(actor).news.push_back(News::Message(message));
+    }
+    /// Gives an actor of the host its closure.
+    pub(crate) fn set_part(&self, actor: ActorId, closure: Box<Closure>) {
+        let mut state = self.state();
+        if !state.closed {
+            state.record(actor).part = Some(Part(Arc::new(Mutex::new(closure))));
+        }
+    }
+    /// The closure of an actor of the host.
+    pub(crate) fn part(&self, actor: ActorId) -> Option<Part> {
+        self.state().records.get(&actor)?.part.clone()
+    }
     /// An actor to which news were to be announced does not live.
     pub(crate) fn forget(&self, actor: ActorId) {
         let mut state = self.state();
-        if let Some(record) = state.records.remove(&actor) {
+        let record = state.records.remove(&actor);
+        if let Some(record) = &record {
             record.timers.iter().for_each(|t| state.timers.remove(*t));
         }
+        // A closure may do something when it is dropped.
+        drop(state);
     }
 
     /// Takes the oldest news of an actor, whose turn runs. `none_left` is called before the last one is returned.
@@ -218,11 +272,14 @@ impl Side {
     /// The system ends.
     pub(crate) fn close(&self) {
         let mut state = self.state();
-        *state = State {
+        let closed = State {
             closed: true,
             ..State::default()
         };
+        let all = std::mem::replace(&mut *state, closed);
         drop(state);
+        // Closures may do something when they are dropped.
+        drop(all);
         self.changed.notify_all();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let ClockThread::Runs(running) = std::mem::take(&mut *thread) {

@@ -147,5 +147,8 @@ impl Side {
                 }
             }
         }
+        // A closure may do something when it is dropped.
+        drop(state);
+        drop(record.part);
     }
 }

@@ -3,8 +3,10 @@
 mod asks;
 mod groups;
 mod letters;
+mod misuse;
 mod names;
 mod simulated;
+mod streams;
 mod support;
 mod timers;
 mod watching;

@@ -1,0 +1,423 @@
+//! Actors of the host: closures that handle messages, streams to and from the host with credits, and topics.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use everwarp_contract::actor::MESSAGE_MISSED;
+
+use crate::context::ActorCx;
+use crate::error::ActorError;
+use crate::id::ActorId;
+use crate::message::{MAX_WORDS, Message};
+use crate::notes::KNOWN;
+use crate::post::Post;
+use crate::side::{Op, Side};
+use crate::system::{ActorSystem, Local};
+
+/// The most messages that an actor of the host sends for one message, unless its kind says otherwise.
+pub(crate) const SENDS: u16 = 64;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No panic leaves what is behind it wrong.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Messages between an actor and the host.
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Message>,
+    /// Of an outlet: its actor is deactivated. Of an inlet: its actor has news, or runs.
+    busy: bool,
+    /// The other side has ended.
+    closed: bool,
+}
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Closes a queue when the actor's closure is dropped, which ends with the actor.
+struct Closes(Arc<Shared>);
+impl Drop for Closes {
+    fn drop(&mut self) {
+        lock(&self.0.queue).closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// The system of a stream.
+#[derive(Clone, Debug)]
+struct Link {
+    side: Arc<Side>,
+    post: Post,
+    actor: ActorId,
+}
+
+impl Link {
+    fn of(local: &Local, actor: ActorId) -> Self {
+        Self {
+            side: local.side.clone(),
+            post: local.post.clone(),
+            actor,
+        }
+    }
+    fn request(&self, op: Op) {
+        self.side.request(self.actor, op);
+        // An engine that has ended has no actors left.
+        let _ = self.post.carry(&self.side);
+    }
+}
+
+/// A stream from actors to the host: what is sent to its actor. Up to `credits` messages wait for the host; then the
+/// actor handles nothing until half of them are taken, and its senders are muted when its mailbox is full, too.
+#[derive(Debug)]
+pub struct Outlet {
+    link: Link,
+    shared: Arc<Shared>,
+    credits: usize,
+}
+
+impl Outlet {
+    /// The actor to which messages are sent.
+    pub fn id(&self) -> ActorId {
+        self.link.actor
+    }
+    /// The next message. None if there is none within this time, or no more will come.
+    pub fn next_within(&self, timeout: Duration) -> Option<Message> {
+        let queue = lock(&self.shared.queue);
+        let waits = |q: &mut Queue| q.messages.is_empty() && !q.closed;
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(queue, timeout, waits);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let message = queue.messages.pop_front();
+        let resumes = queue.busy && queue.messages.len() <= self.credits / 2;
+        queue.busy &= !resumes;
+        drop(queue);
+        if resumes {
+            self.link.request(Op::Resume);
+        }
+        message
+    }
+}
+
+impl Drop for Outlet {
+    /// Ends its actor; what it has not taken is gone.
+    fn drop(&mut self) {
+        self.link.request(Op::Kill);
+    }
+}
+
+/// A stream from the host to an actor. Up to `credits` messages wait until the actor has room for them.
+#[derive(Debug)]
+pub struct Inlet {
+    link: Link,
+    to: ActorId,
+    shared: Arc<Shared>,
+    credits: usize,
+    patience: Duration,
+}
+
+impl Inlet {
+    /// Sends a message; waits for a credit.
+    ///
+    /// # Errors
+    /// [`ActorError::Gone`] when the receiver has ended; [`ActorError::Full`] when there is no credit for as long as
+    /// [`ActorConfig::patience`](crate::ActorConfig::patience).
+    ///
+    /// # Panics
+    /// There are more than [`MAX_WORDS`] words.
+    pub fn send(&self, tag: u8, words: &[u64]) -> Result<(), ActorError> {
+        self.send_within(tag, words, self.patience)
+    }
+    /// Sends a message, if there is a credit.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), without waiting.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_WORDS`] words.
+    pub fn try_send(&self, tag: u8, words: &[u64]) -> Result<(), ActorError> {
+        self.send_within(tag, words, Duration::ZERO)
+    }
+    fn send_within(&self, tag: u8, words: &[u64], wait: Duration) -> Result<(), ActorError> {
+        let message = Message::new(ActorId::NONE, tag, words, MAX_WORDS);
+        let queue = lock(&self.shared.queue);
+        let waits = |q: &mut Queue| q.messages.len() >= self.credits && !q.closed;
+        let waited = self.shared.changed.wait_timeout_while(queue, wait, waits);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if queue.closed {
+            return Err(ActorError::Gone { actor: self.to });
+        }
+        if queue.messages.len() >= self.credits {
+            return Err(ActorError::Full { actor: self.to });
+        }
+        queue.messages.push_back(message);
+        if !std::mem::replace(&mut queue.busy, true) {
+            drop(queue);
+            self.link
+                .side
+                .tell(self.link.actor, Message::new(ActorId::NONE, 0, &[], 0));
+            self.link.post.carry(&self.link.side)?;
+        }
+        Ok(())
+    }
+    /// Waits until the actor's mailbox, or that of this stream's own actor, has all messages. Returns whether it has.
+    pub fn flush_within(&self, timeout: Duration) -> bool {
+        let queue = lock(&self.shared.queue);
+        let waits = |q: &mut Queue| !q.messages.is_empty() && !q.closed;
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(queue, timeout, waits);
+        let queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        queue.messages.is_empty()
+    }
+}
+
+impl Drop for Inlet {
+    /// What was sent still arrives, and then the stream's own actor ends.
+    fn drop(&mut self) {
+        let mut queue = lock(&self.shared.queue);
+        queue.closed = true;
+        drop(queue);
+        self.link
+            .side
+            .tell(self.link.actor, Message::new(ActorId::NONE, 0, &[], 0));
+        // An engine that has ended has no actors left.
+        let _ = self.link.post.carry(&self.link.side);
+    }
+}
+
+/// What a topic does when the mailbox of a subscriber is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    /// The topic waits for it, and so do publishers once the topic's own mailbox is full.
+    Waits,
+    /// The subscriber misses the message, and is notified how many it has missed: by a message whose
+    /// [`missed`](Message::missed) says so, before the next one that it does not miss.
+    Misses,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    actor: ActorId,
+    slow: Slow,
+    missed: u64,
+}
+
+/// A topic: what is sent to its actor goes on to all subscribers, with its sender.
+#[derive(Debug)]
+pub struct Topic {
+    actor: ActorId,
+    subscribers: Arc<Mutex<Vec<Subscriber>>>,
+}
+
+impl Topic {
+    /// The actor to which messages are published.
+    pub fn id(&self) -> ActorId {
+        self.actor
+    }
+    /// Subscribes an actor, or changes how it subscribes. An actor that ends leaves the topic.
+    pub fn subscribe(&self, actor: ActorId, slow: Slow) {
+        let mut all = lock(&self.subscribers);
+        all.retain(|s| s.actor != actor);
+        let subscriber = Subscriber {
+            actor,
+            slow,
+            missed: 0,
+        };
+        // Those that may miss come first: the others may make the topic wait.
+        match slow {
+            Slow::Misses => all.insert(0, subscriber),
+            Slow::Waits => all.push(subscriber),
+        }
+    }
+    /// Ends a subscription. Returns whether there was one.
+    pub fn unsubscribe(&self, actor: ActorId) -> bool {
+        let mut all = lock(&self.subscribers);
+        let before = all.len();
+        all.retain(|s| s.actor != actor);
+        all.len() < before
+    }
+    /// How many actors subscribe.
+    pub fn subscribers(&self) -> usize {
+        lock(&self.subscribers).len()
+    }
+}
+
+/// A message on its way to subscribers: those that are left, the next one last.
+struct Publishing {
+    message: Message,
+    left: Vec<(ActorId, Slow)>,
+}
+
+fn publish(
+    actor: &mut ActorCx<'_, '_, '_>,
+    subscribers: &Mutex<Vec<Subscriber>>,
+    now: &mut Publishing,
+) {
+    // One is kept for the handler's own use.
+    while actor.sends_left() > 1 {
+        let Some((to, slow)) = now.left.pop() else {
+            return;
+        };
+        if !actor.lives(to) {
+            lock(subscribers).retain(|s| s.actor != to);
+            continue;
+        }
+        let sent = actor.relay(to, &now.message, slow == Slow::Waits);
+        if slow == Slow::Waits {
+            continue;
+        }
+        let mut all = lock(subscribers);
+        if let Some(subscriber) = all.iter_mut().find(|s| s.actor == to) {
+            subscriber.missed += u64::from(!sent);
+            if sent && subscriber.missed > 0 {
+                let missed = std::mem::take(&mut subscriber.missed);
+                drop(all);
+                actor.notify(to, missed);
+            }
+        }
+    }
+    if !now.left.is_empty() {
+        actor.go_on();
+    }
+}
+
+impl ActorSystem {
+    fn local_for(&self, what: &'static str) -> Result<&Local, ActorError> {
+        self.local.as_ref().ok_or(ActorError::CpuOnly { what })
+    }
+    /// Launches an actor of the host: `handler` handles its messages, one at a time, in a thread of the engine. `kind` is a
+    /// [`Kind::host`](crate::Kind::host). The handler should not block, since the engine's threads run all actors.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch); [`ActorError::NotHostKind`] or [`ActorError::CpuOnly`].
+    pub fn launch_host(
+        &self,
+        kind: u32,
+        handler: impl FnMut(&mut ActorCx<'_, '_, '_>, &Message) + Send + 'static,
+    ) -> Result<ActorId, ActorError> {
+        let local = self.local_for("actors of the host")?;
+        if !self.is_host_kind(kind) {
+            return Err(ActorError::NotHostKind { kind });
+        }
+        let actor = self.launch(kind)?;
+        local.side.set_part(actor, Box::new(handler));
+        Self::knows(local, actor, KNOWN);
+        Ok(actor)
+    }
+
+    /// A stream from actors to the host.
+    ///
+    /// # Errors
+    /// As [`launch_host`](Self::launch_host).
+    ///
+    /// # Panics
+    /// `credits` is 0.
+    pub fn outlet(&self, kind: u32, credits: usize) -> Result<Outlet, ActorError> {
+        assert!(credits > 0, "a stream has one credit at least");
+        let shared = Arc::new(Shared::default());
+        let closes = Closes(shared.clone());
+        let actor = self.launch_host(kind, move |actor, message| {
+            let shared = &closes.0;
+            let mut queue = lock(&shared.queue);
+            queue.messages.push_back(*message);
+            if queue.messages.len() >= credits && !queue.busy {
+                queue.busy = true;
+                // Under the lock, so that the host's request to go on comes later.
+                actor.pause();
+            }
+            shared.changed.notify_all();
+        })?;
+        Ok(Outlet {
+            link: Link::of(self.local_for("streams")?, actor),
+            shared,
+            credits,
+        })
+    }
+
+    /// A stream from the host to an actor.
+    ///
+    /// # Errors
+    /// As [`launch_host`](Self::launch_host).
+    ///
+    /// # Panics
+    /// `credits` is 0.
+    pub fn inlet(&self, kind: u32, to: ActorId, credits: usize) -> Result<Inlet, ActorError> {
+        assert!(credits > 0, "a stream has one credit at least");
+        let shared = Arc::new(Shared::default());
+        let closes = Closes(shared.clone());
+        let mut watches = false;
+        let actor = self.launch_host(kind, move |actor, message| {
+            let shared = &closes.0;
+            if !std::mem::replace(&mut watches, true) {
+                actor.monitor(to, 0);
+            }
+            let mut queue = lock(&shared.queue);
+            if message.down().is_some() {
+                queue.closed = true;
+                queue.messages.clear();
+            }
+            let most = actor.sends_left().saturating_sub(1) as usize;
+            let count = queue.messages.len().min(most);
+            let taken: Vec<Message> = queue.messages.drain(..count).collect();
+            queue.busy = !queue.messages.is_empty();
+            let (more, ends) = (queue.busy, queue.closed && !queue.busy);
+            drop(queue);
+            shared.changed.notify_all();
+            for message in &taken {
+                actor.relay(to, message, true);
+            }
+            if more {
+                actor.go_on();
+            } else if ends {
+                actor.stop();
+            }
+        })?;
+        Ok(Inlet {
+            link: Link::of(self.local_for("streams")?, actor),
+            to,
+            shared,
+            credits,
+            patience: self.config.patience,
+        })
+    }
+
+    /// A topic, to which actors and the host publish by sending messages to its [`id`](Topic::id).
+    ///
+    /// # Errors
+    /// As [`launch_host`](Self::launch_host).
+    pub fn topic(&self, kind: u32) -> Result<Topic, ActorError> {
+        let subscribers = Arc::new(Mutex::new(Vec::<Subscriber>::new()));
+        let own = subscribers.clone();
+        let mut now: Option<Publishing> = None;
+        let actor = self.launch_host(kind, move |actor, message| {
+            // What is on its way goes on before the next message, because news overtake the mailbox.
+            let publishing = now.get_or_insert_with(|| Publishing {
+                message: *message,
+                left: lock(&own).iter().rev().map(|s| (s.actor, s.slow)).collect(),
+            });
+            publish(actor, &own, publishing);
+            if publishing.left.is_empty() {
+                now = None;
+            }
+        })?;
+        Ok(Topic { actor, subscribers })
+    }
+}
+
+/// The bits of a message that a topic does not pass on.
+pub(crate) const fn plain(head: u32) -> u32 {
+    head & 0xffff
+}
+/// A message that says how many were missed.
+pub(crate) fn of_missed(topic: ActorId, missed: u64) -> Message {
+    let mut message = Message::new(topic, 0, &[missed], MAX_WORDS);
+    message.head |= MESSAGE_MISSED;
+    message
+}
