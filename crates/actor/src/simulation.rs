@@ -67,6 +67,38 @@ impl Memory {
 }
 
 /// A simulated system. Its actors end when it is dropped.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use everwarp_actor::{ActorConfig, ActorProgram, Kind, Simulation};
+///
+/// const START: u8 = 1;
+/// const RING: u8 = 2;
+/// const RINGS: u8 = 3;
+///
+/// // Rings once an hour, and counts in its first byte.
+/// let clock = Kind::closure("clock", 1, |actor, message| match message.tag() {
+///     START => {
+///         actor.every(Duration::from_secs(3600), RING, &[]);
+///     }
+///     RING => actor.state_bytes()[0] += 1,
+///     _ => {
+///         let rings = actor.state_bytes()[0];
+///         actor.reply(RINGS, &[rings.into()]);
+///     }
+/// });
+/// let program = ActorProgram::closures("clocks", vec![clock]);
+/// let mut world = Simulation::new(&program, 7, ActorConfig::default())?;
+/// let clock = world.launch(0)?;
+/// world.tell(clock, START, &[])?;
+/// world.advance(Duration::from_secs(24 * 3600))?;
+/// let asked = world.ask(clock, RINGS, &[])?;
+/// world.run()?;
+/// let reply = world.reply(asked).expect("it has ended").expect("the clock replies");
+/// assert_eq!(reply.word(0), 24);
+/// # Ok::<_, everwarp_actor::ActorError>(())
+/// ```
 #[derive(Debug)]
 pub struct Simulation {
     program: ProgramRef,
