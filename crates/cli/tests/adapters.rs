@@ -247,7 +247,7 @@ fn start_with(wgsl: &str) -> Error {
     let device = Device::open_adapter(None).expect("there is one");
     let program = ProgramRef::Shared(program.into());
     let started = device.engine().program(program).start();
-    started.err().expect("it does not compile")
+    started.expect_err("it does not compile")
 }
 
 fn wrong_wgsl() -> Result<(), Failed> {
