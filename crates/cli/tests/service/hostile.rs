@@ -6,6 +6,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use crate::sandbox::{Sandbox, endless, wait_for, words};
 
+/// The version of the protocol that the service speaks.
+const VERSION: u32 = 2;
+
 /// The first message of a client: 64 bytes, whose layout never changes.
 fn hello(lowest: u32, highest: u32, purpose: u32, engine: u32) -> Vec<u8> {
     let mut bytes = b"everwarp".to_vec();
@@ -42,12 +45,17 @@ fn an_older_or_newer_client_gets_a_clear_error() {
     assert_eq!(code(&answer), 1);
     let text = String::from_utf8_lossy(&answer[64..]).into_owned();
     assert!(
-        text.contains("versions 1 to 1") && text.contains("restart the service"),
+        text.contains(&format!("versions {VERSION} to {VERSION}"))
+            && text.contains("restart the service"),
         "{text}"
     );
-    assert_eq!(code(&talk(&sandbox, &hello(2, 9, 0, 0))), 1);
+    assert_eq!(
+        code(&talk(&sandbox, &hello(VERSION - 1, VERSION - 1, 0, 0))),
+        1
+    );
+    assert_eq!(code(&talk(&sandbox, &hello(VERSION + 1, 9, 0, 0))), 1);
     // A newer client that still speaks the old version is served.
-    assert_eq!(code(&talk(&sandbox, &hello(1, 9, 0, 0))), 0);
+    assert_eq!(code(&talk(&sandbox, &hello(VERSION, 9, 0, 0))), 0);
 }
 
 #[test]
@@ -68,7 +76,7 @@ fn garbage_ends_its_own_connection_and_nothing_else() {
         let mut bytes = match round % 3 {
             0 => Vec::new(),
             // After a right first message.
-            _ => hello(1, 1, u32::from(round % 6 == 1), 0),
+            _ => hello(VERSION, VERSION, u32::from(round % 6 == 1), 0),
         };
         let length = usize::from(random()) % 120 + 1;
         let mut body: Vec<u8> = (0..length).map(|_| random() % 32).collect();
@@ -155,7 +163,7 @@ fn descriptors_that_run_out_are_an_error_of_one_client() {
         .filter_map(|_| {
             let mut stream = UnixStream::connect(sandbox.socket()).ok()?;
             // Some of them are closed at once.
-            drop(stream.write_all(&hello(1, 1, 0, 0)));
+            drop(stream.write_all(&hello(VERSION, VERSION, 0, 0)));
             Some(stream)
         })
         .collect();
