@@ -5,7 +5,7 @@
 //! about a hundredth of all time, and each task of ten microseconds is one.
 //!
 //! A waiting time needs the moment at which the task was queued, for which a descriptor of 16 bytes has no room. So a
-//! sampled task leaves its argument in a [`Sample`], which has the moment, and takes the sample's number along.
+//! sampled task leaves its argument in a `Sample`, which has the moment, and takes the sample's number along.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use everwarp::Select;
 use everwarp_programs::{
     OptionKind, OptionValue, OptionValues, ProgramOption, REGISTRY, Registered, find,
 };
@@ -178,8 +180,28 @@ fn matches(command: Command, words: &[OsString]) -> ArgMatches {
     read.unwrap_or_else(|error| error.exit())
 }
 
+/// The options of the engine. Only the CPU engine measures times: where they are asked for, it is chosen, and another one
+/// refused.
 fn engine(matches: &ArgMatches) -> EngineOptions {
-    EngineOptions::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
+    let options = EngineOptions::from_arg_matches(matches);
+    let mut options = options.unwrap_or_else(|error| error.exit());
+    options.alone |= options.watch.any();
+    if let Some(flag) = options.watch.times() {
+        match options.engine.parse() {
+            Ok(Select::Auto) => options.engine = "cpu".to_owned(),
+            Ok(Select::Cuda | Select::Wgpu) => {
+                let engine = &options.engine;
+                let text = format!(
+                    "{flag} is not there for --engine {engine} yet: leave it out, or use --engine cpu"
+                );
+                let error = Command::new("everwarp run").error(ErrorKind::ArgumentConflict, text);
+                error.exit()
+            }
+            // An unknown name has its own error later.
+            Ok(Select::Cpu) | Err(_) => {}
+        }
+    }
+    options
 }
 
 /// The options of a native program.
@@ -197,10 +219,8 @@ pub(super) fn native(program: &'static dyn Registered, words: &[OsString]) -> Na
             values.set(option, value);
         }
     }
-    let mut engine = engine(&matches);
-    engine.alone |= engine.watch.any();
     NativeOptions {
-        engine,
+        engine: engine(&matches),
         verify: matches.get_flag("verify"),
         values,
     }
@@ -224,7 +244,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> (process::Args, WatchOpt
         engine,
         size,
         json,
-        alone: alone || watch.any(),
+        alone,
         verbose,
         site: None,
         process: process::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()),

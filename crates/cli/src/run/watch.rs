@@ -15,14 +15,15 @@ const WATCHING: &str = "Watching it run";
 /// How the run is watched.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct WatchOptions {
-    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`. Only the CPU engine measures times.
+    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`. It runs on the CPU
+    /// engine then.
     #[arg(long, help_heading = WATCHING)]
     measure: bool,
     /// Serve metrics at this address: ADDRESS:PORT/metrics (OpenMetrics) and ADDRESS:PORT/health (JSON).
     #[arg(long, value_name = "ADDR", help_heading = WATCHING)]
     metrics: Option<SocketAddr>,
-    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. Only the CPU
-    /// engine is traced.
+    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. It
+    /// runs on the CPU engine then.
     #[arg(long, value_name = "FILE", help_heading = WATCHING)]
     trace: Option<PathBuf>,
     /// How large the trace may be: bytes, or a number followed by K, M or G (64M by default). The last events are kept.
@@ -41,6 +42,12 @@ impl WatchOptions {
     /// Whether anything is watched that only an engine of this command can show.
     pub(super) fn any(&self) -> bool {
         self.measure || self.metrics.is_some() || self.trace.is_some()
+    }
+
+    /// The option that asks for times, which only the CPU engine measures.
+    pub(super) fn times(&self) -> Option<&'static str> {
+        let trace = self.trace.as_ref().map(|_| "--trace");
+        trace.or(self.measure.then_some("--measure"))
     }
 
     /// Begins to watch, before any engine starts.

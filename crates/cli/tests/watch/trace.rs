@@ -167,3 +167,23 @@ fn a_trace_that_cannot_be_written_is_one_error_and_loses_nothing_else() {
         "it needs --trace"
     );
 }
+
+#[test]
+fn times_choose_the_cpu_engine_and_refuse_others() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("never.pftrace");
+    let path = file.to_str().expect("a plain path");
+    let refused = sandbox.run(&["run", "fib", "--engine", "cuda", "--trace", path]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let told = words(&refused.stderr);
+    assert!(
+        told.contains("--trace is not there for --engine cuda yet")
+            && told.contains("--engine cpu"),
+        "{told}"
+    );
+    assert!(!file.exists());
+    let chosen = sandbox.run(&["run", "fib", "--n", "5", "--measure", "--json"]);
+    let printed: serde_json::Value =
+        serde_json::from_slice(&chosen.stdout).expect("it prints one object");
+    assert_eq!(printed["engine"], "cpu");
+}

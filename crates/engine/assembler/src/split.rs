@@ -127,7 +127,7 @@ pub struct Pieces {
     pub(crate) seconds: Vec<f64>,
 }
 
-/// Divides a file into pieces of about [`PIECE_BYTES`]. A piece is much longer than the others only if one of its functions
+/// Divides a file into pieces of about `PIECE_BYTES`. A piece is much longer than the others only if one of its functions
 /// is. The pieces are the same for the same text. Text that has no functions, or something else besides, is one piece.
 pub fn split(text: &str) -> Pieces {
     let file = parse(text).filter(|file| !file.functions.is_empty());
