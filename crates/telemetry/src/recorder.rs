@@ -512,13 +512,14 @@ mod tests {
         assert!(one.marks());
         let mark = one.mark(0xdead_beef_dead_beef).expect("a sample is free");
         assert!(!one.marks());
+        let weight = one.weight;
         assert_eq!(other.unmark(4, mark), 0xdead_beef_dead_beef);
         let wait = engine.workers()[1]
             .read_times(4)
             .expect("it waited")
             .wait
             .read();
-        assert_eq!(wait.count, 1);
+        assert_eq!(wait.count, u64::from(weight), "it stands for the next ones");
         // A worker whose samples are all in use measures no more, and loses nothing.
         let marks: Vec<u64> = (0..SAMPLES as u64).map_while(|n| one.mark(n)).collect();
         assert_eq!(marks.len(), SAMPLES);
