@@ -60,7 +60,7 @@ fn encode_sample(encoder: &mut MetricEncoder<'_>, sample: &Sample) -> std::fmt::
                     (bound as f64 / 1e9, own)
                 })
                 .collect();
-            buckets.push((f64::MAX, times.count - before));
+            buckets.push((f64::INFINITY, times.count - before));
             encoder.encode_histogram::<Labels>(times.sum as f64 / 1e9, times.count, &buckets, None)
         }
     }
