@@ -11,6 +11,8 @@ mod listeners;
 mod operator;
 #[path = "../process/cases.rs"]
 mod process;
+#[path = "../shared/pseudo_terminal.rs"]
+mod pseudo_terminal;
 mod quotas;
 mod sandbox;
 mod settings;

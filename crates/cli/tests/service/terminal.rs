@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
+use crate::pseudo_terminal;
 use crate::sandbox::{CAT, Sandbox, Service, signal, wait_for};
 
 /// A terminal whose user is the test.
@@ -20,14 +18,6 @@ struct Terminal {
 impl Terminal {
     /// Starts a shell on a new terminal.
     fn shell(sandbox: &Sandbox) -> (Self, Child) {
-        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
-        grantpt(&user).expect("it is ours");
-        unlockpt(&user).expect("it is ours");
-        let name = ptsname(&user, Vec::new()).expect("it has a name");
-        let name = name.into_string().expect("it is text");
-        let end = File::options().read(true).write(true).open(name);
-        let end: OwnedFd = end.expect("it can be opened").into();
-        let copy = || Stdio::from(end.try_clone().expect("it can be duplicated"));
         let mut command = Command::new("sh");
         command
             .args(["-i", "+m"])
@@ -35,23 +25,8 @@ impl Terminal {
             .env("PS1", "$ ")
             .env("ENV", "")
             .env("EW", env!("CARGO_BIN_EXE_everwarp"))
-            .current_dir(sandbox.path())
-            .stdin(copy())
-            .stdout(copy())
-            .stderr(copy());
-        // SAFETY: between fork and exec this makes two calls, which are safe in a signal handler.
-        unsafe {
-            command.pre_exec(|| {
-                rustix::process::setsid()?;
-                let stdin = std::io::stdin();
-                Ok(rustix::process::ioctl_tiocsctty(stdin.as_fd())?)
-            });
-        }
-        let shell = command.spawn().expect("the shell starts");
-        let flags = rustix::fs::fcntl_getfl(&user).expect("it has flags");
-        let flags = flags | rustix::fs::OFlags::NONBLOCK;
-        rustix::fs::fcntl_setfl(&user, flags).expect("it can be");
-        let user = File::from(user);
+            .current_dir(sandbox.path());
+        let (user, shell) = pseudo_terminal::start(&mut command, None);
         let seen = String::new();
         (Self { user, seen }, shell)
     }

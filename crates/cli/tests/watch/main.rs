@@ -3,6 +3,8 @@
 mod metrics;
 mod once;
 mod perfetto;
+#[path = "../shared/pseudo_terminal.rs"]
+mod pseudo_terminal;
 mod sandbox;
 mod screen;
 mod terminal;

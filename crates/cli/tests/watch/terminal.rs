@@ -3,13 +3,11 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::pseudo_terminal;
 use crate::sandbox::wait_for;
 
 pub(crate) struct Terminal {
@@ -34,34 +32,10 @@ fn cells(count: u16) -> NonZeroU16 {
 impl Terminal {
     /// Runs a command on a new terminal of this size.
     pub(crate) fn start(command: &mut Command, rows: u16, columns: u16) -> Self {
-        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
-        grantpt(&user).expect("it is ours");
-        unlockpt(&user).expect("it is ours");
-        tcsetwinsize(&user, size(rows, columns)).expect("it has a size");
-        let name = ptsname(&user, Vec::new()).expect("it has a name");
-        let name = name.into_string().expect("it is text");
-        let end = File::options().read(true).write(true).open(name);
-        let end: OwnedFd = end.expect("it can be opened").into();
-        let copy = || Stdio::from(end.try_clone().expect("it can be duplicated"));
-        command
-            .env("TERM", "xterm-256color")
-            .stdin(copy())
-            .stdout(copy())
-            .stderr(copy());
-        // SAFETY: between fork and exec this makes two calls, which are safe in a signal handler.
-        unsafe {
-            command.pre_exec(|| {
-                rustix::process::setsid()?;
-                let stdin = std::io::stdin();
-                Ok(rustix::process::ioctl_tiocsctty(stdin.as_fd())?)
-            });
-        }
-        let child = command.spawn().expect("the command starts");
-        let flags = rustix::fs::fcntl_getfl(&user).expect("it has flags");
-        let flags = flags | rustix::fs::OFlags::NONBLOCK;
-        rustix::fs::fcntl_setfl(&user, flags).expect("it can be");
+        command.env("TERM", "xterm-256color");
+        let (user, child) = pseudo_terminal::start(command, Some(size(rows, columns)));
         Self {
-            user: File::from(user),
+            user,
             screen: vt100::Parser::new(cells(rows), cells(columns), 0),
             child,
         }
