@@ -73,6 +73,31 @@ impl Processes {
     }
 }
 
+/// Starts processes whose result belongs at `place`.
+///
+/// # Safety
+/// - As for [`ew_start`]; `place` is only compared with null.
+unsafe fn start<T>(
+    engine: *mut Engine,
+    module: *const Module,
+    instances: u32,
+    options: *const Options,
+    place: *mut *mut T,
+) -> Result<Processes, Failure> {
+    // SAFETY: the caller vouches for all of them.
+    let (engine, module, granted) = unsafe {
+        (
+            borrow(engine, "engine")?,
+            borrow(module, "module")?,
+            Granted::copy(options)?,
+        )
+    };
+    if place.is_null() {
+        return Err(Failure::null("the place for the result"));
+    }
+    Processes::start(engine, module, instances, granted)
+}
+
 /// Starts processes.
 ///
 /// # Safety
@@ -87,17 +112,7 @@ pub unsafe extern "C" fn ew_start(
 ) -> Status {
     guard(|| {
         // SAFETY: the caller vouches for all of them.
-        let (engine, module, granted) = unsafe {
-            (
-                borrow(engine, "engine")?,
-                borrow(module, "module")?,
-                Granted::copy(options)?,
-            )
-        };
-        if processes.is_null() {
-            return Err(Failure::null("the place for the result"));
-        }
-        let started = Processes::start(engine, module, instances, granted)?;
+        let started = unsafe { start(engine, module, instances, options, processes) }?;
         // SAFETY: the caller vouches for it.
         unsafe { give(started, processes) }
     })
@@ -160,17 +175,8 @@ pub unsafe extern "C" fn ew_run(
 ) -> Status {
     guard(|| {
         // SAFETY: the caller vouches for all of them.
-        let (engine, module, granted) = unsafe {
-            (
-                borrow(engine, "engine")?,
-                borrow(module, "module")?,
-                Granted::copy(options)?,
-            )
-        };
-        if exits.is_null() {
-            return Err(Failure::null("the place for the result"));
-        }
-        let ended = Processes::start(engine, module, instances, granted)?.wait(None)?;
+        let started = unsafe { start(engine, module, instances, options, exits) }?;
+        let ended = started.wait(None)?;
         // SAFETY: the caller vouches for it.
         unsafe { give(ended, exits) }
     })
