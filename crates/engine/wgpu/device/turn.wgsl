@@ -1,6 +1,6 @@
 // A turn: up to EW_THREADS tasks of one function, each run by an invocation, or by the whole workgroup one after the other.
 //
-// What a turn costs, when its tasks come from the stage: five barriers, of which one orders storage, the loads that the
+// What a turn costs, when its tasks come from the stage: five barriers (one of them is for storage), the loads that the
 // functions make, and for tasks that end one atomic on their group. `docs/decisions` has the figures.
 
 // Bits of the newest tasks of the stage, the newest first. For this step and the one before: the tasks of the newest one's
