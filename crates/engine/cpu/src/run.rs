@@ -71,6 +71,13 @@ impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
         }
     }
 
+    /// Whether the worker may hold this many tasks more.
+    #[inline]
+    fn has_room(&mut self, tasks: usize) -> bool {
+        let quota = self.quota();
+        quota >= tasks && self.deques.at_most(quota - tasks)
+    }
+
     /// Claims the reserve of the pools, if no worker has it.
     pub(crate) fn claim_reserve(&mut self, own: usize) -> bool {
         let owner = &self.shared.reserve_owner;
@@ -98,13 +105,14 @@ impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
     /// Whether there is room for the tasks that this one may spawn. Makes sure of a group id if it forks.
     #[inline]
     pub(crate) fn admits(&mut self, task: &DevTask) -> bool {
-        let quota = self.quota();
         let (spawns, forks) = match self.function(task.function()) {
             Some((_, function)) => (usize::from(function.max_spawn), function.forks),
             None if task.function() == FunctionId::FETCH => (self.fetch_tasks() as usize, false),
             None => (0, false),
         };
-        if quota < spawns || !self.deques.at_most(quota - spawns) {
+        // A task that spawns nothing only makes room, also for a worker that holds more than its quota: the ranges that a
+        // fetch leaves behind are not counted before.
+        if spawns > 0 && !self.has_room(spawns) {
             self.shared.task_refusals.fetch_add(1, Ordering::Relaxed);
             return false;
         }

@@ -164,7 +164,12 @@ fn save_state() {
     bump(worker + DevWorker_received, received);
     bump(worker + DevWorker_starved, starved);
     bump(worker + DevWorker_fired, atomicLoad(&fired));
-    set_word(worker + DevWorker_state, select(WORKER_IDLE, WORKER_STARVED, starved > 0u));
+    // A workgroup that left before it tried a task has learned nothing new about those that wait.
+    if starved > 0u {
+      set_word(worker + DevWorker_state, WORKER_STARVED);
+    } else if executed > 0u || waiting == 0u {
+      set_word(worker + DevWorker_state, WORKER_IDLE);
+    }
     if executed > 0u { set_word(worker + DevWorker_function, last_function); }
     if starved > 0u { set_word(worker + DevWorker_function, refused.x); }
     set_word(worker + DevWorker_queued, waiting);

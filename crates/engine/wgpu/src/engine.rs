@@ -180,7 +180,7 @@ impl Shared {
                     continue;
                 }
                 if let Some((index, _)) = oldest {
-                    self.wait_for(index, TURN);
+                    self.gpu.poll_until(&index, TURN);
                     continue;
                 }
             }
@@ -194,12 +194,6 @@ impl Shared {
             asleep = ignore_poison(self.bell.wait_timeout(asleep, limit)).0;
             *asleep = false;
         }
-    }
-    fn wait_for(&self, index: wgpu::SubmissionIndex, limit: Duration) {
-        let _ = self.gpu.device.poll(wgpu::PollType::Wait {
-            submission_index: Some(index),
-            timeout: Some(limit),
-        });
     }
     fn wake(&self) {
         if let Some(asleep) = try_lock(&self.asleep)
@@ -247,7 +241,7 @@ impl Shared {
             if begin.elapsed() > grace {
                 return false;
             }
-            self.wait_for(index, Duration::from_millis(5).min(grace));
+            self.gpu.poll_until(&index, grace);
         }
     }
 }
@@ -374,7 +368,7 @@ impl TaskEngine for WgpuEngine {
         };
         match oldest {
             Some(_) if round < SPINS && !shared.gpu.software => std::hint::spin_loop(),
-            Some((index, _)) => shared.wait_for(index, TURN),
+            Some((index, _)) => shared.gpu.poll_until(&index, TURN),
             None => std::thread::sleep(Duration::from_micros(50)),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::wgpu::{DevRound, WGPU_THREADS};
-use everwarp_engine::sync::lock;
+use everwarp_engine::sync::{lock, try_lock};
 use everwarp_engine::{EngineError, Image};
 
 use crate::adapter::{WgpuDevice, now};
@@ -21,6 +21,8 @@ pub(crate) const ROUNDS: usize = 16;
 pub(crate) const ROUND_STRIDE: u64 = 256;
 /// Bytes that are copied to the host at a time.
 const STAGING: u64 = 8 << 20;
+/// How long one thread waits for the device at a time; another one that has something to submit waits as long.
+const SLICE: Duration = Duration::from_millis(1);
 /// The smallest window that makes sense.
 const LEAST_WINDOW: u64 = 16 << 20;
 /// The largest window: addresses have 32 bits, and some drivers count bytes with a sign.
@@ -60,6 +62,9 @@ pub(crate) struct Gpu {
     pub(crate) bind_group: wgpu::BindGroup,
     layout: wgpu::PipelineLayout,
     staging: Mutex<wgpu::Buffer>,
+    /// Held while wgpu looks at what has ended. A wait that runs out while another thread sees the last submission end
+    /// breaks an assertion of wgpu 30, and a call of `submit` looks, too.
+    polling: Mutex<()>,
     lost: Arc<OnceLock<String>>,
 }
 
@@ -203,6 +208,7 @@ impl Gpu {
             bind_group,
             layout,
             staging: Mutex::new(staging),
+            polling: Mutex::default(),
             lost,
         };
         this.write_words(&this.state, 0, &sizes.first_state());
@@ -212,7 +218,7 @@ impl Gpu {
 
     /// Notes that the device is lost, with the driver's own reason if it has one.
     pub(crate) fn note_loss(&self, otherwise: &str) {
-        let _ = self.device.poll(wgpu::PollType::Poll);
+        self.poll();
         let _ = self.lost.set(otherwise.to_owned());
     }
     /// Why the device was lost, if it was.
@@ -339,6 +345,29 @@ impl Gpu {
         mapped
     }
 
+    /// Submits commands.
+    pub(crate) fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        let commands = encoder.finish();
+        let _one = lock(&self.polling);
+        self.queue.submit([commands])
+    }
+
+    /// Sees what has ended, unless another thread is about to.
+    pub(crate) fn poll(&self) {
+        if let Some(_one) = try_lock(&self.polling) {
+            let _ = self.device.poll(wgpu::PollType::Poll);
+        }
+    }
+
+    /// Waits for a submission, no longer than `limit` or a [`SLICE`]. Only a mapping or the next look says whether it ended.
+    pub(crate) fn poll_until(&self, index: &wgpu::SubmissionIndex, limit: Duration) {
+        let _one = lock(&self.polling);
+        let _ = self.device.poll(wgpu::PollType::Wait {
+            submission_index: Some(index.clone()),
+            timeout: Some(SLICE.min(limit)),
+        });
+    }
+
     /// Waits until a mapping has ended, or until the time is over.
     pub(crate) fn wait(
         &self,
@@ -348,10 +377,7 @@ impl Gpu {
     ) -> Result<(), EngineError> {
         let begin = Instant::now();
         loop {
-            let _ = self.device.poll(wgpu::PollType::Wait {
-                submission_index: Some(index.clone()),
-                timeout: Some(Duration::from_millis(20).min(limit)),
-            });
+            self.poll_until(index, limit);
             match mapped.load(Ordering::Acquire) {
                 0 => {}
                 1 => return Ok(()),
@@ -383,7 +409,7 @@ impl Gpu {
             let bytes = piece.len() as u64;
             let mut encoder = self.device.create_command_encoder(&Default::default());
             encoder.copy_buffer_to_buffer(buffer, at, &staging, 0, bytes);
-            let index = self.queue.submit([encoder.finish()]);
+            let index = self.submit(encoder);
             let mapped = Self::map(&staging, bytes);
             if let Err(error) = self.wait(&mapped, &index, limit) {
                 // The copy may still come: it must not be overwritten by a later one.

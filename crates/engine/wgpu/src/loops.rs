@@ -70,7 +70,7 @@ pub(crate) fn check(gpu: &Gpu) -> Result<(), EngineError> {
         pass.set_bind_group(0, &bind_group, &[]);
         pass.dispatch_workgroups(1, 1, 1);
     }
-    gpu.queue.submit([encoder.finish()]);
+    gpu.submit(encoder);
     let mut counted = [0; 4];
     gpu.read(&out, 0, &mut counted, Duration::from_secs(10))?;
     gpu.check().map_err(|e| driver("the test of loops", &e))?;

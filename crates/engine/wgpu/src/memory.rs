@@ -70,7 +70,7 @@ impl WgpuEngine {
         if clear && used > 0 {
             let mut encoder = gpu.device.create_command_encoder(&Default::default());
             encoder.clear_buffer(&gpu.window, place.address, Some(used));
-            gpu.queue.submit([encoder.finish()]);
+            gpu.submit(encoder);
         }
         Ok(place.address)
     }
@@ -109,7 +109,7 @@ impl EngineMemory for WgpuEngine {
         if value == 0 && address.is_multiple_of(4) && bytes.is_multiple_of(4) {
             let mut encoder = gpu.device.create_command_encoder(&Default::default());
             encoder.clear_buffer(&gpu.window, address, Some(bytes));
-            gpu.queue.submit([encoder.finish()]);
+            gpu.submit(encoder);
             return Ok(());
         }
         const PIECE: u64 = 1 << 20;

@@ -199,7 +199,7 @@ impl Pump {
         }
         let mut moved = false;
         if !self.flights.is_empty() {
-            let _ = gpu.device.poll(wgpu::PollType::Poll);
+            gpu.poll();
             while self.collect(gpu, rings) {
                 moved = true;
             }
@@ -542,7 +542,7 @@ impl Pump {
         let region = u64::from(self.submission % 2) * u64::from(tokens) * 16;
         let eager = u64::from(EAGER.min(tokens)) * 16;
         encoder.copy_buffer_to_buffer(&gpu.completed, region, back, head, eager);
-        let index = gpu.queue.submit([encoder.finish()]);
+        let index = gpu.submit(encoder);
         if self.loses == Some(self.submission) {
             gpu.device.destroy();
         }

@@ -98,13 +98,13 @@ impl RawWgpu {
             }
         }
         encoder.copy_buffer_to_buffer(&self.counts, 0, &self.back, 0, 256);
-        let index = gpu.queue.submit([encoder.finish()]);
+        let index = gpu.submit(encoder);
         let mapped = Gpu::map(&self.back, 256);
         if spin {
             let begin = Instant::now();
             while mapped.load(std::sync::atomic::Ordering::Acquire) == 0 && begin.elapsed() < LIMIT
             {
-                let _ = gpu.device.poll(wgpu::PollType::Poll);
+                gpu.poll();
             }
         }
         gpu.wait(&mapped, &index, LIMIT)?;

@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Case] = cases![
     ten_million_from_the_host,
     full_rings_push_back,
     small_pools_suffice,
+    many_batches_need_no_larger_pools,
     urgent_work_overtakes,
 ];
 
@@ -107,6 +108,29 @@ fn suffice(engine: &Engine) {
         .map(|i| probe.instance.task(probe::MARK).arg(i).build())
         .collect();
     engine.submit_all(&tasks).expect("it runs");
+    assert_marked_once(&probe);
+}
+
+fn many_batches_need_no_larger_pools(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    // A lone worker is the one that no other can help.
+    let size = least_size(device.kind());
+    let small = small(select, &device).size(size);
+    let engine = small.start().expect("it starts");
+    let (batches, each) = (100, 1000);
+    let probe = Probe::new(&engine, batches * each).expect("there is memory");
+    engine.park().expect("it parks");
+    let mut pending: Vec<_> = (0..batches)
+        .map(|batch| {
+            let mark = |i| probe.instance.task(probe::MARK).arg(i as u64).build();
+            let tasks: Vec<_> = (batch * each..(batch + 1) * each).map(mark).collect();
+            engine.submit_batch(&tasks).expect("there is room")
+        })
+        .collect();
+    engine.resume().expect("it resumes");
+    for batch in &mut pending {
+        batch.wait().expect("it runs");
+    }
     assert_marked_once(&probe);
 }
 
