@@ -78,6 +78,13 @@ impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
         quota >= tasks && self.deques.at_most(quota - tasks)
     }
 
+    /// Whether the worker has room for a fetch. The other half of its quota is for what the fetched tasks spawn.
+    #[inline]
+    fn is_half_empty(&mut self) -> bool {
+        let half = self.quota() / 2;
+        self.deques.at_most(half)
+    }
+
     /// Claims the reserve of the pools, if no worker has it.
     pub(crate) fn claim_reserve(&mut self, own: usize) -> bool {
         let owner = &self.shared.reserve_owner;
@@ -105,14 +112,16 @@ impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
     /// Whether there is room for the tasks that this one may spawn. Makes sure of a group id if it forks.
     #[inline]
     pub(crate) fn admits(&mut self, task: &DevTask) -> bool {
-        let (spawns, forks) = match self.function(task.function()) {
-            Some((_, function)) => (usize::from(function.max_spawn), function.forks),
-            None if task.function() == FunctionId::FETCH => (self.fetch_tasks() as usize, false),
-            None => (0, false),
+        let id = task.function();
+        let (fits, forks) = match self.function(id) {
+            // A task that spawns nothing only makes room.
+            Some((_, f)) => (
+                f.max_spawn == 0 || self.has_room(f.max_spawn.into()),
+                f.forks,
+            ),
+            None => (id != FunctionId::FETCH || self.is_half_empty(), false),
         };
-        // A task that spawns nothing only makes room, also for a worker that holds more than its quota: the ranges that a
-        // fetch leaves behind are not counted before.
-        if spawns > 0 && !self.has_room(spawns) {
+        if !fits {
             self.shared.task_refusals.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -207,13 +216,28 @@ impl<'s, O: Observer<'s>> WorkerContext<'s, O> {
         (self.shared.quota.load(Ordering::Relaxed) / 4).clamp(1, FETCH_TASKS)
     }
 
-    /// Takes a range of the arena; larger ranges are halved for other workers to steal.
+    /// Puts a task that was not admitted back: another worker may take it, or room may come. A fetch goes back to the new
+    /// tasks. In the worker's own queue it would be next again, and fetches alone could fill that.
+    pub(crate) fn put_back(&mut self, task: DevTask) {
+        if task.function() == FunctionId::FETCH {
+            self.shared.injectors[task.priority().index()].push(task);
+            self.shared.idle.wake();
+        } else {
+            self.push(task);
+        }
+    }
+
+    /// Takes a range of the arena; larger ranges are halved for other workers to steal, while there is room for the halves.
     fn fetch(&mut self, task: DevTask) {
         let arena = Slots::new(self.shared.pools.arena_tasks);
         let (start, mut count) = (task.arg as u32, (task.arg >> 32) as u32);
         let most = self.fetch_tasks();
         while count > most {
-            let keep = count / 2;
+            let keep = if self.is_half_empty() {
+                count / 2
+            } else {
+                most
+            };
             let rest = u64::from(count - keep) << 32 | u64::from(start.wrapping_add(keep));
             self.push(DevTask { arg: rest, ..task });
             count = keep;

@@ -105,8 +105,7 @@ pub(crate) fn work<'s, O: Observer<'s>>(shared: &'s CpuShared, own: usize) {
             task
         } else {
             worker.settle();
-            // Back to its queue: another worker may steal it, or room may come.
-            worker.push(task);
+            worker.put_back(task);
             if let Some(other) = other(&mut worker, own) {
                 other
             } else {
