@@ -65,15 +65,24 @@ fn run(host: &Host, module: &Module, program: &Program, under: &Path) -> Result<
     tell(exit)
 }
 
-/// Runs programs on the CPU engine of a service, one after the other. All of them are clients of the same service.
-pub(crate) fn service(programs: &[Program], under: &Path, folder: &Path) -> Result<()> {
+/// Runs programs on an engine of a service, one after the other. All of them are clients of the same service.
+pub(crate) fn service(
+    engine: Select,
+    programs: &[Program],
+    under: &Path,
+    folder: &Path,
+) -> Result<()> {
     for program in programs {
         let folder = Folder::at(folder.to_owned());
-        let service = Service::connect_in(folder, Select::Cpu)?;
+        let service = Service::connect_in(folder, engine)?;
         let service = service.ok_or("no service is up")?;
         let module = module(program)?;
-        let host = service.host().module(&module);
-        let host = host.workers(NonZeroUsize::MIN).start()?;
+        let builder = service.host().module(&module);
+        let host = match engine {
+            Select::Cuda => builder.places(1).stack(STACK).memory_budget(MEMORY),
+            _ => builder.workers(NonZeroUsize::MIN),
+        };
+        let host = host.start()?;
         run(&host, &module, program, under)?;
     }
     Ok(())

@@ -2,8 +2,9 @@
 //!
 //! The suite is not part of this repository: `WASI_TESTSUITE` names a folder with its programs as modules, such as `tests`
 //! in a checkout whose programs have been built. Without it the test is reported as ignored.
-//! `WASI_TESTSUITE_ENGINE` is `cpu` (the default), `cuda` or `service` (the CPU engine of a service that the test starts), `WASI_TESTSUITE_TABLE` a file for the table of results, and
-//! `WASI_TESTSUITE_GROUPS` into how many groups the programs are divided, by default as many as the machine runs at once.
+//! `WASI_TESTSUITE_ENGINE` is `cpu` (the default), `cuda`, or `service-cpu` or `service-cuda` (an engine of a service that the
+//! test starts), `WASI_TESTSUITE_TABLE` a file for the table of results, and `WASI_TESTSUITE_GROUPS` into how many groups
+//! the programs are divided, by default as many as the machine runs at once.
 //!
 //! Each program gets copies of the folders that it uses. Programs run in child processes, which are killed when they take
 //! too long: on the CPU engine in one each; on a GPU in one for each group, because an engine takes
@@ -23,6 +24,7 @@ use std::sync::Mutex;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use everwarp::Select;
 use everwarp_testkit::{Needed, Outcome};
 use libtest_mimic::{Arguments, Trial};
 use program::{Ended, Program, find};
@@ -44,10 +46,10 @@ struct Engine {
 struct TestService(tempfile::TempDir);
 
 impl TestService {
-    fn start() -> Result<Self, String> {
+    fn start(engine: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("a temporary folder: {e}"))?;
         let service = Self(folder);
-        let up = service.command(&["up", "--detach", "--engine", "cpu"]);
+        let up = service.command(&["up", "--detach", "--engine", engine]);
         match up.status.success() {
             true => Ok(service),
             false => Err(String::from_utf8_lossy(&up.stderr).into_owned()),
@@ -86,15 +88,19 @@ struct Work {
     programs: Vec<Program>,
 }
 
+/// The folder of the service's socket, in a child.
+fn socket_folder() -> Result<PathBuf, &'static str> {
+    let folder = std::env::var_os(SERVICE).ok_or("there is no service")?;
+    Ok(folder.into())
+}
+
 fn child(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let work: Work = serde_json::from_slice(&std::fs::read(file)?)?;
     let under = file.parent().ok_or("a file without a folder")?;
     match work.engine.as_str() {
         "cpu" => engine::cpu(&work.programs, under),
-        "service" => {
-            let folder = std::env::var_os(SERVICE).ok_or("there is no service")?;
-            engine::service(&work.programs, under, Path::new(&folder))
-        }
+        "service-cpu" => engine::service(Select::Cpu, &work.programs, under, &socket_folder()?),
+        "service-cuda" => engine::service(Select::Cuda, &work.programs, under, &socket_folder()?),
         _ => engine::cuda(&work.programs, under, work.prepare),
     }
 }
@@ -220,12 +226,13 @@ fn main() -> ExitCode {
 /// Runs a suite as the environment says; returns whether all passed.
 fn suite(folder: &Path) -> Result<bool, String> {
     let engine = std::env::var("WASI_TESTSUITE_ENGINE").unwrap_or_else(|_| "cpu".to_owned());
-    if !["cpu", "cuda", "service"].contains(&engine.as_str()) {
+    if !["cpu", "cuda", "service-cpu", "service-cuda"].contains(&engine.as_str()) {
         return Err(format!(
-            "WASI_TESTSUITE_ENGINE is cpu, cuda or service, not {engine}"
+            "WASI_TESTSUITE_ENGINE is cpu, cuda, service-cpu or service-cuda, not {engine}"
         ));
     }
-    let service = (engine == "service").then(TestService::start).transpose()?;
+    let served = engine.strip_prefix("service-");
+    let service = served.map(TestService::start).transpose()?;
     let engine = Engine {
         name: engine,
         service,
@@ -245,9 +252,9 @@ fn suite(folder: &Path) -> Result<bool, String> {
     }
     let ends = run_all(&engine, &programs, groups).map_err(|e| format!("the children: {e}"))?;
 
-    let place = match engine.service {
+    let place = match engine.name.strip_prefix("service-") {
         None => format!("on the {} engine", engine.name),
-        Some(_) => "on the CPU engine of a service".to_owned(),
+        Some(served) => format!("on the {served} engine of a service"),
     };
     let mut table = format!("WASI test suite, preview 1, {place}\n\n");
     let mut counts = BTreeMap::<&str, (usize, usize)>::new();

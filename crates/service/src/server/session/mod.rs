@@ -1,7 +1,10 @@
 //! One client and its processes.
 
+mod channels;
+mod processes;
+mod start;
+
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,25 +13,19 @@ use std::thread::Scope;
 use std::time::Instant;
 
 use everwarp_engine::sync::lock;
-use everwarp_engine::trace::{span, spanned};
-use everwarp_process::{
-    Budget, ChannelEnd, ChannelError, Directory, Grants, HostBudgets, HostConfig, HostStreams,
-    Input, InputLines, Listener, Listing, LoadConfig, Module, ModuleId, Output, Pid, ProcessEngine,
-    StartError,
-};
+use everwarp_engine::trace::span;
+use everwarp_process::{Budget, ChannelEnd, HostBudgets, InputLines, Listing, Pid, ProcessEngine};
 
 use super::backend::{Backend, Quotas};
 use super::cancellation::Cancellation;
-use super::modules::{ModuleCache, read_file};
-use super::output::{ClientOutput, OutputGate};
-use super::requests::{Instances, PendingSpawn, reply, send_captured, wait_each};
+use super::modules::ModuleCache;
+use super::output::OutputGate;
+use super::requests::{Instances, PendingSpawn, reply};
 use super::stdin::ClientInput;
 use super::waits::WaitQueue;
 use crate::log::{Level, log};
 use crate::protocol::{
-    ChannelFault, Counts, FromEngine, HostFault, HostSettings, InputGrant, LineCounts,
-    LoadSettings, LoadedProgram, OutputGrant, ProcessExit, Reply, Row, SharedGrants, SpawnFault,
-    StartFault, StartedHost, SystemError, ToEngine, body,
+    ChannelFault, Counts, HostFault, Reply, Row, SpawnFault, StartFault, ToEngine,
 };
 use crate::wire::codec::decoded;
 use crate::wire::socket::{Frame, FrameReceiver, FrameSender, shut_down};
@@ -40,15 +37,6 @@ const SETS_MOST: usize = 1024;
 const ENDS_MOST: usize = 1 << 16;
 /// The rows of one message.
 const ROWS_MOST: usize = 4 << 10;
-
-/// A descriptor that a client has passed as a listener. A TCP socket that does not listen is none, nor is anything else.
-fn listener(file: OwnedFd) -> io::Result<Listener> {
-    match rustix::net::sockopt::socket_acceptconn(&file)? {
-        // A listener of another family has no address of this one.
-        true => Listener::from_std(file.into()),
-        false => Err(io::ErrorKind::InvalidInput.into()),
-    }
-}
 
 /// What all sessions of an engine share.
 pub(crate) struct SessionSettings {
@@ -393,289 +381,6 @@ impl Session {
         Ok(())
     }
 
-    /// The settings of a client within the service's limits.
-    fn limited(&self, load: LoadSettings) -> LoadConfig {
-        let mut load = LoadConfig::from(load);
-        if let Some(most) = self.settings.quotas.process_memory {
-            load.memory = Some(load.memory.map_or(most, |memory| memory.min(most)));
-        }
-        load
-    }
-
-    fn module(&self, name: &str, file: OwnedFd) -> Result<Module, StartError> {
-        let read = read_file(&File::from(file));
-        let bytes = read.map_err(|source| StartError::System {
-            what: name.to_owned(),
-            source,
-        })?;
-        let module = self.settings.modules.get(name, bytes);
-        module.map_err(|source| StartError::Load {
-            module: name.to_owned(),
-            source,
-        })
-    }
-
-    fn start(
-        &self,
-        settings: HostSettings,
-        names: &[String],
-        program: String,
-        files: Vec<OwnedFd>,
-    ) -> Result<StartedHost, StartError> {
-        let refused = |text: &str| StartError::Service(text.to_owned());
-        let mut files = files.into_iter();
-        let (Some(stdin), Some(stdout), Some(stderr)) = (files.next(), files.next(), files.next())
-        else {
-            return Err(refused("the standard streams are missing"));
-        };
-        if files.len() != names.len() {
-            return Err(refused("there is not one file for each module"));
-        }
-        let modules: Vec<Module> = names
-            .iter()
-            .zip(files)
-            .map(|(name, file)| self.module(name, file))
-            .collect::<Result<_, _>>()?;
-        let load = self.limited(settings.load.clone());
-        let config = HostConfig {
-            load,
-            ..HostConfig::from(settings)
-        };
-        let gate = Arc::<OutputGate>::default();
-        let input = Arc::new(ClientInput::new(stdin, &self.sender));
-        let streams = HostStreams {
-            stdin: input.clone(),
-            stdout: Arc::new(ClientOutput::new(stdout, false, &gate, &self.sender)),
-            stderr: Arc::new(ClientOutput::new(stderr, true, &gate, &self.sender)),
-            budgets: Some(Arc::clone(&self.budgets)),
-        };
-        let backend = &self.settings.backend;
-        let engine = spanned("service: open a host", || {
-            backend.start(&modules, &config, &streams)
-        })?;
-        let widths = (0..modules.len() as u32).map(|id| engine.width(ModuleId(id)));
-        let started = StartedHost {
-            cuda: engine.kind() == everwarp_engine::EngineKind::Cuda,
-            device: backend.device_name(),
-            widths: widths.collect(),
-        };
-        let host = SessionHost {
-            engine,
-            program,
-            input,
-            gate,
-            waits: Arc::default(),
-            ends: Mutex::default(),
-            next_end: AtomicU32::new(0),
-            waiting: AtomicBool::new(false),
-            data: AtomicU64::new(0),
-        };
-        match self.host.set(host) {
-            Ok(()) => Ok(started),
-            Err(_) => unreachable!("messages are dispatched one after the other"),
-        }
-    }
-
-    fn load(
-        &self,
-        name: &str,
-        settings: LoadSettings,
-        files: Vec<OwnedFd>,
-    ) -> Result<Result<LoadedProgram, StartError>, Misbehaved> {
-        let host = self.host()?;
-        let file = files.into_iter().next();
-        let file = file.ok_or_else(|| Misbehaved("a module without its file".to_owned()))?;
-        let load = || {
-            let module = self.module(name, file)?;
-            let loaded = host.engine.load(&module, &self.limited(settings))?;
-            Ok(LoadedProgram {
-                id: loaded.id.0,
-                compiling: loaded.compiling,
-                pause: loaded.pause,
-                width: host.engine.width(loaded.id),
-            })
-        };
-        Ok(load())
-    }
-
-    /// Checks a request for processes. The inner error is the client's to see.
-    fn prepare(
-        &self,
-        module: u32,
-        count: u32,
-        shared: SharedGrants,
-        data: u64,
-        mut files: Vec<OwnedFd>,
-    ) -> Result<Result<PendingSpawn, String>, Misbehaved> {
-        let host = self.host()?;
-        let wanted = (shared.directories.len() as u64) + u64::from(shared.listeners);
-        if files.len() as u64 != wanted {
-            let text = "not one file for each directory and each listener";
-            return Err(Misbehaved(text.to_owned()));
-        }
-        let listeners = files.split_off(shared.directories.len()).into_iter();
-        let listeners: io::Result<Vec<_>> = listeners.map(listener).collect();
-        let Ok(listeners) = listeners else {
-            return Err(Misbehaved("a listener that is none".to_owned()));
-        };
-        let quotas = &self.settings.quotas;
-        let live = self.live.load(Ordering::Acquire);
-        if live.checked_add(count).is_none_or(|n| n > quotas.processes) {
-            let most = quotas.processes;
-            return Ok(Err(format!(
-                "the service allows each client {most} processes: wait for some of them"
-            )));
-        }
-        let under_way = host.data.load(Ordering::Acquire);
-        if under_way
-            .checked_add(data)
-            .is_none_or(|n| n > quotas.input_bytes)
-        {
-            let most = quotas.input_bytes;
-            return Ok(Err(format!(
-                "the service allows each client {most} bytes of arguments and input at the same time"
-            )));
-        }
-        let output = |grant: OutputGrant| match grant.into() {
-            Output::Capture { limit } => Output::Capture {
-                limit: limit.min(quotas.capture_bytes as usize),
-            },
-            other => other,
-        };
-        let directories = shared.directories.into_iter().zip(files);
-        let directories: Result<Vec<_>, _> = directories
-            .map(|(grant, file)| {
-                let directory = Directory::from_file(file.into(), grant.path, grant.guest)?;
-                io::Result::Ok(directory.read_only(grant.read_only))
-            })
-            .collect();
-        let Ok(directories) = directories else {
-            return Err(Misbehaved("a directory that is none".to_owned()));
-        };
-        let (stdin, shared_input) = match shared.stdin {
-            InputGrant::Empty => (Input::Empty, None),
-            InputGrant::Inherit => (Input::Inherit, None),
-            InputGrant::Bytes { count } => (Input::Empty, Some(count)),
-        };
-        let held = lock(&host.ends);
-        let ends = shared.ends.iter().map(|number| held.get(number));
-        let ends: Option<Vec<_>> = ends.map(|end| Some(ChannelEnd::clone(end?))).collect();
-        let Some(ends) = ends else {
-            return Err(Misbehaved("a channel end that it does not have".to_owned()));
-        };
-        self.live.fetch_add(count, Ordering::AcqRel);
-        host.data.fetch_add(data, Ordering::AcqRel);
-        Ok(Ok(PendingSpawn {
-            module,
-            count,
-            grants: Grants {
-                directories,
-                listeners,
-                launcher: None,
-                network: None,
-                stdin,
-                stdout: output(shared.stdout),
-                stderr: output(shared.stderr),
-                fuel: shared.fuel,
-                handles: shared.handles,
-                ends,
-            },
-            shared: shared_input,
-            expected: data,
-            data: Vec::new(),
-            stop: Arc::default(),
-        }))
-    }
-
-    /// Starts the processes of a request whose data has all come.
-    fn begin_spawn<'s, 'e>(
-        self: &Arc<Self>,
-        request: u32,
-        pending: &mut HashMap<u32, PendingSpawn>,
-        scope: &'s Scope<'s, 'e>,
-    ) -> Result<(), Misbehaved> {
-        let complete = |spawn: &PendingSpawn| spawn.data.len() as u64 == spawn.expected;
-        if !pending.get(&request).is_some_and(complete) {
-            return Ok(());
-        }
-        let spawn = pending.remove(&request).expect("it was found");
-        self.run(scope, move |session| {
-            let Ok(host) = session.host() else { return };
-            let (data, count) = (spawn.expected, spawn.count);
-            let stop = Arc::clone(&spawn.stop);
-            let lines = lock(&session.lines).clone();
-            let _span = span("service: spawn");
-            let started = AtomicU32::new(0);
-            spawn.run(&*host.engine, lines, &session.instances, &|with| {
-                if let Reply::Pids { pids, .. } = &with {
-                    started.fetch_add(pids.len() as u32, Ordering::AcqRel);
-                    // A client that has gone needs no more of them.
-                    let ending = session.ending.load(Ordering::Acquire);
-                    stop.fetch_or(ending, Ordering::AcqRel);
-                }
-                session.reply(request, with);
-            });
-            let missing = count - started.load(Ordering::Acquire).min(count);
-            session.live.fetch_sub(missing, Ordering::AcqRel);
-            host.data.fetch_sub(data, Ordering::AcqRel);
-            if session.ending.load(Ordering::Acquire) {
-                // The last of them may have started after the others were killed.
-                drop(host.engine.kill_all());
-            }
-        })
-    }
-
-    fn wait<'s, 'e>(
-        self: &Arc<Self>,
-        pid: Pid,
-        scope: &'s Scope<'s, 'e>,
-    ) -> Result<(), Misbehaved> {
-        let host = self.host()?;
-        host.waits.add(pid);
-        if host.waiting.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.run(scope, |session| {
-            let Ok(host) = session.host() else { return };
-            host.waits.run(&*host.engine, |pid, exit| {
-                if let Ok(exit) = &exit {
-                    session.waited([pid]);
-                    send_captured(&session.sender, pid, exit, &session.budgets.output);
-                }
-                let exit = match &exit {
-                    Ok(exit) => Ok(ProcessExit::from(exit)),
-                    Err(error) => Err(HostFault::from(error)),
-                };
-                let message = FromEngine::Exited { pid, exit };
-                drop(session.sender.send(&body(&message), &[]));
-            });
-        })
-    }
-
-    /// Notes that these processes have been waited for. Those that the client has started count no longer; it may also
-    /// wait for their children, which never did.
-    fn waited(&self, pids: impl IntoIterator<Item = Pid>) {
-        let mut instances = lock(&self.instances);
-        let started = pids
-            .into_iter()
-            .filter(|pid| instances.remove(pid).is_some());
-        let started = started.count() as u32;
-        drop(instances);
-        self.live.fetch_sub(started, Ordering::AcqRel);
-    }
-
-    fn wait_each(&self, request: u32, pids: &[Pid]) {
-        let Ok(host) = self.host() else { return };
-        let _span = span("service: wait for processes");
-        let (sender, output) = (&self.sender, &self.budgets.output);
-        let waited = |exits: &[(Pid, everwarp_process::Exit)]| {
-            self.waited(exits.iter().map(|(pid, _)| *pid))
-        };
-        let result = wait_each(&*host.engine, pids, sender, request, output, &waited);
-        let result = result.map_err(|e| host_fault(&e));
-        self.reply(request, Reply::WaitedEach { result });
-    }
-
     fn send_list(&self, request: u32, limit: u32) -> Result<(), Misbehaved> {
         let result = match self.host()?.engine.list(limit as usize) {
             Ok(listing) => {
@@ -689,55 +394,5 @@ impl Session {
         };
         self.reply(request, Reply::Listed { result });
         Ok(())
-    }
-
-    fn read_lines(&self, request: u32, files: Vec<OwnedFd>) -> Result<(), Misbehaved> {
-        let file = files.into_iter().next();
-        let file = file.ok_or_else(|| Misbehaved("lines without their file".to_owned()))?;
-        let mut sets = lock(&self.lines);
-        if sets.len() >= SETS_MOST {
-            return Err(Misbehaved(format!("more than {SETS_MOST} sets of lines")));
-        }
-        let lines = || self.settings.backend.lines(File::from(file));
-        let read = spanned("service: read lines", lines);
-        let result = match read {
-            Ok(lines) => {
-                let counts = LineCounts {
-                    lines: lines.count(),
-                    bytes: lines.bytes(),
-                };
-                sets.push(lines);
-                Ok(counts)
-            }
-            Err(error) => Err(SystemError::from(&error)),
-        };
-        drop(sets);
-        self.reply(request, Reply::LinesRead { result });
-        Ok(())
-    }
-
-    fn make_channel(
-        &self,
-        capacity: u32,
-        bytes: u32,
-    ) -> Result<Result<(u32, u32), ChannelError>, Misbehaved> {
-        let host = self.host()?;
-        let mut ends = lock(&host.ends);
-        if ends.len() + 2 > ENDS_MOST {
-            return Ok(Err(ChannelError::Limit));
-        }
-        let (sender, receiver) = match host.engine.channel(capacity, bytes) {
-            Ok(made) => made,
-            Err(error) => return Ok(Err(error)),
-        };
-        let first = host.next_end.fetch_add(2, Ordering::AcqRel);
-        ends.insert(first, Arc::new(sender.end()));
-        ends.insert(first + 1, Arc::new(receiver.end()));
-        Ok(Ok((first, first + 1)))
-    }
-
-    fn end_of(&self, number: u32) -> Result<Arc<ChannelEnd>, Misbehaved> {
-        let end = lock(&self.host()?.ends).get(&number).cloned();
-        end.ok_or_else(|| Misbehaved("a channel end that it does not have".to_owned()))
     }
 }
