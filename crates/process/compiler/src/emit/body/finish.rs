@@ -207,6 +207,10 @@ impl Body<'_> {
         if self.fuel.stops {
             line!(out, "  .reg .b32 %fl, %fh, %ft, %lim;");
         }
+        if self.fuel.stops && preempted {
+            line!(out, "  .reg .b32 %tk;");
+            line!(out, "  .reg .pred %sq;");
+        }
         if !self.loops.all.is_empty() {
             line!(out, "  .reg .b64 %out;");
         }

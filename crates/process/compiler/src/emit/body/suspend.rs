@@ -22,6 +22,7 @@ use crate::emit::carried;
 use crate::facts::abi;
 use crate::text::{Label, Operand, Pred, Reg, line};
 
+use super::fuel::write_reason;
 use super::ways::LoopId;
 
 /// How many entries of the operand stack may be live across all sites of a function, and how many more for
@@ -45,7 +46,8 @@ pub(super) struct Site {
     args: Vec<Reg>,
     /// It is a safepoint, where fewer locals are live.
     look: bool,
-    /// A call that has not returned continues where other calls do, so the site needs no code to save its frame.
+    /// A call that has not returned continues where other calls do, or a look where others do, so the site needs no code
+    /// to save its frame.
     shares: bool,
     /// Text before the code that saves the frame.
     before_save: String,
@@ -74,6 +76,8 @@ pub(super) struct SuspendMap {
     start: usize,
     /// Some calls continue in one place when they have not returned.
     shares: bool,
+    /// Some looks continue in one place when the call does not continue after them.
+    looks_share: bool,
 }
 
 impl SuspendMap {
@@ -228,6 +232,18 @@ impl Body<'_> {
         true
     }
 
+    /// The label where a call continues that does not go on after a look: there is the text of [`write_reason`], and then
+    /// its frame is saved. Most looks have nothing to save but locals, and share it. The offset is in `%to`.
+    pub(super) fn save_at_look(&mut self, site: SiteId) -> String {
+        let SiteId(at) = site;
+        if !self.stack_slots(&self.suspends.sites[at]).is_empty() {
+            return site.save();
+        }
+        self.suspends.sites[at].shares = true;
+        self.suspends.looks_share = true;
+        REASON.to_owned()
+    }
+
     /// Branches to what saves the frame if the callee of a call is suspended; there is no text around that.
     pub(super) fn write_if_call_suspended(&mut self, site: SiteId) {
         if !self.shares(site) {
@@ -319,6 +335,10 @@ impl Body<'_> {
             line!(out, "  bra {};", save_locals(false));
         }
         for look in [false, true] {
+            if look && self.suspends.looks_share {
+                line!(out, "{REASON}:");
+                out.push_str(&write_reason(self.context));
+            }
             if sites.iter().any(|site| site.look == look) {
                 self.write_save_locals(&mut out, look, &locals, below);
             }
@@ -370,6 +390,9 @@ impl Body<'_> {
         line!(out, "  bra $U;");
     }
 }
+
+/// Where calls that do not continue after a look come to, if they have only locals to save.
+const REASON: &str = "$P";
 
 /// Where the locals are saved at safepoints, or at calls.
 const fn save_locals(look: bool) -> &'static str {
