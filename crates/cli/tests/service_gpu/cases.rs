@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
+use everwarp::process::serving::Folder;
+use everwarp::process::{Command, Exit, ExitStatus, LoadConfig, Module, Output as Stream};
 use everwarp::{Device, Select};
 use everwarp_testkit::cases;
 use rustix::process::Signal;
@@ -20,7 +22,8 @@ pub(crate) const ALL: &[(&str, fn())] = cases![
     a_client_that_never_reads_holds_up_no_other,
     clients_that_are_killed_at_any_moment_leave_nothing,
     an_engine_that_is_killed_is_started_anew_and_its_memory_comes_back,
-    native_programs_run_next_to_processes
+    native_programs_run_next_to_processes,
+    a_clients_quotas_hold
 ];
 
 /// What a place of these modules takes: a page and a small table.
@@ -300,4 +303,92 @@ fn native_programs_run_next_to_processes() {
     assert!(client.try_wait().expect("it can be asked").is_none());
     client.kill().expect("it runs");
     client.wait().expect("it ends");
+}
+
+/// Writes 600 bytes, and ends with the error of the write.
+const WRITES: &str = r#"(module
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 100)) (i32.store (i32.const 4) (i32.const 600))
+    (call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+fn a_clients_quotas_hold() {
+    let sandbox = Sandbox::new();
+    let config = sandbox.path().join("config.toml");
+    let quotas = format!("[quota]\nmemory = {}\noutput_bytes = 1000\n", 8 << 20);
+    std::fs::write(&config, quotas).expect("the folder is writable");
+    let _service = sandbox.up_on(
+        "cuda",
+        &["--config", config.to_str().expect("a plain path")],
+    );
+    let connect = || {
+        let folder = Folder::at(sandbox.path().join("everwarp"));
+        let service = everwarp::Service::connect_in(folder, Select::Cuda);
+        service.expect("it can be used").expect("it is up")
+    };
+    let module = |name, text: &str| {
+        let bytes = wat::parse_str(text).expect("the text is right");
+        Module::new(name, bytes).expect("it is a command")
+    };
+    // A process of 200 pages needs more than the client may take; one of 46 does not, and nor do others that wait for it.
+    let big = module("big", r#"(module (memory 200) (func (export "_start")))"#);
+    let refused = connect().host().module(&big).start();
+    let told = refused.expect_err("it does not fit").to_string();
+    assert!(told.contains("bytes of device memory"), "{told}");
+    let fits = module("fits", r#"(module (memory 46) (func (export "_start")))"#);
+    let service = connect();
+    let host = service.host().module(&fits).spare_places(8);
+    let host = host.start().expect("it fits");
+    let children = Command::new(&host, &fits)
+        .spawn_many(10)
+        .expect("they start");
+    let exits = children.wait_all().expect("they end");
+    assert!(
+        exits
+            .iter()
+            .all(|exit| exit.status == ExitStatus::Exited(0))
+    );
+    let eight = LoadConfig {
+        places: 8,
+        ..LoadConfig::default()
+    };
+    // A second module of the same client finds too little left.
+    let other = module("other", r#"(module (memory 100) (func (export "_start")))"#);
+    let told = host.load(&other, &eight);
+    let told = told.expect_err("it does not fit").to_string();
+    assert!(told.contains("bytes of device memory"), "{told}");
+
+    let writes = module("writes", WRITES);
+    let service = connect();
+    let host = service.host().module(&writes).start().expect("it starts");
+    let mut command = Command::new(&host, &writes);
+    command.stdout(Stream::capture(4096));
+    let run = || command.spawn().expect("it starts");
+    let ended = |count: usize| {
+        wait_for("they have ended", || {
+            let listing = host.list(0).expect("the service is up");
+            (listing.ended == count).then_some(())
+        });
+    };
+    let captured = |exit: &Exit| exit.stdout_bytes().len();
+    let first = run();
+    ended(1);
+    let second = run();
+    ended(2);
+    let second = second.wait().expect("it has ended");
+    assert_eq!(second.status, ExitStatus::Exited(51), "no space is left");
+    assert_eq!(captured(&second), 400);
+    let first = first.wait().expect("it has ended");
+    assert!(first.success());
+    assert_eq!(captured(&first), 600);
+    for _ in 0..5 {
+        let exit = run().wait().expect("it ends");
+        assert!(
+            exit.success() && captured(&exit) == 600,
+            "{:?}",
+            exit.status
+        );
+    }
 }

@@ -16,6 +16,11 @@ impl Budget {
         }
     }
 
+    /// The amount that is left.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
     /// Takes up to `amount`, and returns how much was taken.
     #[must_use]
     pub fn take_up_to(&self, amount: u64) -> u64 {
@@ -53,7 +58,8 @@ impl Budget {
 /// The budgets of a host.
 #[derive(Debug)]
 pub struct HostBudgets {
-    /// Bytes of linear memory and tables of the processes that run.
+    /// Bytes of linear memory and tables: on the CPU engine those of the processes that run, on a GPU those of all places,
+    /// which a host reserves for its modules.
     pub memory: Budget,
     /// Bytes of captured output, until the host's owner gives them back.
     pub output: Budget,
@@ -70,6 +76,7 @@ mod tests {
         assert_eq!(budget.take_up_to(4), 3);
         assert_eq!(budget.take_up_to(4), 0);
         budget.give(5);
+        assert_eq!(budget.left(), 5);
         assert!(budget.take(5) && !budget.take(1));
     }
 }

@@ -40,7 +40,7 @@ pub struct HostStreams {
     pub stdout: Arc<dyn OutputTarget>,
     /// Standard error.
     pub stderr: Arc<dyn OutputTarget>,
-    /// What all processes may take together, if that is limited. The CPU engine holds them.
+    /// What all processes may take together, if that is limited.
     pub budgets: Option<Arc<HostBudgets>>,
 }
 

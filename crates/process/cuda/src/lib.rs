@@ -59,6 +59,7 @@ mod places;
 mod process;
 mod program;
 mod queue;
+mod quota;
 mod resident;
 mod share;
 mod slots;

@@ -16,6 +16,7 @@ use crate::link::depth;
 use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
 use crate::queue::ModuleQueue;
+use crate::quota::MemoryQuota;
 use crate::resident::{ResidentProcesses, ShareLease};
 
 /// The state that later loads start from. Its lock is held while a module is loaded.
@@ -27,6 +28,8 @@ pub(crate) struct ModuleLoader {
     pub(crate) channels: u32,
     /// The places that no module has.
     pub(crate) spare: Range<u32>,
+    /// What the host may take of the device's memory.
+    pub(crate) quota: MemoryQuota,
 }
 
 impl ModuleLoader {
@@ -90,6 +93,7 @@ impl ModuleLoader {
         let joined = joined.transpose().map_err(not_started)?;
         self.spare.start += places.total();
         share.settle(share.parts().0 + places.bytes());
+        self.quota.count(places.bytes());
         // A thread that finds the module must find its queue too.
         core.queues.add(ModuleQueue::new(places.count()));
         let hosted = HostedModule {
@@ -113,7 +117,8 @@ impl ModuleLoader {
         module: &CompiledModule,
         config: &LoadConfig,
     ) -> Result<PlaceConfig, StartError> {
-        let config = PlaceConfig::of(config, resident.room.memory_left());
+        let left = resident.room.memory_left().min(self.quota.left());
+        let config = PlaceConfig::of(&self.quota.limit(config, 1), left);
         let config = PlaceConfig {
             places: config.places.max(1),
             children: match module.threads {

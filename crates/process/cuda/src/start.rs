@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use everwarp_engine::sync::lock;
 use everwarp_hostcalls::{Attached, ServerConfig, Service, Streams, reserve_descriptors};
-use everwarp_process::{HostConfig, HostStreams, Module, ModuleId, StartError};
+use everwarp_process::{HostConfig, HostStreams, LoadConfig, Module, ModuleId, StartError};
 use everwarp_runtime::trace::{span, spanned};
 use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, LinkedEngine};
 
@@ -27,6 +27,7 @@ use crate::load::ModuleLoader;
 use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
 use crate::queue::{ModuleQueue, Queues};
+use crate::quota::MemoryQuota;
 use crate::resident::{Residency, ResidentProcesses, ShareLease};
 use crate::share::Wanted;
 
@@ -106,18 +107,21 @@ impl CudaProcesses {
         check_options(config)?;
         let engine = &resident.engine;
         let residency = Residency::enter(resident)?;
+        let mut quota = MemoryQuota::new(streams.budgets());
+        let load = quota.limit(&config.load, modules.len());
         let choice = choice(config);
         let mut code = resident.code();
         let (codes, _) = code.load(engine, modules, choice)?;
         let depth = stack_depth(&mut code, engine, &codes, config)?;
         drop(code);
         let share = spanned("host: share of the engine", || {
-            let wanted = wanted(&codes, config, depth)?;
+            let wanted = wanted(&codes, &load, config.spare_places, depth)?;
             let share = ShareLease::take(resident, wanted, alone.is_some());
             Ok::<_, StartError>(share)
         })?;
         let (memory, slots) = share.parts();
-        let place_config = PlaceConfig::of(&config.load, memory / (modules.len().max(1) as u64));
+        let memory = memory.min(quota.left());
+        let place_config = PlaceConfig::of(&load, memory / (modules.len().max(1) as u64));
         // It takes some 16 ms when the table of descriptors has to grow later, while processes run.
         spanned("host: descriptors", || {
             reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
@@ -157,7 +161,9 @@ impl CudaProcesses {
             (served.join().unwrap_or_else(|e| resume_unwind(e)), made)
         });
         let ((service, attached), (hosted, queues)) = (served?, made?);
-        share.settle(hosted.iter().map(|h| h.places.bytes()).sum());
+        let taken = hosted.iter().map(|h| h.places.bytes()).sum();
+        share.settle(taken);
+        quota.count(taken);
         let first_spare = slots.start + hosted.iter().map(|h| h.places.total()).sum::<u32>();
         // A place without a slot of the ring could not call the host.
         let spare = config.spare_places.min(slots.end - first_spare);
@@ -182,6 +188,7 @@ impl CudaProcesses {
                 choice,
                 channels: config.channels,
                 spare,
+                quota,
             }),
             directories: DirectoryCache::default(),
             share,
@@ -228,14 +235,15 @@ fn choice(config: &HostConfig) -> CompileChoice {
 /// The fewest processes of each module that a host starts with, if it asks for as many.
 const PLACES_LEAST: u32 = 32;
 
-/// What a host of these modules asks for.
+/// What a host of these modules asks for, with this many places that no module has yet.
 fn wanted(
     codes: &[Arc<LoadedCode>],
-    config: &HostConfig,
+    load: &LoadConfig,
+    spare_places: u32,
     depth: u32,
 ) -> Result<Wanted, StartError> {
     let compiled: Vec<_> = codes.iter().map(|code| Arc::clone(&code.module)).collect();
-    let all = PlaceConfig::of(&config.load, 0);
+    let all = PlaceConfig::of(load, 0);
     let few = PlaceConfig {
         places: all.places.min(PLACES_LEAST),
         children: all.children.min(PLACES_LEAST),
@@ -259,12 +267,9 @@ fn wanted(
     }
     let modules = codes.len() as u64;
     Ok(Wanted {
-        memory: config
-            .load
-            .memory_budget
-            .map(|each| each.saturating_mul(modules)),
+        memory: load.memory_budget.map(|each| each.saturating_mul(modules)),
         least_memory,
-        slots: slots_of(&all).saturating_add(config.spare_places),
+        slots: slots_of(&all).saturating_add(spare_places),
         least_slots: slots_of(&few),
     })
 }

@@ -42,7 +42,7 @@ impl Endings {
     ) -> [Option<Captured>; 2] {
         let config = &start.config;
         let stdout = match config.stdout {
-            _ if last.is_empty() => captured(config.stdout, b""),
+            _ if last.is_empty() => captured(config.stdout, b"", streams),
             Output::Inherit => {
                 // An error is recorded; the process has exited, so it cannot get it.
                 drop(streams.stdout.write(last));
@@ -63,9 +63,9 @@ impl Endings {
                 }
                 None
             }
-            Output::Capture { .. } => captured(config.stdout, last),
+            Output::Capture { .. } => captured(config.stdout, last, streams),
         };
-        [stdout, captured(config.stderr, b"")]
+        [stdout, captured(config.stderr, b"", streams)]
     }
 
     /// Writes the lines that are kept. Errors are recorded.
@@ -93,12 +93,13 @@ impl Endings {
 }
 
 /// The captured stream of a process that has written these bytes and nothing else.
-fn captured(output: Output, bytes: &[u8]) -> Option<Captured> {
+fn captured(output: Output, bytes: &[u8], streams: &Streams) -> Option<Captured> {
     let Output::Capture { limit } = output else {
         return None;
     };
+    let fits = streams.capture_up_to(bytes.len().min(limit));
     Some(Captured {
-        bytes: bytes[..bytes.len().min(limit)].to_vec(),
-        refused: bytes.len() > limit,
+        bytes: bytes[..fits].to_vec(),
+        refused: bytes.len() > fits,
     })
 }

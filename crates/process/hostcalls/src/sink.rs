@@ -4,11 +4,11 @@ use std::mem::take;
 use std::sync::{Arc, Mutex};
 
 use everwarp_engine::sync::lock;
-use everwarp_process::{Captured, Lines, Output, tagged};
+use everwarp_process::{Captured, HostBudgets, Lines, Output, tagged};
 
 use crate::errno::{Errno, Result};
 use crate::output::{HostOutput, LostLines};
-use crate::streams::Streams;
+use crate::streams::{Streams, take_output};
 
 /// One stream of one process.
 pub(crate) struct Sink {
@@ -26,6 +26,7 @@ enum Target {
     Capture {
         kept: Arc<Mutex<Captured>>,
         limit: usize,
+        budgets: Option<Arc<HostBudgets>>,
         /// Whether this process's exit gets the bytes; otherwise its ancestor's does.
         own: bool,
     },
@@ -34,16 +35,16 @@ enum Target {
 impl Sink {
     /// Standard output of a process called `name`.
     pub(crate) fn stdout(output: Output, name: &str, streams: &Streams) -> Self {
-        Self::new(output, name, &streams.stdout, &streams.stderr)
+        Self::new(output, name, &streams.stdout, streams)
     }
 
     /// Standard error.
     pub(crate) fn stderr(output: Output, name: &str, streams: &Streams) -> Self {
-        Self::new(output, name, &streams.stderr, &streams.stderr)
+        Self::new(output, name, &streams.stderr, streams)
     }
 
-    /// The stream of a process called `name`, given the host's streams of number 1 and 2.
-    fn new(output: Output, name: &str, own: &Arc<HostOutput>, stderr: &Arc<HostOutput>) -> Self {
+    /// The stream of a process called `name`, given the host's stream of its number.
+    fn new(output: Output, name: &str, own: &Arc<HostOutput>, streams: &Streams) -> Self {
         let (host, target) = match output {
             Output::Inherit => (own, Target::Direct),
             Output::Lines { tag, to_stderr } => {
@@ -57,13 +58,14 @@ impl Sink {
                     line: Mutex::default(),
                     lost: Arc::default(),
                 };
-                (if to_stderr { stderr } else { own }, target)
+                (if to_stderr { &streams.stderr } else { own }, target)
             }
             Output::Capture { limit } => {
                 let kept = Arc::default();
                 let target = Target::Capture {
                     kept,
                     limit,
+                    budgets: streams.budgets().cloned(),
                     own: true,
                 };
                 (own, target)
@@ -86,9 +88,15 @@ impl Sink {
                 line: Mutex::default(),
                 lost: Arc::default(),
             },
-            Target::Capture { kept, limit, .. } => Target::Capture {
+            Target::Capture {
+                kept,
+                limit,
+                budgets,
+                ..
+            } => Target::Capture {
                 kept: Arc::clone(kept),
                 limit: *limit,
+                budgets: budgets.clone(),
                 own: false,
             },
         };
@@ -117,9 +125,15 @@ impl Sink {
                 // The lock is kept, or the lines of two writes could change places.
                 Ok(self.host.write_lines(&tagged(tag, &whole), lost)?)
             }
-            Target::Capture { kept, limit, .. } => {
+            Target::Capture {
+                kept,
+                limit,
+                budgets,
+                ..
+            } => {
                 let mut kept = lock(kept);
                 let fits = bytes.len().min(*limit - kept.bytes.len());
+                let fits = take_output(budgets.as_deref(), fits);
                 kept.bytes.extend_from_slice(&bytes[..fits]);
                 if fits < bytes.len() {
                     kept.refused = true;

@@ -3,10 +3,20 @@
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use everwarp_process::{HostStreams, OutputErrors, OutputStream, SourceReader, TargetWriter};
+use everwarp_process::{
+    HostBudgets, HostStreams, OutputErrors, OutputStream, SourceReader, TargetWriter,
+};
 
 use crate::input::HostInput;
 use crate::output::HostOutput;
+
+/// How many of `bytes` bytes of captured output the budgets allow, which are taken from them.
+pub(crate) fn take_output(budgets: Option<&HostBudgets>, bytes: usize) -> usize {
+    match budgets {
+        None => bytes,
+        Some(budgets) => budgets.output.take_up_to(bytes as u64) as usize,
+    }
+}
 
 /// The streams of the host that processes are given. Clones share the same streams.
 #[derive(Clone)]
@@ -15,6 +25,8 @@ pub struct Streams {
     pub(crate) stdout: Arc<HostOutput>,
     pub(crate) stderr: Arc<HostOutput>,
     errors: Arc<OutputErrors>,
+    /// What all processes may take together, if that is limited.
+    budgets: Option<Arc<HostBudgets>>,
 }
 
 impl Streams {
@@ -26,7 +38,18 @@ impl Streams {
             stdout: Arc::new(stdout.recording(OutputStream::Stdout, &errors)),
             stderr: Arc::new(stderr.recording(OutputStream::Stderr, &errors)),
             errors,
+            budgets: None,
         }
+    }
+
+    /// The budgets of the host, if it has some.
+    pub fn budgets(&self) -> Option<&Arc<HostBudgets>> {
+        self.budgets.as_ref()
+    }
+
+    /// How many of `bytes` bytes may be captured; they count until the host's owner gives them back.
+    pub(crate) fn capture_up_to(&self, bytes: usize) -> usize {
+        take_output(self.budgets.as_deref(), bytes)
     }
 
     /// The errors of writes to the two output streams.
@@ -40,13 +63,25 @@ impl Streams {
             stdin,
             stdout,
             stderr,
-            budgets: _,
+            budgets,
         } = streams;
-        Self::new(
+        let given = Self::new(
             HostInput::new(SourceReader(Arc::clone(stdin)), stdin.is_terminal()),
             HostOutput::new(TargetWriter(Arc::clone(stdout)), stdout.is_terminal()),
             HostOutput::new(TargetWriter(Arc::clone(stderr)), stderr.is_terminal()),
-        )
+        );
+        match budgets {
+            None => given,
+            Some(budgets) => given.within(Arc::clone(budgets)),
+        }
+    }
+
+    /// The same streams for a host with budgets.
+    pub fn within(self, budgets: Arc<HostBudgets>) -> Self {
+        Self {
+            budgets: Some(budgets),
+            ..self
+        }
     }
 
     /// The streams of this program.

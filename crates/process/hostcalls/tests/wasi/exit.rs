@@ -131,3 +131,39 @@ fn an_exit_closes_all_files() {
     process.get(number::EXIT, &[0, 0], "");
     assert_eq!(open(), 0);
 }
+
+#[test]
+fn captured_output_counts_for_all_processes_until_it_is_given_back() {
+    let (world, budgets) = World::with_output_budget(15);
+    let capture = || Config {
+        stdout: Output::Capture { limit: 10 },
+        ..Config::default()
+    };
+    let first = world.open(1, 1, capture());
+    first.get(number::FD_WRITE, &[1], "01234567");
+    // The limit of the stream comes first: what it refuses is not taken from the budget.
+    first.fails(e::ERRNO_NOSPC, number::FD_WRITE, &[1], "89abc");
+    let second = world.open(2, 1, capture());
+    second.fails(e::ERRNO_NOSPC, number::FD_WRITE, &[1], "01234567");
+    // One that has never called writes with its exit.
+    let third = world.open(3, 1, capture());
+    third.get(number::EXIT, &[0, 0], "x");
+    first.get(number::EXIT, &[0, 0], "");
+    second.get(number::EXIT, &[0, 0], "");
+    let captured = |bytes: &[u8]| {
+        let bytes = bytes.to_vec();
+        Some(Captured {
+            bytes,
+            refused: true,
+        })
+    };
+    let mut told = world.told.exits(3);
+    told.sort_by_key(|(pid, _)| pid.slot());
+    let told: Vec<_> = told.into_iter().map(|(_, exit)| exit.stdout).collect();
+    let expected = [captured(b"0123456789"), captured(b"01234"), captured(b"")];
+    assert_eq!(told, expected);
+    budgets.output.give(10);
+    let fourth = world.open(1, 2, capture());
+    fourth.get(number::FD_WRITE, &[1], "0123456789");
+    fourth.fails(e::ERRNO_NOSPC, number::FD_WRITE, &[1], "a");
+}

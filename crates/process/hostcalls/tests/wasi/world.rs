@@ -10,7 +10,7 @@ use everwarp_hostcalls::{
     Config, Ended, Events, ExitReport, HostInput, HostOutput, Input, Reply, ServedDirectory,
     Server, ServerConfig, Service, Streams, Woken,
 };
-use everwarp_process::{Directory, Pid};
+use everwarp_process::{Budget, Directory, HostBudgets, Pid};
 use tempfile::TempDir;
 
 use crate::device::{Ask, Device};
@@ -132,6 +132,26 @@ impl World {
             HostOutput::new(stdout, true),
             HostOutput::new(stderr.clone(), false),
         );
+        Self::with_streams(slots, entries, streams, stderr)
+    }
+
+    /// With a limit of captured output for all processes together.
+    pub(crate) fn with_output_budget(bytes: u64) -> (Self, Arc<HostBudgets>) {
+        let (stdout, stderr) = (Page::default(), Page::default());
+        let budgets = Arc::new(HostBudgets {
+            memory: Budget::new(u64::MAX),
+            output: Budget::new(bytes),
+        });
+        let streams = Streams::new(
+            HostInput::new(io::empty(), false),
+            HostOutput::new(stdout, false),
+            HostOutput::new(stderr.clone(), false),
+        );
+        let streams = streams.within(Arc::clone(&budgets));
+        (Self::with_streams(16, 32, streams, stderr), budgets)
+    }
+
+    fn with_streams(slots: u32, entries: u32, streams: Streams, stderr: Page) -> Self {
         let told = Arc::new(Told::default());
         let service = Service::new(4096, streams, Arc::clone(&told) as Arc<dyn Events>);
         let service = Arc::new(service.expect("a thread"));
