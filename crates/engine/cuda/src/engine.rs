@@ -5,11 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys;
 use everwarp_contract::control::REQUEST_PARK;
-use everwarp_contract::device::{
-    BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevEngine, DevGrid, GROUP_CACHE, LOCAL_TASKS,
-};
+use everwarp_contract::device::{BLOCK_THREADS, BLOCK_WARPS, CHUNK_TASKS, DevGrid};
 use everwarp_contract::task::PARAM_BYTES;
 use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker, FunctionId, InstanceId};
 use everwarp_engine::sync::lock;
@@ -19,97 +16,22 @@ use everwarp_engine::{
     Frames, HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
 };
 
-use crate::cache::Cache;
 use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
+use crate::epoch::{Epoch, check_size};
 use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
-use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
+use crate::kernel::{Kernel, code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
-use crate::parts;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 
-/// The fewest blocks: the first warp of the first block is the ingress warp, and another block runs block-shaped tasks.
-const LEAST_BLOCKS: u32 = 2;
 /// How many images stay loaded after they have been exchanged. To unload one takes 1.5 ms, which would lengthen the pause
 /// of an exchange; so it is done while the engine is idle, or for many at once.
 const OLD_IMAGES: usize = 16;
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
-
-/// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
-#[derive(Clone, Copy, Debug)]
-struct Kernel {
-    module: sys::CUmodule,
-    raw: sys::CUfunction,
-    shared_bytes: u32,
-    tables: sys::CUdeviceptr,
-}
-
-impl Kernel {
-    /// Gives the memory of the code back. Nothing may be resident, because the driver waits for that.
-    fn unload(self) {
-        // SAFETY: the module was loaded by `load` and is unloaded once; a failure leaves a leak.
-        let _ = unsafe { call!(cuModuleUnload(self.module)) };
-    }
-    /// Tells the kernel where its memory is. Nothing may be resident.
-    fn install(&self, tables: &DevEngine) -> Result<(), EngineError> {
-        // SAFETY: the module's constant has this type, which `load` has checked by its size.
-        unsafe {
-            call!(cuMemcpyHtoD_v2(
-                self.tables,
-                (&raw const *tables).cast(),
-                size_of::<DevEngine>()
-            ))
-        }
-    }
-}
-// SAFETY: handles of modules and functions may be used from any thread.
-unsafe impl Send for Kernel {}
-
-/// What changes from epoch to epoch.
-#[derive(Debug)]
-struct Epoch {
-    number: u32,
-    blocks: u32,
-    /// The most blocks that this image's kernel may have.
-    max_blocks: u32,
-    resident: bool,
-    kernel: Kernel,
-    frames: Frames,
-    image: Image,
-}
-
-impl Epoch {
-    /// The most blocks that another kernel may have, if it can have the blocks that there are. A larger kernel may allow
-    /// fewer than the one before; the tables have room for no more than `reserved`.
-    fn limit(&self, occupancy: u32, reserved: u32) -> Result<u32, EngineError> {
-        let (asked, max) = (self.blocks, occupancy.min(reserved));
-        if max < asked {
-            let min = LEAST_BLOCKS;
-            return Err(EngineError::Size { asked, min, max });
-        }
-        Ok(max)
-    }
-
-    /// The next epoch runs this image. Returns the kernel of the one before.
-    #[must_use]
-    fn exchange(&mut self, kernel: Kernel, max_blocks: u32, prepared: &PreparedImage) -> Kernel {
-        self.max_blocks = max_blocks;
-        self.frames = prepared.frames.clone();
-        self.image = prepared.image.clone();
-        std::mem::replace(&mut self.kernel, kernel)
-    }
-
-    /// The number of blocks of the next epoch, which is the last one's unless another is asked for.
-    fn next_size(&self, asked: Option<u32>, pools: Pools) -> Result<u32, EngineError> {
-        let blocks = asked.unwrap_or(self.blocks);
-        check_size(blocks, self.max_blocks, pools)?;
-        Ok(blocks)
-    }
-}
 
 /// An engine on an NVIDIA GPU.
 #[derive(Debug)]
@@ -132,119 +54,6 @@ pub struct CudaEngine {
     old: Mutex<Vec<Kernel>>,
     lost: AtomicBool,
     start_time: Duration,
-}
-
-/// Compiles an image; works while a kernel is resident. A context must be current.
-fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineError> {
-    image.check()?;
-    let (source, cache) = (source(image), Cache::user());
-    let linked = &image.linked;
-    let (compiled, frames) = if linked.is_empty() {
-        let compiled = cache.compile(&source, arch);
-        let compiled = compiled.map_err(|e| EngineError::Compile(Box::new(e)))?;
-        (compiled, Frames::default())
-    } else {
-        let compiled = cache.linked(&source, linked, arch, |unit| {
-            parts::link(unit, linked, arch, &cache)
-        })?;
-        let frames = crate::frame::frames(&compiled.image);
-        (compiled, frames.ok_or(EngineError::Frames)?)
-    };
-    Ok(PreparedImage {
-        image: image.clone(),
-        code: compiled.into_image(),
-        frames,
-    })
-}
-
-/// Gives each thread of the device this much stack. Nothing may be resident.
-fn set_stack(bytes: u32) -> Result<(), EngineError> {
-    let (limit, mut now) = (sys::CUlimit::CU_LIMIT_STACK_SIZE, 0);
-    // SAFETY: a context is current, and nothing is resident in it; the out-pointer is valid.
-    unsafe {
-        call!(cuCtxGetLimit(&raw mut now, limit))?;
-        if now == bytes as usize {
-            return Ok(());
-        }
-        call!(cuCtxSetLimit(limit, bytes as usize))
-    }
-}
-
-/// Loads an image. Nothing may be resident.
-fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
-    let linked = &prepared.image.linked;
-    if !linked.is_empty() {
-        let _span = span("image: stack");
-        set_stack(linked.stack_bytes)?;
-    }
-    let cubin = &prepared.code;
-    let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a context is current; `cubin` is a complete image; out-pointers are valid.
-    unsafe {
-        spanned("image: load the code", || {
-            call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
-        })?;
-        call!(cuModuleGetFunction(
-            &raw mut kernel,
-            module,
-            KERNEL.as_ptr()
-        ))?;
-        let (mut at, mut size, mut shared_bytes) = (0, 0, 0u32);
-        call!(cuModuleGetGlobal_v2(
-            &raw mut at,
-            &raw mut size,
-            module,
-            SHARED_BYTES.as_ptr()
-        ))?;
-        assert_eq!(
-            size,
-            size_of::<u32>(),
-            "the kernel's own word on its shared memory"
-        );
-        call!(cuMemcpyDtoH_v2((&raw mut shared_bytes).cast(), at, size))?;
-        let mut tables = 0;
-        call!(cuModuleGetGlobal_v2(
-            &raw mut tables,
-            &raw mut size,
-            module,
-            TABLES.as_ptr()
-        ))?;
-        assert_eq!(size, size_of::<DevEngine>(), "the kernel's tables");
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        call!(cuFuncSetAttribute(kernel, attribute, shared_bytes as i32))?;
-        Ok(Kernel {
-            module,
-            raw: kernel,
-            shared_bytes,
-            tables,
-        })
-    }
-}
-
-fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, EngineError> {
-    let mut per_sm = 0;
-    // SAFETY: `kernel` is loaded; the out-pointer is valid.
-    unsafe {
-        call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &raw mut per_sm,
-            kernel.raw,
-            BLOCK_THREADS as i32,
-            kernel.shared_bytes as usize
-        ))?;
-    }
-    Ok(per_sm as u32 * multiprocessors)
-}
-
-/// Compiles or reads an image and loads it; and how long the first of the two took.
-fn code(
-    device: &CudaDevice,
-    image: &Image,
-) -> Result<(PreparedImage, Kernel, Duration), EngineError> {
-    let begin = Instant::now();
-    let prepared = spanned("image: read or compile", || prepare(image, device.arch()))?;
-    let compiling = begin.elapsed();
-    let kernel = spanned("image: load", || load(&prepared))?;
-    Ok((prepared, kernel, compiling))
 }
 
 /// The memory of an engine that does not depend on its image.
@@ -465,36 +274,6 @@ impl CudaEngine {
         }
         Ok(DevGrid::from_bytes(&bytes))
     }
-}
-
-/// Refuses sizes that the device cannot hold, and pools too small for what every worker keeps in reserve.
-fn check_size(blocks: u32, max_blocks: u32, pools: Pools) -> Result<(), EngineError> {
-    if blocks < LEAST_BLOCKS || blocks > max_blocks {
-        return Err(EngineError::Size {
-            asked: blocks,
-            min: LEAST_BLOCKS,
-            max: max_blocks,
-        });
-    }
-    let warps = blocks * BLOCK_WARPS;
-    if pools.groups < warps * GROUP_CACHE {
-        let value = u64::from(pools.groups);
-        return Err(EngineError::Pool {
-            what: "pools.groups",
-            rule: "at least 512 for each resident warp",
-            value,
-        });
-    }
-    if pools.tasks < warps * 16 * CHUNK_TASKS {
-        let value = u64::from(pools.tasks);
-        return Err(EngineError::Pool {
-            what: "pools.tasks",
-            rule: "at least 512 for each resident warp",
-            value,
-        });
-    }
-    const { assert!(LOCAL_TASKS >= 2 * CHUNK_TASKS) };
-    Ok(())
 }
 
 impl TaskEngine for CudaEngine {
@@ -744,76 +523,5 @@ impl Drop for CudaEngine {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel() -> Kernel {
-        Kernel {
-            module: std::ptr::null_mut(),
-            raw: std::ptr::null_mut(),
-            shared_bytes: 0,
-            tables: 0,
-        }
-    }
-
-    fn epoch(blocks: u32, max_blocks: u32) -> Epoch {
-        Epoch {
-            number: 1,
-            blocks,
-            max_blocks,
-            resident: false,
-            kernel: kernel(),
-            frames: Frames::default(),
-            image: Image::default(),
-        }
-    }
-
-    fn prepared() -> PreparedImage {
-        PreparedImage {
-            image: Image::default(),
-            code: Vec::new(),
-            frames: Frames::default(),
-        }
-    }
-
-    /// The limit of the first image used to stay, so that a size was accepted that the driver then refused to launch.
-    #[test]
-    fn the_limit_of_blocks_is_that_of_the_image_in_use() {
-        let (mut epoch, pools) = (epoch(132, 264), Pools::default());
-        assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
-        let max_blocks = epoch.limit(132, 264).expect("132 blocks fit");
-        let _before = epoch.exchange(kernel(), max_blocks, &prepared());
-        let refused = epoch.next_size(Some(264), pools);
-        let limit = EngineError::Size {
-            asked: 264,
-            min: 2,
-            max: 132,
-        };
-        assert_eq!(refused.map_err(|e| e.to_string()), Err(limit.to_string()));
-        assert_eq!(epoch.next_size(None, pools).ok(), Some(132));
-        // A smaller image may have as many blocks as the tables have room for again.
-        let max_blocks = epoch.limit(396, 264).expect("132 blocks fit");
-        let _before = epoch.exchange(kernel(), max_blocks, &prepared());
-        assert_eq!(epoch.next_size(Some(264), pools).ok(), Some(264));
-    }
-
-    #[test]
-    fn an_image_that_cannot_have_the_blocks_there_are_is_refused() {
-        let refused = epoch(264, 264).limit(132, 264);
-        assert!(
-            matches!(
-                refused,
-                Err(EngineError::Size {
-                    asked: 264,
-                    min: 2,
-                    max: 132
-                })
-            ),
-            "{refused:?}"
-        );
     }
 }
