@@ -7,6 +7,7 @@ use everwarp_contract::{DevActors, GroupId};
 use everwarp_runtime::TaskCx;
 use everwarp_telemetry::recorder::message_sent;
 
+use crate::chain::Chain;
 use crate::context::{TaskHost, copy, record, shard, system, table};
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled, generation_of};
@@ -24,6 +25,7 @@ fn host(task: &mut dyn TaskCx) -> TaskHost<'_> {
         task,
         system,
         room: STEP + 1,
+        chain: Chain::none(),
         needs: 1,
         sides: None,
     }
@@ -47,19 +49,23 @@ fn cell(host: &mut TaskHost<'_>) -> Option<u32> {
     cell
 }
 
-/// Messages to one actor, in order. The first that does not fit keeps the later ones back.
+/// Messages to actors, in order, where those to one actor are next to each other. The first that does not fit keeps the
+/// later ones to its actor back.
 pub(crate) fn tell(task: &mut dyn TaskCx) {
     let (first, count) = (task.lo(), task.hi());
     let mut host = host(task);
     let (system, table) = (host.system, table(&host.system));
     let step = count.min(STEP);
-    let mut status = TELL_DELIVERED;
+    let told_to = |i: u32| record(system.tells.address(), i).to.load(Ordering::Relaxed);
+    let (mut status, mut last) = (TELL_DELIVERED, 0);
     for i in 0..step {
         let told = record(system.tells.address(), first + i);
-        if status != TELL_FULL {
+        let to = told.to.load(Ordering::Relaxed);
+        if status != TELL_FULL || to != last {
+            last = to;
             let Some(cell) = cell(&mut host) else { return };
             copy(told, &table.cells[cell as usize]);
-            let to = ActorId::from_bits(told.to.load(Ordering::Relaxed));
+            let to = ActorId::from_bits(to);
             message_sent(std::ptr::from_ref(table.control).addr(), cell);
             status = match table.send(to, cell) {
                 Sent::Full => TELL_FULL,
@@ -77,15 +83,14 @@ pub(crate) fn tell(task: &mut dyn TaskCx) {
         told.next.store(status, Ordering::Relaxed);
         host.task.report_add(u64::from(status != TELL_DELIVERED));
     }
-    if status == TELL_FULL {
-        for i in step..count {
-            let told = record(system.tells.address(), first + i);
-            told.next.store(TELL_FULL, Ordering::Relaxed);
-        }
-        host.task.report_add(u64::from(count - step));
-    } else {
-        go_on(&mut host, Builtin::Tell, first + step, count - step);
+    let mut done = step;
+    while status == TELL_FULL && done < count && told_to(first + done) == last {
+        let told = record(system.tells.address(), first + done);
+        told.next.store(TELL_FULL, Ordering::Relaxed);
+        host.task.report_add(1);
+        done += 1;
     }
+    go_on(&mut host, Builtin::Tell, first + done, count - done);
 }
 
 /// The ask in record `lo`. Its group stays open until it ends.

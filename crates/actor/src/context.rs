@@ -10,6 +10,7 @@ use everwarp_contract::actor::{
 use everwarp_contract::{DevActors, GroupId, Layout};
 use everwarp_runtime::TaskCx;
 
+use crate::chain::Chain;
 use crate::ending::Ending;
 use crate::failures::FailureLog;
 use crate::id::ActorId;
@@ -30,6 +31,8 @@ pub(crate) struct TaskHost<'t> {
     pub(crate) system: DevActors,
     /// Turns that the task may still queue.
     pub(crate) room: u32,
+    /// Turns that the task may run itself.
+    pub(crate) chain: Chain,
     /// Turns that one message may cause, with those at the end of a turn.
     pub(crate) needs: u32,
     /// Those of the program; none in a task of the host, which needs them not.
@@ -117,6 +120,24 @@ impl TaskHost<'_> {
 }
 
 impl TaskHost<'_> {
+    /// The next turn that the task runs itself, if it may.
+    pub(crate) fn next_turn(&mut self) -> Option<u32> {
+        // One place more for the sender that is woken when the turn begins.
+        if self.room < self.needs || !self.task.may_go_on(self.chain.len()) {
+            return None;
+        }
+        let slot = self.chain.take()?;
+        self.room += 1;
+        Some(slot)
+    }
+    /// Queues the turns that the task does not run itself.
+    pub(crate) fn queue_rest(&mut self) {
+        self.chain.close();
+        while let Some(slot) = self.chain.next() {
+            self.room += 1;
+            self.activate(slot);
+        }
+    }
     /// What the host keeps for the system; none when the system ends.
     pub(crate) fn side(&self) -> Option<Arc<Side>> {
         self.sides?.get(self.system.side)
@@ -178,7 +199,11 @@ impl TurnHost for TaskHost<'_> {
     fn activate(&mut self, slot: u32) {
         let table = table(&self.system);
         let kind = table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16;
-        self.queue(kind.into(), slot.into());
+        // A turn that the task runs itself has a place among those that it may queue, since it may still queue it.
+        match self.room > 0 && self.chain.add(kind, slot) {
+            true => self.room -= 1,
+            false => self.queue(kind.into(), slot.into()),
+        }
     }
     fn has_room(&self) -> bool {
         self.room >= self.needs

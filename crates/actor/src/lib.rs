@@ -18,7 +18,11 @@ mod table;
 mod turn;
 
 #[cfg(not(loom))]
+mod asked;
+#[cfg(not(loom))]
 mod builtin;
+#[cfg(not(loom))]
+mod chain;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
@@ -60,6 +64,7 @@ pub use ending::Ending;
 pub use id::ActorId;
 #[cfg(not(loom))]
 pub use {
+    asked::Asked,
     context::ActorCx,
     error::{ActorError, LongMailbox},
     failures::Failure,

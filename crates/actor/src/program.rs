@@ -14,6 +14,7 @@ use everwarp_runtime::{
 use everwarp_telemetry::recorder::{Handling, cell_key, handling};
 
 use crate::builtin;
+use crate::chain::Chain;
 use crate::context::{ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table};
 use crate::failures::FailureLog;
 use crate::message::Message;
@@ -446,11 +447,13 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
     };
     let twin = Twin::new(move |task| {
         let system = system(task);
-        let (slot, courier) = (task.lo(), task.hi() == COURIER);
+        let (mut slot, courier) = (task.lo(), task.hi() == COURIER);
+        let table = table(&system);
         let mut host = TaskHost {
             task,
             system,
             room: room.into(),
+            chain: Chain::none(),
             needs: needs.into(),
             sides: Some(&sides),
         };
@@ -458,18 +461,26 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
             return host.carry();
         }
         set_handles(true);
-        let tables = table(&system);
-        turn::run(
-            tables,
-            slot,
-            shard(),
-            turns.keep,
-            &mut host,
-            |turn, host, work| match work {
-                Work::Message(cell) => turns.message(turn, host, cell),
-                Work::News => turns.news(turn, host),
-            },
-        );
+        let shard = shard();
+        host.chain = Chain::of(table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16);
+        loop {
+            turn::run(
+                table,
+                slot,
+                shard,
+                turns.keep,
+                &mut host,
+                |turn, host, work| match work {
+                    Work::Message(cell) => turns.message(turn, host, cell),
+                    Work::News => turns.news(turn, host),
+                },
+            );
+            match host.next_turn() {
+                Some(next) => slot = next,
+                None => break,
+            }
+        }
+        host.queue_rest();
         set_handles(false);
     });
     // Oldest first: every actor that has messages gets its turn.

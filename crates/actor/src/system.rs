@@ -1,24 +1,27 @@
 //! A system of actors, as the host sees it.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS,
-    MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL,
+    TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::{
     DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout,
 };
 use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
 
+use crate::asked::Records;
 use crate::error::{ActorError, LongMailbox};
 use crate::failures::{Failure, FailureLog};
 use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
-use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::message::{DeadReason, MAX_WORDS, Message};
 use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
 use crate::side::{Clock, Side, Sides};
@@ -56,7 +59,7 @@ impl Default for ActorConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tell {
     to: ActorId,
-    head: u32,
+    pub(crate) head: u32,
     words: [u64; MAX_WORDS],
 }
 
@@ -74,6 +77,15 @@ impl Tell {
             head,
             words: all,
         }
+    }
+    /// The words of its record.
+    pub(crate) fn words(&self) -> [u64; RECORD] {
+        let record = self.record();
+        let bytes = record.bytes();
+        std::array::from_fn(|i| {
+            let word = bytes[8 * i..].first_chunk().expect("eight bytes");
+            u64::from_ne_bytes(*word)
+        })
     }
     fn record(&self) -> DevMessage {
         DevMessage {
@@ -118,18 +130,14 @@ pub(crate) struct Port {
     /// The submission that ends when no turn is left.
     anchor: Option<Pending>,
     /// Asks sent so far.
-    asked: u64,
-    /// Free records of asks.
-    records: Vec<u32>,
-    /// Asks that the host has given up.
-    left: Vec<(u32, Pending)>,
+    pub(crate) asked: u64,
 }
 
 /// A system of actors on an engine. If it is dropped, its actors end.
 #[derive(Debug)]
 pub struct ActorSystem {
     pub(crate) engine: Engine,
-    instance: Arc<Instance>,
+    pub(crate) instance: Arc<Instance>,
     pub(crate) config: ActorConfig,
     /// The names of the kinds, and how many messages their handlers send.
     kinds: Vec<(String, u16)>,
@@ -146,13 +154,14 @@ pub struct ActorSystem {
     states: Arc<Buffer<u64>>,
     control: Arc<Buffer<u64>>,
     tells: Buffer<u64>,
-    replies: Buffer<u64>,
+    pub(crate) replies: Arc<Buffer<u64>>,
+    pub(crate) records: Arc<Mutex<Records>>,
     ids: Arc<Buffer<u64>>,
     /// Shows the system to other programs.
     shown: Shown,
     /// Memory that only tasks touch once they run.
     _kept: (Buffer<u64>, Buffer<u64>, Buffer<u64>, Buffer<u8>),
-    port: Arc<Mutex<Port>>,
+    pub(crate) port: Arc<Mutex<Port>>,
 }
 
 /// What a system on the CPU engine has in this process.
@@ -165,6 +174,9 @@ pub(crate) struct Local {
     number: u64,
     pub(crate) tables: DevActors,
 }
+
+/// Messages of the host that one task of the CPU engine delivers at least, if there are as many.
+const TELLS_OF_TASK: usize = 32;
 
 /// 64-bit words of a message, and of an actor.
 pub(crate) const RECORD: usize = size_of::<DevMessage>() / 8;
@@ -240,7 +252,7 @@ impl ActorSystem {
         let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
         let tells = engine.buffer(config.host_messages as usize * RECORD)?;
-        let replies = engine.buffer(config.asks as usize * RECORD)?;
+        let replies = Arc::new(engine.buffer(config.asks as usize * RECORD)?);
         let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
@@ -274,8 +286,6 @@ impl ActorSystem {
         let port = Arc::new(Mutex::new(Port {
             anchor: None,
             asked: 0,
-            records: (0..config.asks).rev().collect(),
-            left: Vec::new(),
         }));
         let local = local.map(|side| {
             let post = Post::new(engine, &instance, &port);
@@ -319,6 +329,7 @@ impl ActorSystem {
             control,
             tells,
             replies,
+            records: Arc::new(Mutex::new(Records::new(config.asks))),
             ids,
             _kept: (cells, shards, user, bounds),
             port,
@@ -331,17 +342,17 @@ impl ActorSystem {
         self.host_kinds.get(kind as usize) == Some(&true)
     }
     /// Refuses a handler that waits for other actors, which could not have a turn meanwhile.
-    fn may_wait(call: &'static str) -> Result<(), ActorError> {
+    pub(crate) fn may_wait(call: &'static str) -> Result<(), ActorError> {
         match crate::context::handles() {
             true => Err(ActorError::InHandler { call }),
             false => Ok(()),
         }
     }
     /// The port. No panic leaves it in a state that is wrong.
-    fn port(&self) -> std::sync::MutexGuard<'_, Port> {
+    pub(crate) fn port(&self) -> std::sync::MutexGuard<'_, Port> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn function(&self, builtin: Builtin) -> u32 {
+    pub(crate) fn function(&self, builtin: Builtin) -> u32 {
         self.kinds.len() as u32 + builtin as u32
     }
     fn word(&self, field: usize) -> Result<u64, ActorError> {
@@ -522,8 +533,8 @@ impl ActorSystem {
     /// [`ActorError::Full`], and nothing was sent; or as [`tell`](Self::tell).
     pub fn try_tell(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<(), ActorError> {
         Self::may_wait("try_tell")?;
-        let left = self.hand_over(&mut vec![Tell::new(to, tag, words)])?;
-        left.map_or(Ok(()), Err)
+        let (_, problem) = self.hand_over(&[Tell::new(to, tag, words)])?;
+        problem.map_or(Ok(()), Err)
     }
     /// Sends messages; waits for room in mailboxes. Messages to one actor arrive in their order, also those of several
     /// calls.
@@ -535,10 +546,12 @@ impl ActorSystem {
         Self::may_wait("tell")?;
         let mut error = None;
         let begin = Instant::now();
-        let mut left = tells.to_vec();
+        let mut left = Cow::Borrowed(tells);
         let mut pause = Duration::from_micros(20);
         loop {
-            match self.hand_over(&mut left)? {
+            let (full, problem) = self.hand_over(&left)?;
+            left = Cow::Owned(full);
+            match problem {
                 Some(gone @ ActorError::Gone { .. }) => error = error.or(Some(gone)),
                 Some(full) if begin.elapsed() > self.config.patience => return Err(full),
                 _ => {}
@@ -550,45 +563,64 @@ impl ActorSystem {
             pause = (2 * pause).min(Duration::from_millis(2));
         }
     }
-    /// Hands messages over. Those that do not fit stay in `tells`. Returns the first problem.
-    fn hand_over(&self, tells: &mut Vec<Tell>) -> Result<Option<ActorError>, ActorError> {
-        // Messages to one actor are one task's work. The sort keeps their order.
-        if !tells.is_sorted_by_key(|tell| tell.to) {
-            tells.sort_by_key(|tell| tell.to);
-        }
+    /// Hands messages over. Returns those that do not fit, and the first problem.
+    fn hand_over(&self, tells: &[Tell]) -> Result<(Vec<Tell>, Option<ActorError>), ActorError> {
         let (mut full, mut problem) = (Vec::new(), None);
+        // Actors whose mailbox is full: their later messages stay behind the earlier ones.
+        let mut behind = HashSet::new();
+        let (mut order, mut records) = (Vec::new(), Vec::new());
         let _port = self.port();
         for part in tells.chunks(self.config.host_messages as usize) {
-            // Later messages to an actor whose mailbox is full stay behind the earlier ones.
-            let waits = full.last().map(|tell: &Tell| tell.to);
-            let (behind, part) = part.split_at(part.partition_point(|tell| Some(tell.to) == waits));
-            full.extend_from_slice(behind);
-            let records: Vec<u64> = part.iter().flat_map(|tell| words(&tell.record())).collect();
+            order.clear();
+            order.extend((0..).zip(part).map(|(place, tell)| (tell.to, place as u32)));
+            if !behind.is_empty() {
+                let stays = |tell: &&Tell| behind.contains(&tell.to);
+                full.extend(part.iter().filter(stays).copied());
+                order.retain(|(to, _)| !behind.contains(to));
+            }
+            // Messages to one actor are one task's work, in their order.
+            if !order.is_sorted() {
+                order.sort_unstable();
+            }
+            records.clear();
+            let record = |&(_, place): &(ActorId, u32)| part[place as usize].words();
+            records.extend(order.iter().flat_map(record));
             self.tells.write_at(0, &records)?;
-            let mut first = 0;
-            let runs = part.chunk_by(|a, b| a.to == b.to).map(|run| {
-                let range = (first, run.len() as u32);
-                first += run.len() as u32;
-                range
-            });
-            if self.run_ranges(Builtin::Tell, 0, runs)? == 0 {
+            if self.run_ranges(Builtin::Tell, 0, self.tell_ranges(&order))? == 0 {
                 continue;
             }
-            let mut records = vec![0; part.len() * RECORD];
             self.tells.read_at(0, &mut records)?;
-            for (tell, record) in part.iter().zip(records.chunks_exact(RECORD)) {
+            for (&(to, place), record) in order.iter().zip(records.chunks_exact(RECORD)) {
                 match from_words::<DevMessage>(record).next {
                     TELL_DELIVERED => {}
                     TELL_FULL => {
-                        problem.get_or_insert(ActorError::Full { actor: tell.to });
-                        full.push(*tell);
+                        problem.get_or_insert(ActorError::Full { actor: to });
+                        behind.insert(to);
+                        full.push(part[place as usize]);
                     }
-                    _ => problem = Some(ActorError::Gone { actor: tell.to }),
+                    _ => problem = Some(ActorError::Gone { actor: to }),
                 }
             }
         }
-        *tells = full;
-        Ok(problem)
+        Ok((full, problem))
+    }
+    /// The ranges of records that one task each delivers: no actor is in two of them. On a GPU each has one actor, so that
+    /// the lanes of a warp have one each.
+    fn tell_ranges(&self, order: &[(ActorId, u32)]) -> impl Iterator<Item = (u32, u32)> {
+        let least = match self.engine.kind() {
+            EngineKind::Cpu => TELLS_OF_TASK,
+            _ => 1,
+        };
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            let rest = order.get(first..).filter(|rest| !rest.is_empty())?;
+            let last = rest.get(least - 1).or(rest.last())?.0;
+            let more = rest.get(least..).unwrap_or(&[]);
+            let count = least.min(rest.len()) + more.partition_point(|(to, _)| *to == last);
+            let range = (first as u32, count as u32);
+            first += count;
+            Some(range)
+        })
     }
 
     /// Sends an ask and waits for its reply, up to [`ActorConfig::patience`].
@@ -598,7 +630,7 @@ impl ActorSystem {
     /// [`ActorError::Timeout`], [`ActorError::TooManyAsks`]; or the engine failed.
     ///
     /// # Panics
-    /// There are more than [`MAX_ASK_WORDS`] words.
+    /// There are more than [`MAX_ASK_WORDS`](crate::MAX_ASK_WORDS) words.
     pub fn ask(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<Message, ActorError> {
         let ask = || self.ask_within(to, tag, words, self.config.patience);
         self.shown.asked(ask)
@@ -609,7 +641,7 @@ impl ActorSystem {
     /// As [`ask`](Self::ask).
     ///
     /// # Panics
-    /// There are more than [`MAX_ASK_WORDS`] words.
+    /// There are more than [`MAX_ASK_WORDS`](crate::MAX_ASK_WORDS) words.
     pub fn ask_within(
         &self,
         to: ActorId,
@@ -641,51 +673,8 @@ impl ActorSystem {
         content: &[u64],
         within: Duration,
     ) -> Result<Message, ActorError> {
-        let mut tell = Tell::new(to, tag, content);
-        tell.head = Message::head_of(tag, content.len(), MAX_ASK_WORDS);
-        let (index, mut pending) = {
-            let mut port = self.port();
-            let index = port.record().ok_or(ActorError::TooManyAsks {
-                limit: self.config.asks,
-            })?;
-            self.replies
-                .write_at(index as usize * RECORD, &words(&tell.record()))?;
-            let task = self
-                .instance
-                .task(self.function(Builtin::Ask))
-                .arg(index.into());
-            let pending = self.engine.submit(task)?;
-            port.asked += 1;
-            (index, pending)
-        };
-        let done = match pending.wait_timeout(within) {
-            Err(Error::Timeout { after }) => {
-                self.port().left.push((index, pending));
-                return Err(ActorError::Timeout { after });
-            }
-            other => other.map_err(|error| self.explain(error))?,
-        };
-        let mut record = [0; RECORD];
-        let read = self.replies.read_at(index as usize * RECORD, &mut record);
-        self.port().records.push(index);
-        read?;
-        let status = done.value as u32;
-        if status != TELL_DELIVERED {
-            return Err(match status {
-                TELL_FULL => ActorError::Full { actor: to },
-                _ => ActorError::Gone { actor: to },
-            });
-        }
-        let DevMessage { head, words, .. } = from_words(&record);
-        if head & MESSAGE_FAILED != 0 {
-            let reason = DeadReason::of(head & 0xff);
-            return Err(ActorError::NoReply { reason });
-        }
-        Ok(Message {
-            head,
-            from: to.bits(),
-            words,
-        })
+        let mut asked = self.ask_later(to, tag, content)?;
+        asked.wait(within, |error| self.explain(error))
     }
 
     /// Launches an actor of the kind with this name.
@@ -862,22 +851,6 @@ impl ActorSystem {
         self.states.read_at(first * each, &mut all)?;
         let state = |id: &ActorId| from_words(&all[(id.slot() as usize - first) * each..][..each]);
         Ok(actors.iter().map(state).collect())
-    }
-}
-
-impl Port {
-    /// A record for an ask. Records of asks that the host has given up are free again when those have ended.
-    fn record(&mut self) -> Option<u32> {
-        if self.records.is_empty() {
-            let (done, left) = std::mem::take(&mut self.left)
-                .into_iter()
-                .partition(|(_, p)| p.is_done());
-            self.left = left;
-            let done: Vec<(u32, Pending)> = done;
-            self.records
-                .extend(done.into_iter().map(|(index, _)| index));
-        }
-        self.records.pop()
     }
 }
 

@@ -9,14 +9,23 @@ use everwarp_telemetry::recorder::message_sent;
 use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::mail::flag;
-use crate::mailbox::{Finished, Muting, Sent, generation_of};
+use crate::mailbox::{Finished, Muting, Sent, bound_of, generation_of};
 use crate::notes::{KNOWN, NEWS, STOPPED, SUPERVISED};
 use crate::pool::Pool;
 use crate::sync::Ordering;
 use crate::table::{Cell, Slot, Table};
 
-/// The most messages that one turn handles.
+/// The most messages that one turn handles, unless half a mailbox is more.
 pub(crate) const BATCH: u32 = 32;
+/// The most messages that one turn handles, however long the mailbox is.
+const LONGEST: u32 = 256;
+
+/// The most messages that one turn of an actor handles. An actor with a long mailbox handles a good part of it at a time:
+/// each turn that makes room wakes all senders that wait, and those that find none are muted again.
+fn batch(slot: &Slot) -> u32 {
+    let half = bound_of(slot.meta.load(Ordering::Relaxed)) / 2;
+    half.clamp(BATCH, LONGEST)
+}
 
 /// What a turn needs of the engine that runs it.
 pub(crate) trait TurnHost {
@@ -99,7 +108,7 @@ pub(crate) fn run<'t, H: TurnHost>(
         if keep != 0 && waiting > keep && !ends {
             handled = turn.drop_oldest(host, waiting - keep);
         }
-        let last = handled + BATCH;
+        let last = handled + batch(slot);
         while handled + news < last && host.has_room() {
             if slot.notes.load(Ordering::Relaxed) & NEWS != 0 && !ends && !turn.stopping {
                 news += 1;

@@ -61,7 +61,7 @@
 //! ```
 
 pub use everwarp_actor::{
-    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, AskId,
+    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, AskId, Asked,
     DeadLetter, DeadLetters, DeadReason, Ending, Failure, Faults, Field, FieldType, GroupId,
     GroupStats, Handler, HandlerClosure, HandlerFn, Inlet, Kind, LongMailbox, MAX_ASK_WORDS,
     MAX_WORDS, Member, Message, MessageType, Monitor, Outlet, Policy, Restarts, Simulation, Slow,

@@ -1,8 +1,13 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use everwarp_actor::{ActorError, ActorId, DeadReason, Kind};
 
-use crate::support::{GET, LONG, Log, counters, sum, system};
+use crate::support::{ADD, GET, LONG, Log, counters, sum, system};
 
 /// Asks word 0 within word 1 milliseconds.
 const ASK: u8 = 10;
@@ -109,4 +114,71 @@ fn undone_ask_has_no_deadline() {
         .after(asker, Duration::from_millis(20), 9, &[])
         .expect("it lives");
     assert_eq!(log.wait_for(1)[0].1.tag(), 9);
+}
+
+struct Unpark(Thread);
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn asks_that_are_waited_for_later_each_have_their_own_reply() {
+    let (_engine, system) = system(vec![counters("counter")]);
+    let actors = system.launch_all(0, 100).expect("there is room");
+    for (n, actor) in (1..).zip(&actors) {
+        system.tell(*actor, ADD, &[n]).expect("it lives");
+    }
+    let ask = |actor: &ActorId| system.ask_later(*actor, GET, &[]).expect("it is sent");
+    let mut asked: Vec<_> = actors.iter().map(ask).collect();
+    // Every third is dropped, every third is polled, and the others are futures.
+    let mut replies = Vec::new();
+    while let Some(mut one) = asked.pop() {
+        match asked.len() % 3 {
+            0 => drop(one),
+            1 => replies.push(block_on(one).expect("it replies").word(0)),
+            _ => loop {
+                if let Some(reply) = one.try_reply() {
+                    replies.push(reply.expect("it replies").word(0));
+                    assert!(one.try_reply().is_none(), "once");
+                    break;
+                }
+                std::thread::yield_now();
+            },
+        }
+    }
+    replies.reverse();
+    let expected: Vec<u64> = (1..=100).filter(|n| n % 3 != 1).collect();
+    assert_eq!(replies, expected);
+    let dead = actors[0];
+    system.kill(&[dead]).expect("it runs");
+    system.settle().expect("it settles");
+    let reply = block_on(ask(&dead));
+    assert!(matches!(reply, Err(ActorError::Gone { actor }) if actor == dead));
+}
+
+#[test]
+fn dropped_asks_give_their_records_back() {
+    let (_engine, system) = system(vec![counters("counter")]);
+    let actor = system.launch(0).expect("there is room");
+    // Three times as many as may wait at a time.
+    for _ in 0..3 {
+        let all: Vec<_> = (0..1024)
+            .map_while(|_| system.ask_later(actor, GET, &[]).ok())
+            .collect();
+        assert!(!all.is_empty(), "records are free again");
+        drop(all);
+        system.settle().expect("it settles");
+    }
 }

@@ -87,6 +87,10 @@ pub trait TaskCx {
     fn report_slot(&mut self, slot: u32, value: u32);
     /// Adds to the 64-bit value of the task's own group.
     fn report_add(&mut self, value: u64);
+    /// Whether the task may go on with work that it could also spawn as tasks; `_waiting` is how many they would be.
+    fn may_go_on(&self, _waiting: usize) -> bool {
+        false
+    }
     /// Ends the engine with a fault of the program.
     fn fault(&mut self, detail: u64);
     /// Allocates a block of the engine's heap for an owner, aligned to 16 bytes and not zeroed. Null when there is no

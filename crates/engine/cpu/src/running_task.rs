@@ -138,6 +138,10 @@ impl<O> TaskCx for RunningTask<'_, '_, O> {
             TaskParent::Group(group) => self.worker.shared.group(group).count.add(value),
         }
     }
+    fn may_go_on(&self, waiting: usize) -> bool {
+        // A sleeping worker is not called for a single task, so it misses nothing.
+        waiting <= 1 || !self.worker.shared.idle.is_waiting()
+    }
     fn fault(&mut self, detail: u64) {
         self.raise(FAULT_PROGRAM, detail);
     }

@@ -45,6 +45,11 @@ impl Sleepers {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
+    /// Whether a thread sleeps that has not been called. Only a hint.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
     /// Wakes all sleepers. Called after work was published; nearly free when no thread sleeps.
     pub(crate) fn wake(&self) {
         // Pairs with the fence in `sleep`.
