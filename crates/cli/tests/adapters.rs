@@ -34,6 +34,7 @@ fn main() {
             beyond,
         ),
         with("a_damaged_pipeline_on_disk_is_compiled_again", damaged),
+        with("validation_without_layers_is_an_error", no_layers),
         layers(Trial::test("validation_layers_are_heard", canary)),
     ];
     let mut arguments = Arguments::from_args();
@@ -350,6 +351,20 @@ fn validated(settings: &[(&str, &str)]) -> String {
     let output = everwarp_testkit::output(&mut command);
     assert_eq!(json(&output)["verified"], true, "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// wgpu would go on without the layers, and a test under validation would see nothing.
+fn no_layers() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let mut command = everwarp(&["run", "fib", "--engine", "wgpu"]);
+    command
+        .env("EVERWARP_WGPU_VALIDATION", "1")
+        .env("VK_LAYER_PATH", folder.path())
+        .env_remove("VK_ADD_LAYER_PATH");
+    let text = refusal(command);
+    assert!(text.contains("EVERWARP_WGPU_VALIDATION is set"), "{text}");
+    assert!(text.contains("vulkan-validationlayers"), "{text}");
+    Ok(())
 }
 
 /// The layers say nothing; with their advice on best practices, which some call always breaks, they do.

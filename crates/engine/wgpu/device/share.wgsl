@@ -25,9 +25,10 @@ fn division(workgroup: u32, average: u32, each: u32) -> vec3<u32> {
     select(0u, min(average - has, space), has * 2u < average),
     min(min(each, WGPU_INTAKE), space));
 }
-fn parts_before(lane: u32) -> vec3<u32> {
+// The sum of the parts of the lanes before one; only the first `used` have any.
+fn parts_before(lane: u32, used: u32) -> vec3<u32> {
   var sum = vec3(0u, 0u, 0u);
-  for (var i = 0u; i < lane; i += 1u) { sum += part[i]; }
+  for (var i = 0u; i < min(lane, used); i += 1u) { sum += part[i]; }
   return sum;
 }
 
@@ -39,13 +40,14 @@ var<workgroup> first_submission: u32;
 fn share() {
   let count = round.workgroups;
   let each_lane = (count + EW_THREADS - 1u) / EW_THREADS;
+  let used = (count + each_lane - 1u) / each_lane;
   let first = min(ew_thread * each_lane, count);
   let end = min(first + each_lane, count);
   var sum = vec3(0u, 0u, 0u);
   for (var i = first; i < end; i += 1u) { sum.x += total_of(i); }
   part[ew_thread] = sum;
   workgroupBarrier();
-  let waiting = parts_before(EW_THREADS).x;
+  let waiting = parts_before(EW_THREADS, used).x;
   let average = (waiting + round.size - 1u) / round.size;
   let head = word(DevWgpuHeader_inbox_head + 1u - parity());
   let submitted = round.inbox_tail - head;
@@ -55,7 +57,7 @@ fn share() {
   for (var i = first; i < end; i += 1u) { sum += division(i, average, each); }
   part[ew_thread] = sum;
   workgroupBarrier();
-  var before = parts_before(ew_thread);
+  var before = parts_before(ew_thread, used);
   for (var i = first; i < end; i += 1u) {
     given_at[i] = before.x;
     let one = division(i, average, each);

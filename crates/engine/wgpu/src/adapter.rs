@@ -31,6 +31,15 @@ pub enum WgpuUnavailable {
          mesa-vulkan-drivers)"
     )]
     NoAdapter,
+    /// Vulkan's validation layers were asked for and are not installed.
+    #[error(
+        "EVERWARP_WGPU_VALIDATION is set, but Vulkan's loader has no layer {layer}: install the layers (on Debian: \
+         vulkan-validationlayers), name their folder in VK_LAYER_PATH, or unset the variable"
+    )]
+    NoLayers {
+        /// The layer.
+        layer: &'static str,
+    },
     /// There are only adapters in software, which are only used when they are asked for.
     #[error("there is only the software adapter {name}: to use it, ask for it with --engine wgpu")]
     OnlySoftware {
@@ -154,6 +163,10 @@ impl WgpuDevice {
             })
             .collect();
         devices.sort_by_key(|device| device.facts.software);
+        // Without a driver the layers do not matter.
+        if let Some(layer) = crate::trials::missing_layers().filter(|_| !devices.is_empty()) {
+            return Err(WgpuUnavailable::NoLayers { layer });
+        }
         match devices.is_empty() {
             true => Err(absence()),
             false => Ok(devices),
@@ -231,7 +244,8 @@ impl WgpuDevice {
     pub(crate) fn default_workgroups(&self) -> u32 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         match self.adapter.get_info().device_type {
-            wgpu::DeviceType::Cpu => (4 * cores).clamp(4, 64),
+            // More of them cost more at the beginning of each dispatch, and give nothing.
+            wgpu::DeviceType::Cpu => (2 * cores).clamp(4, 64),
             wgpu::DeviceType::DiscreteGpu => 264,
             _ => 64,
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `EVERWARP_WGPU_STRESS=SEED` | a random half of the workgroups leaves each dispatch after 0 to 3 turns |
 //! | `EVERWARP_WGPU_LOSE=N` | the device is lost after the engine's submission N; the first one is a test at the start |
-//! | `EVERWARP_WGPU_VALIDATION=1` | loads Vulkan's validation layers, if they are installed, and prints their reports |
+//! | `EVERWARP_WGPU_VALIDATION=1` | loads Vulkan's validation layers and prints their reports; without them no adapter opens |
 
 use everwarp_contract::wgpu::{ROUND_SEED_SHIFT, ROUND_STRESS};
 use everwarp_engine::EngineError;
@@ -50,6 +50,64 @@ pub(crate) fn instance_flags() -> wgpu::InstanceFlags {
         log::set_max_level(log::LevelFilter::Warn);
     }
     wgpu::InstanceFlags::VALIDATION | wgpu::InstanceFlags::DEBUG
+}
+
+/// Vulkan's validation layers, by the name that wgpu asks for.
+const LAYERS: &str = "VK_LAYER_KHRONOS_validation";
+
+/// The name of the layers that were asked for and that Vulkan's loader does not have. wgpu would go on without them.
+#[cfg(all(unix, not(target_vendor = "apple")))]
+pub(crate) fn missing_layers() -> Option<&'static str> {
+    std::env::var_os("EVERWARP_WGPU_VALIDATION")?;
+    (!layers().iter().any(|name| name == LAYERS)).then_some(LAYERS)
+}
+/// Other systems validate by settings of their own.
+#[cfg(not(all(unix, not(target_vendor = "apple"))))]
+pub(crate) fn missing_layers() -> Option<&'static str> {
+    None
+}
+
+/// The names of the layers that Vulkan's loader has; none without a loader.
+#[cfg(all(unix, not(target_vendor = "apple")))]
+fn layers() -> Vec<String> {
+    use std::ffi::{CStr, c_char};
+
+    /// `VkLayerProperties`.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Layer {
+        name: [c_char; 256],
+        versions: [u32; 2],
+        description: [c_char; 256],
+    }
+    type Enumerate = unsafe extern "C" fn(*mut u32, *mut Layer) -> i32;
+    // SAFETY: the loader's initializers have no preconditions; wgpu loads it, too.
+    let Ok(library) = (unsafe { libloading::Library::new("libvulkan.so.1") }) else {
+        return Vec::new();
+    };
+    // SAFETY: every loader has this function, with this type.
+    let Ok(enumerate) =
+        (unsafe { library.get::<Enumerate>(c"vkEnumerateInstanceLayerProperties") })
+    else {
+        return Vec::new();
+    };
+    let mut count = 0;
+    // SAFETY: without an array it writes the number of layers.
+    unsafe { enumerate(&raw mut count, std::ptr::null_mut()) };
+    let none = Layer {
+        name: [0; 256],
+        versions: [0; 2],
+        description: [0; 256],
+    };
+    let mut found = vec![none; count as usize];
+    // SAFETY: the array has room for `count` layers; it writes no more, and says how many it has written.
+    unsafe { enumerate(&raw mut count, found.as_mut_ptr()) };
+    let name = |layer: &Layer| {
+        // SAFETY: a name ends with a zero byte inside its array.
+        let name = unsafe { CStr::from_ptr(layer.name.as_ptr()) };
+        name.to_string_lossy().into_owned()
+    };
+    found.iter().take(count as usize).map(name).collect()
 }
 
 /// Writes warnings and errors of wgpu and of the layers to standard error.
