@@ -92,6 +92,8 @@ pub(crate) enum CliError {
     ModuleFile(LoadError),
     #[error("connections cannot be accepted: {0}")]
     Connections(std::io::Error),
+    #[error("there are no events: {0}")]
+    Events(std::io::Error),
     #[error(transparent)]
     Listen(everwarp::process::ListenError),
     #[error("`{option}` gives `{name}` twice")]

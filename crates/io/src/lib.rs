@@ -7,11 +7,15 @@
 //! What a command gives to processes, it gives as open sockets. A process that opens sockets itself, as an [`Endpoint`], may
 //! use the addresses that its [`Network`] has rules for.
 //!
+//! [`Events`] gives processes what arrives by itself, through a connection as well.
+//!
 //! Linux only, for now. This crate is internal to everwarp and promises no stability.
 
 mod address;
 #[cfg(target_os = "linux")]
 mod endpoint;
+#[cfg(target_os = "linux")]
+mod events;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
@@ -29,6 +33,8 @@ pub use address::{AddressError, ListenAddress};
 #[cfg(target_os = "linux")]
 pub use endpoint::{DATAGRAM_MOST, Endpoint, Family, Transport};
 #[cfg(target_os = "linux")]
+pub use events::{EventSources, Events, Recording};
+#[cfg(target_os = "linux")]
 pub use network::{ADDRESSES_MOST, Lookup, Network, NotGranted};
 #[cfg(target_os = "linux")]
 pub use options::SocketOption;
@@ -36,3 +42,5 @@ pub use options::SocketOption;
 pub use reactor::Reactor;
 pub use rules::{AddressRule, RuleError};
 pub use socket::{Connection, Interest, ListenError, Listener, Readiness, Shutdown, Socket};
+#[cfg(not(target_os = "linux"))]
+pub use socket::{EventSources, Events, Recording};

@@ -85,3 +85,65 @@ impl Listener {
 /// A connected socket.
 #[derive(Clone, Debug)]
 pub struct Connection(Infallible);
+
+/// What processes may ask for besides timers.
+#[derive(Debug, Default)]
+pub struct EventSources {
+    /// The controlling terminal.
+    pub terminal: bool,
+    /// Signals.
+    pub signals: bool,
+    /// Events of an input device.
+    pub recording: Option<Recording>,
+}
+
+/// Events of an input device.
+#[derive(Debug)]
+pub struct Recording(Infallible);
+
+impl Recording {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn open(_: &std::path::Path) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The streams of events of processes.
+#[derive(Debug)]
+pub struct Events(Infallible);
+
+impl Events {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn new(_: EventSources) -> io::Result<Arc<Self>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// A stream of events.
+    ///
+    /// # Errors
+    /// None.
+    pub fn open(&self) -> io::Result<Connection> {
+        match self.0 {}
+    }
+
+    /// Passes a signal on.
+    pub fn signal(&self, _: i32) -> bool {
+        match self.0 {}
+    }
+
+    /// Gives the terminal its settings from before.
+    pub fn suspend(&self) {
+        match self.0 {}
+    }
+
+    /// Takes the terminal again.
+    pub fn resume(&self) {
+        match self.0 {}
+    }
+}

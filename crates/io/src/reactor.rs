@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::socket::{Interest, Socket};
 
@@ -55,12 +56,28 @@ impl Reactor {
     /// # Errors
     /// The system refuses.
     pub fn wait(&self, ready: &mut Vec<u64>) -> io::Result<()> {
+        self.wait_until(ready, None)
+    }
+
+    /// As [`Reactor::wait`], until a time at the latest.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn wait_until(&self, ready: &mut Vec<u64>, deadline: Option<Instant>) -> io::Result<()> {
         let mut events = Vec::<Event>::with_capacity(EVENTS);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events),
-            None,
-        ) {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        // A time that the system cannot express is one that never comes.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut wait = |left: Option<&Timespec>| {
+            let events = rustix::buffer::spare_capacity(&mut events);
+            epoll::wait(&self.epoll, events, left)
+        };
+        let waited = match wait(left.as_ref()) {
+            // Linux before 5.11 counts milliseconds.
+            Err(rustix::io::Errno::NOSYS) => wait(left.map(later_millisecond).as_ref()),
+            waited => waited,
+        };
+        match waited {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -80,6 +97,16 @@ impl Reactor {
     pub fn wake(&self) {
         // It fails only if the count is full, and then the thread will wake.
         let _ = rustix::io::write(&self.woken, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A time in whole milliseconds that is not shorter.
+fn later_millisecond(left: Timespec) -> Timespec {
+    const MILLISECOND: i64 = 1_000_000;
+    let milliseconds = (left.tv_nsec + MILLISECOND - 1) / MILLISECOND;
+    Timespec {
+        tv_sec: left.tv_sec + milliseconds / 1000,
+        tv_nsec: milliseconds % 1000 * MILLISECOND,
     }
 }
 
@@ -112,6 +139,20 @@ mod tests {
             .expect("watched anew");
         reactor.wait(&mut ready).expect("ready");
         assert_eq!(ready, [a.socket().number()]);
+    }
+
+    #[test]
+    fn a_deadline_ends_a_wait() {
+        let reactor = Reactor::new().expect("two descriptors");
+        let at = Instant::now() + std::time::Duration::from_millis(3);
+        let mut ready = Vec::new();
+        while Instant::now() < at {
+            reactor
+                .wait_until(&mut ready, Some(at))
+                .expect("time passes");
+        }
+        reactor.wait_until(&mut ready, Some(at)).expect("at once");
+        assert!(ready.is_empty());
     }
 
     #[test]

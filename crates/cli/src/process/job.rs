@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use everwarp::process::sync::{ignore_poison, lock};
-use everwarp::process::{Host, HostError, ParsePidError, Pid, ProcessSnapshot};
+use everwarp::process::{Events, Host, HostError, ParsePidError, Pid, ProcessSnapshot};
 use everwarp_telemetry::processes::totals;
 use everwarp_telemetry::registry::{Order, Source, View};
 use everwarp_telemetry::view::{Health, HostView, ProcessRow};
@@ -22,14 +22,17 @@ pub(super) struct Job {
     host: RwLock<Option<Host>>,
     /// How connections are let in, with `--per-connection`.
     gate: Option<Arc<Gate>>,
+    /// What processes get with `--events`.
+    events: Option<Arc<Events>>,
     /// The processes that the command started, with their numbers.
     instances: Mutex<Vec<(Pid, u32)>>,
 }
 
 impl Job {
-    pub(super) fn new(module: &str, gate: Option<Arc<Gate>>) -> Self {
+    pub(super) fn new(module: &str, gate: Option<Arc<Gate>>, events: Option<Arc<Events>>) -> Self {
         Self {
             gate,
+            events,
             module: module.to_owned(),
             begin: Instant::now(),
             signal: AtomicI32::new(0),
@@ -41,6 +44,11 @@ impl Job {
     /// How connections are let in.
     pub(super) fn gate(&self) -> Option<&Arc<Gate>> {
         self.gate.as_ref()
+    }
+
+    /// The events of its processes.
+    pub(super) fn events(&self) -> Option<&Arc<Events>> {
+        self.events.as_ref()
     }
 
     /// Sets the host. From here on signals and requests reach its processes.

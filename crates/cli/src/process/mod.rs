@@ -12,10 +12,10 @@ mod signal;
 mod tally;
 mod watch;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everwarp::process::{LoadError, Module};
+use everwarp::process::{EventSources, Events, LoadError, Module, Recording};
 use everwarp::trace::spanned;
 use everwarp_telemetry::registry::Source;
 use everwarp_telemetry::{Registration, register};
@@ -56,6 +56,37 @@ fn serve(job: &Arc<Job>) -> (Option<Socket>, Registration) {
     (socket, register(Arc::downgrade(&job)))
 }
 
+/// What `--events` grants.
+fn events(args: &Args) -> Result<Option<Arc<Events>>, CliError> {
+    let Some(file) = &args.process.events else {
+        return Ok(None);
+    };
+    let open = |path: &PathBuf| {
+        Recording::open(path).map_err(|source| CliError::Input {
+            path: path.clone(),
+            source,
+        })
+    };
+    let sources = EventSources {
+        terminal: true,
+        signals: true,
+        recording: file.as_ref().map(open).transpose()?,
+    };
+    Events::new(sources).map(Some).map_err(CliError::Events)
+}
+
+/// Gives the terminal its settings from before the processes had it, when it is dropped. The thread that listens for signals
+/// keeps the events themselves.
+struct GivenBack<'a>(&'a Job);
+
+impl Drop for GivenBack<'_> {
+    fn drop(&mut self) {
+        if let Some(events) = self.0.events() {
+            events.suspend();
+        }
+    }
+}
+
 /// Runs the module and returns the command's exit code.
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
@@ -68,7 +99,9 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     let job = Arc::new(Job::new(
         &args.program,
         gate.map_err(CliError::Connections)?,
+        events(args)?,
     ));
+    let _terminal = GivenBack(&job);
     let service = Place::in_service(args)?;
     signal::listen(&job, service.is_some())?;
     // The service itself answers for its clients.
@@ -76,7 +109,7 @@ pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
         Some(_) => None,
         None => Some(serve(&job)),
     };
-    let plan = Plan::new(args, module, service, job)?;
+    let plan = Plan::new(args, module, service, Arc::clone(&job))?;
     let ran = run::run(&plan)?;
     drop(server);
     spanned("report", || report::finish(&plan, ran))

@@ -106,6 +106,11 @@ pub(crate) struct Options {
     /// loopback addresses, or ADDRESS:PORTS. Port 0 is any free port.
     #[arg(long, value_name = "ADDRESS:PORTS", value_parser = local)]
     pub(super) bind: Vec<AddressRule>,
+    /// Give each process a descriptor of events, after those of the listeners: timers, and for the first process that asks
+    /// the terminal's keys, mouse and size, and signals. The variable EVERWARP_EVENTS holds its number. With FILE, a
+    /// recording of an input device or the device, the process may ask for its events as well.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub(super) events: Option<Option<PathBuf>>,
     /// Start a process for each connection of the listeners, with the connection as its standard input and output, so that
     /// any filter program is a server. The variables REMOTE_ADDR and REMOTE_PORT name the peer. The first Ctrl-C or
     /// SIGTERM lets the connections that there are end.

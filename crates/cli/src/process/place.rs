@@ -49,10 +49,11 @@ impl Place {
         }
         let options = &args.process;
         let network = !options.connect.is_empty() || !options.bind.is_empty();
-        if network || options.per_connection {
+        let events = options.events.is_some();
+        if network || events || options.per_connection {
             if args.verbose {
                 eprintln!(
-                    "everwarp: a service takes listeners, but no other sockets yet, so this command starts an engine of its own"
+                    "everwarp: a service takes listeners, but no other sockets and no events yet, so this command starts an engine of its own"
                 );
             }
             return Ok(None);

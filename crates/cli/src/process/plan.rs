@@ -69,6 +69,15 @@ impl<'a> Plan<'a> {
             routes = Some(Arc::new(Routes::load(&site.routes)?));
         }
         let listeners = open_listeners(args, 3 + directories.len())?;
+        if args.verbose && job.events().is_some() {
+            let given = if options.per_connection {
+                0
+            } else {
+                listeners.len()
+            };
+            let number = 3 + directories.len() + given;
+            eprintln!("everwarp: descriptor {number} has events");
+        }
         let begin = Instant::now();
         let mut place = match service {
             Some(service) => service,
@@ -178,6 +187,9 @@ impl<'a> Plan<'a> {
         };
         for listener in given {
             command.listener(listener.clone());
+        }
+        if let Some(events) = self.job.events() {
+            command.events(Arc::clone(events));
         }
         if let Some(fuel) = self.args.process.fuel {
             command.fuel(fuel);

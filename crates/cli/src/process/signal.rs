@@ -1,9 +1,15 @@
 //! Ctrl-C: the processes end, and the command reports how far they came. Ctrl-Z: the command stops, and so does the
 //! output of its processes in a service.
+//!
+//! With `--events` a process may ask for signals. Those that it has asked for go to it and do nothing else; whatever ends or
+//! stops the command gives the terminal back first.
 
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGTSTP};
+use everwarp::process::Events;
+use signal_hook::consts::{
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -17,22 +23,38 @@ use crate::exit_code;
 /// case, for processes that do not end. With an engine of its own, Ctrl-Z stops the command and its processes without
 /// being listened for.
 pub(super) fn listen(job: &Arc<Job>, in_service: bool) -> Result<(), CliError> {
-    let signals = match in_service {
-        true => Signals::new([SIGINT, SIGTERM, SIGTSTP]),
-        false => Signals::new([SIGINT, SIGTERM]),
-    };
-    let mut signals = signals.map_err(CliError::Signals)?;
+    let mut all = vec![SIGINT, SIGTERM];
+    if in_service || job.events().is_some() {
+        all.push(SIGTSTP);
+    }
+    if job.events().is_some() {
+        all.extend([SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH]);
+    }
+    let mut signals = Signals::new(all).map_err(CliError::Signals)?;
     let job = job.clone();
     let listen = move || {
         for signal in signals.forever() {
-            match signal {
-                SIGTSTP => stop(&job),
-                signal => handle(&job, signal),
+            match job.events() {
+                Some(events) if events.signal(signal) => {}
+                Some(events) if ![SIGINT, SIGTERM].contains(&signal) => by_default(events, signal),
+                _ if signal == SIGTSTP => stop(&job),
+                _ => handle(&job, signal),
             }
         }
     };
     let builder = std::thread::Builder::new().name("signals".to_owned());
     builder.spawn(listen).map(drop).map_err(CliError::Signals)
+}
+
+/// Does what a signal does to a program that does not listen for it. The terminal has its own settings meanwhile.
+fn by_default(events: &Events, signal: i32) {
+    if signal == SIGCONT {
+        return;
+    }
+    events.suspend();
+    // After Ctrl-Z it returns when the command is continued. If the system refuses, the command goes on.
+    drop(emulate_default_handler(signal));
+    events.resume();
 }
 
 /// Stops this command until it is continued. Meanwhile its processes in the service write nothing.
@@ -60,6 +82,7 @@ fn handle(job: &Job, signal: i32) {
         }
     });
     if !first || ended.is_none() {
+        job.events().into_iter().for_each(|events| events.suspend());
         std::process::exit(exit_code::of_signal(signal).into());
     }
 }

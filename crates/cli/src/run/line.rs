@@ -50,7 +50,9 @@ fn find_known() -> BTreeMap<String, KnownOption> {
                 None => ARGS.to_owned(),
             };
             let option = known.entry(flag).or_default();
-            option.takes_value = argument.get_action().takes_values();
+            // A value that has to follow `=` is no word of its own.
+            option.takes_value =
+                argument.get_action().takes_values() && !argument.is_require_equals_set();
             option.programs.push(name);
         }
     }

@@ -8,11 +8,14 @@ mod channels;
 mod dial;
 #[path = "../../../../guests/json/src/document/mod.rs"]
 mod document;
+mod events;
 mod forth;
 mod given;
 mod hashes;
 mod json;
 mod modules;
+#[path = "../shared/pseudo_terminal.rs"]
+mod pseudo_terminal;
 mod sockets;
 mod threads;
 mod words;
@@ -26,12 +29,12 @@ use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
 
 /// The names of the guests, which are also the names of their modules.
-const GUESTS: [&str; 8] = [
-    "forth", "hashes", "hello", "json", "kv", "pi", "pipeline", "words",
+const GUESTS: [&str; 9] = [
+    "echo", "forth", "hashes", "hello", "json", "kv", "pi", "pipeline", "words",
 ];
 
 /// The guests with the standard library, which takes more than a page.
-const WITH_STD: [&str; 5] = ["dial", "http", "notes", "sockets", "threads"];
+const WITH_STD: [&str; 6] = ["arrivals", "dial", "http", "notes", "sockets", "threads"];
 
 /// The folder with their sources.
 fn folder() -> PathBuf {
@@ -73,6 +76,7 @@ const HOST: &[&[(&str, Case)]] = &[
     agreement::HOST,
     c::HOST,
     dial::HOST,
+    events::HOST,
     given::HOST,
     modules::HOST,
     sockets::HOST,
@@ -82,6 +86,7 @@ const RUNS: &[&[(&str, Case)]] = &[
     c::ON_BOTH,
     channels::ON_BOTH,
     dial::ON_BOTH,
+    events::ON_BOTH,
     forth::ON_BOTH,
     given::ON_BOTH,
     hashes::ON_BOTH,

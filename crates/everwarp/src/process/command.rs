@@ -8,8 +8,8 @@ use everwarp_process::net::Launcher;
 use everwarp_process::sockets;
 use everwarp_process::sync::{ignore_poison, lock};
 use everwarp_process::{
-    ChannelEnd, Directory, Exit, Grants, Input, Listener, Module, Network, Output, Pid, SpawnError,
-    SpawnRequest, StartWriter,
+    ChannelEnd, Directory, Events, Exit, Grants, Input, Listener, Module, Network, Output, Pid,
+    SpawnError, SpawnRequest, StartWriter,
 };
 
 use super::child::{Child, Children};
@@ -152,6 +152,13 @@ impl Command {
     /// Lets the processes open sockets, for the addresses that the network has rules for (`guests/NET.md`).
     pub fn network(&mut self, network: Arc<Network>) -> &mut Self {
         self.grants.network = Some(network);
+        self
+    }
+
+    /// Gives each process a descriptor of events, which follows those of the listeners (`guests/EVENTS.md`); the variable
+    /// `EVERWARP_EVENTS` holds its number.
+    pub fn events(&mut self, events: Arc<Events>) -> &mut Self {
+        self.grants.events = Some(events);
         self
     }
 
@@ -316,6 +323,10 @@ impl Command {
             let first = (FIRST_DIRECTORY + self.directories.len()).to_string();
             start.variable(sockets::COUNT_VARIABLE, &[&count]);
             start.variable(sockets::FIRST_VARIABLE, &[&first]);
+        }
+        if self.grants.events.is_some() {
+            let number = FIRST_DIRECTORY + self.directories.len() + self.grants.listeners.len();
+            start.variable(sockets::EVENTS_VARIABLE, &[&number.to_string()]);
         }
     }
 

@@ -116,10 +116,11 @@ pub use everwarp_process::net::{LaunchError, Launcher};
 pub use everwarp_process::sync;
 pub use everwarp_process::{
     AddressError, AddressRule, Bytes, Captured, ChannelEnd, ChannelError, Connection, Directory,
-    Exit, ExitStatus, HostError, Input, InputLines, ListenAddress, ListenError, Listener, Listing,
-    LoadConfig, LoadError, LoadedModule, Module, Network, Output, OutputError, OutputErrors,
-    OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver, RuleError, Sender,
-    SpawnError, Stage, StartError, StartWriter, Trap, TrapKind, threads,
+    EventSources, Events, Exit, ExitStatus, HostError, Input, InputLines, ListenAddress,
+    ListenError, Listener, Listing, LoadConfig, LoadError, LoadedModule, Module, Network, Output,
+    OutputError, OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver,
+    Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter, Trap, TrapKind,
+    threads,
 };
 #[doc(hidden)]
 pub use everwarp_process::{ImageFile, NativeImage};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everwarp_io::{Connection, Listener, Network};
+use everwarp_io::{Connection, Events, Listener, Network};
 
 use crate::channel::ChannelEnd;
 use crate::input_lines::InputLines;
@@ -222,6 +222,8 @@ pub struct Grants {
     pub launcher: Option<Arc<dyn Launcher>>,
     /// The addresses that the processes may connect to and bind; without it they open no sockets.
     pub network: Option<Arc<Network>>,
+    /// Gives each process a descriptor of events, which follows those of the listeners.
+    pub events: Option<Arc<Events>>,
     /// Standard input, for processes that get none of their own.
     pub stdin: Input,
     /// Standard output.

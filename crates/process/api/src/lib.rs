@@ -42,7 +42,8 @@ pub use error::{HostError, LoadError, SpawnError, StartError};
 #[doc(hidden)]
 pub use everwarp_engine::sync;
 pub use everwarp_io::{
-    AddressError, AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+    AddressError, AddressRule, Connection, EventSources, Events, ListenAddress, ListenError,
+    Listener, Network, Recording, RuleError,
 };
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use host_streams::{

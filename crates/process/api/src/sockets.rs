@@ -58,6 +58,9 @@ pub const COUNT_VARIABLE: &str = "LISTEN_FDS";
 /// one for a process without directories.
 pub const FIRST_VARIABLE: &str = "LISTEN_FDS_FIRST";
 
+/// The variable that holds the descriptor of a process's events, which follows those of its listeners.
+pub const EVENTS_VARIABLE: &str = "EVERWARP_EVENTS";
+
 /// How a call that works on files alone is refused on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCall {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use everwarp_process::net::Launcher;
 use everwarp_process::{
-    Connection, Directory, Grants, Input, Network, Output, SpawnError, StartWriter, gpu,
+    Connection, Directory, Events, Grants, Input, Network, Output, SpawnError, StartWriter, gpu,
 };
 
 use crate::channel::{ChannelSide, HostId};
@@ -18,6 +18,7 @@ pub(crate) struct CheckedGrants {
     pub(crate) listeners: Arc<[SharedListener]>,
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     pub(crate) network: Option<Arc<Network>>,
+    pub(crate) events: Option<Arc<Events>>,
     pub(crate) stdin: Input,
     pub(crate) stdout: Output,
     pub(crate) stderr: Output,
@@ -51,6 +52,7 @@ impl CheckedGrants {
             directories: grants.directories.clone().into(),
             launcher: grants.launcher.clone(),
             network: grants.network.clone(),
+            events: grants.events.clone(),
             listeners: grants.listeners.iter().map(SharedListener::new).collect(),
             stdin: grants.stdin.clone(),
             stdout: grants.stdout,

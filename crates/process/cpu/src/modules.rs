@@ -109,6 +109,7 @@ impl ChildLauncher for ModuleSet {
                 listeners: Arc::default(),
                 launcher: None,
                 network: None,
+                events: None,
                 stdin: Input::Empty,
                 stdout: Output::Inherit,
                 stderr: Output::Inherit,

@@ -117,6 +117,15 @@ impl Numbers {
         }
     }
 
+    /// Adds a connection that the process is given, after all others.
+    pub(crate) fn give(&mut self, connection: Connection) {
+        let kind = SocketKind::Connection(connection);
+        let entries = self.entries.get_mut();
+        let entries = entries.unwrap_or_else(std::sync::PoisonError::into_inner);
+        entries.push(Some(Numbered::Socket(OpenSocket::new(kind, false))));
+        self.limit = self.limit.max(entries.len());
+    }
+
     pub(crate) fn find(&self, number: i32) -> Option<Numbered> {
         let entries = lock(&self.entries);
         entries.get(number as u32 as usize).cloned().flatten()

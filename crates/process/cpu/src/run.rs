@@ -110,10 +110,14 @@ fn numbers(
     grants: &CheckedGrants,
     connection: Option<Connection>,
     host: &HostAccess,
-) -> Option<Arc<Numbers>> {
+) -> Result<Option<Arc<Numbers>>, String> {
+    let events = grants.events.as_ref().map(|events| events.open());
+    let events = events
+        .transpose()
+        .map_err(|error| format!("no stream of events: {error}"))?;
     let bare = grants.listeners.is_empty() && grants.launcher.is_none() && grants.network.is_none();
-    if bare && connection.is_none() {
-        return None;
+    if bare && connection.is_none() && events.is_none() {
+        return Ok(None);
     }
     let stdin = matches!(grants.stdin, Input::Inherit) && connection.is_none();
     let stdin = stdin.then(|| host.stdin.clone());
@@ -122,7 +126,8 @@ fn numbers(
     let mut numbers = Numbers::new(connection, directories, given, grants.handles, stdin);
     numbers.launcher.clone_from(&grants.launcher);
     numbers.network.clone_from(&grants.network);
-    Some(Arc::new(numbers))
+    events.into_iter().for_each(|events| numbers.give(events));
+    Ok(Some(Arc::new(numbers)))
 }
 
 /// Runs `work` unless the switch is thrown, which drops it wherever it waits.
@@ -186,14 +191,17 @@ async fn run(mut work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>
         handles: HandleTable::new(work.ends),
     };
     let numbers = numbers(&grants, work.values.connection.take(), &host);
-    let end = match descriptors(&grants, work.values, &host, &stdout, &stderr) {
+    let opened = numbers.and_then(|numbers| {
+        let wasi = descriptors(&grants, work.values, &host, &stdout, &stderr)?;
+        Ok((wasi, numbers))
+    });
+    let end = match opened {
         Err(message) => CodeEnd {
             status: host_call_failed(message),
             fuel_used: None,
         },
-        Ok(wasi) => {
-            let (end, mut family) =
-                execute(&work.program, &grants, (wasi, numbers), family, &process).await;
+        Ok(opened) => {
+            let (end, mut family) = execute(&work.program, &grants, opened, family, &process).await;
             family.dissolve().await;
             end
         }

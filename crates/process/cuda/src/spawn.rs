@@ -218,13 +218,15 @@ impl<'a> SpawnBatch<'a> {
     /// The configuration of a group in the service of host calls.
     fn served(&self, own: Vec<everwarp_hostcalls::Own>) -> ServedConfig {
         let listeners = self.grants.listeners.len();
-        let standard_and_given = 3 + (self.directories.len() + listeners) as u32;
+        let events = usize::from(self.grants.events.is_some());
+        let standard_and_given = 3 + (self.directories.len() + listeners + events) as u32;
         ServedConfig {
             name: String::new(),
             directories: self.directories.clone(),
             listeners: self.grants.listeners.clone(),
             launcher: self.grants.launcher.clone(),
             network: self.grants.network.clone(),
+            events: self.grants.events.clone(),
             stdin: self.grants.stdin.clone(),
             stdout: self.grants.stdout,
             stderr: self.grants.stderr,

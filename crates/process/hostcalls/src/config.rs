@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use everwarp_engine::sync::lock;
 use everwarp_process::net::Launcher;
-use everwarp_process::{Connection, Input, Listener, Network, Output};
+use everwarp_process::{Connection, Events, Input, Listener, Network, Output};
 
 use crate::directory::ServedDirectory;
 
@@ -21,14 +21,16 @@ pub struct Config {
     pub launcher: Option<Arc<dyn Launcher>>,
     /// The addresses that the processes may connect to and bind; without it they open no sockets.
     pub network: Option<Arc<Network>>,
+    /// Gives each process a descriptor of events, which follows those of the listeners.
+    pub events: Option<Arc<Events>>,
     /// Standard input.
     pub stdin: Input,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// How many descriptors a process may have at a time, including the three standard streams, the directories and the
-    /// listeners.
+    /// How many descriptors a process may have at a time, including the three standard streams, the directories, the
+    /// listeners and the events.
     pub handles: u32,
     /// The settings in which several processes that share this configuration differ. One configuration for many saves
     /// work when each starts and exits.
@@ -104,6 +106,7 @@ impl Default for Config {
             listeners: Vec::new(),
             launcher: None,
             network: None,
+            events: None,
             stdin: Input::default(),
             stdout: Output::default(),
             stderr: Output::default(),

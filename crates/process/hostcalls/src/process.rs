@@ -129,6 +129,14 @@ impl Process {
                 nonblock: AtomicBool::new(false),
             }))?;
         }
+        if let Some(events) = &config.events {
+            let connection = events.open();
+            table.insert(Descriptor::Connection(OpenConnection {
+                connection: connection.map_err(|error| Errno::of_socket(&error))?,
+                nonblock: AtomicBool::new(false),
+                _permit: None,
+            }))?;
+        }
         Ok(Self {
             pid,
             tag: start.tag,

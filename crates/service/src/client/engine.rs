@@ -222,7 +222,9 @@ impl ClientEngine {
             read_only: directory.is_read_only(),
         };
         let network = grants.network.as_ref();
-        if grants.launcher.is_some() || network.is_some_and(|network| !network.is_empty()) {
+        let events = grants.events.is_some();
+        if grants.launcher.is_some() || events || network.is_some_and(|network| !network.is_empty())
+        {
             return Err(no_sockets());
         }
         Ok(SharedGrants {

@@ -102,6 +102,7 @@ impl Session {
                 listeners,
                 launcher: None,
                 network: None,
+                events: None,
                 stdin,
                 stdout: output(shared.stdout),
                 stderr: output(shared.stderr),
