@@ -92,6 +92,11 @@ pub(crate) enum CliError {
     ModuleFile(LoadError),
     #[error("connections cannot be accepted: {0}")]
     Connections(std::io::Error),
+    #[error("the server {server} cannot be measured: {source}")]
+    BenchServer {
+        server: &'static str,
+        source: std::io::Error,
+    },
     #[error("there are no events: {0}")]
     Events(std::io::Error),
     #[error(transparent)]

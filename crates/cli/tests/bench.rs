@@ -50,11 +50,37 @@ fn a_run_checks_its_results_and_leaves_a_report() {
 }
 
 #[test]
+fn a_server_is_measured_next_to_threads_of_the_host() {
+    let output = everwarp(&["bench", "io", "--engine", "cpu", "--row", "echo"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("it is JSON"))
+        .collect();
+    let names: Vec<_> = rows.iter().map(|row| row["row"].as_str()).collect();
+    assert_eq!(names, [Some("echo"), Some("loop (echo)")]);
+    for row in &rows {
+        assert_eq!(row["verified"], true, "{row}");
+        assert_eq!(row["unit"], "request");
+        let names = row["raw"].as_array().expect("a list").iter();
+        let names: Vec<_> = names.map(|pair| pair[0].as_str()).collect();
+        assert_eq!(
+            names,
+            ["request_median_s", "request_p99_s", "start_s"].map(Some)
+        );
+    }
+    let what = rows[0]["what"].as_str().expect("it is text");
+    assert!(what.contains("epoll"), "the backend is named: {what}");
+}
+
+#[test]
 fn an_unknown_benchmark_or_row_is_an_error_that_lists_the_known_ones() {
     for (args, known) in [
         (
             &["bench", "F"][..],
-            "core, A, B, C, D, E, P, actors, S or all",
+            "core, A, B, C, D, E, P, actors, io, S or all",
         ),
         (
             &["bench", "E", "--engine", "cpu", "--row", "fused"],

@@ -7,6 +7,7 @@ mod columns;
 mod core;
 mod experiment;
 mod heap;
+mod io;
 mod operators;
 mod pairs;
 mod processes;
@@ -33,7 +34,7 @@ pub(crate) use report::today;
 pub(crate) use stats::Outcome;
 
 /// Every experiment, in the order of `bench all`.
-const ALL: [&Experiment; 9] = [
+const ALL: [&Experiment; 10] = [
     &core::EXPERIMENT,
     &pairs::EXPERIMENT,
     &tiny::EXPERIMENT,
@@ -42,6 +43,7 @@ const ALL: [&Experiment; 9] = [
     &operators::EXPERIMENT,
     &processes::EXPERIMENT,
     &actors::EXPERIMENT,
+    &io::EXPERIMENT,
     &start::EXPERIMENT,
 ];
 
@@ -51,7 +53,7 @@ const PROCESSES: u32 = 100_000;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The benchmark to run: core, A (dependent pairs), B (tiny tasks), C (breadth-first search), D (device heap), E
-    /// (operators), P (processes), actors, S (whole commands, with a service and without one), or all.
+    /// (operators), P (processes), actors, io (servers), S (whole commands, with a service and without one), or all.
     #[arg(default_value = "core")]
     name: String,
     /// Where to run it: cpu, cuda, wgpu (core, A, B and C), or auto.
@@ -91,6 +93,13 @@ fn chosen(name: &str) -> Result<Vec<&'static Experiment>, CliError> {
 
 pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let experiments = chosen(&args.name)?;
+    if let Some(protocol) = args
+        .row
+        .as_deref()
+        .and_then(|row| row.strip_prefix("server:"))
+    {
+        return io::serve_loop(protocol);
+    }
     let device = Device::open(args.engine.parse::<Select>()?)?;
     if let Some(name) = &args.row {
         return measure_here(args, &device, &experiments, name);

@@ -28,7 +28,8 @@ fn sources(top: &Path, inner: &Path, found: &mut BTreeSet<String>) {
         }
         if entry.file_type().expect("it has a type").is_dir() {
             sources(top, &path, found);
-        } else if !["build", "GPU.md", "NET.md", "README.md"].contains(&name.as_str()) {
+        } else if !["build", "EVENTS.md", "GPU.md", "NET.md", "README.md"].contains(&name.as_str())
+        {
             found.insert(name.replace('\\', "/"));
         }
     }

@@ -1,0 +1,311 @@
+//! Servers: processes of the CPU engine that answer clients, next to the same I/O by threads of the host alone, and next to
+//! nginx.
+
+mod load;
+mod loops;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use super::experiment::{Context, Experiment, On, Part};
+use super::stats::{Role, Row};
+use crate::error::CliError;
+use load::{Load, Reply};
+pub(super) use loops::serve as serve_loop;
+use server::{HELLO, Protocol, Server};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "io",
+    title: "servers",
+    about: "Clients on the loopback address send a request, wait for the whole reply, compare every byte of it that does not \
+            change, and send the next. `loop` is the same I/O by threads of the host alone, two threads with an epoll each, and \
+            nginx serves the same file with two workers. Everything runs on the same cores, the clients included, in turns: a \
+            round of each server after a round of the one before. `echo` is one connection, `echo_1000` a thousand, each of \
+            them a process. In `http_1000` a thousand connections ask `everwarp serve` for a small file, and in `http_idle` \
+            ten thousand other connections are open and idle. In `cgi` each request of a hundred connections is a process of \
+            its own. A request's median and p99 stand next to the time of a round, and `start` is the time from the start of \
+            the server's command to its first right answer.",
+    parts: &[
+        Part::many("echo", On::Cpu, one),
+        Part::many("echo_1000", On::Cpu, many),
+        Part::many("http_1000", On::Cpu, |cx| http(cx, 0)),
+        Part::many("http_idle", On::Cpu, |cx| http(cx, IDLE)),
+        Part::many("cgi", On::Cpu, cgi),
+    ],
+};
+
+/// Connections of a round.
+const CONNECTIONS: usize = 1000;
+/// Connections that do nothing.
+const IDLE: usize = 10_000;
+/// Connections whose requests are processes.
+const CGI_CONNECTIONS: usize = 100;
+/// Rounds of each server, and how long all of them may take together.
+const ROUNDS: usize = 25;
+const BUDGET: Duration = Duration::from_secs(20);
+/// Descriptors of a program besides those of its connections.
+const OTHERS: u64 = 200;
+
+/// How the engine's sockets are waited for.
+const BACKEND: &str = "epoll";
+
+/// A server with clients.
+struct Side {
+    name: &'static str,
+    role: Role,
+    what: String,
+    server: Server,
+    reply: Reply,
+    clients: Load,
+    /// Connections that are open and do nothing.
+    idle: Option<Load>,
+    start_s: f64,
+    times: Vec<f64>,
+    requests: Vec<f64>,
+    right: bool,
+}
+
+impl Side {
+    /// Connects the clients of a server. `idle` are connected first, and make one request each, so that the server knows them.
+    fn new(
+        (name, role, what): (&'static str, Role, String),
+        server: Server,
+        connections: usize,
+        idle: usize,
+    ) -> Result<Self, CliError> {
+        let failed = |error| CliError::BenchServer {
+            server: name,
+            source: error,
+        };
+        let (reply, start_s) = server.first_reply().map_err(failed)?;
+        let idle = match idle {
+            0 => None,
+            idle => {
+                let mut load = Load::connect(server.address(), idle).map_err(failed)?;
+                let round = load.round(&server.request(), &reply, 1).map_err(failed)?;
+                if !round.right {
+                    return Err(failed(std::io::ErrorKind::InvalidData.into()));
+                }
+                Some(load)
+            }
+        };
+        let clients = Load::connect(server.address(), connections).map_err(failed)?;
+        Ok(Self {
+            name,
+            role,
+            what,
+            reply,
+            clients,
+            idle,
+            start_s,
+            server,
+            times: Vec::new(),
+            requests: Vec::new(),
+            right: true,
+        })
+    }
+
+    /// A round: each connection makes as many requests.
+    fn round(&mut self, each: usize, counts: bool) -> Result<(), CliError> {
+        let round = self
+            .clients
+            .round(&self.server.request(), &self.reply, each);
+        let round = round.map_err(|source| CliError::BenchServer {
+            server: self.name,
+            source,
+        })?;
+        self.right &= round.right;
+        if counts {
+            self.times.push(round.elapsed_s);
+            self.requests.extend(round.requests_s);
+        }
+        Ok(())
+    }
+
+    /// Hands over the row of a server whose rounds have been counted. `single` takes each request as a repetition.
+    fn emit(mut self, cx: &Context<'_>, each: usize, single: bool) -> Result<(), CliError> {
+        if let Some(idle) = &mut self.idle {
+            self.right &= idle.all_open();
+        }
+        self.requests.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let rank = (self.requests.len() as f64 * share).ceil() as usize;
+            self.requests[rank.clamp(1, self.requests.len()) - 1]
+        };
+        let (median, p99) = (at(0.5), at(0.99));
+        let units = if single {
+            1
+        } else {
+            self.clients.connections() * each
+        };
+        let times = if single { self.requests } else { self.times };
+        let row = Row::new(&self.what, "request", units as f64, times)
+            .case(cx.part)
+            .role(self.role)
+            .verified(self.right)
+            .raw("request_median_s", median)
+            .raw("request_p99_s", p99)
+            .raw("start_s", self.start_s);
+        let name = match self.role {
+            Role::Ours => cx.part.to_owned(),
+            _ => format!("{} ({})", self.name, cx.part),
+        };
+        cx.emit_as(&name, row)
+    }
+}
+
+/// Measures servers in turns, each with the same requests.
+fn compare(
+    cx: &Context<'_>,
+    mut sides: Vec<Side>,
+    each: usize,
+    single: bool,
+) -> Result<(), CliError> {
+    let begin = Instant::now();
+    for round in 0..=ROUNDS {
+        for side in &mut sides {
+            // The first round warms up.
+            side.round(each, round > 0)?;
+        }
+        if round >= 5 && begin.elapsed() > BUDGET {
+            break;
+        }
+    }
+    sides
+        .into_iter()
+        .try_for_each(|side| side.emit(cx, each, single))
+}
+
+fn started(name: &'static str, server: std::io::Result<Server>) -> Result<Server, CliError> {
+    server.map_err(|source| CliError::BenchServer {
+        server: name,
+        source,
+    })
+}
+
+fn echo(cx: &Context<'_>, connections: usize, each: usize, single: bool) -> Result<(), CliError> {
+    let what = format!(
+        "{connections} connections, 64 bytes and their echo; a process for each connection, its sockets by {BACKEND}"
+    );
+    let ours = started("everwarp", Server::echo(2 * connections))?;
+    let looped = started("loop", Server::looped(Protocol::Echo))?;
+    let what_loop = format!(
+        "{connections} connections, 64 bytes and their echo; two threads with an epoll each"
+    );
+    let sides = vec![
+        Side::new(("everwarp", Role::Ours, what), ours, connections, 0)?,
+        Side::new(("loop", Role::Rival, what_loop), looped, connections, 0)?,
+    ];
+    compare(cx, sides, each, single)
+}
+
+fn one(cx: &Context<'_>) -> Result<(), CliError> {
+    echo(cx, 1, 500, true)
+}
+
+fn many(cx: &Context<'_>) -> Result<(), CliError> {
+    echo(cx, CONNECTIONS, 4, false)
+}
+
+fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
+    let (descriptors, wanted) = (descriptors(), (idle + CONNECTIONS) as u64 + OTHERS);
+    if descriptors < wanted {
+        let why = format!(
+            "this user may have {descriptors} open files, and it needs {wanted}: raise the hard limit of `ulimit -n`"
+        );
+        return cx.skip(cx.part, cx.part, &why);
+    }
+    let next_to = match idle {
+        0 => String::new(),
+        idle => format!(" next to {idle} idle ones"),
+    };
+    let what = |how: &str| {
+        format!(
+            "{CONNECTIONS} connections{next_to}, GET of a file of {} bytes; {how}",
+            HELLO.len()
+        )
+    };
+    let ours = what(&format!(
+        "everwarp serve, a process for each connection, its sockets by {BACKEND}"
+    ));
+    let server = started("everwarp", Server::http(idle + 2 * CONNECTIONS))?;
+    let ours = Side::new(("everwarp", Role::Ours, ours), server, CONNECTIONS, idle);
+    let mut sides = Vec::new();
+    match ours {
+        Ok(side) => sides.push(side),
+        // Its rivals are measured all the same: the table shows what is missing.
+        Err(error) if idle > 0 => {
+            let why = format!("it does not answer {idle} connections at the same time: {error}");
+            cx.skip(cx.part, cx.part, &why)?;
+        }
+        Err(error) => return Err(error),
+    }
+    // With idle ones, one after the other: a client has descriptors for those of one server only.
+    if idle > 0 {
+        compare(cx, sides, 4, false)?;
+        sides = Vec::new();
+    }
+    let server = started("loop", Server::looped(Protocol::Http))?;
+    let looped = what("two threads with an epoll each");
+    sides.push(Side::new(
+        ("loop", Role::Rival, looped),
+        server,
+        CONNECTIONS,
+        idle,
+    )?);
+    if idle > 0 {
+        compare(cx, sides, 4, false)?;
+        sides = Vec::new();
+    }
+    match Server::nginx() {
+        None => {
+            let name = format!("nginx ({})", cx.part);
+            cx.skip(
+                &name,
+                cx.part,
+                "nginx is not installed: apt-get install nginx-light",
+            )?;
+        }
+        Some(server) => {
+            let server = started("nginx", server)?;
+            let nginx = what("nginx with two workers, the file by sendfile");
+            sides.push(Side::new(
+                ("nginx", Role::Rival, nginx),
+                server,
+                CONNECTIONS,
+                idle,
+            )?);
+        }
+    }
+    compare(cx, sides, 4, false)
+}
+
+fn cgi(cx: &Context<'_>) -> Result<(), CliError> {
+    let what = format!(
+        "{CGI_CONNECTIONS} connections, each request a process of a C program (CGI); everwarp serve, sockets by {BACKEND}"
+    );
+    let ours = started("everwarp", Server::cgi(2 * CGI_CONNECTIONS))?;
+    let looped = started("loop", Server::looped(Protocol::Http))?;
+    let what_loop = format!(
+        "{CGI_CONNECTIONS} connections, GET without any process; two threads with an epoll each"
+    );
+    let sides = vec![
+        Side::new(("everwarp", Role::Ours, what), ours, CGI_CONNECTIONS, 0)?,
+        Side::new(("loop", Role::Rival, what_loop), looped, CGI_CONNECTIONS, 0)?,
+    ];
+    compare(cx, sides, 4, false)
+}
+
+/// How many descriptors this program may have; the soft limit is raised to the hard one.
+fn descriptors() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
+        Ok(()) => most,
+        Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
