@@ -18,6 +18,7 @@ from ._function import Function, function
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
 from ._ring import AsyncRingKernel, Native, RingKernel, native
+from ._services import DeadLetter, DeadLetters, Monitor, Timer
 from .errors import *  # noqa: F403
 from ._problem import Unsupported
 from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
@@ -27,17 +28,21 @@ __all__ = [
     "Actors",
     "AsyncRingKernel",
     "BfsResult",
+    "DeadLetter",
+    "DeadLetters",
     "Engine",
     "Exit",
     "Exits",
     "Function",
     "Module",
+    "Monitor",
     "Native",
     "Processes",
     "ProgramResult",
     "Receiver",
     "RingKernel",
     "Sender",
+    "Timer",
     "Transfers",
     "UnifiedBuffer",
     "Unsupported",

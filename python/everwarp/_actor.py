@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._asking import asking
+from ._services import Monitor, Timer
 from ._types import Scalar, actor_id
 from ._types import struct as make_struct
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The most messages that wait for an actor, unless the class says otherwise.
 MAILBOX = 64
+#: How many seconds an ask waits for its reply, unless it says otherwise.
+PATIENCE = 10.0
 
 
 class ActorClass:
@@ -140,18 +144,48 @@ class Handle:
         """
         self._actors._system.tell(self._actors._ids, self._message.name, self._columns(values))
 
-    def ask(self, *values: Any) -> Any:
-        """Sends the message and returns its result; a list of results for several actors."""
+    def _result(self) -> Scalar:
         result = self._message.result
         if result is None:
             raise TypeError(f"{self._message.name} returns nothing: send it with tell")
-        words = self._actors._system.ask(self._actors._ids, self._message.name, self._columns(values))
+        return result
+
+    def ask(self, *values: Any, timeout: float | None = None) -> Any:
+        """Sends the message and returns its result; a list of results for several actors.
+
+        Without a reply within `timeout` seconds (10 unless given) it raises `TimeoutError`, and a later reply is dropped.
+        Several actors are asked one after the other, and each has that time.
+        """
+        result = self._result()
+        words = self._actors._system.ask(self._actors._ids, self._message.name, self._columns(values), timeout)
         found = [value_of(result, word) for word in words]
         return found[0] if self._actors.single else found
 
-    async def ask_async(self, *values: Any) -> Any:
-        """The same as `ask` for asyncio."""
-        return await asyncio.to_thread(self.ask, *values)
+    async def ask_async(self, *values: Any, timeout: float | None = None) -> Any:
+        """The same as `ask` for asyncio. A task that is cancelled drops the reply."""
+        actors, result = self._actors, self._result()
+        if actors.single and (loop := asking()) is not None:
+            columns = self._columns(values)
+            within = PATIENCE if timeout is None else timeout
+            word = await loop.ask(actors._system, actors.id, self._message.name, columns, within)
+            if word is not None:
+                return value_of(result, word)
+        return await asyncio.to_thread(self.ask, *values, timeout=timeout)
+
+    def after(self, seconds: float, *values: Any) -> Timer:
+        """Sends the message after some seconds, never before. It overtakes messages in the mailbox."""
+        return self._timer(seconds, values, False)
+
+    def every(self, seconds: float, *values: Any) -> Timer:
+        """Sends the message each time that some seconds have passed, until the timer is cancelled or the actor ends.
+
+        A message that would come while the last one is not handled yet is left out.
+        """
+        return self._timer(seconds, values, True)
+
+    def _timer(self, seconds: float, values: tuple[Any, ...], repeats: bool) -> Timer:
+        actors, name = self._actors, self._message.name
+        return Timer(_native.timer(actors._system, actors.id, name, self._columns(values), seconds, repeats))
 
     def __repr__(self) -> str:
         return f"<message {self._message.name} to {self._actors!r}>"
@@ -229,6 +263,14 @@ class Actors:
     def why(self) -> str:
         """Why they run on the CPU engine."""
         return self._system.why
+
+    def register(self, name: str) -> None:
+        """Gives a single actor a name, which it keeps until it ends. `Engine.lookup` finds it."""
+        _native.register(self._system, name, self.id)
+
+    def monitor(self) -> Monitor:
+        """A monitor of a single actor."""
+        return Monitor(_native.monitor(self._system, self.id))
 
     def stop(self) -> None:
         """Ends the actors once they have handled what is in their mailboxes."""

@@ -19,6 +19,7 @@ from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
 from ._ring import CAPACITY, RingKernel
+from ._services import DeadLetters
 from .errors import FunctionError, ProcessError
 
 Kind = Literal["auto", "cpu", "cuda", "wgpu"]
@@ -528,6 +529,36 @@ class Engine(_native.Engine):
         self._check()
         for system in list(self._systems.values()):
             system.settle()
+
+    def _system(self, cls: Any) -> _native.ActorSystem:
+        if not isinstance(cls, ActorClass):
+            raise TypeError("pass a class that is decorated with @everwarp.actor")
+        self._check()
+        system = self._systems.get(cls)
+        if system is None:
+            raise ValueError(f"{cls.name} has no actors on this engine: spawn some first")
+        return system
+
+    def lookup(self, cls: Any, name: str) -> Actors | None:
+        """The actor of a class that has a name, which `Actors.register` gives; `None` if there is none."""
+        import struct
+
+        system = self._system(cls)
+        found = _native.lookup(system, name)
+        if found is None:
+            return None
+        return Actors(cls, system, memoryview(struct.pack("=Q", found)).cast("Q"), True)
+
+    def unregister(self, cls: Any, name: str) -> bool:
+        """Takes the name of an actor away. Returns whether there was one."""
+        return _native.unregister(self._system(cls), name)
+
+    def dead_letters(self, cls: Any, most: int = 1024) -> DeadLetters:
+        """Subscribes to the messages to actors of a class that were not handled, and to asks without a reply.
+
+        Up to `most` wait for the subscriber; those that come when it is full are lost, and counted.
+        """
+        return DeadLetters(cls, _native.dead_letters(self._system(cls), operator.index(most)))
 
     def failures(self) -> list[str]:
         """Why actors failed: up to 64 reasons for each class, the oldest first."""

@@ -15,7 +15,7 @@ use crate::engine::{Engine, Open, forked};
 use crate::errors::{
     ActorFailed, ActorGone, DeviceError, EngineClosed, EngineLost, LoadFailed, StartFailed,
 };
-use crate::wait::in_slices;
+use crate::wait::{in_slices, seconds};
 
 /// How many messages are prepared at a time; signals are looked at in between.
 const BATCH: usize = 1 << 14;
@@ -23,8 +23,8 @@ const BATCH: usize = 1 << 14;
 const ASKS: usize = 64;
 
 /// What runs the actors. Fields are dropped in this order.
-struct Running {
-    system: actor::ActorSystem,
+pub(crate) struct Running {
+    pub(crate) system: actor::ActorSystem,
     _engine: everwarp::Engine,
     /// Messages that the host has sent since all had been handled.
     told: AtomicU64,
@@ -33,10 +33,17 @@ struct Running {
     settled: Condvar,
     capacity: u32,
     messages: u32,
+    /// The tags and names of messages.
+    names: Vec<(u8, String)>,
 }
 
 impl Running {
-    fn settling(&self) -> MutexGuard<'_, u32> {
+    /// The name of the message with this tag.
+    pub(crate) fn name_of(&self, tag: u8) -> Option<String> {
+        let found = self.names.iter().find(|(number, _)| *number == tag);
+        found.map(|(_, name)| name.clone())
+    }
+    pub(crate) fn settling(&self) -> MutexGuard<'_, u32> {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,7 +79,7 @@ impl ActorSystem {
     }
 
     /// What runs the actors, unless the engine is closed or this is the child of a fork.
-    fn running(&self) -> PyResult<Arc<Running>> {
+    pub(crate) fn running(&self) -> PyResult<Arc<Running>> {
         if std::process::id() != self.os_pid {
             return Err(forked());
         }
@@ -84,7 +91,7 @@ impl ActorSystem {
     }
 
     /// What runs the actors, when nothing waits until they have handled all messages. Ctrl-C ends this wait.
-    fn free(&self, py: Python<'_>) -> PyResult<Arc<Running>> {
+    pub(crate) fn free(&self, py: Python<'_>) -> PyResult<Arc<Running>> {
         let running = self.running()?;
         let waits = |running: &Running, slice: Duration| {
             let settling = running.settling();
@@ -103,7 +110,7 @@ impl ActorSystem {
     }
 
     /// Does something with the system, without the interpreter's lock.
-    fn with<T: Send>(
+    pub(crate) fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Running) -> Result<T, ActorError> + Send,
@@ -170,7 +177,7 @@ impl Drop for ActorSystem {
 }
 
 /// The exception for an error, with the reason of the actor's own failure if it is known.
-fn actor_error(running: &Running, error: &ActorError) -> PyErr {
+pub(crate) fn actor_error(running: &Running, error: &ActorError) -> PyErr {
     match error {
         ActorError::Gone { actor } => {
             ActorGone::new_err(format!("{error}{}", reason_of(running, *actor)))
@@ -195,8 +202,27 @@ fn reason_of(running: &Running, actor: ActorId) -> String {
 }
 
 /// Asks one actor, and returns the first word of its reply.
-fn ask(running: &Running, actor: ActorId, tag: u8, words: &[u64]) -> PyResult<u64> {
-    match running.system.ask(actor, tag, words) {
+fn ask(
+    running: &Running,
+    actor: ActorId,
+    tag: u8,
+    words: &[u64],
+    within: Option<Duration>,
+) -> PyResult<u64> {
+    let reply = match within {
+        None => running.system.ask(actor, tag, words),
+        Some(within) => running.system.ask_within(actor, tag, words, within),
+    };
+    first_word(running, actor, reply)
+}
+
+/// The first word of a reply.
+pub(crate) fn first_word(
+    running: &Running,
+    actor: ActorId,
+    reply: Result<actor::Message, ActorError>,
+) -> PyResult<u64> {
+    match reply {
         Ok(reply) => Ok(reply.word(0)),
         Err(ActorError::NoReply { reason }) => {
             let why = reason_of(running, actor);
@@ -226,6 +252,8 @@ impl ActorSystem {
             let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
             let module = ActorModule::new(name, wasm).map_err(refused)?;
             let program = program_of(name, &[module]).map_err(refused)?;
+            let names = program.messages().map(|m| (m.tag, m.name.to_string()));
+            let names = names.collect();
             let pools = Pools::default();
             let tasks = pools.tasks.max(capacity);
             let builder = match &other {
@@ -258,6 +286,7 @@ impl ActorSystem {
                     settled: Condvar::new(),
                     capacity,
                     messages,
+                    names,
                 }))),
                 why,
                 os_pid: std::process::id(),
@@ -316,14 +345,16 @@ impl ActorSystem {
         Ok(())
     }
 
-    /// Asks each actor, one after the other, and returns the first word of each reply.
+    /// Asks each actor, one after the other, and returns the first word of each reply. Each has `timeout` seconds.
     fn ask(
         &self,
         py: Python<'_>,
         ids: PyBuffer<u64>,
         message: &str,
         columns: Vec<PyBuffer<u64>>,
+        timeout: Option<f64>,
     ) -> PyResult<Vec<u64>> {
+        let within = seconds(timeout)?;
         let (ids, columns) = (ids.to_vec(py)?, words(py, &columns)?);
         let tag = self.with(py, |running| Ok(running.system.message(message)?.tag))?;
         let mut replies = Vec::with_capacity(ids.len());
@@ -333,7 +364,7 @@ impl ActorSystem {
                 for (n, id) in (batch * ASKS..).zip(ids) {
                     let (row, fields) = row(&columns, n);
                     let actor = ActorId::from_bits(*id);
-                    replies.push(ask(&running, actor, tag, &row[..fields])?);
+                    replies.push(ask(&running, actor, tag, &row[..fields], within)?);
                 }
                 Ok::<_, PyErr>(())
             })?;
@@ -382,12 +413,12 @@ fn actors(ids: &[u64]) -> Vec<ActorId> {
     ids.iter().map(|id| ActorId::from_bits(*id)).collect()
 }
 
-fn words(py: Python<'_>, columns: &[PyBuffer<u64>]) -> PyResult<Vec<Vec<u64>>> {
+pub(crate) fn words(py: Python<'_>, columns: &[PyBuffer<u64>]) -> PyResult<Vec<Vec<u64>>> {
     columns.iter().map(|column| column.to_vec(py)).collect()
 }
 
 /// The words for an actor, its own or those for all, and how many there are.
-fn row(columns: &[Vec<u64>], number: usize) -> ([u64; actor::MAX_WORDS], usize) {
+pub(crate) fn row(columns: &[Vec<u64>], number: usize) -> ([u64; actor::MAX_WORDS], usize) {
     let mut row = [0; actor::MAX_WORDS];
     for (word, column) in row.iter_mut().zip(columns) {
         *word = match column[..] {

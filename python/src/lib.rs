@@ -2,6 +2,7 @@
 //! with their documentation; here is what needs Rust.
 
 mod actors;
+mod asks;
 mod capsule;
 mod channel;
 mod engine;
@@ -13,6 +14,7 @@ mod processes;
 mod program;
 mod request;
 mod ring;
+mod services;
 mod wait;
 
 use pyo3::prelude::*;
@@ -21,6 +23,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::actors::ActorSystem;
+    #[pymodule_export]
+    use crate::asks::Asks;
     #[pymodule_export]
     use crate::channel::{Receiver, Sender};
     #[pymodule_export]
@@ -37,6 +41,11 @@ mod _native {
     use crate::program::{ProgramResult, bfs, programs, run_program};
     #[pymodule_export]
     use crate::ring::RingKernel;
+    #[pymodule_export]
+    use crate::services::{
+        ActorMonitor, ActorTimer, DeadLetters, dead_letters, lookup, monitor, register, timer,
+        unregister,
+    };
 
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
