@@ -3,6 +3,7 @@
 mod counted;
 mod hostile;
 mod http;
+mod killed;
 mod notes;
 mod routes;
 mod server;

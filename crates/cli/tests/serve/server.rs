@@ -45,7 +45,8 @@ impl Server {
         Self::run(command)
     }
 
-    fn run(mut command: Command) -> Self {
+    /// Starts a command that says where it listens.
+    pub(crate) fn run(mut command: Command) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

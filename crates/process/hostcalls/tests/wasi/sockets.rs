@@ -8,7 +8,7 @@ use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::{HOSTCALL_LATER, HOSTCALL_PATIENT, number};
 use everwarp_hostcalls::{Config, ExitReason, GivenConnection, Own};
 use everwarp_process::net::{LaunchError, Launcher};
-use everwarp_process::{Connection, Listener, Pid};
+use everwarp_process::{Connection, EventSources, Events, Listener, Pid};
 
 use crate::world::{DIR, Process, World};
 
@@ -236,6 +236,54 @@ fn events(data: &[u8]) -> Vec<(u64, u8, u64, u8)> {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
     let event = |b: &[u8; 32]| (word(&b[..8]), b[10], word(&b[16..24]), b[24]);
     events.iter().map(event).collect()
+}
+
+/// A request for events: kind, number and two values.
+fn request(kind: u16, id: u32, a: i64, b: i64) -> Vec<u8> {
+    let mut bytes = vec![0; 32];
+    bytes[..2].copy_from_slice(&kind.to_le_bytes());
+    bytes[4..8].copy_from_slice(&id.to_le_bytes());
+    bytes[16..24].copy_from_slice(&a.to_le_bytes());
+    bytes[24..].copy_from_slice(&b.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn events_follow_listeners_and_are_waited_for_with_them() {
+    let world = World::new(2048, 4096, std::io::empty());
+    std::fs::create_dir(world.root.path().join("beneath")).expect("an empty directory");
+    let events_of_host = Events::new(EventSources::default()).expect("a thread");
+    let listener = listener();
+    let address = listener.local_address();
+    let config = Config {
+        listeners: vec![listener],
+        events: Some(events_of_host),
+        ..world.config()
+    };
+    let process = world.open(1, 1, config);
+    let fd = LISTENER + 1;
+    // An hour, and then a millisecond in its place.
+    let hour = request(1, 7, 3_600_000_000_000, 0);
+    let soon = request(1, 7, 1_000_000, 0);
+    let poll = |subscriptions: &[Vec<u8>]| {
+        let (count, all) = (subscriptions.len() as u64, subscriptions.concat());
+        let ask = process.request(number::POLL_ONEOFF | PATIENT, &[count], &all);
+        let sent = world.device.send(&ask);
+        let device = &world.device;
+        move || events(&device.receive(sent).data)
+    };
+    assert_eq!(process.get(number::FD_WRITE, &[fd], &hour).values[0], 32);
+    let ready_first = poll(&[ready(1, 1, LISTENER), ready(2, 1, fd)]);
+    process.get(number::FD_WRITE, &[fd], &soon);
+    assert_eq!(ready_first(), [(2, 1, 32, 0)]);
+    let read = process.get(number::FD_READ | PATIENT, &[fd, 320], "");
+    assert_eq!(read.values[0], 32);
+    assert_eq!((read.data[0], read.data[4], read.data[16]), (1, 7, 1));
+    let ready_first = poll(&[ready(1, 1, LISTENER), ready(2, 1, fd)]);
+    let _peer = connect(address);
+    assert_eq!(ready_first(), [(1, 1, 1, 0)]);
+    process.get(number::FD_CLOSE, &[fd], "");
+    process.fails(e::ERRNO_BADF, number::FD_READ, &[fd, 32], "");
 }
 
 #[test]
