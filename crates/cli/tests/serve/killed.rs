@@ -91,7 +91,10 @@ impl Echo {
             while full.is_none_or(|since: Instant| since.elapsed() < Duration::from_millis(300)) {
                 assert!(begin.elapsed() < PATIENCE, "it takes everything");
                 match deaf.write(&[b'x'; 1 << 16]) {
-                    Ok(_) => full = None,
+                    Ok(bytes) => {
+                        assert!(bytes > 0, "the connection is open");
+                        full = None;
+                    }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::WouldBlock);
                         full.get_or_insert_with(Instant::now);
