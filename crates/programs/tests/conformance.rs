@@ -185,7 +185,9 @@ fn run_child(way: &Way, case: &str) -> Result<(), Failed> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(CHILD, format!("{}::{case}", way.engine));
     command.envs(way.settings.iter().copied());
-    let finished = everwarp_testkit::run(&mut command, limit())?;
+    // A driver in software compiles an image of all programs for a minute where others use the cores, too.
+    let times = if way.engine == "wgpu" { 3 } else { 1 };
+    let finished = everwarp_testkit::run(&mut command, limit() * times)?;
     let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
     finished.success()?;
     // Layers report what is wrong, and the call goes on.
