@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use everwarp::process::{ImageFile, NativeImage};
+
 /// `(func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)`.
 const ADD: &[u8] =
     b"\0asm\x01\0\0\0\x01\x07\x01\x60\x02\x7f\x7f\x01\x7f\x03\x02\x01\0\x07\x07\x01\x03add\0\0\
@@ -240,6 +242,48 @@ fn an_image_file_that_is_damaged_is_refused() {
     assert_eq!(refused.status.code(), Some(1));
     let says = text(&refused.stderr).split_whitespace().collect::<Vec<_>>();
     assert!(says.join(" ").contains("it is damaged"), "{says:?}");
+}
+
+/// Runs a command line of `everwarp run` on the CPU engine.
+fn run_with(image: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command.arg("run").arg(image);
+    command.args(["--engine", "cpu", "--alone"]).args(options);
+    everwarp_testkit::output(&mut command)
+}
+
+#[test]
+fn the_cpu_engine_runs_the_module_in_a_file_that_the_user_vouches_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hello = wat::parse_str(HELLO).expect("the text is right");
+    let images = ImageFile {
+        name: "hello.wasm".to_owned(),
+        module: hello.clone().into(),
+        images: vec![NativeImage {
+            arch: 90,
+            key: "of another version".to_owned(),
+            code: b"machine code".to_vec().into(),
+        }],
+    };
+    let bytes = images.to_bytes();
+    let whole = file(folder.path(), "hello.ewimg", &bytes);
+    for options in [&[][..], &["--allow-precompiled"]] {
+        let ran = run_with(&whole, options);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        assert_eq!((&*ran.stdout, &*ran.stderr), (&b"hello\n"[..], &b""[..]));
+    }
+    let cut = file(folder.path(), "cut.ewimg", &bytes[..bytes.len() - 1]);
+    let module = file(folder.path(), "hello.wasm", &hello);
+    for (path, says) in [(&cut, "it is damaged"), (&module, "without images")] {
+        let refused = run_with(path, &["--allow-precompiled"]);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+        let told = text(&refused.stderr).split_whitespace();
+        let told = told.collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains(says) && told.contains("everwarp compile"),
+            "{told}"
+        );
+    }
 }
 
 #[test]

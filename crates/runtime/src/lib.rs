@@ -86,6 +86,6 @@ pub use everwarp_engine::trace;
 pub use everwarp_engine::{
     Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames, Function,
     HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory,
-    Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, PreparedImage, Program,
-    ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
+    Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, Precompiled,
+    PreparedImage, Program, ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
 };

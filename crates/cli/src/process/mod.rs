@@ -35,8 +35,14 @@ pub(crate) fn is_module(program: &str) -> bool {
     extension.is_some_and(|e| e == "wasm" || e == "ewimg")
 }
 
-fn load(path: &Path) -> Result<Module, CliError> {
-    Module::from_file(path).map_err(|source| match source {
+/// Reads a module; with `precompiled` from a file of images, and with its machine code.
+fn load(path: &Path, precompiled: bool) -> Result<Module, CliError> {
+    let module = match precompiled {
+        // SAFETY: the user vouches for the file's author by --allow-precompiled, whose help says what that means.
+        true => unsafe { Module::from_file_precompiled(path) },
+        false => Module::from_file(path),
+    };
+    module.map_err(|source| match source {
         // This message contains the path.
         LoadError::File { .. } => CliError::ModuleFile(source),
         _ => CliError::Module {
@@ -91,7 +97,7 @@ impl Drop for GivenBack<'_> {
 pub(crate) fn main(args: &Args) -> Result<u8, CliError> {
     args.process.check()?;
     let module = spanned("module: read and validate", || match &args.site {
-        None => load(Path::new(&args.program)),
+        None => load(Path::new(&args.program), args.process.allow_precompiled),
         Some(site) => Ok(Module::new(args.program.as_str(), site.program.to_vec())
             .expect("a test runs the program of the server")),
     })?;

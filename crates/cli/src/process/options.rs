@@ -90,6 +90,11 @@ pub(crate) struct Options {
     /// differ from those of other engines.
     #[arg(long)]
     pub(super) contract: bool,
+    /// Take the machine code out of MODULE.ewimg, a file that `everwarp compile` has made, instead of compiling the module
+    /// in it. A GPU runs machine code unchecked, so trust the file's author as you trust a program. Code of another version of
+    /// everwarp or for another GPU is not used; no service takes any, so this command starts an engine of its own.
+    #[arg(long)]
+    pub(super) allow_precompiled: bool,
     /// A directory that each process may use, and its name in the process (by default the same).
     #[arg(long, value_name = "HOST[::GUEST]", value_parser = directory)]
     pub(super) dir: Vec<(PathBuf, String)>,

@@ -48,6 +48,14 @@ impl Place {
             return Ok(None);
         }
         let options = &args.process;
+        if options.allow_precompiled {
+            if args.verbose {
+                eprintln!(
+                    "everwarp: a service takes no machine code, so this command starts an engine of its own"
+                );
+            }
+            return Ok(None);
+        }
         let network = !options.connect.is_empty() || !options.bind.is_empty();
         let events = options.events.is_some();
         if network || events || options.per_connection {

@@ -43,7 +43,7 @@ impl Routes {
     pub(super) fn load(routes: &[Route]) -> Result<Self, CliError> {
         let mut modules = HashMap::new();
         for route in routes {
-            modules.insert(route.path.clone(), load(&route.module)?);
+            modules.insert(route.path.clone(), load(&route.module, false)?);
         }
         let (sender, receiver) = mpsc::channel();
         Ok(Self {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Output, Stdio};
 
+use everwarp::process::{ImageFile, NativeImage};
 use serde_json::Value;
 
 use crate::sandbox::{CAT, Sandbox, finish};
@@ -225,6 +226,33 @@ fn verbose_says_where_it_runs() {
     );
     assert_eq!(told(&[]), "");
     assert_eq!(told(&["-v", "--alone"]), "");
+}
+
+#[test]
+fn machine_code_of_a_file_never_goes_to_the_service() {
+    let sandbox = Sandbox::new();
+    let module = sandbox.module("nothing.wasm", r#"(module (func (export "_start")))"#);
+    let file = ImageFile {
+        name: "nothing.wasm".to_owned(),
+        module: std::fs::read(module).expect("it was written").into(),
+        images: vec![NativeImage {
+            arch: 90,
+            key: "of another version".to_owned(),
+            code: b"machine code".to_vec().into(),
+        }],
+    };
+    let path = sandbox.path().join("nothing.ewimg");
+    std::fs::write(&path, file.to_bytes()).expect("the folder is writable");
+    let path = path.to_str().expect("a plain path");
+    let told = |args: &[&str]| {
+        let output = sandbox.run(&[&["run", path, "-v"], args].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("it is text")
+    };
+    let _service = sandbox.up(&[]);
+    assert!(told(&[]).contains("the service runs this"));
+    assert!(told(&["--allow-precompiled"]).contains("a service takes no machine code"));
+    assert_eq!(told(&["--allow-precompiled", "--alone"]), "");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Images: the programs that an engine runs, and code that was compiled elsewhere and is linked to them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use everwarp_contract::{DevHostCall, DevHostCallEntry, FunctionId};
@@ -92,6 +93,31 @@ pub struct Linked {
     /// Slots of the host-call ring, a power of two; 0 if nothing that is linked calls the host. The ring is
     /// made with the engine; the number in a later image has no effect.
     pub host_call_slots: u32,
+    /// Machine code that may be of this image. It is used only where its key says that it was made from exactly this.
+    pub precompiled: Vec<Precompiled>,
+}
+
+/// Machine code of an image, made ahead of its use. A device runs it unchecked, so the user who gives it vouches for it.
+#[derive(Clone)]
+pub struct Precompiled {
+    /// The architecture, 90 meaning `sm_90`.
+    pub arch: u32,
+    /// The hash of all that it was made from.
+    pub key: Arc<str>,
+    /// The code.
+    pub code: Arc<[u8]>,
+}
+
+impl fmt::Debug for Precompiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "sm_{} {} ({} bytes)",
+            self.arch,
+            self.key,
+            self.code.len()
+        )
+    }
 }
 
 /// One file of PTX.

@@ -29,7 +29,9 @@ pub use heap::{
     HEAP_STEP, HeapConfig, HeapControl, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats,
     HeapStats,
 };
-pub use image::{EngineLoader, HostCallMemory, Image, Linked, LinkedPart, PreparedImage};
+pub use image::{
+    EngineLoader, HostCallMemory, Image, Linked, LinkedPart, Precompiled, PreparedImage,
+};
 pub use memory::{ElementSize, EngineMemory};
 pub use pools::{Footprint, PoolState, Pools};
 pub use program::{Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape};

@@ -7,11 +7,12 @@ use everwarp_contract::device::{BLOCK_THREADS, DevEngine};
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{EngineError, Frames, Image, PreparedImage};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Compiled, linked_key};
 use crate::device::CudaDevice;
 use crate::driver::call;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::parts;
+use crate::precompiled;
 
 /// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +54,15 @@ pub(crate) fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineE
         let compiled = compiled.map_err(|e| EngineError::Compile(Box::new(e)))?;
         (compiled, Frames::default())
     } else {
-        let compiled = cache.linked(&source, linked, arch, |unit| {
-            parts::link(unit, linked, arch, &cache)
-        })?;
+        let compiled = match given(image, arch) {
+            Some(code) => Compiled {
+                image: code,
+                not_kept: None,
+            },
+            None => cache.linked(&source, linked, arch, |unit| {
+                parts::link(unit, linked, arch, &cache)
+            })?,
+        };
         let frames = crate::frame::frames(&compiled.image);
         (compiled, frames.ok_or(EngineError::Frames)?)
     };
@@ -64,6 +71,22 @@ pub(crate) fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineE
         code: compiled.into_image(),
         frames,
     })
+}
+
+/// Machine code that came with an image and was made from the same. It is not kept in the cache, because only the user of
+/// this run vouches for it.
+fn given(image: &Image, arch: u32) -> Option<Vec<u8>> {
+    let linked = &image.linked;
+    if linked.precompiled.is_empty() {
+        return None;
+    }
+    match precompiled::find(linked, arch, &linked_key(&source(image), linked, arch)) {
+        Ok(code) => code.map(<[u8]>::to_vec),
+        Err(reason) => {
+            precompiled::warn(&reason);
+            None
+        }
+    }
 }
 
 /// Gives each thread of the device this much stack. Nothing may be resident.

@@ -25,6 +25,7 @@ mod models;
 pub mod nvrtc;
 mod parts;
 mod pieces;
+mod precompiled;
 pub mod raw;
 mod tables;
 mod task_heap;

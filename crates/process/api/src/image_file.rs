@@ -8,7 +8,8 @@
 //! | then, for each image | the architecture as 4 bytes, its key, its machine code |
 //!
 //! A text and a run of bytes have their length before them, as 8 bytes. All numbers are little-endian. The hash finds damage;
-//! it does not name its writer. So machine code from such a file is used only if the user vouches for it, and
+//! it does not name its writer. So machine code from such a file is used only if the user vouches for it
+//! ([`Module::from_file_precompiled`](crate::Module::from_file_precompiled)), and
 //! [`Module::from_file`](crate::Module::from_file) takes the module alone.
 
 use bytes::Bytes;
@@ -183,11 +184,39 @@ mod tests {
         std::fs::write(&path, file().to_bytes()).expect("it is writable");
         let module = Module::from_file(&path).expect("it is whole");
         assert_eq!((module.name(), &module.bytes()[..]), ("tool.wasm", COMMAND));
+        assert!(module.images().is_empty());
         std::fs::write(&path, &file().to_bytes()[..60]).expect("it is writable");
         let refused = Module::from_file(&path).expect_err("it is cut off");
         assert!(
             refused.to_string().contains("everwarp compile"),
             "{refused}"
         );
+    }
+
+    /// What [`Module::from_file_precompiled`] makes of a file with these bytes.
+    fn precompiled(bytes: &[u8]) -> Result<Module, LoadError> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("tool");
+        std::fs::write(&path, bytes).expect("it is writable");
+        // SAFETY: the machine code is that of these tests, and nothing runs it.
+        unsafe { Module::from_file_precompiled(&path) }
+    }
+
+    #[test]
+    fn images_come_with_a_module_only_where_the_caller_vouches_for_them() {
+        let module = precompiled(&file().to_bytes()).expect("it is whole");
+        assert_eq!((module.name(), &module.bytes()[..]), ("tool.wasm", COMMAND));
+        assert_eq!(module.images(), file().images);
+        assert_eq!(module.clone().images(), file().images);
+    }
+
+    #[test]
+    fn a_file_without_images_or_a_damaged_one_is_refused() {
+        let plain = precompiled(COMMAND).expect_err("it has no images");
+        assert!(plain.to_string().contains("without images"), "{plain}");
+        let mut damaged = file().to_bytes();
+        *damaged.last_mut().expect("it is not empty") ^= 1;
+        let damaged = precompiled(&damaged).expect_err("it is damaged");
+        assert!(damaged.to_string().contains("it is damaged"), "{damaged}");
     }
 }

@@ -16,7 +16,7 @@ use wasmparser::{
 
 use crate::error::LoadError;
 use crate::gpu;
-use crate::image_file::ImageFile;
+use crate::image_file::{ImageFile, NativeImage};
 use crate::imports::{ImportType, ImportedFunction, WASI_MODULE, find_function};
 use crate::threads::Threads;
 use crate::validate::{Invalid, validate};
@@ -37,6 +37,8 @@ pub struct Module {
     bytes: Bytes,
     facts: Arc<Facts>,
     kept: Arc<Kept>,
+    /// Machine code that came with it and that the caller vouches for.
+    native: Arc<[NativeImage]>,
 }
 
 /// What engines keep with a module, one value of each type.
@@ -65,7 +67,34 @@ impl Module {
     /// # Errors
     /// [`LoadError`]: the file cannot be read, or is no module that can be a process.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, LoadError> {
-        let path = path.as_ref();
+        Self::read(path.as_ref()).map(|(module, _)| module)
+    }
+
+    /// Reads a file that `everwarp compile` has made of a module and its images, with the images: a GPU runs the one for
+    /// its architecture if it was made by this version of everwarp with the same options. Otherwise, and on the CPU
+    /// engine, the module in the file is compiled as always.
+    ///
+    /// # Safety
+    /// * The caller trusts the file's author with everything that this program may do. The machine code is run as it is: on
+    ///   the GPU it can read and change the memory of all processes, and everything else that the device can reach. The
+    ///   file's hash finds damage, and does not name its author.
+    ///
+    /// # Errors
+    /// As [`Module::from_file`]; and the file is a module without images.
+    pub unsafe fn from_file_precompiled(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        match Self::read(path.as_ref())? {
+            (_, None) => Err(LoadError::ImageFile {
+                reason: "it is a module without images",
+            }),
+            (module, Some(images)) => Ok(Self {
+                native: images.into(),
+                ..module
+            }),
+        }
+    }
+
+    /// A module, without machine code, and the images in its file, if it is a file of images.
+    fn read(path: &Path) -> Result<(Self, Option<Vec<NativeImage>>), LoadError> {
         let bytes = std::fs::read(path).map_err(|e| LoadError::File {
             path: path.to_owned(),
             kind: e.kind(),
@@ -77,10 +106,10 @@ impl Module {
         })?;
         if ImageFile::is(&bytes) {
             let file = ImageFile::read(&bytes.into())?;
-            return Self::new(file.name, file.module);
+            return Ok((Self::new(file.name, file.module)?, Some(file.images)));
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
-        Self::new(name.to_string_lossy(), bytes)
+        Ok((Self::new(name.to_string_lossy(), bytes)?, None))
     }
 
     /// Makes a module from its binary form.
@@ -109,7 +138,13 @@ impl Module {
             bytes,
             facts,
             kept,
+            native: Arc::default(),
         })
+    }
+
+    /// The machine code that came with the module; none unless it was read by [`Module::from_file_precompiled`].
+    pub fn images(&self) -> &[NativeImage] {
+        &self.native
     }
 
     /// Whether two handles are clones of the same module.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp_process::{LoadError, Module, StartError};
-use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart};
+use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled};
 
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
@@ -114,6 +114,7 @@ impl CodeSet {
         }
         set.linked.host_call_slots = host_call_slots(&set.loaded);
         set.linked.parts = parts(&set.loaded);
+        set.linked.precompiled = modules.iter().flat_map(precompiled).collect();
         Ok(set)
     }
 
@@ -237,17 +238,31 @@ impl CodeSet {
         self.exchange(engine, bytes, Instant::now()).map(drop)
     }
 
+    /// What is linked with the modules that are in the set now. Machine code that the first modules came with is of an
+    /// image with these alone.
+    fn successor(&self, stack_bytes: u32) -> Linked {
+        let mut linked = Linked {
+            parts: parts(&self.loaded),
+            stack_bytes,
+            ..self.linked.clone()
+        };
+        let texts = |linked: &Linked| -> Vec<_> {
+            let parts = linked.parts.iter();
+            parts.map(|part| Arc::clone(&part.ptx)).collect()
+        };
+        if texts(&linked) != texts(&self.linked) {
+            linked.precompiled.clear();
+        }
+        linked
+    }
+
     fn exchange(
         &mut self,
         engine: &Engine,
         stack_bytes: u32,
         begin: Instant,
     ) -> Result<LoadTimes, StartError> {
-        let linked = Linked {
-            parts: parts(&self.loaded),
-            stack_bytes,
-            ..self.linked.clone()
-        };
+        let linked = self.successor(stack_bytes);
         let prepared = engine.prepare_linked(linked.clone()).map_err(not_started)?;
         let compiling = begin.elapsed();
         let exchanged = engine.exchange(&prepared).map_err(not_started)?;
@@ -270,6 +285,15 @@ fn compile(module: &Module, key: CodeKey, number: u32) -> Result<LoadedCode, Sta
         number,
         part: part(&compiled),
         module: Arc::new(compiled),
+    })
+}
+
+/// The machine code that a module came with.
+fn precompiled(module: &Module) -> impl Iterator<Item = Precompiled> {
+    module.images().iter().map(|image| Precompiled {
+        arch: image.arch,
+        key: image.key.as_str().into(),
+        code: image.code[..].into(),
     })
 }
 
@@ -377,6 +401,8 @@ pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse 
 
 #[cfg(test)]
 mod tests {
+    use everwarp_process::{ImageFile, NativeImage};
+
     use super::*;
 
     fn module(name: &str, number: u32) -> Module {
@@ -409,6 +435,40 @@ mod tests {
         assert_eq!(find(&mut set, &module("m", 2), false), Some(1));
         assert_eq!(find(&mut set, &module("other", 2), false), None);
         assert_eq!(find(&mut set, &b, true), None);
+    }
+
+    #[test]
+    fn machine_code_of_the_first_modules_is_for_an_image_with_these_alone() {
+        let file = ImageFile {
+            name: "m".to_owned(),
+            module: module("m", 1).bytes().clone(),
+            images: vec![NativeImage {
+                arch: 90,
+                key: "k".to_owned(),
+                code: b"machine code".to_vec().into(),
+            }],
+        };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("m.ewimg");
+        std::fs::write(&path, file.to_bytes()).expect("it is writable");
+        // SAFETY: nothing runs the machine code.
+        let vouched = unsafe { Module::from_file_precompiled(&path) }.expect("it is whole");
+        let mut set = set(&[vouched]);
+        let keys = |linked: &Linked| -> Vec<_> {
+            let codes = linked.precompiled.iter();
+            codes.map(|code| code.key.to_string()).collect()
+        };
+        assert_eq!(keys(set.linked()), ["k"]);
+        assert_eq!(keys(&set.successor(2048)), ["k"]);
+        let later = compile(
+            &module("later", 2),
+            CodeKey::of(&module("later", 2), CompileChoice::default()),
+            1,
+        );
+        set.loaded.push(Arc::new(later.expect("it compiles")));
+        assert!(keys(&set.successor(2048)).is_empty());
+        let plain = Module::from_file(&path).expect("it is whole");
+        assert!(keys(self::set(&[plain]).linked()).is_empty());
     }
 
     #[test]
