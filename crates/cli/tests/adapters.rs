@@ -24,6 +24,7 @@ fn main() {
         with("doctor_lists_adapters", doctor),
         with("a_stressed_run_has_the_same_result", stressed),
         with("a_setting_that_is_no_number_is_named", settings),
+        with("times_that_no_adapter_measures_are_named", times),
         with("a_device_lost_amid_work_is_an_error", lost),
         with(
             "wgsl_that_does_not_compile_is_named_with_its_line",
@@ -226,6 +227,25 @@ fn settings() -> Result<(), Failed> {
         let text = refusal(command);
         let expected = format!("{name} is `yes`: give a whole number");
         assert!(text.contains(&expected), "{text}");
+    }
+    Ok(())
+}
+
+fn times() -> Result<(), Failed> {
+    for (value, expected) in [
+        (
+            "on",
+            "the wgpu engine measures no times: only the cpu engine does",
+        ),
+        ("yes", r#"EVERWARP_TELEMETRY is on or off, not "yes""#),
+    ] {
+        let mut command = everwarp(&FIB);
+        command.args(["--engine", "wgpu"]);
+        command.env("EVERWARP_TELEMETRY", value);
+        let output = everwarp_testkit::output(&mut command);
+        assert_eq!(json(&output)["engine"], "wgpu");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(text.matches(expected).count(), 1, "{text}");
     }
     Ok(())
 }

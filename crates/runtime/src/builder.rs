@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp_engine::{HeapConfig, Image, Linked, Pools, ProgramRef, TaskEngine};
+use everwarp_engine::{EngineKind, HeapConfig, Image, Linked, Pools, ProgramRef, TaskEngine};
 use everwarp_engine_cpu::CpuEngine;
 use everwarp_telemetry::Level;
 
@@ -104,6 +104,10 @@ impl<'d> EngineBuilder<'d> {
         }
         let mut pools = self.pools;
         pools.heap = self.heap.unwrap_or(pools.heap);
+        let kind = self.device.kind();
+        if kind != EngineKind::Cpu && self.level != Level::Off {
+            everwarp_telemetry::warn_unmeasured(&kind.to_string());
+        }
         let engine: Box<dyn TaskEngine> = match &self.device.opened {
             Opened::Cpu => {
                 let engine = CpuEngine::start_measured(&image, self.size, pools, self.level)?;

@@ -1,5 +1,6 @@
 //! What is measured in this program.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The variable that turns measurements on for a program that does not ask for them: `on`.
@@ -22,9 +23,28 @@ pub enum Level {
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 fn of_variable() -> Level {
-    match std::env::var(VARIABLE) {
-        Ok(value) if value == "on" => Level::Measure,
+    match std::env::var_os(VARIABLE) {
+        Some(value) if value == "on" => Level::Measure,
+        Some(value) if value != "off" && !value.is_empty() => {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                eprintln!(
+                    "everwarp: warning: {VARIABLE} is on or off, not {value:?}: nothing is measured"
+                );
+            });
+            Level::Off
+        }
         _ => Level::Off,
+    }
+}
+
+/// Says, once in a program, that an engine measures no times although the variable asks for them.
+pub fn warn_unmeasured(engine: &str) {
+    static SAID: Once = Once::new();
+    if of_variable() == Level::Measure {
+        SAID.call_once(|| {
+            eprintln!("everwarp: warning: {VARIABLE}=on, but the {engine} engine measures no times: only the cpu engine does");
+        });
     }
 }
 

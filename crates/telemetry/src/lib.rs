@@ -24,6 +24,6 @@ pub mod trace;
 pub mod view;
 
 pub use histogram::{Distribution, Histogram};
-pub use level::{Level, VARIABLE, level, raise};
+pub use level::{Level, VARIABLE, level, raise, warn_unmeasured};
 pub use recorder::{EngineRecorder, WorkerHand, WorkerRecorder};
 pub use show::{Registration, register};
