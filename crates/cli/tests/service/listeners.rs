@@ -105,7 +105,10 @@ fn other_sockets_take_an_engine_of_the_commands_own() {
     let sandbox = Sandbox::new();
     let _service = sandbox.up(&[]);
     let (child, address, said) = listen(&sandbox, &["--connect", "1"]);
-    assert!(said.contains("no other sockets yet"), "{said}");
+    assert!(
+        said.contains("no other sockets and no events yet"),
+        "{said}"
+    );
     assert_eq!(ask(address, "alone"), "ALONE");
     assert!(finish(child).status.success());
 }
