@@ -12,7 +12,7 @@ use std::time::Duration;
 use everwarp_testkit::{Running, cases};
 
 use crate::sockets::{ended, engines, refused};
-use crate::{Case, Ended, folder, module};
+use crate::{Case, Ended, alone, folder};
 
 /// Cases that run no guest on a GPU.
 pub(crate) const HOST: &[(&str, Case)] = cases![a_rule_that_is_none_names_the_forms_to_use];
@@ -142,14 +142,7 @@ impl Drop for Echo {
 }
 
 fn as_guest(engine: &str, guest: &str, options: &[&str], args: &[String]) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
-    command
-        .arg("run")
-        .arg(module(guest))
-        .args(["--engine", engine, "--alone"])
-        .args(options)
-        .arg("--")
-        .args(args);
+    let mut command = alone(engine, guest, options, args);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

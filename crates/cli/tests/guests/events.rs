@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::sockets::{ended, engines};
-use crate::{Case, Ended, module, pseudo_terminal};
+use crate::{Case, Ended, alone, pseudo_terminal};
 
 /// Cases that run no guest on a GPU: a terminal is the command's, whatever the engine.
 pub(crate) const HOST: &[(&str, Case)] = cases![
@@ -41,18 +41,6 @@ const SIGNALS: u64 = 1 << 2 | 1 << 10 | 1 << 15;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn command(engine: &str, guest: &str, options: &[&str], args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
-    command
-        .arg("run")
-        .arg(module(guest))
-        .args(["--engine", engine, "--alone"])
-        .args(options)
-        .arg("--")
-        .args(args);
-    command
-}
-
 /// Starts a command whose streams are pipes, in a session without a terminal.
 fn start(command: &mut Command) -> Running {
     command
@@ -75,7 +63,7 @@ fn timers_expire_in_c_as_in_rust() {
     expected.sort_unstable();
     for engine in engines() {
         for guest in ["arrivals", "c/arrivals"] {
-            let running = start(&mut command(engine, guest, &["--events"], &["timers"]));
+            let running = start(&mut alone(engine, guest, &["--events"], &["timers"]));
             let ended = ended(running);
             // A busy machine may take longer for a request than the first timer takes.
             let mut lines: Vec<_> = ended.out.lines().collect();
@@ -89,7 +77,7 @@ fn timers_expire_in_c_as_in_rust() {
 fn one_wait_is_for_a_time_a_timer_and_a_connection() {
     for engine in engines() {
         let options = ["--events", "--listen", "0", "--verbose"];
-        let mut running = start(&mut command(engine, "arrivals", &options, &["mixed"]));
+        let mut running = start(&mut alone(engine, "arrivals", &options, &["mixed"]));
         let mut errors = BufReader::new(running.stderr.take().expect("it is piped"));
         let mut said = [const { String::new() }; 2];
         for line in &mut said {
@@ -144,7 +132,7 @@ impl AtTerminal {
     fn watching(sources: u32, signals: u64) -> Self {
         let bits = [sources.to_string(), signals.to_string()];
         let args = ["watch", &bits[0], &bits[1]];
-        let mut this = Self::start(&mut command("cpu", "arrivals", &["--events"], &args));
+        let mut this = Self::start(&mut alone("cpu", "arrivals", &["--events"], &args));
         this.expect(&format!("watching {sources} {signals}"));
         this
     }
@@ -324,7 +312,7 @@ fn a_program_that_traps_gives_the_terminal_back() {
 fn without_a_terminal_the_answer_says_so() {
     let all = (KEYS | MOUSE | RESIZE | INPUT).to_string();
     let args = ["watch", &all, "0"];
-    let running = start(&mut command("cpu", "arrivals", &["--events"], &args));
+    let running = start(&mut alone("cpu", "arrivals", &["--events"], &args));
     assert_eq!(ended(running), Ended::new(0, "watching 0 0\n", ""));
 }
 
@@ -355,7 +343,7 @@ fn a_recording_is_played_to_its_end() {
         .collect();
     let expected = format!("watching 8 0\n{expected}end 8 0\n");
     for guest in ["arrivals", "c/arrivals"] {
-        let running = start(&mut command("cpu", guest, &[&option], &["watch", "8", "0"]));
+        let running = start(&mut alone("cpu", guest, &[&option], &["watch", "8", "0"]));
         let ended = ended(running);
         assert_eq!((ended.code, ended.err.as_str()), (0, ""));
         assert!(ended.out == expected, "{}", ended.out.len());
@@ -371,7 +359,7 @@ fn what_is_no_recording_names_the_command_that_makes_one() {
         (folder.path().join("nothing"), "No such file"),
     ] {
         let option = format!("--events={}", path.display());
-        let running = start(&mut command("cpu", "arrivals", &[&option], &["timers"]));
+        let running = start(&mut alone("cpu", "arrivals", &[&option], &["timers"]));
         let ended = ended(running);
         assert_eq!(ended.out, "");
         assert_ne!(ended.code, 0);
@@ -386,7 +374,7 @@ fn what_is_no_recording_names_the_command_that_makes_one() {
 
 fn a_program_without_events_says_what_to_do() {
     for guest in ["arrivals", "c/arrivals"] {
-        let ended = ended(start(&mut command("cpu", guest, &[], &["timers"])));
+        let ended = ended(start(&mut alone("cpu", guest, &[], &["timers"])));
         assert_eq!((ended.code, ended.out.as_str()), (1, ""));
         assert!(
             ended.err.contains("start the program with --events"),

@@ -21,6 +21,7 @@ mod threads;
 mod words;
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -149,6 +150,19 @@ fn run(guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {
         );
     }
     ended
+}
+
+/// A command that runs a guest with an engine of its own.
+fn alone(engine: &str, guest: &str, options: &[&str], args: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command
+        .arg("run")
+        .arg(module(guest))
+        .args(["--engine", engine, "--alone"])
+        .args(options)
+        .arg("--")
+        .args(args);
+    command
 }
 
 fn run_on(engine: &str, guest: &str, options: &[&str], args: &[&str], input: &[u8]) -> Ended {

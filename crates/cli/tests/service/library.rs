@@ -7,17 +7,11 @@ use everwarp::process::serving::Folder;
 use everwarp::process::{ChannelError, Command, ExitStatus, Host, HostError, Module, Output};
 use everwarp::{EngineKind, Select, Service};
 
+use crate::client::{self, module};
 use crate::sandbox::{LOOP, Sandbox, wait_for};
 
 pub(crate) fn connect(sandbox: &Sandbox) -> Service {
-    let folder = Folder::at(sandbox.path().join("everwarp"));
-    let service = Service::connect_in(folder, Select::Cpu).expect("it can be used");
-    service.expect("it is up")
-}
-
-pub(crate) fn module(name: &str, text: &str) -> Module {
-    let bytes = wat::parse_str(text).expect("the text is right");
-    Module::new(name, bytes).expect("it is a command")
+    client::connect(sandbox, Select::Cpu)
 }
 
 fn guest(name: &str) -> Module {

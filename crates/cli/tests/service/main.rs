@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod alike;
+mod client;
 mod clients;
 mod ends;
 mod hostile;

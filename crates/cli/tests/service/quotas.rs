@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use everwarp::Service;
-use everwarp::process::{Command, Exit, ExitStatus, Host, Module, Output, Pid};
+use everwarp::process::{Command, ExitStatus, Host, Module, Pid};
 
-use crate::library::{connect, module};
+use crate::client::{OUTPUT_QUOTA, captured_output_counts, module};
+use crate::library::connect;
 use crate::sandbox::{Sandbox, endless, finish, signal, wait_for, words};
 
 /// Writes the quotas to a configuration file.
@@ -73,59 +74,12 @@ fn processes_of_a_client_share_its_memory() {
     ));
 }
 
-/// Writes 600 bytes, and ends with the error of the write.
-const WRITES: &str = r#"(module
-  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
-  (memory (export "memory") 1)
-  (func (export "_start")
-    (i32.store (i32.const 0) (i32.const 100)) (i32.store (i32.const 4) (i32.const 600))
-    (call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
-
-fn captured(exit: &Exit) -> usize {
-    exit.stdout_bytes().len()
-}
-
 #[test]
 fn captured_output_counts_until_the_client_has_it() {
     let sandbox = Sandbox::new();
-    let config = config(&sandbox, "output_bytes = 1000");
+    let config = config(&sandbox, OUTPUT_QUOTA);
     let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
-    let writes = module("writes", WRITES);
-    let service = connect(&sandbox);
-    let host = host(&service, &writes);
-    let mut command = Command::new(&host, &writes);
-    command.stdout(Output::capture(4096));
-    let run = || command.spawn().expect("it starts");
-    let ended = |count: usize| {
-        wait_for("they have ended", || {
-            let listing = host.list(0).expect("the service is up");
-            (listing.ended == count).then_some(())
-        });
-    };
-    let first = run();
-    ended(1);
-    let second = run();
-    ended(2);
-    // No space left on the device, after what there was room for.
-    let second = second.wait().expect("it has ended");
-    assert_eq!(second.status, ExitStatus::Exited(51));
-    assert_eq!(captured(&second), 400);
-    let first = first.wait().expect("it has ended");
-    assert!(first.success());
-    assert_eq!(captured(&first), 600);
-    // The client has received both.
-    for _ in 0..5 {
-        let exit = run().wait().expect("it ends");
-        assert!(exit.success(), "{:?}", exit.status);
-        assert_eq!(captured(&exit), 600);
-    }
-    let children = command.spawn_many(40).expect("they start");
-    let mut total = 0;
-    children
-        .wait_each(|_, exit| total += captured(&exit))
-        .expect("the service is up");
-    assert!(total >= 1000, "{total}");
+    captured_output_counts(&connect(&sandbox));
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-use everwarp::process::serving::Folder;
-use everwarp::process::{Command, Exit, ExitStatus, LoadConfig, Module, Output as Stream};
+use everwarp::process::{Command, ExitStatus, LoadConfig};
 use everwarp::{Device, Select};
 use everwarp_testkit::cases;
 use rustix::process::Signal;
 
+use crate::client::{OUTPUT_QUOTA, captured_output_counts, connect, module};
 use crate::sandbox::{
     Sandbox, Service, WRITER, endless, finish, lives, output, signal, wait_for, wait_until_full,
     words,
@@ -305,33 +305,16 @@ fn native_programs_run_next_to_processes() {
     client.wait().expect("it ends");
 }
 
-/// Writes 600 bytes, and ends with the error of the write.
-const WRITES: &str = r#"(module
-  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
-  (memory (export "memory") 1)
-  (func (export "_start")
-    (i32.store (i32.const 0) (i32.const 100)) (i32.store (i32.const 4) (i32.const 600))
-    (call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
-
 fn a_clients_quotas_hold() {
     let sandbox = Sandbox::new();
     let config = sandbox.path().join("config.toml");
-    let quotas = format!("[quota]\nmemory = {}\noutput_bytes = 1000\n", 8 << 20);
+    let quotas = format!("[quota]\nmemory = {}\n{OUTPUT_QUOTA}\n", 8 << 20);
     std::fs::write(&config, quotas).expect("the folder is writable");
     let _service = sandbox.up_on(
         "cuda",
         &["--config", config.to_str().expect("a plain path")],
     );
-    let connect = || {
-        let folder = Folder::at(sandbox.path().join("everwarp"));
-        let service = everwarp::Service::connect_in(folder, Select::Cuda);
-        service.expect("it can be used").expect("it is up")
-    };
-    let module = |name, text: &str| {
-        let bytes = wat::parse_str(text).expect("the text is right");
-        Module::new(name, bytes).expect("it is a command")
-    };
+    let connect = || connect(&sandbox, Select::Cuda);
     // A process of 200 pages needs more than the client may take; one of 46 does not, and nor do others that wait for it.
     let big = module("big", r#"(module (memory 200) (func (export "_start")))"#);
     let refused = connect().host().module(&big).start();
@@ -359,36 +342,5 @@ fn a_clients_quotas_hold() {
     let told = host.load(&other, &eight);
     let told = told.expect_err("it does not fit").to_string();
     assert!(told.contains("bytes of device memory"), "{told}");
-
-    let writes = module("writes", WRITES);
-    let service = connect();
-    let host = service.host().module(&writes).start().expect("it starts");
-    let mut command = Command::new(&host, &writes);
-    command.stdout(Stream::capture(4096));
-    let run = || command.spawn().expect("it starts");
-    let ended = |count: usize| {
-        wait_for("they have ended", || {
-            let listing = host.list(0).expect("the service is up");
-            (listing.ended == count).then_some(())
-        });
-    };
-    let captured = |exit: &Exit| exit.stdout_bytes().len();
-    let first = run();
-    ended(1);
-    let second = run();
-    ended(2);
-    let second = second.wait().expect("it has ended");
-    assert_eq!(second.status, ExitStatus::Exited(51), "no space is left");
-    assert_eq!(captured(&second), 400);
-    let first = first.wait().expect("it has ended");
-    assert!(first.success());
-    assert_eq!(captured(&first), 600);
-    for _ in 0..5 {
-        let exit = run().wait().expect("it ends");
-        assert!(
-            exit.success() && captured(&exit) == 600,
-            "{:?}",
-            exit.status
-        );
-    }
+    captured_output_counts(&connect());
 }

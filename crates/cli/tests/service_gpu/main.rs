@@ -4,6 +4,8 @@
 #![cfg(target_os = "linux")]
 
 mod cases;
+#[path = "../service/client.rs"]
+mod client;
 #[path = "../service/sandbox.rs"]
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod sandbox;

@@ -65,6 +65,17 @@ pub struct HostBudgets {
     pub output: Budget,
 }
 
+impl HostBudgets {
+    /// How many of `bytes` bytes of captured output fit, which are taken. Without budgets all do.
+    #[must_use]
+    pub fn take_output(budgets: Option<&Self>, bytes: usize) -> usize {
+        match budgets {
+            None => bytes,
+            Some(budgets) => budgets.output.take_up_to(bytes as u64) as usize,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -123,10 +123,8 @@ impl OutputSink {
                 limit,
                 budgets,
             } => {
-                let mut fits = bytes.len().min(*limit - kept.bytes.len());
-                if let Some(budgets) = budgets {
-                    fits = budgets.output.take_up_to(fits as u64) as usize;
-                }
+                let fits = bytes.len().min(*limit - kept.bytes.len());
+                let fits = HostBudgets::take_output(budgets.as_deref(), fits);
                 kept.bytes.extend_from_slice(&bytes[..fits]);
                 if fits < bytes.len() {
                     kept.refused = true;

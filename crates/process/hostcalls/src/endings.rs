@@ -5,7 +5,7 @@
 //! each, to write each line by itself and to take one of the embedder's locks for each exit would cost more than the
 //! processes themselves.
 
-use everwarp_process::{Captured, Output, Pid, tag_into};
+use everwarp_process::{Captured, HostBudgets, Output, Pid, tag_into};
 
 use crate::events::Ended;
 use crate::process::StartConfig;
@@ -97,7 +97,8 @@ fn captured(output: Output, bytes: &[u8], streams: &Streams) -> Option<Captured>
     let Output::Capture { limit } = output else {
         return None;
     };
-    let fits = streams.capture_up_to(bytes.len().min(limit));
+    let budgets = streams.budgets().map(AsRef::as_ref);
+    let fits = HostBudgets::take_output(budgets, bytes.len().min(limit));
     Some(Captured {
         bytes: bytes[..fits].to_vec(),
         refused: bytes.len() > fits,

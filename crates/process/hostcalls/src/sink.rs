@@ -8,7 +8,7 @@ use everwarp_process::{Captured, HostBudgets, Lines, Output, tagged};
 
 use crate::errno::{Errno, Result};
 use crate::output::{HostOutput, LostLines};
-use crate::streams::{Streams, take_output};
+use crate::streams::Streams;
 
 /// One stream of one process.
 pub(crate) struct Sink {
@@ -133,7 +133,7 @@ impl Sink {
             } => {
                 let mut kept = lock(kept);
                 let fits = bytes.len().min(*limit - kept.bytes.len());
-                let fits = take_output(budgets.as_deref(), fits);
+                let fits = HostBudgets::take_output(budgets.as_deref(), fits);
                 kept.bytes.extend_from_slice(&bytes[..fits]);
                 if fits < bytes.len() {
                     kept.refused = true;

@@ -10,14 +10,6 @@ use everwarp_process::{
 use crate::input::HostInput;
 use crate::output::HostOutput;
 
-/// How many of `bytes` bytes of captured output the budgets allow, which are taken from them.
-pub(crate) fn take_output(budgets: Option<&HostBudgets>, bytes: usize) -> usize {
-    match budgets {
-        None => bytes,
-        Some(budgets) => budgets.output.take_up_to(bytes as u64) as usize,
-    }
-}
-
 /// The streams of the host that processes are given. Clones share the same streams.
 #[derive(Clone)]
 pub struct Streams {
@@ -47,11 +39,6 @@ impl Streams {
         self.budgets.as_ref()
     }
 
-    /// How many of `bytes` bytes may be captured; they count until the host's owner gives them back.
-    pub(crate) fn capture_up_to(&self, bytes: usize) -> usize {
-        take_output(self.budgets.as_deref(), bytes)
-    }
-
     /// The errors of writes to the two output streams.
     pub fn output_errors(&self) -> &Arc<OutputErrors> {
         &self.errors
@@ -70,9 +57,9 @@ impl Streams {
             HostOutput::new(TargetWriter(Arc::clone(stdout)), stdout.is_terminal()),
             HostOutput::new(TargetWriter(Arc::clone(stderr)), stderr.is_terminal()),
         );
-        match budgets {
-            None => given,
-            Some(budgets) => given.within(Arc::clone(budgets)),
+        Self {
+            budgets: budgets.clone(),
+            ..given
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
+use super::failed;
 use super::server::{HELLO, Protocol};
 use crate::error::CliError;
 use crate::output::print;
@@ -23,10 +24,7 @@ pub(crate) fn serve(protocol: &str) -> Result<(), CliError> {
         "echo" => Protocol::Echo,
         _ => Protocol::Http,
     };
-    let failed = |source| CliError::BenchServer {
-        server: "loop",
-        source,
-    };
+    let failed = failed("loop");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
     rustix::net::listen(&listener, 4096).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;

@@ -73,10 +73,7 @@ impl Side {
         connections: usize,
         idle: usize,
     ) -> Result<Self, CliError> {
-        let failed = |error| CliError::BenchServer {
-            server: name,
-            source: error,
-        };
+        let failed = failed(name);
         let (reply, start_s) = server.first_reply().map_err(failed)?;
         let idle = match idle {
             0 => None,
@@ -110,10 +107,7 @@ impl Side {
         let round = self
             .clients
             .round(&self.server.request(), &self.reply, each);
-        let round = round.map_err(|source| CliError::BenchServer {
-            server: self.name,
-            source,
-        })?;
+        let round = round.map_err(failed(self.name))?;
         self.right &= round.right;
         if counts {
             self.times.push(round.elapsed_s);
@@ -176,27 +170,38 @@ fn compare(
         .try_for_each(|side| side.emit(cx, each, single))
 }
 
-fn started(name: &'static str, server: std::io::Result<Server>) -> Result<Server, CliError> {
-    server.map_err(|source| CliError::BenchServer {
-        server: name,
-        source,
-    })
+/// The error of a server, or of a client of it.
+fn failed(server: &'static str) -> impl Fn(std::io::Error) -> CliError + Copy {
+    move |source| CliError::BenchServer { server, source }
+}
+
+/// Measures a server of the engine and one of the host alone.
+fn next_to_loop(
+    cx: &Context<'_>,
+    (ours, what): (std::io::Result<Server>, String),
+    (protocol, what_loop): (Protocol, String),
+    connections: usize,
+    (each, single): (usize, bool),
+) -> Result<(), CliError> {
+    let ours = ours.map_err(failed("everwarp"))?;
+    let looped = Server::looped(protocol).map_err(failed("loop"))?;
+    let sides = vec![
+        Side::new(("everwarp", Role::Ours, what), ours, connections, 0)?,
+        Side::new(("loop", Role::Rival, what_loop), looped, connections, 0)?,
+    ];
+    compare(cx, sides, each, single)
 }
 
 fn echo(cx: &Context<'_>, connections: usize, each: usize, single: bool) -> Result<(), CliError> {
     let what = format!(
         "{connections} connections, 64 bytes and their echo; a process for each connection, its sockets by {BACKEND}"
     );
-    let ours = started("everwarp", Server::echo(2 * connections))?;
-    let looped = started("loop", Server::looped(Protocol::Echo))?;
     let what_loop = format!(
         "{connections} connections, 64 bytes and their echo; two threads with an epoll each"
     );
-    let sides = vec![
-        Side::new(("everwarp", Role::Ours, what), ours, connections, 0)?,
-        Side::new(("loop", Role::Rival, what_loop), looped, connections, 0)?,
-    ];
-    compare(cx, sides, each, single)
+    let ours = Server::echo(2 * connections);
+    let looped = (Protocol::Echo, what_loop);
+    next_to_loop(cx, (ours, what), looped, connections, (each, single))
 }
 
 fn one(cx: &Context<'_>) -> Result<(), CliError> {
@@ -225,13 +230,20 @@ fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
             HELLO.len()
         )
     };
-    let ours = what(&format!(
-        "everwarp serve, a process for each connection, its sockets by {BACKEND}"
-    ));
-    let server = started("everwarp", Server::http(idle + 2 * CONNECTIONS))?;
-    let ours = Side::new(("everwarp", Role::Ours, ours), server, CONNECTIONS, idle);
+    let side = |name, role, how: &str, server: std::io::Result<Server>| {
+        let server = server.map_err(failed(name))?;
+        Side::new((name, role, what(how)), server, CONNECTIONS, idle)
+    };
+    // With idle ones, one after the other: a client has descriptors for those of one server only.
+    let before_the_next = |sides: &mut Vec<Side>| match idle {
+        0 => Ok(()),
+        _ => compare(cx, std::mem::take(sides), 4, false),
+    };
     let mut sides = Vec::new();
-    match ours {
+    let how = format!("everwarp serve, a process for each connection, its sockets by {BACKEND}");
+    let server = Server::http(idle + 2 * CONNECTIONS);
+    let server = server.map_err(failed("everwarp"))?;
+    match side("everwarp", Role::Ours, &how, Ok(server)) {
         Ok(side) => sides.push(side),
         // Its rivals are measured all the same: the table shows what is missing.
         Err(error) if idle > 0 => {
@@ -240,41 +252,20 @@ fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
         }
         Err(error) => return Err(error),
     }
-    // With idle ones, one after the other: a client has descriptors for those of one server only.
-    if idle > 0 {
-        compare(cx, sides, 4, false)?;
-        sides = Vec::new();
-    }
-    let server = started("loop", Server::looped(Protocol::Http))?;
-    let looped = what("two threads with an epoll each");
-    sides.push(Side::new(
-        ("loop", Role::Rival, looped),
-        server,
-        CONNECTIONS,
-        idle,
-    )?);
-    if idle > 0 {
-        compare(cx, sides, 4, false)?;
-        sides = Vec::new();
-    }
+    before_the_next(&mut sides)?;
+    let how = "two threads with an epoll each";
+    let server = Server::looped(Protocol::Http);
+    sides.push(side("loop", Role::Rival, how, server)?);
+    before_the_next(&mut sides)?;
     match Server::nginx() {
         None => {
             let name = format!("nginx ({})", cx.part);
-            cx.skip(
-                &name,
-                cx.part,
-                "nginx is not installed: apt-get install nginx-light",
-            )?;
+            let why = "nginx is not installed: apt-get install nginx-light";
+            cx.skip(&name, cx.part, why)?;
         }
         Some(server) => {
-            let server = started("nginx", server)?;
-            let nginx = what("nginx with two workers, the file by sendfile");
-            sides.push(Side::new(
-                ("nginx", Role::Rival, nginx),
-                server,
-                CONNECTIONS,
-                idle,
-            )?);
+            let how = "nginx with two workers, the file by sendfile";
+            sides.push(side("nginx", Role::Rival, how, server)?);
         }
     }
     compare(cx, sides, 4, false)
@@ -284,16 +275,12 @@ fn cgi(cx: &Context<'_>) -> Result<(), CliError> {
     let what = format!(
         "{CGI_CONNECTIONS} connections, each request a process of a C program (CGI); everwarp serve, sockets by {BACKEND}"
     );
-    let ours = started("everwarp", Server::cgi(2 * CGI_CONNECTIONS))?;
-    let looped = started("loop", Server::looped(Protocol::Http))?;
     let what_loop = format!(
         "{CGI_CONNECTIONS} connections, GET without any process; two threads with an epoll each"
     );
-    let sides = vec![
-        Side::new(("everwarp", Role::Ours, what), ours, CGI_CONNECTIONS, 0)?,
-        Side::new(("loop", Role::Rival, what_loop), looped, CGI_CONNECTIONS, 0)?,
-    ];
-    compare(cx, sides, 4, false)
+    let ours = Server::cgi(2 * CGI_CONNECTIONS);
+    let looped = (Protocol::Http, what_loop);
+    next_to_loop(cx, (ours, what), looped, CGI_CONNECTIONS, (4, false))
 }
 
 /// How many descriptors this program may have; the soft limit is raised to the hard one.
