@@ -5,7 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use everwarp_engine::{EngineError, Frames, HostCallMemory, Image, Linked, PreparedImage};
+use everwarp_engine::{
+    EngineError, Frames, HostCallMemory, Image, Linked, LinkedPart, PreparedImage,
+};
 
 use crate::builder::EngineBuilder;
 use crate::engine::Engine;
@@ -49,6 +51,9 @@ pub trait LinkedEngine {
     fn host_calls(&self) -> Option<HostCallMemory>;
     /// The stack frames of the functions of the engine's image.
     fn frames(&self) -> Frames;
+    /// Assembles parts ahead of an image that will have them: [`prepare_linked`](Self::prepare_linked) then takes less time,
+    /// and reports what is wrong with them.
+    fn assemble_ahead(&self, parts: &[LinkedPart]);
     /// Compiles the engine's image again with other linked parts. The engine goes on meanwhile.
     ///
     /// # Errors
@@ -72,6 +77,9 @@ impl LinkedEngine for Engine {
     }
     fn frames(&self) -> Frames {
         self.core.engine.frames()
+    }
+    fn assemble_ahead(&self, parts: &[LinkedPart]) {
+        self.core.engine.assemble_ahead(parts);
     }
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
         self.core.check()?;

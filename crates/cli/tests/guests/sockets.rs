@@ -243,16 +243,22 @@ fn a_thousand_processes_wait_for_clients() {
         let options = ["--instances", "1000"];
         let listening = listen(engine, "sockets", 1, &options, &[]);
         let address = listening.addresses[0];
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..PROCESSES / 4 {
-                        assert_eq!(ask(address, b"one of many"), "ONE OF MANY");
-                    }
-                });
-            }
+        let asked = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for _ in 0..PROCESSES / 4 {
+                            assert_eq!(ask(address, b"one of many"), "ONE OF MANY");
+                        }
+                    })
+                })
+                .collect();
+            let asked = clients.into_iter().map(|client| client.join().is_ok());
+            asked.collect::<Vec<_>>()
         });
         let ended = ended(listening.running);
+        let all = asked.into_iter().all(|answered| answered);
+        assert!(all, "{engine}: {:?}: {}", ended.code, ended.err);
         let answered = ended.out.matches("client 0: 11 bytes\n").count();
         assert_eq!(
             (ended.code, answered),

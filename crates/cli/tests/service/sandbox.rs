@@ -220,13 +220,16 @@ pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).expect("it runs");
 }
 
-/// Writes `on` and runs for ever.
+/// Writes `on` and runs for ever. It waits for no time in between: on a GPU, output of a process that goes on computing is sent
+/// when it is much.
 pub(crate) const LOOP: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1) (data (i32.const 16) "on\n") (func $nothing)
   (func (export "_start")
     (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 3))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (drop (call $poll (i32.const 64) (i32.const 128) (i32.const 1) (i32.const 192)))
     (loop $forever (call $nothing) (br $forever))))"#;
 
 /// Copies standard input to standard output, 100 bytes at a time.

@@ -116,8 +116,11 @@ crate::dev_struct! {
         pub reply_bytes: u16,
         /// What the call returns.
         pub values: [u64; 3],
-        /// Padding: the device writes nothing on the cache line of the answer.
-        pub reserved: [u64; 4],
+        /// The sequence of the last use whose caller has stopped looking for the answer and has to be woken. It is the only
+        /// word on the cache line of the answer that the device writes, and it seldom does.
+        pub given_up: u64,
+        /// Padding.
+        pub reserved: [u64; 3],
         /// Payload and reply of a call without an area.
         pub data: [u8; 192],
     }

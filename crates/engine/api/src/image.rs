@@ -173,6 +173,9 @@ pub trait EngineLoader {
     /// Compiles an image for this engine, also while it is resident, and checks that it may follow the engine's current
     /// image: [`Image::programs`] has the rule.
     fn prepare(&self, image: &Image) -> Result<PreparedImage, EngineError>;
+    /// Assembles parts ahead of an image that will have them, so that [`prepare`](Self::prepare) takes less time. An error
+    /// is that call's to report.
+    fn assemble_ahead(&self, _parts: &[LinkedPart]) {}
     /// Replaces the image of a parked engine.
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;
     /// Gives back memory that a parked engine does not need: of earlier images, and of buffers that were dropped. Does

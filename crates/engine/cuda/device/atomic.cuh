@@ -137,6 +137,7 @@ EW_FN void clear(u32* p, u32 bits, relaxed_t, gpu_t) {
 EW_FN void fence(acq_rel_t, gpu_t) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 EW_FN void fence(acq_rel_t, sys_t) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 EW_FN void fence(sc_t, gpu_t) { asm volatile("fence.sc.gpu;" ::: "memory"); }
+EW_FN void fence(sc_t, sys_t) { asm volatile("fence.sc.sys;" ::: "memory"); }
 
 // A task descriptor moves in one 16-byte access.
 #define EW_TASK(scope)                                                                               \

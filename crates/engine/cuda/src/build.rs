@@ -30,7 +30,8 @@ pub fn build(image: &Image, arch: u32, cache: &Cache) -> Result<BuiltImage, Engi
     let unit = unit.into_image();
     let failed = |e| EngineError::Assemble(e);
     let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
-    let objects = objects(&assembler, linked, arch, cache).map_err(|e| failed(Box::new(e)))?;
+    let objects =
+        objects(&assembler, &linked.parts, arch, cache).map_err(|e| failed(Box::new(e)))?;
     let mut all = vec![unit.as_slice()];
     all.extend(objects.iter().map(Vec::as_slice));
     let name = linked.parts.last().map_or("the image", |part| &*part.name);

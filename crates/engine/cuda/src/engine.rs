@@ -13,9 +13,11 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
     ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
-    Frames, HeapControl, HostCallMemory, Image, PoolState, Pools, PreparedImage, TaskEngine,
+    Frames, HeapControl, HostCallMemory, Image, LinkedPart, PoolState, Pools, PreparedImage,
+    TaskEngine,
 };
 
+use crate::cache::Cache;
 use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
@@ -24,6 +26,7 @@ use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
 use crate::kernel::{Kernel, code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
+use crate::parts::assemble_ahead;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 
@@ -459,6 +462,9 @@ impl EngineLoader for CudaEngine {
         self.context.enter()?;
         lock(&self.epoch).image.check_successor(image)?;
         prepare(image, self.arch)
+    }
+    fn assemble_ahead(&self, parts: &[LinkedPart]) {
+        assemble_ahead(parts, self.arch, &Cache::user());
     }
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {
         self.check_lost()?;

@@ -49,7 +49,7 @@ pub(crate) fn link(
     let Some(assembler) = assembler.filter(|a| driver_knows(a.ptxas())) else {
         return by_driver();
     };
-    match objects(&assembler, linked, arch, cache) {
+    match objects(&assembler, &linked.parts, arch, cache) {
         Ok(objects) => {
             let _span = span("image: link");
             // A driver that is older than the assembler may not know its machine code.
@@ -58,6 +58,21 @@ pub(crate) fn link(
         // The driver has no limits, so it is not asked for what has reached one.
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
         Err(_) => by_driver(),
+    }
+}
+
+/// Assembles parts for the cache, if that is how an image gets them.
+pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache) {
+    let kept = parts.iter().filter(|part| key(part, arch).is_some());
+    let kept: Vec<_> = kept.cloned().collect();
+    if kept.is_empty() || assembled_by_driver() {
+        return;
+    }
+    if let Ok(assembler) = Assembler::find()
+        && driver_knows(assembler.ptxas())
+    {
+        // An error comes again when the image is linked, and is reported then.
+        let _ = objects(&assembler, &kept, arch, cache);
     }
 }
 
@@ -80,12 +95,11 @@ fn is_of_the_module(cause: &Cause) -> bool {
 /// The machine code of all parts.
 pub(crate) fn objects(
     assembler: &Assembler,
-    linked: &Linked,
+    parts: &[LinkedPart],
     arch: u32,
     cache: &Cache,
 ) -> Result<Vec<Vec<u8>>, AssembleError> {
     let _span = span("image: assemble");
-    let parts = &linked.parts;
     let keys: Vec<_> = parts.iter().map(|part| key(part, arch)).collect();
     let mut found: Vec<_> = keys
         .iter()

@@ -4,9 +4,11 @@
 // host is written so that it may be entered again with the same arguments while the call is on its way: a `fresh` call
 // is posted, an `answered` call gives its answer, and between the two the import leaves by PARK.
 //
-// While few calls are on their way, a lane waits on the spot for a call that cannot take long: two suspensions cost
-// more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. A call takes one
-// atomic and four stores; nothing else waits for memory, and there is no fence unless there is a payload.
+// While few calls are on their way, a lane waits on the spot for a call that should not take long: two suspensions cost
+// more than the few microseconds. Otherwise the process gives up its lane, and the host wakes it. It also does so when the
+// answer does not come after all, because the output has no reader: no lane may wait for what happens outside this
+// program, or the engine could not park. A call takes one atomic and four stores; nothing else waits for memory, and
+// there is no fence unless there is a payload.
 #pragma once
 
 #include "process/memory.cuh"
@@ -53,19 +55,33 @@ struct Answer {
   }
 };
 
+// Asks the host to wake the process after the answer to a call that was sent without that wish. The host writes the
+// status, and then reads this word; here the word is written, and then the status is read: one of the two sees the other.
+__device__ __forceinline__ void wish_for_wake(const DevProcess* p) {
+  ew::store(&ring().slots[(u32)p->pid].given_up, (u64)p->call_sequence, ew::relaxed, ew::sys);
+  ew::fence(ew::sc, ew::sys);
+}
+
+// As many looks take some 0.4 ms.
+constexpr u32 LOOKS_ON_THE_SPOT = 64;
+constexpr u32 LOOKS_UNTIL_ANSWERED = ~0u;
+
 // Waits for an answer on the spot; a lane that sleeps holds up only its own warp. A look takes a microsecond, so
-// the first looks follow each other without a pause, and each also reads whether the process is to end.
-__device__ __noinline__ Answer await(DevProcess* p) {
+// the first looks follow each other without a pause, and each also reads whether the process is to end. After `most`
+// looks the host is asked to wake the process, and what the look after that finds is returned, answer or not.
+__device__ __noinline__ Answer await(DevProcess* p, u32 most) {
   for (u32 looks = 0;; looks++) {
+    if (looks == most) wish_for_wake(p);
     const u32 killed = ew::load(&instance(p)->kill, ew::relaxed, ew::sys);
     const Answer a(p);
-    if (a.status == p->call_sequence) {
+    if (a.status == p->call_sequence || looks == most) {
       p->killed = killed;
       return a;
     }
     if (looks >= 16) __nanosleep(min(64u << min(looks - 16, 7u), 8192u));
   }
 }
+__device__ __forceinline__ Answer await(DevProcess* p) { return await(p, LOOKS_UNTIL_ANSWERED); }
 
 // Keeps an answer.
 __device__ __forceinline__ void take(DevProcess* p, const Answer& a) {
@@ -200,6 +216,23 @@ struct Call {
   __device__ __forceinline__ void post_last(const C& call) const {
     post_as(SEND_LAST, call);
   }
+  // Looks for the answer. If it is not there, the process is woken when it is.
+  __device__ __forceinline__ static Answer look(DevProcess* p) {
+    if (p->waits != WAITS_HERE) return Answer(p);
+    const Answer a = await(p, LOOKS_ON_THE_SPOT);
+    if (a.status != p->call_sequence) {
+      p->waits = WAITS_PARKED;
+      // It is no call that is answered soon, and no lane waits for it.
+      if (p->call == CALL_COUNTED) ew::add(ring().tail, ~0ull, ew::relaxed, ew::gpu);
+      p->call = CALL_SENT;
+    }
+    return a;
+  }
+  // Whether the call is over, for a process that does not need the answer. If not, the process must park.
+  __device__ __noinline__ static bool over(DevProcess* p) {
+    if (p->waits == WAITS_READY || p->waits == WAITS_DELIVERED) return true;
+    return look(p).status == p->call_sequence;
+  }
   // Whether the answer is there. If not, the process must park.
   __device__ __forceinline__ bool answered() const { return answered(p); }
   __device__ __noinline__ static bool answered(DevProcess* p) {
@@ -210,7 +243,7 @@ struct Call {
       p->waits = WAITS_PARKED;
       return false;
     }
-    const Answer a = p->waits == WAITS_PARKED ? Answer(p) : await(p);
+    const Answer a = look(p);
     if (a.status != p->call_sequence) return false;
     take(p, a);
     // Pairs with the host's release of the status: what else it has written is read after this.

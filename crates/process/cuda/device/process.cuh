@@ -179,16 +179,16 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
       p->stage = STAGE_OUTPUT;
     }
   }
-  while (p->stage != STAGE_OUTPUT) {
+  while (p->stage < STAGE_CALL) {
     enter(t, p, p->stage == STAGE_START ? t.start : p->flags & PROCESS_THREAD ? t.thread_entry : t.entry);
     if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
-    p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_OUTPUT;
-    if (p->stage == STAGE_OUTPUT && p->call != CALL_NONE) {
-      // It ended while its call was on its way.
-      const Call c(i);
-      await(p);
-      c.close();
-    }
+    p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_CALL;
+  }
+  if (p->stage == STAGE_CALL) {
+    // It may have ended while its call was on its way.
+    if (p->call != CALL_NONE && !Call::over(p)) return Then::WAITS;
+    Call(i).close();
+    p->stage = STAGE_OUTPUT;
   }
   if (p->flags & PROCESS_THREAD) {
     if (i->trap != 0) team::end(p);

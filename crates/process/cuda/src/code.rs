@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_process::{LoadError, Module, StartError};
 use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled};
+use sha2::{Digest, Sha256};
 
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
@@ -37,6 +38,12 @@ mod bytes_of {
         }
     }
 
+    impl ModuleBytes {
+        pub(crate) fn as_slice(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
     impl PartialEq for ModuleBytes {
         fn eq(&self, other: &Self) -> bool {
             let same = self.0.as_ptr() == other.0.as_ptr() && self.0.len() == other.0.len();
@@ -47,11 +54,65 @@ mod bytes_of {
 }
 
 impl CodeKey {
-    fn of(module: &Module, choice: CompileChoice) -> Self {
+    pub(crate) fn of(module: &Module, choice: CompileChoice) -> Self {
         Self {
             name: module.name().into(),
             bytes: bytes_of::ModuleBytes::of(module),
             choice,
+        }
+    }
+
+    /// The beginning of the module's names in an image. Modules with different keys have different ones.
+    fn prefix(&self) -> String {
+        let Self {
+            name,
+            bytes,
+            choice:
+                CompileChoice {
+                    interleaved,
+                    contract,
+                },
+        } = self;
+        let hash = Sha256::new()
+            .chain_update([u8::from(*interleaved), u8::from(*contract)])
+            .chain_update((name.len() as u64).to_le_bytes())
+            .chain_update(name.as_bytes())
+            .chain_update(bytes.as_slice());
+        program::prefix(&hash.finalize())
+    }
+}
+
+/// A module that was compiled for an image.
+pub(crate) struct CompiledCode {
+    key: CodeKey,
+    module: Arc<CompiledModule>,
+    pub(crate) part: LinkedPart,
+}
+
+impl CompiledCode {
+    /// Compiles a module.
+    ///
+    /// # Errors
+    /// The module is refused.
+    pub(crate) fn of(module: &Module, key: CodeKey) -> Result<Self, StartError> {
+        let compiled = compile_module(module, &key.prefix(), key.choice);
+        let compiled = compiled.map_err(|source: LoadError| StartError::Load {
+            module: module.name().to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            key,
+            part: part(&compiled),
+            module: Arc::new(compiled),
+        })
+    }
+
+    fn numbered(self, number: u32) -> LoadedCode {
+        LoadedCode {
+            key: self.key,
+            number,
+            module: self.module,
+            part: self.part,
         }
     }
 }
@@ -108,8 +169,9 @@ impl CodeSet {
         for module in modules {
             let key = CodeKey::of(module, choice);
             if !set.loaded.iter().any(|code| code.key == key) {
-                let code = compile(module, key, set.free_number()?)?;
-                set.loaded.push(Arc::new(code));
+                let code = CompiledCode::of(module, key)?;
+                let number = set.free_number()?;
+                set.loaded.push(Arc::new(code.numbered(number)));
             }
         }
         set.linked.host_call_slots = host_call_slots(&set.loaded);
@@ -167,8 +229,26 @@ impl CodeSet {
         });
     }
 
+    /// The modules that are not in the image, each once.
+    pub(crate) fn missing<'m>(
+        &self,
+        modules: &'m [Module],
+        choice: CompileChoice,
+    ) -> Vec<(CodeKey, &'m Module)> {
+        let mut missing = Vec::<(CodeKey, _)>::new();
+        for module in modules {
+            let key = CodeKey::of(module, choice);
+            let known = self.loaded.iter().any(|code| code.key == key);
+            if !known && missing.iter().all(|(other, _)| *other != key) {
+                missing.push((key, module));
+            }
+        }
+        missing
+    }
+
     /// Modules that all are in the image, which is exchanged if one is missing. Processes of other modules are paused
-    /// meanwhile and continue in the new image.
+    /// meanwhile and continue in the new image. Modules that are `compiled` are not compiled again; `begin` is the time at
+    /// which the caller began to load.
     ///
     /// # Errors
     /// A module is refused, or the engine has failed. The image stays as it was unless the engine has failed.
@@ -177,8 +257,9 @@ impl CodeSet {
         engine: &Engine,
         modules: &[Module],
         choice: CompileChoice,
+        mut compiled: Vec<CompiledCode>,
+        begin: Instant,
     ) -> Result<(Vec<Arc<LoadedCode>>, LoadTimes), StartError> {
-        let begin = Instant::now();
         let mut wanted = Vec::with_capacity(modules.len());
         let before = self.loaded.len();
         for module in modules {
@@ -187,9 +268,11 @@ impl CodeSet {
                 None => {
                     // A module that was added for this call and not linked is forgotten again on an error.
                     let key = CodeKey::of(module, choice);
-                    let code = self
-                        .free_number()
-                        .and_then(|number| compile(module, key, number));
+                    let code = match compiled.iter().position(|code| code.key == key) {
+                        Some(at) => Ok(compiled.swap_remove(at)),
+                        None => CompiledCode::of(module, key),
+                    };
+                    let code = code.and_then(|code| Ok(code.numbered(self.free_number()?)));
                     let code = match code {
                         Ok(code) => Arc::new(code),
                         Err(error) => {
@@ -274,20 +357,6 @@ impl CodeSet {
     }
 }
 
-fn compile(module: &Module, key: CodeKey, number: u32) -> Result<LoadedCode, StartError> {
-    let compiled = compile_module(module, number as usize, key.choice);
-    let compiled = compiled.map_err(|source: LoadError| StartError::Load {
-        module: module.name().to_owned(),
-        source,
-    })?;
-    Ok(LoadedCode {
-        key,
-        number,
-        part: part(&compiled),
-        module: Arc::new(compiled),
-    })
-}
-
 /// The machine code that a module came with.
 fn precompiled(module: &Module) -> impl Iterator<Item = Precompiled> {
     module.images().iter().map(|image| Precompiled {
@@ -303,7 +372,12 @@ fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
     loaded.sort_by_key(|code| code.number);
     let dispatch = LinkedPart {
         name: "the call of a module".into(),
-        ptx: dispatch(loaded.iter().map(|code| code.number)).into(),
+        ptx: dispatch(
+            loaded
+                .iter()
+                .map(|code| (code.number, &*code.module.prefix)),
+        )
+        .into(),
     };
     let parts = loaded.iter().map(|code| code.part.clone());
     std::iter::once(dispatch).chain(parts).collect()
@@ -311,12 +385,9 @@ fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
 
 /// The function `linked_enter`, which calls the entry of a module by the module's number. It is PTX, so that the unit of the
 /// scheduler is the same for all sets of modules and is compiled once.
-fn dispatch(numbers: impl Iterator<Item = u32> + Clone) -> String {
+fn dispatch<'p>(modules: impl Iterator<Item = (u32, &'p str)> + Clone) -> String {
     let mut out = String::from(everwarp_compiler::PTX_HEAD);
-    let prefixed = numbers
-        .clone()
-        .map(|number| program::prefix(number as usize));
-    for prefix in prefixed.clone() {
+    for (_, prefix) in modules.clone() {
         let _ = writeln!(
             out,
             ".extern .func {prefix}enter(.param .b64 a0, .param .b32 a1, .param .b64 a2, .param .b64 a3);"
@@ -335,14 +406,14 @@ fn dispatch(numbers: impl Iterator<Item = u32> + Clone) -> String {
   mov.b64 %none, 0;
 ",
     );
-    for number in numbers.clone() {
+    for (number, _) in modules.clone() {
         let _ = writeln!(
             out,
             "  setp.eq.u32 %p, %module, {number};\n  @%p bra $M{number};"
         );
     }
     out.push_str("  ret;\n");
-    for (number, prefix) in numbers.zip(prefixed) {
+    for (number, prefix) in modules {
         let _ = writeln!(
             out,
             "$M{number}:
@@ -383,18 +454,15 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
 
 /// The stack that calls of these modules use. The largest frame is among their own functions and those of the engine.
 pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
-    let own: Vec<_> = codes
-        .iter()
-        .map(|code| program::prefix(code.number as usize))
-        .collect();
+    let own = |name: &str| {
+        let mut prefixes = codes.iter().map(|code| &*code.module.prefix);
+        prefixes.any(|prefix| name.starts_with(prefix))
+    };
     let each = codes
         .iter()
         .map(|code| code.module.compiled.frames_for_each_call());
     StackUse {
-        frame: frames.largest_of(|name| {
-            !program::is_of_module(name)
-                || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
-        }),
+        frame: frames.largest_of(|name| !program::is_of_module(name) || own(name)),
         frames_for_each_call: each.max().unwrap_or(2),
     }
 }
@@ -460,12 +528,10 @@ mod tests {
         };
         assert_eq!(keys(set.linked()), ["k"]);
         assert_eq!(keys(&set.successor(2048)), ["k"]);
-        let later = compile(
-            &module("later", 2),
-            CodeKey::of(&module("later", 2), CompileChoice::default()),
-            1,
-        );
-        set.loaded.push(Arc::new(later.expect("it compiles")));
+        let later = module("later", 2);
+        let later = CompiledCode::of(&later, CodeKey::of(&later, CompileChoice::default()));
+        let later = later.expect("it compiles").numbered(1);
+        set.loaded.push(Arc::new(later));
         assert!(keys(&set.successor(2048)).is_empty());
         let plain = Module::from_file(&path).expect("it is whole");
         assert!(keys(self::set(&[plain]).linked()).is_empty());
@@ -488,25 +554,59 @@ mod tests {
 
     #[test]
     fn each_module_has_a_branch_of_its_own() {
-        let text = dispatch([0, 7].into_iter());
-        for expected in ["m0_enter, (c0", "m7_enter, (c0", "%module, 7;", "$M7:"] {
+        let text = dispatch([(0, "ma_"), (7, "mb_")].into_iter());
+        for expected in ["ma_enter, (c0", "mb_enter, (c0", "%module, 7;", "$M7:"] {
             assert!(text.contains(expected), "{text}");
         }
-        assert!(!text.contains("m1_"));
+        assert!(!text.contains("$M1:"));
+    }
+
+    #[test]
+    fn the_text_of_a_module_is_the_same_whatever_its_number() {
+        let [a, b] = [1, 2].map(|number| module("m", number));
+        let text = |modules: &[Module]| {
+            let mut set = set(modules);
+            let code = set.find(&b, CompileChoice::default());
+            let code = code.expect("it is in the set");
+            (code.number, Arc::clone(&code.part.ptx))
+        };
+        let (alone, second) = (
+            text(std::slice::from_ref(&b)),
+            text(&[a.clone(), b.clone()]),
+        );
+        assert_eq!((alone.0, second.0), (0, 1));
+        assert_eq!(alone.1, second.1);
+        // Modules that differ in any way have different names.
+        let contract = CompileChoice {
+            contract: true,
+            ..CompileChoice::default()
+        };
+        let plain = CompileChoice::default();
+        let keys = [
+            (&a, plain),
+            (&b, plain),
+            (&b, contract),
+            (&module("n", 2), plain),
+        ];
+        let prefixes = keys.map(|(module, choice)| CodeKey::of(module, choice).prefix());
+        let different: std::collections::BTreeSet<_> = prefixes.iter().collect();
+        assert_eq!(different.len(), prefixes.len());
     }
 
     #[test]
     fn frames_of_other_modules_do_not_count() {
         let mut set = set(&[module("a", 1), module("b", 2)]);
-        let frames = [("everwarp_engine", 64), ("m0_f1", 96), ("m1_f3", 400)];
-        let frames: Frames = frames
-            .map(|(name, bytes)| (name.into(), bytes))
-            .into_iter()
-            .collect();
         let [a, b] = [module("a", 1), module("b", 2)].map(|module| {
             set.find(&module, CompileChoice::default())
                 .expect("it is there")
         });
+        let [of_a, of_b] =
+            [(&a, "f1"), (&b, "f3")].map(|(code, name)| format!("{}{name}", code.module.prefix));
+        let frames = [("everwarp_engine", 64), (&*of_a, 96), (&*of_b, 400)];
+        let frames: Frames = frames
+            .map(|(name, bytes)| (name.into(), bytes))
+            .into_iter()
+            .collect();
         assert_eq!(stack_use(&frames, &[a]).frame, 96);
         assert_eq!(stack_use(&frames, &[b]).frame, 400);
         assert_eq!(stack_use(&frames, &[]).frame, 64);

@@ -10,7 +10,7 @@
 //! **Host calls.** The GPU itself serves arguments, environment, clocks and random bytes. Standard output is
 //! collected and sent by the page. Everything else goes through the host-call ring to `everwarp-hostcalls`. A process
 //! that waits gives up its lane: compiled code saves its frames, and the host's answer submits a task that continues it.
-//! Only short calls, while few are on their way, are waited for on the spot.
+//! Only short calls, while few are on their way, are waited for on the spot, and not for long.
 //!
 //! **Turns.** A process that loops gives up its lane when its slice is spent, and continues after everything else that
 //! its warp has to do.
@@ -54,6 +54,7 @@ mod link;
 mod list;
 mod listener;
 mod load;
+mod making;
 mod module;
 mod places;
 mod process;

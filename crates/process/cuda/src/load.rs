@@ -13,6 +13,7 @@ use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
 use crate::host_core::{HostCore, HostedModule};
 use crate::layout::family::DevWorld;
 use crate::link::depth;
+use crate::making::LoadedSet;
 use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
 use crate::queue::ModuleQueue;
@@ -62,8 +63,8 @@ impl ModuleLoader {
             interleaved: false,
             ..self.choice
         };
-        let mut set = resident.code();
-        let (codes, times) = set.load(&core.engine, std::slice::from_ref(module), choice)?;
+        let LoadedSet { set, codes, times } =
+            resident.load_code(std::slice::from_ref(module), choice)?;
         let stack = set.stack_bytes();
         drop(set);
         let code = &codes[0];

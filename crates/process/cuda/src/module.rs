@@ -8,7 +8,7 @@ use everwarp_process::threads::{START, Threads};
 use everwarp_process::{ExitStatus, LoadError, Module, Trap, gpu};
 
 use crate::error::not_compiled;
-use crate::{program, wasi};
+use crate::wasi;
 
 /// The elements that a table may grow by.
 const TABLE_GROWTH: u64 = 256;
@@ -22,17 +22,17 @@ pub(crate) struct CompileChoice {
     pub(crate) contract: bool,
 }
 
-/// Compiles a module as number `number` of an image.
+/// Compiles a module, whose names in an image begin with `prefix`.
 pub(crate) fn compile_module(
     module: &Module,
-    number: usize,
+    prefix: &str,
     choice: CompileChoice,
 ) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
     let interleaved = choice.interleaved && threads.is_none();
     let options = CompileOptions {
-        prefix: program::prefix(number),
+        prefix: prefix.to_owned(),
         provided_imports: wasi::provided(),
         preempt: true,
         interleaved,
@@ -45,7 +45,7 @@ pub(crate) fn compile_module(
             interleaved: false,
             ..choice
         };
-        compile_module(module, number, choice)
+        compile_module(module, prefix, choice)
     };
     let compiled = match compile(module.bytes(), &options) {
         // The module has atomic instructions, which interleaved memories do not support.
@@ -62,6 +62,7 @@ pub(crate) fn compile_module(
     };
     Ok(CompiledModule {
         name: module.name().to_owned(),
+        prefix: prefix.to_owned(),
         entry,
         threads: threads.cloned(),
         compiled,
@@ -72,6 +73,8 @@ pub(crate) fn compile_module(
 #[derive(Debug)]
 pub(crate) struct CompiledModule {
     pub(crate) name: String,
+    /// The beginning of its names in an image.
+    pub(crate) prefix: String,
     pub(crate) compiled: Compiled,
     /// The function that a process runs.
     entry: u32,
@@ -223,7 +226,7 @@ pub(crate) mod tests {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, 0, CompileChoice::default())
+        compile_module(&module, "m_", CompileChoice::default())
     }
 
     fn refused(text: &str) -> String {

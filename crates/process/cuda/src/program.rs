@@ -90,16 +90,23 @@ pub(crate) static PROGRAM: Program = Program {
     params: Params::written(DevProcessTable::NAME, layout::write_structs),
 };
 
-/// The prefix of every name of a module in the image.
-pub(crate) fn prefix(module: usize) -> String {
-    format!("m{module}_")
+/// Digits of the hash in a prefix.
+const PREFIX_DIGITS: usize = 12;
+
+/// The prefix of every name in the image of the module that has this hash. It depends on the module alone: so its machine
+/// code is the same in every image, and is assembled once.
+pub(crate) fn prefix(hash: &[u8]) -> String {
+    let bytes = hash.iter().take(PREFIX_DIGITS / 2);
+    let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+    format!("m{digits}_")
 }
 
 /// Whether a function of the image belongs to a module.
 pub(crate) fn is_of_module(name: &str) -> bool {
-    let number = name.strip_prefix('m').and_then(|rest| rest.split_once('_'));
-    number
-        .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    let digits = name.strip_prefix('m').and_then(|rest| rest.split_once('_'));
+    digits.is_some_and(|(digits, _)| {
+        digits.len() == PREFIX_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 /// Declares the function that calls a module's entry by the module's number. It is linked with the modules.
@@ -112,8 +119,18 @@ mod tests {
 
     #[test]
     fn names_of_modules_begin_with_their_prefix() {
-        assert!(is_of_module(&format!("{}f3", prefix(12))));
-        for other in ["m_f3", "mx1_f", "m12", "linked_enter", "everwarp_engine"] {
+        let prefix = prefix(&[0x01, 0xff, 3, 4, 5, 0xa6, 7, 8]);
+        assert_eq!(prefix, "m01ff030405a6_");
+        assert!(is_of_module(&format!("{prefix}f3")));
+        let long = "mx1ff030405a6_f3";
+        for other in [
+            "m_f3",
+            "m12_f",
+            long,
+            "m12",
+            "linked_enter",
+            "everwarp_engine",
+        ] {
             assert!(!is_of_module(other), "{other}");
         }
     }

@@ -16,7 +16,7 @@ use everwarp_engine::sync::lock;
 use everwarp_hostcalls::{Ring, RingMemory, Server, ServerConfig};
 use everwarp_process::{Module, StartError};
 use everwarp_runtime::trace::spanned;
-use everwarp_runtime::{Device, Engine, LinkedEngine, LinkedEngineBuilder, Pools};
+use everwarp_runtime::{Device, Engine, Error, LinkedEngine, LinkedEngineBuilder, Pools};
 
 use crate::clock::clock_offset;
 use crate::code::CodeSet;
@@ -25,6 +25,7 @@ use crate::error::{not_started, system};
 use crate::family::Anchor;
 use crate::idle::IdlePlaces;
 use crate::link::shared_pools;
+use crate::making::Making;
 use crate::module::CompileChoice;
 use crate::program;
 use crate::share::{Room, Share, Wanted};
@@ -64,8 +65,9 @@ pub struct ResidentProcesses {
     /// Ends before the engine, whose memory it reads.
     pub(crate) server: Server,
     pub(crate) engine: Engine,
-    /// Locked while modules are loaded.
+    /// Locked while an image is exchanged.
     code: Mutex<CodeSet>,
+    pub(crate) making: Making,
     pub(crate) idle: Mutex<IdlePlaces>,
     pub(crate) room: Room,
     pub(crate) anchor: Anchor,
@@ -145,6 +147,7 @@ impl ResidentProcesses {
         Ok(Arc::new(Self {
             server,
             code: Mutex::new(code),
+            making: Making::default(),
             idle: Mutex::default(),
             room: Room::new(most, slots),
             anchor: Anchor::default(),
@@ -181,6 +184,19 @@ impl ResidentProcesses {
             lock(&self.idle).forget_all();
             self.engine.trim();
         }
+    }
+
+    /// Gives memory back that is mapped and that no host has, so that it can be mapped elsewhere. All processes pause
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub(crate) fn compact(&self) -> Result<(), Error> {
+        // The lock keeps the image as it is, and the caller's host keeps the engine from being parked for good.
+        let _code = self.code();
+        self.engine.park()?;
+        self.engine.trim();
+        self.engine.resume()
     }
 
     /// Notes that the engine has failed.

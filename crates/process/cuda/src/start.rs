@@ -24,6 +24,7 @@ use crate::host_core::{HostCore, HostedModule};
 use crate::link::{depth, pools, stack_wanted};
 use crate::listener::ServiceListener;
 use crate::load::ModuleLoader;
+use crate::making::LoadedSet;
 use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
 use crate::queue::{ModuleQueue, Queues};
@@ -110,10 +111,9 @@ impl CudaProcesses {
         let mut quota = MemoryQuota::new(streams.budgets());
         let load = quota.limit(&config.load, modules.len());
         let choice = choice(config);
-        let mut code = resident.code();
-        let (codes, _) = code.load(engine, modules, choice)?;
-        let depth = stack_depth(&mut code, engine, &codes, config)?;
-        drop(code);
+        let LoadedSet { mut set, codes, .. } = resident.load_code(modules, choice)?;
+        let depth = stack_depth(&mut set, engine, &codes, config)?;
+        drop(set);
         let share = spanned("host: share of the engine", || {
             let wanted = wanted(&codes, &load, config.spare_places, depth)?;
             let share = ShareLease::take(resident, wanted, alone.is_some());
@@ -379,10 +379,16 @@ impl PlaceSource<'_> {
                 break;
             }
         }
+        let mut compacted = false;
         loop {
             let made = Places::new(&resident.engine, code, first, config, self.common);
             match made {
                 Err(StartError::Engine(_)) if lock(&resident.idle).forget_oldest() => {}
+                // What hosts have left may be in pieces that are too small.
+                Err(StartError::Engine(_)) if !compacted => {
+                    resident.compact().map_err(not_started)?;
+                    compacted = true;
+                }
                 made => return made,
             }
         }

@@ -58,11 +58,7 @@ impl ServingThread {
             Served::Waits(wait) => {
                 let ring = Arc::clone(&self.ring);
                 let wait = wait.of_slot(ticket.slot);
-                let answer = move |reply: &Reply| {
-                    let woken = ticket.woken();
-                    ring.answer(ticket, reply);
-                    woken
-                };
+                let answer = move |reply: &Reply| ring.answer(ticket, reply);
                 self.service.wait(wait, Box::new(answer));
             }
         }
@@ -85,8 +81,8 @@ impl ServingThread {
 
     /// Gives the reply as the answer of a request.
     pub(crate) fn answer(&mut self, ticket: Ticket) {
-        self.woken.extend(ticket.woken());
-        self.ring.answer(ticket, &self.reply);
+        let woken = self.ring.answer(ticket, &self.reply);
+        self.woken.extend(woken);
     }
 
     /// Serves requests and wakes their processes. Processes that exit are reported later.

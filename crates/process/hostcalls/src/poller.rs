@@ -13,7 +13,9 @@ use crate::limits::NEIGHBOURS;
 use crate::plan::Plan;
 use crate::submissions::{Entry, Job, Submissions};
 
-const FIRST_NAP: Duration = Duration::from_micros(20);
+const SHORTEST_NAP: Duration = Duration::from_micros(20);
+/// A nap takes this part of the time since the last request.
+const NAP_SHARE: u32 = 8;
 /// The longest nap while no service is attached.
 const IDLE_NAP: Duration = Duration::from_millis(100);
 /// Looks at an empty queue between two looks at the clock.
@@ -121,7 +123,6 @@ pub(crate) struct Poller {
 impl Poller {
     pub(crate) fn run(mut self) {
         let mut last = Instant::now();
-        let mut nap = FIRST_NAP;
         // Requests taken since the queue was last empty, and looks at the empty queue. The thread looks at the clock only
         // now and then: that takes longer than a look at the queue.
         let (mut taken, mut looks) = (0_usize, 0_u32);
@@ -129,7 +130,7 @@ impl Poller {
             if self.control.changed.load(Relaxed) {
                 self.carry_out();
                 // The processes of a new lane are about to call.
-                (last, nap, looks) = (Instant::now(), FIRST_NAP, 0);
+                (last, looks) = (Instant::now(), 0);
             }
             if let Some(entry) = self.submissions.next() {
                 self.take(entry);
@@ -145,7 +146,7 @@ impl Poller {
             if taken > 0 {
                 self.hand_on();
                 (taken, looks) = (0, 0);
-                (last, nap) = (Instant::now(), FIRST_NAP);
+                last = Instant::now();
             }
             looks += 1;
             if !looks.is_multiple_of(LOOKS) {
@@ -155,14 +156,14 @@ impl Poller {
             // Room that was kept for a whole group of neighbours is given to fewer.
             let services = self.lanes.iter().map(|lane| &lane.thread.service);
             services.for_each(|service| service.serve_openings());
-            if last.elapsed() >= self.spin {
-                let most = match self.lanes.is_empty() {
+            let quiet = last.elapsed();
+            if quiet >= self.spin {
+                let nap = match self.lanes.is_empty() {
                     // No request comes before a lane is attached, which wakes this thread.
                     true => IDLE_NAP,
-                    false => self.nap,
+                    false => (quiet / NAP_SHARE).clamp(SHORTEST_NAP.min(self.nap), self.nap),
                 };
-                thread::park_timeout(nap.min(most));
-                nap = (nap * 2).min(most);
+                thread::park_timeout(nap);
                 // After a nap one look decides.
                 looks = LOOKS - 1;
             }

@@ -3,9 +3,10 @@
 //! The device may write anywhere in this memory at any time, so all of it is accessed through atomics, and each word of
 //! a request is read once. The rules are those of [`everwarp_contract::hostcall`].
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
 use everwarp_contract::hostcall::{
     HOSTCALL_AREAS_MOST, HOSTCALL_INLINE_BYTES, HOSTCALL_SLOTS_MOST, answer_head,
@@ -16,6 +17,9 @@ use everwarp_process::Pid;
 use crate::events::Woken;
 use crate::limits::DATA_BYTES;
 use crate::request::Reply;
+
+/// The word of a slot that says which call's caller has stopped looking for the answer.
+const GIVEN_UP: usize = offset_of!(DevHostCall, given_up) / 8;
 
 /// An error in the memory that a ring was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +91,7 @@ pub(crate) struct Ticket {
     pub(crate) place: DataPlace,
     /// Bytes of payload, as the request says.
     pub(crate) payload_bytes: u32,
-    /// Whether the process is to be woken after the answer.
+    /// Whether the process is to be woken after the answer. It may also wish so later.
     pub(crate) wakes: bool,
 }
 
@@ -99,15 +103,6 @@ impl Ticket {
             DataPlace::Area(_) => DATA_BYTES,
             DataPlace::Nowhere => 0,
         }
-    }
-
-    /// The process to wake after the answer.
-    pub(crate) fn woken(&self) -> Option<Woken> {
-        self.wakes.then_some(Woken {
-            process: self.process,
-            slot: self.slot,
-            sequence: self.sequence,
-        })
     }
 }
 
@@ -155,7 +150,7 @@ impl Ring {
         }
     }
 
-    /// Word `index` of a slot: 0 has the status, 1 to 3 are the values, and the data begins at 8.
+    /// Word `index` of a slot: 0 has the status, 1 to 3 are the values, 4 is [`GIVEN_UP`], and the data begins at 8.
     pub(crate) fn slot_word(&self, slot: u32, index: usize) -> &AtomicU64 {
         const WORDS: usize = size_of::<DevHostCall>() / 8;
         assert!(slot < self.memory.slot_count && index < WORDS);
@@ -201,10 +196,12 @@ impl Ring {
         self.busy[slot as usize].store(false, Relaxed);
         // The next process in the slot starts after this, by a task that releases.
         self.slot_word(slot, 0).store(0, Relaxed);
+        self.slot_word(slot, GIVEN_UP).store(0, Relaxed);
     }
 
-    /// Answers a request, after which the slot is the device's.
-    pub(crate) fn answer(&self, ticket: Ticket, reply: &Reply) {
+    /// Answers a request, after which the slot is the device's. Returns the process if it is to be woken.
+    #[must_use = "a process that is not woken waits for ever"]
+    pub(crate) fn answer(&self, ticket: Ticket, reply: &Reply) -> Option<Woken> {
         let data = &reply.data[..reply.data.len().min(ticket.room())];
         let (words, rest) = data.as_chunks::<8>();
         for (index, word) in words.iter().enumerate() {
@@ -227,5 +224,18 @@ impl Ring {
         let head = answer_head(ticket.sequence, reply.errno as u16, data.len() as u16);
         // Partner: the device's load of the status. It orders the stores of the answer before that load.
         self.slot_word(ticket.slot, 0).store(head, Release);
+        let woken = Woken {
+            process: ticket.process,
+            slot: ticket.slot,
+            sequence: ticket.sequence,
+        };
+        (ticket.wakes || self.has_given_up(&ticket)).then_some(woken)
+    }
+
+    /// Whether the caller has stopped looking for the answer, which has been written. If it stops later, it finds the answer:
+    /// it writes this word and then reads the status, with a fence between the two as well.
+    fn has_given_up(&self, ticket: &Ticket) -> bool {
+        fence(SeqCst);
+        self.slot_word(ticket.slot, GIVEN_UP).load(Relaxed) == u64::from(ticket.sequence)
     }
 }

@@ -37,7 +37,8 @@ pub struct ServerConfig {
     pub workers: usize,
     /// How long the poller polls without a pause after the last request.
     pub spin: Duration,
-    /// The longest nap of the poller after that. Naps begin at 20 microseconds and double.
+    /// The longest nap of the poller after that. A nap takes an eighth of the time since the last request, so that a request
+    /// waits for a sixteenth of that on average.
     pub nap: Duration,
 }
 

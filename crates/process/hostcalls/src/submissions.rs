@@ -111,6 +111,7 @@ impl Submissions {
 #[cfg(test)]
 mod tests {
     use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering::Release;
 
     use everwarp_contract::hostcall::{HOSTCALL_INLINE_BYTES, HostCall, number};
@@ -135,7 +136,8 @@ mod tests {
                 errno: 0,
                 reply_bytes: 0,
                 values: [0; 3],
-                reserved: [0; 4],
+                given_up: 0,
+                reserved: [0; 3],
                 data: [0; HOSTCALL_INLINE_BYTES as usize],
             };
             Self {
@@ -198,9 +200,40 @@ mod tests {
             let nop = HostCall::decode(number::NOP, fields.args);
             assert_eq!((request.process.slot(), request.call), (index, nop));
             assert_eq!((ticket.slot, ticket.sequence), (index % 2, index / 2 + 1));
-            submissions.ring.answer(ticket, &Reply::default());
+            let woken = submissions.ring.answer(ticket, &Reply::default());
+            assert!(woken.is_none(), "its caller looks for the answer");
             let status = submissions.ring.slot_word(index % 2, 0).load(Relaxed);
             assert_eq!(status, u64::from(index / 2 + 1));
         }
+    }
+
+    #[test]
+    fn a_caller_that_has_given_up_is_woken_after_the_answer_to_that_call_alone() {
+        let mut memory = Memory::new(2);
+        let given_up = &raw mut memory.slots[1].given_up;
+        let mut submissions = memory.submissions();
+        let mut woken = |index: u32, call: u32| {
+            let fields = EntryFields {
+                process: 7,
+                slot: 1,
+                call,
+                ..Default::default()
+            };
+            (0..4).for_each(|piece| store(&submissions, index, piece, &fields));
+            let Some(Entry::Request((ticket, _))) = submissions.next() else {
+                panic!("entry {index} has arrived");
+            };
+            // SAFETY: the ring accesses it by atomics, and its memory outlives it.
+            let given_up = unsafe { AtomicU64::from_ptr(given_up) };
+            given_up.store(2, Relaxed);
+            let woken = submissions.ring.answer(ticket, &Reply::default());
+            woken.map(|woken| (woken.process.slot(), woken.slot, woken.sequence))
+        };
+        assert_eq!(woken(0, number::NOP), None);
+        assert_eq!(woken(1, number::NOP), Some((7, 1, 2)));
+        assert_eq!(woken(2, number::NOP), None);
+        assert_eq!(woken(3, number::NOP | HOSTCALL_WAKE), Some((7, 1, 4)));
+        drop(submissions);
+        drop(memory);
     }
 }

@@ -9,6 +9,7 @@
 //! Where memory orders matter, the twin takes them as fields, so that a test can weaken one and show that the model
 //! fails: a check that cannot fail proves nothing.
 
+mod answer;
 mod channel;
 mod children;
 mod deque;

@@ -80,8 +80,10 @@ dev_consts! {
     pub(crate) const STAGE_START = 1;
     /// The process is in its entry.
     pub(crate) const STAGE_ENTRY = 2;
+    /// The process has exited, perhaps while a call of it was on its way.
+    pub(crate) const STAGE_CALL = 3;
     /// The process has exited, and its last output is on its way to the host.
-    pub(crate) const STAGE_OUTPUT = 3;
+    pub(crate) const STAGE_OUTPUT = 4;
     /// While fewer calls than this are on their way, a lane that makes a short call waits for the answer and polls host
     /// memory. On an H200, 64 such lanes take 5 us a call, and took 25 when they were woken. From some hundred lanes on,
     /// the one thread that answers is the limit.

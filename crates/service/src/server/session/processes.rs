@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Context;
 use std::thread::Scope;
 
 use everwarp_engine::sync::lock;
@@ -167,7 +168,8 @@ impl Session {
         }
         self.run(scope, |session| {
             let Ok(host) = session.host() else { return };
-            host.waits.run(&*host.engine, |pid, exit| {
+            let poll_wait = |pid, cx: &mut Context<'_>| host.engine.poll_wait(pid, cx);
+            host.waits.run(poll_wait, |pid, exit| {
                 if let Ok(exit) = &exit {
                     session.waited([pid]);
                     send_captured(&session.sender, pid, exit, &session.budgets.output);
