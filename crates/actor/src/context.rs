@@ -634,11 +634,17 @@ impl ActorCx<'_, '_, '_> {
         let state = std::mem::take(&mut undo.state);
         self.state_bytes().copy_from_slice(&state);
         undo.state = state;
-        // The ask is an ask again. Its sender and its last word are still there.
+        // The ask is as it was, since it may be handled again and passed on then. Its sender and its last word are still there.
         if let Some(cell) = undo.reply {
             let message = &self.turn.table.cells[cell as usize];
-            let flags = message.head.load(Ordering::Relaxed) & (MESSAGE_HOST | MESSAGE_DEADLINE);
-            message.head.store(flags | MESSAGE_ASK, Ordering::Relaxed);
+            message.head.store(self.message.head, Ordering::Relaxed);
+            for (to, word) in message
+                .words
+                .iter()
+                .zip(&self.message.words[..MAX_ASK_WORDS])
+            {
+                to.store(*word, Ordering::Relaxed);
+            }
         }
         self.ask = self.ask.or(undo.reply).or(undo.forwarded);
         for (_, cell) in undo.sends.drain(..) {

@@ -150,23 +150,20 @@ impl<'t> Table<'t> {
     }
 
     /// The turn: brings the messages that have arrived into `front`, the oldest first, if all taken ones are handled.
-    /// Returns how many there are.
-    pub(crate) fn refill(&self, slot: &Slot) -> u32 {
+    pub(crate) fn refill(&self, slot: &Slot) {
         if slot.front.load(Ordering::Relaxed) != 0 {
-            return 0;
+            return;
         }
         // Acquire: the messages.
         let taken = Mail(slot.mail.fetch_and(WITHOUT_CELLS, Ordering::AcqRel));
-        let (mut at, mut front, mut count) = (taken.cell(), 0, 0);
+        let (mut at, mut front) = (taken.cell(), 0);
         while at != 0 {
-            count += 1;
             let link = &self.cells[at as usize - 1].next;
             let next = link.load(Ordering::Relaxed);
             link.store(front, Ordering::Relaxed);
             (front, at) = (at, next);
         }
         slot.front.store(front, Ordering::Relaxed);
-        count
     }
 
     /// The turn, which is over: `handled` messages are done, and `outbox` says whether some could not be delivered. An

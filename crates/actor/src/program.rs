@@ -186,18 +186,18 @@ impl Kind {
     pub(crate) fn needs_cpu(&self) -> Option<(String, &'static str)> {
         let why = match &self.handler {
             Handler::Closure(_) => "its handler is a module or a closure",
-            _ if self.atomic => "it is atomic",
-            _ if self.restarts != Restarts::NEVER => "it is restarted",
-            _ if self.retries != 0 => "its messages are handled again",
-            _ if self.keeps_latest => "it keeps its latest messages only",
-            _ => return None,
+            Handler::Function(_) => return None,
         };
         Some((self.name.to_string(), why))
     }
-    /// Turns that one message may cause: of the receivers, and of the asker; with those at the end of a turn, which are one
-    /// of a waiting sender and one of the actor itself.
+    /// The size of its state in the tables.
+    pub(crate) const fn state_room(&self) -> u32 {
+        self.state_bytes.next_multiple_of(16)
+    }
+    /// Turns that one message may cause on a GPU: of the receivers, and of the asker, each time that it is handled; with
+    /// those at the end of a turn, which are one of a waiting sender and one of the actor itself.
     const fn needs(&self) -> u16 {
-        self.sends + 1 + 2
+        self.needs_here() - 1
     }
     /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
     const fn room(&self) -> u16 {
@@ -208,7 +208,33 @@ impl Kind {
             self.needs_here() + 1
         }
     }
-    /// The same on the CPU engine, where a message may be handled several times, and a courier may be queued.
+    /// What a turn on a GPU knows about its kind.
+    fn write_numbers(&self, out: &mut String, program: &str) -> fmt::Result {
+        let Self {
+            name,
+            sends,
+            retries,
+            atomic,
+            ..
+        } = self;
+        let (needs, state, most) = (self.needs(), self.state_room(), self.restarts.most);
+        let (within, keep) = (self.restarts.milliseconds(), self.keep());
+        writeln!(
+            out,
+            "struct {program}_{name}_kind {{\n  \
+             static constexpr u32 sends = {sends}, needs = {needs}, state = {state}, restarts = {most}u, within = {within}u, \
+             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic};\n}};"
+        )
+    }
+    /// The most messages that a turn takes; 0 for all.
+    const fn keep(&self) -> u32 {
+        if self.keeps_latest {
+            self.bound as u32
+        } else {
+            0
+        }
+    }
+    /// As `needs`, on the CPU engine, where a courier may be queued, too.
     const fn needs_here(&self) -> u16 {
         let each = (self.sends as u32 + 1) * (self.retries as u32 + 1) + 3;
         // More than any engine has room for; the check of the program says so.
@@ -397,13 +423,12 @@ impl ActorProgram {
         let base = format!("FN_{program}_{}_turn", self.kinds[0].name);
         for kind in &*self.kinds {
             let (name, state, params) = (&kind.name, &kind.state.name, &self.params.name);
+            kind.write_numbers(out, program)?;
             writeln!(
                 out,
                 "__device__ __forceinline__ void {program}_{name}_turn(ew::Lane& t, const DevActors& s) {{\n  \
-                 ew::actor_turn(t, s, {base}, {}, {}, [](ew::Actor& a, const ew::Message& m) {{\n    \
+                 ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor& a, const ew::Message& m) {{\n    \
                  {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*)a.system.user);\n  }});\n}}",
-                kind.sends,
-                kind.needs(),
             )?;
         }
         for (name, _, _) in BUILTINS {
@@ -438,11 +463,7 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         restarts: kind.restarts,
         atomic: kind.atomic,
         retries: kind.retries,
-        keep: if kind.keeps_latest {
-            kind.bound.into()
-        } else {
-            0
-        },
+        keep: kind.keep(),
         failures,
     };
     let twin = Twin::new(move |task| {

@@ -21,6 +21,10 @@ impl Restarts {
 }
 
 impl Restarts {
+    /// The time.
+    pub(crate) fn milliseconds(self) -> u32 {
+        self.within.as_millis().try_into().unwrap_or(u32::MAX)
+    }
     /// Whether an actor that fails now is restarted. `again` packs the milliseconds at which the time began (upper half) and
     /// the restarts since then (lower half). Returns its next value.
     pub(crate) fn next(self, again: u64) -> Option<u64> {
@@ -29,8 +33,7 @@ impl Restarts {
     /// The same at this time.
     pub(crate) fn next_at(self, again: u64, now: u32) -> Option<u64> {
         let (mut begin, mut count) = ((again >> 32) as u32, again as u32);
-        let within = self.within.as_millis().try_into().unwrap_or(u32::MAX);
-        if count == 0 || now.wrapping_sub(begin) > within {
+        if count == 0 || now.wrapping_sub(begin) > self.milliseconds() {
             (begin, count) = (now, 0);
         }
         (count < self.most).then(|| u64::from(begin) << 32 | u64::from(count + 1))

@@ -240,15 +240,15 @@ impl ActorSystem {
         }
         check(engine, &config)?;
         let kinds = &program.kinds;
-        let state_bytes = kinds
-            .iter()
-            .map(|k| k.state_bytes.next_multiple_of(16))
-            .max();
+        let state_bytes = kinds.iter().map(Kind::state_room).max();
         let state_bytes = state_bytes.unwrap_or(0).max(16);
+        // A GPU has a second state for each slot, for what atomic kinds had before the message.
+        let remembers = engine.kind() != EngineKind::Cpu && kinds.iter().any(|k| k.atomic);
+        let states_of_slot = 1 + usize::from(remembers);
         let actors = config.actors as usize;
         let slots = Arc::new(engine.buffer(actors * RECORD)?);
         let cells = engine.buffer(config.messages as usize * RECORD)?;
-        let states = Arc::new(engine.buffer(actors * state_bytes as usize / 8)?);
+        let states = Arc::new(engine.buffer(states_of_slot * actors * state_bytes as usize / 8)?);
         let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
         let tells = engine.buffer(config.host_messages as usize * RECORD)?;

@@ -104,11 +104,14 @@ pub(crate) fn run<'t, H: TurnHost>(
     let ends = mail.has(MAIL_KILL);
     let (mut handled, mut news) = (0, 0);
     if ends || turn.stopping || !mail.has(MAIL_PAUSED) {
-        let waiting = table.refill(slot);
-        if keep != 0 && waiting > keep && !ends {
-            handled = turn.drop_oldest(host, waiting - keep);
+        table.refill(slot);
+        let mut last = batch(slot);
+        if keep != 0 && !ends && !turn.stopping {
+            // More only where a turn before this one had no room to drop all.
+            let most = turn.taken().saturating_sub(keep);
+            handled = turn.drop_oldest(host, most);
+            last = if handled < most { 0 } else { handled + last };
         }
-        let last = handled + batch(slot);
         while handled + news < last && host.has_room() {
             if slot.notes.load(Ordering::Relaxed) & NEWS != 0 && !ends && !turn.stopping {
                 news += 1;
@@ -267,6 +270,17 @@ impl Turn<'_> {
         None
     }
 
+    /// How many messages were taken and not handled.
+    fn taken(&self) -> u32 {
+        let (mut at, mut count) = (self.slot.front.load(Ordering::Relaxed), 0);
+        while at != 0 {
+            count += 1;
+            at = self.table.cells[at as usize - 1]
+                .next
+                .load(Ordering::Relaxed);
+        }
+        count
+    }
     /// The oldest of the messages that were taken become dead letters. Returns how many.
     fn drop_oldest<H: TurnHost>(&mut self, host: &mut H, count: u32) -> u32 {
         for done in 0..count {

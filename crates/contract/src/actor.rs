@@ -71,9 +71,9 @@ crate::dev_consts! {
     pub const DEAD_NO_REPLY = 2;
     /// The actor failed while it handled the message.
     pub const DEAD_FAILED = 3;
-    /// How many reasons there are that both engines have.
+    /// How many reasons are counted next to each other.
     pub const DEAD_REASONS = 4;
-    /// The kind keeps its latest messages only. CPU engine only.
+    /// The kind keeps its latest messages only.
     pub const DEAD_DROPPED = 4;
     /// The ask had a deadline, which has passed. CPU engine only.
     pub const DEAD_TIMEOUT = 5;
@@ -192,7 +192,7 @@ crate::dev_struct! {
         pub slots: DevPtr<DevActor>,
         /// Cells.
         pub cells: DevPtr<DevMessage>,
-        /// States: `state_bytes` for each slot.
+        /// States: `state_bytes` for each slot. On a GPU, where a kind is atomic, as many follow for the states before a message.
         pub states: DevPtr<u8>,
         /// Heads of the stacks of free cells and slots.
         pub shards: DevPtr<u64>,

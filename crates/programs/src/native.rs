@@ -44,8 +44,6 @@ pub trait NativeProgram: Sync {
     const EXAMPLE: &'static [(&'static str, &'static str)];
     /// Whether the program exists for a benchmark. Images of all programs leave it out.
     const BENCHMARK: bool = false;
-    /// Whether it runs on the CPU engine alone: it has no device source.
-    const CPU_ONLY: bool = false;
     /// Whether it runs on wgpu, too. Actors do not.
     const ON_WGPU: bool = true;
 
@@ -210,9 +208,8 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
     }
     fn runs_on(&self, kind: EngineKind) -> bool {
         match kind {
-            EngineKind::Cpu => true,
-            EngineKind::Cuda => !P::CPU_ONLY,
-            EngineKind::Wgpu => !P::CPU_ONLY && P::ON_WGPU,
+            EngineKind::Cpu | EngineKind::Cuda => true,
+            EngineKind::Wgpu => P::ON_WGPU,
         }
     }
     fn prepare(

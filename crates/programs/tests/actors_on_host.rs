@@ -3,13 +3,17 @@
 //! Without one they are reported as ignored.
 //!
 //! `actors_on_host/block.cuh` stands in for the headers of the engine; everything in `actor` is the source of the images.
+//! `world.h` is what runs there, and each program has a file with its scenarios.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
+use everwarp_contract::actor::MAIL_COUNT_MAX;
+use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -18,13 +22,21 @@ use libtest_mimic::{Arguments, Failed, Trial};
 const COMPILER: &str = "c++";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A test, and the flags that it is compiled with.
+/// A test, with the folder that it writes to.
 type HostCase = fn(&Path) -> Result<(), Failed>;
+
+/// The scenarios of the programs.
+const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
+const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
     random_schedules_lose_no_message_and_no_slot,
+    random_schedules_restart_and_undo_what_fails,
     lanes_that_are_threads_have_no_data_race,
     uninitialized_list_of_free_cells_is_noticed,
+    undone_handler_whose_state_stays_is_noticed,
+    undone_reply_whose_words_stay_is_noticed,
+    restart_that_keeps_the_state_is_noticed,
 ];
 
 fn main() {
@@ -32,42 +44,82 @@ fn main() {
     let found = Command::new(COMPILER).arg("--version").output();
     let needed = Needed::look("a C++ compiler", &found);
     let trials = ALL.iter().map(|&(name, case)| {
-        let test = move || {
-            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-            write_sources(&folder)?;
-            case(&folder)
-        };
+        let test = move || case(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
         needed.trial(Trial::test(name, test))
     });
     libtest_mimic::run(&args, trials.collect()).exit();
 }
 
 fn random_schedules_lose_no_message_and_no_slot(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    run(&compile(folder, &["-O1"])?, 1, 400)
+}
+
+fn random_schedules_restart_and_undo_what_fails(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &FAULTS, FAULTS_CPP)?;
     run(&compile(folder, &["-O1"])?, 1, 400)
 }
 
 fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed> {
     // A fence that orders an ask's end before its count, which ThreadSanitizer does not know.
     let flags = ["-O1", "-DTHREADS", "-fsanitize=thread", "-Wno-tsan"];
-    run(&compile(folder, &flags)?, 1, 60)
+    for (name, program, scenarios) in [
+        ("probe", &PROBE, PROBE_CPP),
+        ("faults", &FAULTS, FAULTS_CPP),
+    ] {
+        let folder = folder.join(name);
+        write_sources(&folder, program, scenarios)?;
+        run(&compile(&folder, &flags)?, 1, 60)?;
+    }
+    Ok(())
 }
 
 /// The scenarios notice the defect that made actors wrong on GPUs at first.
 fn uninitialized_list_of_free_cells_is_noticed(folder: &Path) -> Result<(), Failed> {
-    let file = folder.join("everwarp/actor/actor.cuh");
-    let right = std::fs::read_to_string(&file)?;
-    let wrong = right.replace("spare_first(0)", "spare_first(1)");
-    assert_ne!(right, wrong, "the initializer has another form now");
-    std::fs::write(&file, wrong)?;
-    match run(&compile(folder, &["-O1"])?, 1, 4) {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "spare_first(0)";
+    is_noticed(folder, "actor.cuh", right, "spare_first(1)", 4)
+}
+
+fn undone_handler_whose_state_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &FAULTS, FAULTS_CPP)?;
+    let right = "actor_remember(&a.system, a.number, K::state, true);";
+    is_noticed(folder, "turn.cuh", right, "", 40)
+}
+
+fn undone_reply_whose_words_stay_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &FAULTS, FAULTS_CPP)?;
+    let right = "if (kept != NONE && replied)";
+    is_noticed(folder, "actor.cuh", right, "if (false)", 40)
+}
+
+fn restart_that_keeps_the_state_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &FAULTS, FAULTS_CPP)?;
+    let right = "K::atomic ? 0 : K::state";
+    is_noticed(folder, "turn.cuh", right, "0", 40)
+}
+
+/// Replaces a part of a header that the sources have; the scenarios must not pass.
+fn is_noticed(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+    scenarios: u64,
+) -> Result<(), Failed> {
+    let file = folder.join("everwarp/actor").join(header);
+    let text = std::fs::read_to_string(&file)?;
+    assert!(text.contains(right), "`{right}` has another form now");
+    std::fs::write(&file, text.replace(right, wrong))?;
+    match run(&compile(folder, &["-O1"])?, 1, scenarios) {
         Ok(()) => Err("the scenarios passed".into()),
         Err(_) => Ok(()),
     }
 }
 
 /// Writes what an image of the program contains, with the engine replaced by `block.cuh`.
-fn write_sources(folder: &Path) -> Result<(), Failed> {
-    let image = Image::of(vec![PROBE.program()]);
+fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Result<(), Failed> {
+    let image = Image::of(vec![actors.program()]);
     for (name, text) in source(&image).headers {
         if name == "everwarp/contract.cuh" || name.starts_with("everwarp/actor/") {
             write(&folder.join(name), &text)?;
@@ -78,9 +130,15 @@ fn write_sources(folder: &Path) -> Result<(), Failed> {
         include_str!("actors_on_host/block.cuh"),
     )?;
     write(
-        &folder.join("main.cpp"),
-        include_str!("actors_on_host/main.cpp"),
+        &folder.join("world.h"),
+        include_str!("actors_on_host/world.h"),
     )?;
+    write(&folder.join("scenarios.cpp"), scenarios)?;
+    let kinds = &actors.kinds;
+    let bound = |kind: &Kind| match kind.keeps_latest {
+        true => MAIL_COUNT_MAX.to_string(),
+        false => kind.bound.to_string(),
+    };
     let mut unit = String::from("#include \"everwarp/block/block.cuh\"\n");
     let mut cases = String::new();
     for (id, program, function) in image.functions() {
@@ -99,7 +157,17 @@ fn write_sources(folder: &Path) -> Result<(), Failed> {
     writeln!(
         unit,
         "static void dispatch(u32 fn, ew::Lane& t, const DevActors& s) {{\n  switch (fn) {{\n{cases}  }}\n}}\n\
-         #include \"main.cpp\""
+         constexpr u32 FIRST = FN_{}_{}_turn, KINDS = {}, STATE_BYTES = {};\n\
+         #define BOUNDS {{{}}}\n#include \"scenarios.cpp\"",
+        actors.name,
+        kinds[0].name,
+        kinds.len(),
+        kinds
+            .iter()
+            .map(|kind| kind.state_bytes.next_multiple_of(16))
+            .max()
+            .unwrap_or(0),
+        kinds.iter().map(bound).collect::<Vec<_>>().join(", "),
     )?;
     write(&folder.join("unit.cpp"), &unit)
 }

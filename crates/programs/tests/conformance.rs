@@ -114,8 +114,7 @@ const VALIDATED: [&str; 4] = [
     "urgent_work_overtakes",
 ];
 
-/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, actors do not run on wgpu, and kinds with
-/// restarts run on the CPU engine alone so far.
+/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors do not run on wgpu.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [actors::ALL, actor_faults::ALL, heap::ALL];
@@ -128,7 +127,7 @@ fn concerns(way: &Way, case: &str) -> bool {
         _ => {}
     }
     match way.engine {
-        "cuda" => !is_of(actor_faults::ALL),
+        "cuda" => true,
         "wgpu" => !not_wgpu.into_iter().any(is_of),
         _ => !is_of(heap::ALL),
     }

@@ -1,12 +1,14 @@
 //! Every device source compiles for every supported architecture, without spills and without a stack frame. The tests
 //! need NVRTC but no GPU. Without NVRTC they are reported as ignored, and in CI they fail.
 
-use everwarp::Program;
 use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source};
 use everwarp::cuda::image::{raw_source, source};
 use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
-use everwarp_programs::{actor_probe, benchmarks, fib, heap_probe, probe, standard};
+use everwarp::{EngineKind, Program};
+use everwarp_programs::{
+    REGISTRY, actor_faults, actor_probe, benchmarks, fib, heap_probe, probe, standard,
+};
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Trial};
@@ -100,8 +102,15 @@ fn programs_that_allocate_compile(nvrtc: &Nvrtc) {
 }
 
 fn programs_of_actors_compile(nvrtc: &Nvrtc) {
-    let image = Image::of(vec![actor_probe::PROBE.program()]);
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    for program in [&actor_probe::PROBE, &actor_faults::FAULTS] {
+        let image = Image::of(vec![program.program()]);
+        assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    }
+    // Those of the registry.
+    let actors = REGISTRY
+        .into_iter()
+        .filter(|entry| entry.runs_on(EngineKind::Cuda) && !entry.runs_on(EngineKind::Wgpu));
+    assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
 }
 
 /// The frames of images with one program each.

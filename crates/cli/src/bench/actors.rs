@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use everwarp::cuda::raw::Raw;
 use everwarp_programs::asks::Questions;
 use everwarp_programs::big::{Crowd, reference as big_reference};
 use everwarp_programs::counting::Count;
@@ -21,17 +22,26 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "`ring` is one token that 1,000 actors pass around: a message waits for the one before. `ring_full` has a token for each \
             actor. `counting` is 100 actors that send to one. In `big` as many messages as there are actors are sent on ten \
             times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
-            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. \
+            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. `ring_wide` and \
+            `asks_many` are the same with 50,000 actors and 250,000 pairs. The rows `raw` are what the GPU needs at least, \
+            without an engine. \
             `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each. The \
             folder `bench/actors` measures the same rows of kameo, ractor and actix.",
     parts: &[
-        Part::many("ring", On::Cpu, |cx| ring(cx, 1)),
-        Part::many("ring_full", On::Cpu, |cx| ring(cx, MEMBERS)),
-        Part::many("counting", On::Cpu, count),
-        Part::many("big", On::Cpu, crowd),
-        Part::many("skynet", On::Cpu, tree),
-        Part::many("asks", On::Cpu, questions),
-        Part::many("ask_from_host", On::Cpu, host),
+        Part::many("ring", On::Both, |cx| ring(cx, MEMBERS, 1)),
+        Part::many("ring_full", On::Both, |cx| ring(cx, MEMBERS, MEMBERS)),
+        Part::many("ring_wide", On::Both, |cx| ring(cx, WIDE, WIDE)),
+        Part::many("counting", On::Both, count),
+        Part::many("big", On::Both, crowd),
+        Part::many("skynet", On::Both, tree),
+        Part::many("asks", On::Both, |cx| {
+            questions(cx, PAIRS, &[100_000, 1_000_000])
+        }),
+        Part::many("asks_many", On::Both, |cx| {
+            questions(cx, MANY, &[1_000_000, 10_000_000, 100_000_000])
+        }),
+        Part::many("ask_from_host", On::Both, host),
+        Part::many("raw", On::Cuda, raw),
         Part::many("ring_kernel_stream", On::Cpu, rings::stream),
         Part::many("ring_kernel_relay", On::Cpu, rings::relay),
     ],
@@ -39,12 +49,16 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Actors in a ring.
 const MEMBERS: u32 = 1000;
+/// In a wide one.
+const WIDE: u32 = 50_000;
 /// Actors that send to one.
 const PRODUCERS: u32 = 100;
 /// How often a message is sent on.
 const HOPS: u32 = 10;
 /// Pairs of actors that ask.
 const PAIRS: u32 = 1000;
+/// Pairs that fill a GPU.
+const MANY: u32 = 250_000;
 /// Single asks of the host.
 const ASKS: usize = 20_000;
 
@@ -71,23 +85,23 @@ fn label<'l>(what: &'l str, unit: &'l str) -> Label<'l> {
     Label::new(what, unit, Role::Ours)
 }
 
-fn ring(cx: &Context<'_>, tokens: u32) -> Result<(), CliError> {
+fn ring(cx: &Context<'_>, members: u32, tokens: u32) -> Result<(), CliError> {
     let engine = cx.device.engine().program(ring::RING.program()).start()?;
     let what = "actors that pass tokens around a ring";
     // The hops of all tokens together.
     sweep(
         cx,
         label(what, "hop"),
-        &[100_000, 1_000_000, 10_000_000],
+        &[100_000, 1_000_000, 10_000_000, 100_000_000],
         |n| {
-            let ring = Ring::new(&engine, MEMBERS, tokens)?;
+            let ring = Ring::new(&engine, members, tokens)?;
             let hops = n as u32 / tokens;
             let ring = std::rc::Rc::new(ring);
             let checked = ring.clone();
             Ok(Measured {
                 run: move || Ok(ring.run(tokens, hops)?),
                 check: move |rounds| {
-                    let each = ring_reference(MEMBERS, tokens, hops);
+                    let each = ring_reference(members, tokens, hops);
                     let ended = checked.ended()?;
                     Ok(ended.iter().zip(each).all(|(got, n)| *got == n * rounds))
                 },
@@ -177,12 +191,12 @@ fn tree(cx: &Context<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-fn questions(cx: &Context<'_>) -> Result<(), CliError> {
+fn questions(cx: &Context<'_>, pairs: u32, sizes: &[u64]) -> Result<(), CliError> {
     let engine = cx.device.engine().program(asks::ASKS.program()).start()?;
-    let what = "1,000 pairs of actors that ask and reply, n asks together";
-    sweep(cx, label(what, "ask"), &[100_000, 1_000_000], |n| {
-        let all = Questions::new(&engine, PAIRS)?;
-        let each = n as u32 / PAIRS;
+    let what = format!("{pairs} pairs of actors that ask and reply, n asks together");
+    sweep(cx, label(&what, "ask"), sizes, |n| {
+        let all = Questions::new(&engine, pairs)?;
+        let each = n as u32 / pairs;
         let last = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let seen = last.clone();
         Ok(Measured {
@@ -193,7 +207,7 @@ fn questions(cx: &Context<'_>) -> Result<(), CliError> {
             check: move |rounds| {
                 let n = u64::from(each) * rounds;
                 let all = seen.borrow();
-                Ok(all.len() == PAIRS as usize && all.iter().all(|r| *r == (n, n * (n + 1) / 2)))
+                Ok(all.len() == pairs as usize && all.iter().all(|r| *r == (n, n * (n + 1) / 2)))
             },
         })
     })
@@ -217,4 +231,32 @@ fn host(cx: &Context<'_>) -> Result<(), CliError> {
     }
     let what = "the host asks an actor and waits for the reply";
     cx.emit(Row::new(what, "ask", 1.0, times).verified(right))
+}
+
+/// What the GPU needs at least. No engine is resident.
+fn raw(cx: &Context<'_>) -> Result<(), CliError> {
+    let gpu = cx.gpu();
+    let raw = Raw::new(gpu)?;
+    let trips = [
+        (
+            "host",
+            "a word goes from the host to the GPU and back",
+            raw.round_trips(20_000, false)?,
+        ),
+        (
+            "relay",
+            "the same through a second multiprocessor",
+            raw.round_trips(20_000, true)?,
+        ),
+    ];
+    for (case, what, times) in trips {
+        let row = Row::new(what, "trip", 1.0, times)
+            .case(case)
+            .role(Role::Limit);
+        cx.emit(row.verified(true))?;
+    }
+    let rate = raw.atomics(gpu.multiprocessors())?;
+    let what = "an addition with acquire and release to one of 2 M words";
+    let row = Row::new(what, "addition", 1.0, vec![1.0 / rate]);
+    cx.emit(row.case("atomics").role(Role::Limit).verified(true))
 }

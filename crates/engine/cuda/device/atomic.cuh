@@ -161,4 +161,11 @@ EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
   asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
 }
 
+// Nanoseconds of a clock that all multiprocessors share.
+EW_FN u64 clock_ns() {
+  u64 now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 }  // namespace ew

@@ -38,7 +38,7 @@ impl NativeProgram for Bank {
         ("--kills", "5"),
     ];
     const BENCHMARK: bool = true;
-    const CPU_ONLY: bool = true;
+    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         BANK.static_program()

@@ -57,7 +57,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static BANK: bank(DevBank) {
+    pub static BANK: bank(DevBank), "../mix.cu", "bank.cu" {
         /// Keeps money.
         ACCOUNT: lane(account: DevBankActor)
             .mailbox(64)

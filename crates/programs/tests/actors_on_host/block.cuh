@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #define __device__
 #define __forceinline__ inline
@@ -59,6 +60,11 @@ inline void load_pair(const u64* p, u64& a, u64& b, relaxed_t, gpu_t) {
 inline void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
   store(p + 1, b, relaxed, gpu);
   store(p, a, relaxed, gpu);
+}
+inline u64 clock_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (u64)now.tv_sec * 1000000000 + (u64)now.tv_nsec;
 }
 inline void fence(acq_rel_t, gpu_t) { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 

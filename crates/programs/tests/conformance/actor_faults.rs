@@ -1,10 +1,10 @@
-//! Actors that fail: restarts, and handlers that are undone.
+//! Actors that fail: restarts, handlers that are undone, messages that are handled again, and kinds that keep the latest.
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Tell};
-use everwarp::{Device, Engine, Select};
+use everwarp::actor::{ActorError, ActorId, ActorSystem, DeadReason, Tell};
+use everwarp::{Buffer, Device, Engine, Select};
 use everwarp_programs::actor_faults::{
-    ADD, ASK, ATOMIC, CAREFUL, DevFaulty, ENDS, FAIL_ASK, FAIL_FORWARD, FAIL_LATE, FAULTS, GET,
-    LINK, PASS,
+    self, ADD, ASK, ATOMIC, CAREFUL, DevFaulty, ENDS, FAIL_ASK, FAIL_FORWARD, FAIL_LATE, FAIL_ONCE,
+    FAIL_UP_TO, FAULTS, GET, LATEST, LINK, PASS, PATIENT, STUBBORN,
 };
 use everwarp_testkit::cases;
 
@@ -15,13 +15,25 @@ pub(crate) const ALL: &[Case] = cases![
     actor_that_fails_too_often_ends,
     failed_handler_of_an_atomic_kind_leaves_no_trace,
     ask_to_an_atomic_actor_that_fails_ends_once,
+    message_is_handled_again_as_often_as_its_kind_says,
+    undone_handler_leaves_no_trace_when_its_message_is_handled_again,
+    kind_that_keeps_the_latest_messages_drops_the_oldest,
+    ask_that_is_dropped_ends,
+    restarted_actors_survive_epochs,
 ];
 
-fn start(select: Select) -> (Engine, ActorSystem) {
+/// Places that count calls.
+const PLACES: usize = 1000;
+
+fn start_with_calls(select: Select) -> (Engine, ActorSystem, Buffer<u64>) {
     let device = Device::open(select).expect("the device opens");
     let engine = device.engine().program(FAULTS.program());
     let engine = engine.start().expect("the engine starts");
-    let system = ActorSystem::start(&engine, &FAULTS, ActorConfig::default()).expect("it starts");
+    let (system, calls) = actor_faults::start(&engine, PLACES).expect("it starts");
+    (engine, system, calls)
+}
+fn start(select: Select) -> (Engine, ActorSystem) {
+    let (engine, system, _) = start_with_calls(select);
     (engine, system)
 }
 
@@ -130,4 +142,111 @@ fn ask_to_an_atomic_actor_that_fails_ends_once(select: Select) {
     }
     assert_eq!(state(&system, asker).replies, 3001);
     assert_eq!(state(&system, actor).sum, 9);
+}
+
+fn message_is_handled_again_as_often_as_its_kind_says(select: Select) {
+    let (_engine, system, calls) = start_with_calls(select);
+    for kind in [STUBBORN, PATIENT] {
+        let pairs: Vec<_> = (0..100).map(|_| pair(&system, kind)).collect();
+        let place = |i: usize| u64::from(kind) * 100 + i as u64;
+        let before = system.settle().expect("it settles");
+        let tells: Vec<_> = (0..)
+            .zip(&pairs)
+            .map(|(i, pair)| Tell::new(pair[0], FAIL_UP_TO, &[5, place(i), i as u64 % 5]))
+            .collect();
+        system.tell_all(&tells).expect("all live");
+        let after = system.settle().expect("it settles");
+        let calls = calls.read().expect("it is there");
+        for (i, [one, other]) in pairs.iter().enumerate() {
+            // It fails in the first, in the first two and so on, and after three it is not called again.
+            let failures = (i as u64 % 5).min(3);
+            assert_eq!(calls[place(i) as usize], (failures + 1).min(3), "{i}");
+            let [one, other] =
+                [one, other].map(|a| system.state::<DevFaulty>(*a).expect("it is there"));
+            let done = u64::from(failures < 3);
+            assert_eq!(one.sum, 5 * done, "{i}");
+            // The first handler has sent its message, also if it failed; a new state knows no other actor. Of an atomic
+            // kind it has not, and the state stays.
+            assert_eq!(other.sum, if kind == PATIENT { done } else { 1 }, "{i}");
+            assert_eq!(one.other == 0, kind == STUBBORN && failures != 0, "{i}");
+        }
+        assert_eq!(after.restarts - before.restarts, 20 * (1 + 2 + 3 + 3));
+        let failed = |stats: &everwarp::actor::ActorStats| stats.dead(DeadReason::Failed);
+        assert_eq!(failed(&after) - failed(&before), 40);
+    }
+}
+
+fn undone_handler_leaves_no_trace_when_its_message_is_handled_again(select: Select) {
+    let (_engine, system, calls) = start_with_calls(select);
+    let [actor, other] = pair(&system, PATIENT);
+    // The reply is that of the third time.
+    let reply = system.ask(actor, FAIL_UP_TO, &[5, 0, 2]);
+    assert_eq!(reply.expect("it replies").words(), [3]);
+    assert_eq!(
+        reason(system.ask(actor, FAIL_UP_TO, &[5, 1, 3])),
+        DeadReason::Failed
+    );
+    assert_eq!(state(&system, other).sum, 1);
+    assert_eq!(state(&system, actor).sum, 5);
+    // The failed handler has replied, and the next one passes on what was asked.
+    let reply = system.ask(actor, FAIL_ONCE, &[2, 1234]);
+    assert_eq!(reply.expect("it replies").words(), [1234]);
+    assert_eq!(calls.read().expect("it is there")[..3], [3, 3, 2]);
+}
+
+fn kind_that_keeps_the_latest_messages_drops_the_oldest(select: Select) {
+    let (_engine, system) = start(select);
+    let actors = system.launch_all(LATEST, 50).expect("there is room");
+    system.deactivate(&actors).expect("the engine runs");
+    let tells: Vec<_> = (0..200)
+        .flat_map(|i| actors.iter().map(move |&a| Tell::new(a, ADD, &[i])))
+        .collect();
+    system.tell_all(&tells).expect("no sender waits");
+    system.activate(&actors).expect("the engine runs");
+    let stats = system.settle().expect("it settles");
+    assert_eq!(stats.dead, [0, 0, 0, 0, 50 * 196]);
+    let states: Vec<DevFaulty> = system.states(&actors).expect("they are there");
+    assert!(states.iter().all(|s| s.sum == 196 + 197 + 198 + 199));
+}
+
+/// More asks are dropped than one turn can end.
+fn ask_that_is_dropped_ends(select: Select) {
+    let (_engine, system) = start(select);
+    let latest = system.launch(LATEST).expect("there is room");
+    system.deactivate(&[latest]).expect("the engine runs");
+    let askers = system.launch_all(ENDS, 300).expect("there is room");
+    let tells = askers.iter().flat_map(|&asker| {
+        let link = Tell::new(asker, LINK, &[latest.bits()]);
+        [link, Tell::new(asker, ASK, &[GET.into()])]
+    });
+    let tells: Vec<_> = tells.collect();
+    system.tell_all(&tells).expect("all live");
+    system.settle().expect("it settles");
+    system.activate(&[latest]).expect("it lives");
+    let stats = system.settle().expect("it settles");
+    assert_eq!(stats.dead(DeadReason::Dropped), 296);
+    let states: Vec<DevFaulty> = system.states(&askers).expect("they are there");
+    let of = |replies| states.iter().filter(|s| s.replies == replies).count();
+    assert_eq!((of(1000), of(1)), (296, 4));
+}
+
+fn restarted_actors_survive_epochs(select: Select) {
+    let (engine, system) = start(select);
+    let pairs: Vec<_> = (0..100).map(|_| pair(&system, ATOMIC)).collect();
+    for round in 0..10 {
+        let tag = if round % 2 == 0 { PASS } else { FAIL_LATE };
+        let tells: Vec<_> = pairs
+            .iter()
+            .map(|pair| Tell::new(pair[0], tag, &[1]))
+            .collect();
+        system.tell_all(&tells).expect("all live");
+        engine.park().expect("it parks");
+        engine.resume().expect("it resumes");
+    }
+    let stats = system.settle().expect("it settles");
+    assert_eq!((stats.restarts, stats.dead(DeadReason::Failed)), (500, 500));
+    for pair in pairs {
+        let sums = pair.map(|a| system.state::<DevFaulty>(a).expect("it is there").sum);
+        assert_eq!(sums, [5, 5]);
+    }
 }

@@ -1,11 +1,8 @@
-// The running actor, as its handler sees it, and its turns: crates/actor/src/context.rs and turn.rs on a GPU.
+// The running actor, as its handler sees it: crates/actor/src/context.rs on a GPU. Its turns are in turn.cuh.
 #pragma once
 #include "everwarp/actor/mailbox.cuh"
 
 namespace ew {
-
-// The most messages that one turn handles.
-constexpr u32 ACTOR_BATCH = 32;
 
 // A message, in registers: words that the handler does not read cost nothing.
 struct Message {
@@ -106,11 +103,18 @@ struct Actor : ActorTask {
   bool stopping;
   bool failed;
   Message message;
+  // Of an atomic kind; a constant once the turn is compiled, so that other kinds pay nothing for what follows.
+  const bool holds;
+  // Whether it may be restarted; a constant, too.
+  const bool lives_on;
+  bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
+  u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
+  u32 held_first;  // messages that wait until the handler has returned: the newest, plus one
 
-  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs)
+  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false) {}
+        failed(false), holds(holds), lives_on(lives_on), replied(false), ask_cell(NONE), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
@@ -160,8 +164,10 @@ struct Actor : ActorTask {
     constexpr u32 n = sizeof...(W);
     if constexpr (n > 0) store_pair(to, list[0], list[1], relaxed, gpu);
     if constexpr (n > 2) store_pair(to + 2, list[2], list[3], relaxed, gpu);
-    reply_with(at, tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_REPLY | (message.head & MESSAGE_HOST),
-               message.from_bits);
+    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_REPLY | (message.head & MESSAGE_HOST);
+    replied = holds;
+    if (holds) store(&cells[at].to, (u64)head, relaxed, gpu);
+    else reply_with(at, head, message.from_bits);
     return true;
   }
   __device__ __forceinline__ void forward(u64 to) {
@@ -179,8 +185,11 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void kill(u64 actor) { signal(actor, SIGNAL_KILL); }
   __device__ __forceinline__ void stop() { stopping = true; }
   __device__ __forceinline__ void fail() {
-    failed = stopping = true;
-    store(&slot()->failed, 1, relaxed, gpu);
+    failed = true;
+    if (!lives_on) {
+      stopping = true;
+      store(&slot()->failed, 1, relaxed, gpu);
+    }
   }
 
   // What turns are made of; see crates/actor/src/turn.rs.
@@ -244,6 +253,10 @@ struct Actor : ActorTask {
     return at;
   }
   __device__ __forceinline__ void deliver(u64 to, u32 at) {
+    if (holds) hold(to, at);
+    else deliver_now(to, at);
+  }
+  __device__ __forceinline__ void deliver_now(u64 to, u32 at) {
     u32 sent = SENT_FULL;
     if (outbox_first == 0) {
       sent = send(to, at);
@@ -259,6 +272,43 @@ struct Actor : ActorTask {
     if (outbox_first != 0) store(&cells[load(&slot()->outbox_last, relaxed, gpu)].next, at + 1, relaxed, gpu);
     else outbox_first = at + 1;
     store(&slot()->outbox_last, at, relaxed, gpu);
+  }
+  // A message of an atomic kind's handler, which may fail yet.
+  __device__ __forceinline__ void hold(u64 to, u32 at) {
+    store(&cells[at].to, to, relaxed, gpu);
+    store(&cells[at].next, held_first, relaxed, gpu);
+    held_first = at + 1;
+  }
+  // The handler has returned: what it sent is sent.
+  __device__ __forceinline__ void let_out() {
+    if (replied) {
+      replied = false;
+      const DevMessage* cell = &cells[ask_cell];
+      reply_with(ask_cell, (u32)load(&cell->to, relaxed, gpu), load(&cell->from, relaxed, gpu));
+    }
+    u32 list = actor_turn_round(cells, held_first);
+    held_first = 0;
+    while (list != 0) {
+      const u32 at = list - 1;
+      list = load(&cells[at].next, relaxed, gpu);
+      deliver_now(load(&cells[at].to, relaxed, gpu), at);
+    }
+  }
+  // The handler has failed: nothing was sent, and an ask is an ask again. A reply has changed its words alone, which are
+  // of use only if the message is handled again: then they are in cell `kept`.
+  __device__ __forceinline__ void take_back(u32 kept) {
+    if (kept != NONE && replied) {
+      const u64* from = cells[kept].words;
+      u64* to = cells[ask_cell].words;
+      for (u32 i = 0; i < MESSAGE_WORDS - 1; i++) store(to + i, load(from + i, relaxed, gpu), relaxed, gpu);
+    }
+    replied = false;
+    asked = ask_cell;
+    while (held_first != 0) {
+      const u32 at = held_first - 1;
+      held_first = load(&cells[at].next, relaxed, gpu);
+      if (at != ask_cell) free(at);
+    }
   }
   // Delivers what is in the outbox, in order. Returns the receiver that has no room, or 0.
   __device__ __forceinline__ u64 flush() {
@@ -276,7 +326,10 @@ struct Actor : ActorTask {
     }
     return 0;
   }
-  __device__ __forceinline__ void count_dead(u32 reason) { add(&system.control->dead[reason], 1, relaxed, gpu); }
+  __device__ __forceinline__ void count_dead(u32 reason) {
+    u64* counter = reason == DEAD_DROPPED ? &system.control->dropped : &system.control->dead[reason];
+    add(counter, 1, relaxed, gpu);
+  }
   // A message will not be handled: it is counted by its reason, and an ask ends.
   __device__ __forceinline__ void dead_letter(u32 at, u32 reason) {
     count_dead(reason);
@@ -326,89 +379,5 @@ struct Actor : ActorTask {
     return next;
   }
 };
-
-// Runs a turn of the actor in slot `lo`.
-template <class F>
-EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, u32 sends, u32 needs, F handle) {
-  Actor a(t, system, base, needs);
-  DevActor* slot = a.slot();
-  // The lanes that run turns together: they handle one message each, and then look how many go on.
-  const u32 members = __activemask();
-  a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
-  a.stopping = load(&system.control->closing, relaxed, gpu) != 0;
-  u32 front = 0;
-  bool muted = false, had_front = false, had_outbox = false;
-  u64 mail;
-  if (t.hi() & TURN_FRESH) {
-    mail = actor_take_mail(slot);
-    front = actor_turn_round(a.cells, mail_cell(mail));
-  } else {
-    const ActorBegin begin = actor_begin(&system, a.number);
-    mail = begin.mail;
-    front = load(&slot->front, relaxed, gpu);
-    had_front = front != 0;
-    a.outbox_first = load(&slot->outbox_first, relaxed, gpu);
-    had_outbox = a.outbox_first != 0;
-    a.woke(begin.woken);
-    if (a.outbox_first != 0) {
-      const u64 blocks = a.flush();
-      // Written before it may be muted: from then on the actor may run elsewhere.
-      store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
-      if (blocks != 0) {
-        const ActorMuting m = actor_mute(&system, a.number, blocks);
-        muted = m.muting == MUTING_MUTED;
-        a.woke(m.woken);
-        if (muted) add(&system.control->mutes, 1, relaxed, gpu);
-      }
-    }
-    if (!muted && front == 0 && (mail_has(mail, MAIL_KILL) || a.stopping || !mail_has(mail, MAIL_PAUSED))) {
-      const u64 taken = actor_take_mail(slot);
-      front = actor_turn_round(a.cells, mail_cell(taken));
-    }
-  }
-  const bool ends = mail_has(mail, MAIL_KILL);
-  const bool open = !muted && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
-  u32 handled = 0;
-  while (true) {
-    const bool more = open && front != 0 && handled < ACTOR_BATCH && a.room >= a.needs &&
-                      (handled == 0 || a.outbox_first == 0);
-    const u32 going = __ballot_sync(members, more);
-    // The few with long mailboxes go on in another turn, together with others.
-    if (going == 0 || (__any_sync(members, handled != 0) && 2 * __popc(going) < __popc(members))) break;
-    if (!more) continue;
-    const u32 at = front - 1;
-    front = a.read(at);
-    handled++;
-    u32 dead = at, reason = DEAD_ENDED;
-    if (!ends && !a.stopping) {
-      a.sends = sends;
-      a.asked = NONE;
-      if (a.message.is_ask()) a.asked = at;
-      else a.free(at);
-      handle(a, a.message);
-      dead = a.asked;
-      reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
-      if (a.failed && dead == NONE) a.count_dead(DEAD_FAILED);
-    }
-    if (dead != NONE) a.dead_letter(dead, reason);
-  }
-  if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
-  a.give_back();
-  if (muted) return;
-  if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
-  if (had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
-  if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
-  else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
-  const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation);
-  a.woke(f.woken);
-  if (f.finished == FINISHED_AGAIN) a.again();
-  // `needs` sees to it that there is room.
-  if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
-  if (f.finished == FINISHED_ENDED) {
-    store(actor_meta(slot), load(actor_meta(slot), relaxed, gpu) + (1ull << 32), relaxed, gpu);
-    if (a.generation < ACTOR_GENERATION_MAX) actor_give(&system, ACTOR_SLOTS, a.number, a.number);
-    else add(&system.control->retired, 1, relaxed, gpu);
-  }
-}
 
 }  // namespace ew

@@ -1,6 +1,6 @@
 // The functions by which the host reaches actors: crates/actor/src/builtin.rs on a GPU.
 #pragma once
-#include "everwarp/actor/actor.cuh"
+#include "everwarp/actor/turn.cuh"
 
 namespace ew {
 

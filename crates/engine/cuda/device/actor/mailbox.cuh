@@ -293,7 +293,7 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   store(&slot->wait_next, 0, relaxed, gpu);
   store(&slot->failed, 0, relaxed, gpu);
   store(&slot->handled, (u64)0, relaxed, gpu);
-  store(&slot->parent, parent, relaxed, gpu);
+  store_pair(&slot->parent, parent, 0, relaxed, gpu);  // and `again`
   store(&slot->mail, mail_free(generation) | mail_flag(MAIL_LIVE), release, gpu);
   return actor_id(number, generation);
 }

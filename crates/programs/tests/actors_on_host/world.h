@@ -1,6 +1,7 @@
-// Runs random scenarios with the device code of actors, and then looks whether every message, cell and slot is where it
-// belongs. `main SEED COUNT`: fibers that a random schedule interleaves at each access to shared memory; compiled with
-// THREADS, one thread for each lane.
+// The world in which scenarios run the device code of actors: tables, lanes, a host, and an audit, which looks whether every
+// message, cell and slot is where it belongs. Lanes are fibers that a random schedule interleaves at each access to shared
+// memory; compiled with THREADS, one thread for each lane. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS.
+#pragma once
 #include <cassert>
 #include <mutex>
 #include <thread>
@@ -26,9 +27,7 @@ using ew::gpu;
 using ew::relaxed;
 
 constexpr u32 LANES = 5, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
-constexpr u32 FIRST = FN_actor_probe_narrow_turn;
-enum : u32 { PROBE_NARROW, PROBE_WIDE, HOST_TELL, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE };
-enum : u32 { ADD = 1, GET, LINK, PASS, BURST, NUMBER, FAIL, STOP, QUIET, FORWARD, LAUNCH, ASK, KILL, STOP_LATER, TOO_MANY, TRY };
+enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE };
 
 void show();
 u64 seed, state_of_random;
@@ -39,11 +38,12 @@ u32 random_below(u32 n) {
 
 DevActor slots[SLOTS];
 DevMessage cells[CELLS], tells[RECORDS], replies[RECORDS];
-alignas(16) u8 states[SLOTS * sizeof(DevProbeNode)];
+// States, and those before a message.
+alignas(16) u8 states[2 * SLOTS * STATE_BYTES];
 alignas(16) u64 shards[2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE];
 DevActorControl control;
-u64 ids[SLOTS], nothing[2];
-u16 bounds[] = {4, 4000};
+u64 ids[SLOTS], parameters[2];
+u16 bounds[] = BOUNDS;
 DevActors actors_system;
 DevGroup groups[GROUPS];
 u32 next_group, next_record;
@@ -200,11 +200,13 @@ void run_tells() {
 }
 void ask(u64 to, u32 tag, std::initializer_list<u64> words) {
   replies[next_record] = message(to, tag, words);
+  tells[next_record] = {};
   submit(HOST_ASK, 0, next_record++, 0);
 }
 void signal(u32 which, u32 slot) { submit(HOST_SIGNAL, which, slot, 1); }
 
-DevProbeNode& state(u64 id) { return ((DevProbeNode*)states)[ew::actor_slot(id)]; }
+template <class S>
+S& state_of(u64 id) { return *(S*)(states + ew::actor_slot(id) * STATE_BYTES); }
 
 // Nothing runs: every cell and every slot is in exactly one place. `over`: nothing waits either.
 void audit(bool over = true) {
@@ -259,90 +261,7 @@ void begin(u64 number) {
   run_all();
 }
 
-// Everything at once.
-void mixture() {
-  const u32 n = 2 + random_below(7);
-  u64 actors[16];
-  for (u32 i = 0; i < n; i++) actors[i] = launch(random_below(3) == 0 ? PROBE_WIDE : PROBE_NARROW, i);
-  // Forwarded asks end where there is no circle.
-  const bool circles = random_below(2);
-  auto next_of = [&](u32 i) { return circles ? actors[random_below(2) ? (i + 1) % n : random_below(n)] : i == 0 ? 0 : actors[random_below(i)]; };
-  for (u32 i = 0; i < n; i++) tell(actors[i], LINK, {next_of(i)});
-  run_tells();
-  for (u32 round = 0; round < 3; round++) {
-    for (u32 i = 0; i < 20; i++) {
-      const u32 at = random_below(n);
-      const u64 to = actors[at];
-      switch (random_below(18)) {
-        case 0: tell(to, BURST, {random_below(4), 0, 1 + random_below(30)}); break;
-        case 1: tell(to, ASK, {}); break;
-        case 2: ask(to, random_below(2) ? GET : QUIET, {}); break;
-        case 3: if (!circles) ask(to, FORWARD, {1, 2}); break;
-        case 4: tell(to, LAUNCH, {random_below(2), 3}); break;
-        case 5: if (random_below(3) == 0) tell(to, random_below(2) ? KILL : STOP_LATER, {}); break;
-        case 6: if (random_below(4) == 0) tell(to, random_below(2) ? FAIL : STOP, {}); break;
-        case 7: if (random_below(3) == 0) signal(random_below(2), at); break;
-        case 8: case 9: signal(2, at); break;
-        case 10: case 11: signal(3, at); break;
-        case 12: tell(to, TRY, {1}); break;
-        default: tell(to, PASS, {1, random_below(40)});
-      }
-    }
-    run_all();
-    audit(false);
-    for (u32 i = 0; i < n; i++) signal(3, i);
-    // What did not fit is sent later, or never.
-    run_all();
-    audit(false);
-    // New actors, mostly in slots of others.
-    for (u32 i = 0; i < n; i++) {
-      if (ew::mail_has(slots[ew::actor_slot(actors[i])].mail, MAIL_LIVE)) continue;
-      const u64 id = launch(PROBE_NARROW, i);
-      if (id == 0) continue;
-      actors[i] = id;
-      tell(id, LINK, {next_of(i)});
-    }
-    run_tells();
-  }
-  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
-    ids[0] = ew::actor_id(i, ew::meta_generation(*ew::actor_meta(&slots[i])));
-    signal(1, 0);
-    run_all();
-  }
-  audit();
-  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
-    CHECK(!ew::mail_has(slots[i].mail, MAIL_LIVE), "slot %u was killed and lives", i);
-  }
-}
-
-// More tokens than all mailboxes of a ring hold: all come through.
-void full_ring() {
-  const u32 n = 1 + random_below(4), tokens = 12 * n;
-  u64 actors[4];
-  for (u32 i = 0; i < n; i++) actors[i] = launch(PROBE_NARROW, i);
-  for (u32 i = 0; i < n; i++) tell(actors[i], LINK, {actors[(i + 1) % n]});
-  run_tells();
-  for (u32 i = 0; i < tokens; i++) tell(actors[i % n], PASS, {1, 60});
-  run_tells();
-  u64 arrived = 0;
-  for (u32 i = 0; i < n; i++) arrived += state(actors[i]).count;
-  CHECK(arrived == tokens, "%llu of %u tokens", arrived, tokens);
-  audit();
-}
-
-// Senders of numbered messages into a small mailbox: in order, and none is lost.
-void numbers() {
-  const u32 n = 1 + random_below(4), count = 40;
-  u64 actors[5];
-  for (u32 i = 0; i <= n; i++) actors[i] = launch(PROBE_NARROW, i);
-  for (u32 i = 1; i <= n; i++) tell(actors[i], LINK, {actors[0]});
-  run_tells();
-  for (u32 i = 1; i <= n; i++) tell(actors[i], BURST, {i - 1, 0, count});
-  run_all();
-  const DevProbeNode& s = state(actors[0]);
-  CHECK(s.errors == 0 && s.count == n * count, "%llu out of order, %llu of %u", s.errors, s.count, n * count);
-  audit();
-}
+void scenario(u64 number);
 
 }  // namespace
 
@@ -356,19 +275,16 @@ void ew::step() {
 #endif
 }
 
+// `lanes SEED COUNT`
 int main(int, char** arguments) {
-  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, nothing, SLOTS, CELLS, sizeof(DevProbeNode), 2, bounds, {}};
+  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, parameters, SLOTS, CELLS, STATE_BYTES, KINDS, bounds, {}};
 #ifndef THREADS
   prepare_lanes();
 #endif
   const u64 first = strtoull(arguments[1], nullptr, 10), count = strtoull(arguments[2], nullptr, 10);
   for (u64 number = first; number < first + count; number++) {
     begin(number);
-    switch (number % 4) {
-      case 0: full_ring(); break;
-      case 1: numbers(); break;
-      default: mixture();
-    }
+    scenario(number);
   }
 #ifndef THREADS
   printf("%llu scenarios, %llu steps\n", (unsigned long long)count, (unsigned long long)(all_steps + steps));

@@ -1,0 +1,188 @@
+// Turns: crates/actor/src/turn.rs on a GPU, with what follows when a handler fails (restarts.rs and undo.rs).
+#pragma once
+#include "everwarp/actor/actor.cuh"
+
+namespace ew {
+
+// The most messages that one turn handles.
+constexpr u32 ACTOR_BATCH = 32;
+
+// Messages in a list.
+EW_CALL u32 actor_length(const DevMessage* cells, u32 at) {
+  u32 length = 0;
+  for (; at != 0; at = load(&cells[at - 1].next, relaxed, gpu)) length++;
+  return length;
+}
+
+// Copies the state of an actor to where the states before a message are, which follow all states, or back.
+EW_CALL void actor_remember(const DevActors* s, u32 number, u32 bytes, bool back) {
+  u8* own = s->states + (u64)number * s->state_bytes;
+  u8* before = own + (u64)s->slot_limit * s->state_bytes;
+  u8* to = back ? own : before;
+  const u8* from = back ? before : own;
+  for (u32 i = 0; i < bytes; i += 16) {
+    u64 a, b;
+    load_pair((const u64*)(from + i), a, b, relaxed, gpu);
+    store_pair((u64*)(to + i), a, b, relaxed, gpu);
+  }
+}
+
+// Whether the actor in a slot, which has failed, is restarted: up to `most` times within a time in milliseconds. `clears`
+// bytes of its state are zeros then.
+EW_CALL bool actor_restarts(const DevActors* s, u32 number, u32 most, u32 within, u32 clears) {
+  DevActor* slot = s->slots + number;
+  const u64 again = load(&slot->again, relaxed, gpu);
+  const u32 now = (u32)(clock_ns() / 1000000);
+  u32 begin = (u32)(again >> 32), count = (u32)again;
+  if (count == 0 || now - begin > within) begin = now, count = 0;
+  if (count >= most) return false;
+  store(&slot->again, (u64)begin << 32 | (count + 1), relaxed, gpu);
+  add(&s->control->restarts, 1, relaxed, gpu);
+  u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
+  for (u32 i = 0; i < clears / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
+  return true;
+}
+
+// Handles the message in `a`, which was in cell `at`, and again if the handler fails and the kind says so. Afterwards
+// `a.failed` is about the last time.
+template <class K, class F>
+EW_FN void actor_handle(Actor& a, u32 at, F handle) {
+  // A message that may be handled again is kept in a cell: registers are too few. The cell of an ask is the reply's, too.
+  u32 kept = NONE;
+  if constexpr (K::retries != 0) {
+    const Message& m = a.message;
+    kept = m.is_ask() ? a.write(m.head, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]) : at;
+    if (kept == NONE) return;
+  }
+  u32 left = K::retries;
+#pragma unroll 1
+  while (true) {
+    a.sends = K::sends;
+    a.failed = false;
+    if constexpr (K::atomic) actor_remember(&a.system, a.number, K::state, false);
+    handle(a, a.message);
+    if constexpr (K::atomic) {
+      if (a.failed) {
+        actor_remember(&a.system, a.number, K::state, true);
+        a.take_back(kept);
+      } else {
+        a.let_out();
+      }
+    }
+    if (!a.failed) break;
+    if (K::restarts == 0 || !actor_restarts(&a.system, a.number, K::restarts, K::within, K::atomic ? 0 : K::state)) {
+      a.stopping = true;
+      store(&a.slot()->failed, 1, relaxed, gpu);
+      break;
+    }
+    if (left == 0 || a.stopping) break;
+    left--;
+    a.read(kept);
+  }
+  if constexpr (K::retries != 0) a.free(kept);
+}
+
+// Runs a turn of the actor in slot `lo`, which is of kind K: a struct with the kind's numbers, which
+// crates/actor/src/program.rs writes.
+template <class K, class F>
+EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
+  Actor a(t, system, base, K::needs, K::atomic, K::restarts != 0);
+  DevActor* slot = a.slot();
+  // The lanes that run turns together: they handle one message each, and then look how many go on.
+  const u32 members = __activemask();
+  a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
+  a.stopping = load(&system.control->closing, relaxed, gpu) != 0;
+  u32 front = 0;
+  bool muted = false, had_front = false, had_outbox = false;
+  u64 mail;
+  if (t.hi() & TURN_FRESH) {
+    mail = actor_take_mail(slot);
+    front = actor_turn_round(a.cells, mail_cell(mail));
+  } else {
+    const ActorBegin begin = actor_begin(&system, a.number);
+    mail = begin.mail;
+    front = load(&slot->front, relaxed, gpu);
+    had_front = front != 0;
+    a.outbox_first = load(&slot->outbox_first, relaxed, gpu);
+    had_outbox = a.outbox_first != 0;
+    a.woke(begin.woken);
+    if (a.outbox_first != 0) {
+      const u64 blocks = a.flush();
+      // Written before it may be muted: from then on the actor may run elsewhere.
+      store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
+      if (blocks != 0) {
+        const ActorMuting m = actor_mute(&system, a.number, blocks);
+        muted = m.muting == MUTING_MUTED;
+        a.woke(m.woken);
+        if (muted) add(&system.control->mutes, 1, relaxed, gpu);
+      }
+    }
+    if (!muted && front == 0 && (mail_has(mail, MAIL_KILL) || a.stopping || !mail_has(mail, MAIL_PAUSED))) {
+      const u64 taken = actor_take_mail(slot);
+      front = actor_turn_round(a.cells, mail_cell(taken));
+    }
+  }
+  const bool ends = mail_has(mail, MAIL_KILL);
+  bool open = !muted && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
+  u32 handled = 0;
+  if constexpr (K::keep != 0) {
+    // The list may be longer only where a turn before this one had no room to drop all.
+    u32 waiting = 0;
+    if (open && !ends && !a.stopping) waiting = actor_length(a.cells, front);
+    for (; waiting > K::keep && a.room >= a.needs; waiting--, handled++) {
+      const u32 at = front - 1;
+      front = load(&a.cells[at].next, relaxed, gpu);
+      a.dead_letter(at, DEAD_DROPPED);
+    }
+    open = open && waiting <= K::keep;
+  }
+  const u32 last = K::keep == 0 ? ACTOR_BATCH : handled + ACTOR_BATCH;
+  while (true) {
+    const bool more = open && front != 0 && handled < last && a.room >= a.needs &&
+                      (handled == 0 || a.outbox_first == 0);
+    const u32 going = __ballot_sync(members, more);
+    // The few with long mailboxes go on in another turn, together with others.
+    if (going == 0 || (__any_sync(members, handled != 0) && 2 * __popc(going) < __popc(members))) break;
+    if (!more) continue;
+    const u32 at = front - 1;
+    front = a.read(at);
+    handled++;
+    u32 dead = at, reason = DEAD_ENDED;
+    if (!ends && !a.stopping) {
+      a.sends = K::sends;
+      a.asked = NONE;
+      if (a.message.is_ask()) a.asked = at;
+      else if constexpr (K::retries == 0) a.free(at);
+      if constexpr (K::restarts == 0 && !K::atomic) {
+        // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
+        handle(a, a.message);
+      } else {
+        a.ask_cell = a.asked;
+        actor_handle<K>(a, at, handle);
+      }
+      dead = a.asked;
+      reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
+      if (a.failed && dead == NONE) a.count_dead(DEAD_FAILED);
+    }
+    if (dead != NONE) a.dead_letter(dead, reason);
+  }
+  if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
+  a.give_back();
+  if (muted) return;
+  if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
+  if (had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
+  if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
+  else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
+  const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation);
+  a.woke(f.woken);
+  if (f.finished == FINISHED_AGAIN) a.again();
+  // `needs` sees to it that there is room.
+  if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
+  if (f.finished == FINISHED_ENDED) {
+    store(actor_meta(slot), load(actor_meta(slot), relaxed, gpu) + (1ull << 32), relaxed, gpu);
+    if (a.generation < ACTOR_GENERATION_MAX) actor_give(&system, ACTOR_SLOTS, a.number, a.number);
+    else add(&system.control->retired, 1, relaxed, gpu);
+  }
+}
+
+}  // namespace ew
