@@ -18,7 +18,9 @@ from ._function import Function, function
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
 from ._ring import AsyncRingKernel, Native, RingKernel, native
+from ._groups import Group
 from ._services import DeadLetter, DeadLetters, Monitor, Timer
+from ._streams import Inlet, Outlet, Received, Topic
 from .errors import *  # noqa: F403
 from ._problem import Unsupported
 from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct, u8, u16, u32, u64
@@ -34,15 +36,20 @@ __all__ = [
     "Exit",
     "Exits",
     "Function",
+    "Group",
+    "Inlet",
     "Module",
     "Monitor",
     "Native",
+    "Outlet",
     "Processes",
     "ProgramResult",
+    "Received",
     "Receiver",
     "RingKernel",
     "Sender",
     "Timer",
+    "Topic",
     "Transfers",
     "UnifiedBuffer",
     "Unsupported",

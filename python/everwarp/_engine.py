@@ -19,8 +19,10 @@ from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
 from ._ring import CAPACITY, RingKernel
+from ._groups import Group, Policy, Strategy as Restarted, members_of
 from ._services import DeadLetters
-from .errors import FunctionError, ProcessError
+from ._streams import Inlet, Outlet, Topic, one
+from .errors import FunctionError, ProcessError, WrongEngine
 
 Kind = Literal["auto", "cpu", "cuda", "wgpu"]
 Stream = Literal["capture", "inherit", "lines", "tagged"]
@@ -459,6 +461,14 @@ class Engine(_native.Engine):
         number = 1 if count is None else operator.index(count)
         if not 1 <= number <= ACTORS:
             raise ValueError(f"count must be from 1 to {ACTORS}, not {number}")
+        system = self._system_for(cls, number, capacity, messages)
+        ids = memoryview(system.launch(number)).cast("Q")
+        return Actors(cls, system, ids, count is None)
+
+    def _system_for(
+        self, cls: ActorClass, number: int, capacity: int | None, messages: int | None
+    ) -> _native.ActorSystem:
+        """The system of a class, which the first call starts."""
         with self._spawning:
             self._check()
             system = self._systems.get(cls)
@@ -473,8 +483,73 @@ class Engine(_native.Engine):
                 self._systems[cls] = system
             elif capacity is not None or messages is not None:
                 raise ValueError(f"{cls.name} has its capacity already: pass it to the first spawn of the class")
-        ids = memoryview(system.launch(number)).cast("Q")
-        return Actors(cls, system, ids, count is None)
+        return system
+
+    def at(self, cls: Any, key: int, *, capacity: int | None = None, messages: int | None = None) -> Actors:
+        """The actor of a class that has a key, from 0 to 2^64 - 1. The first use of a key makes it, and so does the first
+        after its end.
+
+        `capacity` and `messages` are those of `spawn`, for the first use of the class.
+        """
+        if not isinstance(cls, ActorClass):
+            raise TypeError("at finds actors of a class that is decorated with @everwarp.actor")
+        number = operator.index(key)
+        if not 0 <= number < 2**64:
+            raise ValueError(f"a key is from 0 to 2^64 - 1, not {number}")
+        system = self._system_for(cls, 1, capacity, messages)
+        return Actors(cls, system, one(system.at(number)), True)
+
+    def supervise(
+        self,
+        members: Any,
+        *,
+        strategy: Restarted = "one_for_one",
+        policy: Policy = "permanent",
+        restarts: int = 3,
+        within: float = 5.0,
+    ) -> Group:
+        """Restarts actors that fail or end.
+
+        Parameters
+        ----------
+        members
+            Actors of one class, or a list of actors, of groups, and of pairs such as `(actor, "temporary")` with a policy of
+            their own. A group that has used up its restarts is restarted as a whole.
+        strategy
+            Which members are restarted when one is: `"one_for_one"`, `"one_for_all"`, or `"rest_for_one"`, which is that one
+            and those after it.
+        policy
+            When a member is restarted: `"permanent"` however it ends, `"transient"` when it fails or is killed,
+            `"temporary"` never.
+        restarts, within
+            How often, within how many seconds. Once more ends the group, and kills its members.
+        """
+        system, parts = members_of(members, policy)
+        if system not in self._systems.values():
+            self._check()
+            raise WrongEngine("these actors are on another engine")
+        often = operator.index(restarts)
+        if not 0 <= often < 2**32:
+            raise ValueError(f"`restarts` is from 0 to 2^32 - 1, not {often}")
+        return Group(_native.supervise(system, parts, strategy, often, within), system)
+
+    def topic(self, cls: Any) -> Topic:
+        """A topic: what is sent to it goes on to the actors of the class that subscribe."""
+        system = self._system(cls)
+        return Topic(cls, system, _native.topic(system))
+
+    def outlet(self, cls: Any, credits: int = 1024) -> Outlet:
+        """A stream from actors of a class to the program, in which up to `credits` messages wait."""
+        system = self._system(cls)
+        return Outlet(cls, system, _native.outlet(system, operator.index(credits)))
+
+    def inlet(self, actor: Actors, credits: int = 1024) -> Inlet:
+        """A stream from the program to an actor, in which up to `credits` messages wait."""
+        if not isinstance(actor, Actors):
+            raise TypeError(f"an inlet leads to a single actor, and not to {actor!r}")
+        if self._system(actor._class) is not actor._system:
+            raise WrongEngine("this actor is on another engine")
+        return Inlet(actor._class, _native.inlet(actor._system, actor.id, operator.index(credits)))
 
     def buffer(self, shape: Any, dtype: Any = "f64", *, strategy: Strategy = "pinned") -> UnifiedBuffer:
         """A `UnifiedBuffer` of zeros for this engine."""
@@ -541,13 +616,9 @@ class Engine(_native.Engine):
 
     def lookup(self, cls: Any, name: str) -> Actors | None:
         """The actor of a class that has a name, which `Actors.register` gives; `None` if there is none."""
-        import struct
-
         system = self._system(cls)
         found = _native.lookup(system, name)
-        if found is None:
-            return None
-        return Actors(cls, system, memoryview(struct.pack("=Q", found)).cast("Q"), True)
+        return None if found is None else Actors(cls, system, one(found), True)
 
     def unregister(self, cls: Any, name: str) -> bool:
         """Takes the name of an actor away. Returns whether there was one."""

@@ -169,11 +169,19 @@ class Function:
         return FunctionError(f"element {first + number}: {text} ({where})", first + number, line)
 
 
+def dtype_of(kind: Scalar) -> Any:
+    """NumPy's name of a type."""
+    if kind.kind == "b":
+        return "bool"
+    letter = "u" if kind.kind == "i" and kind.low == 0 else kind.kind
+    return f"<{letter}{kind.size}"
+
+
 def fitting(name: str, kind: Scalar, array: Any) -> Any:
     """An array with the type of a parameter. Values that do not fit are an error."""
     import numpy as np
 
-    wanted = np.dtype("bool" if kind.kind == "b" else {"u64": "<u8", "i64": "<i8"}.get(kind.name, "<" + kind.code))
+    wanted = np.dtype(dtype_of(kind))
     if array.dtype == wanted:
         return array
     if kind.kind == "f":

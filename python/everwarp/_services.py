@@ -68,7 +68,7 @@ class DeadLetters:
 
     def next(self, timeout: float | None = None) -> DeadLetter | None:
         """The next dead letter; `None` if there is none within `timeout` seconds."""
-        from ._actor import value_of
+        from ._messages import values_of
 
         found = self._native.next(timeout)
         if found is None:
@@ -77,8 +77,7 @@ class DeadLetters:
         message = self._class.messages.get(name or "")
         if message is None:
             return DeadLetter(reason, to, sender, name or "", tuple(words))
-        values = (value_of(kind, word) for (_, kind), word in zip(message.fields, words))
-        return DeadLetter(reason, to, sender, message.name, tuple(values))
+        return DeadLetter(reason, to, sender, message.name, values_of(message, words))
 
     async def next_async(self, timeout: float | None = None) -> DeadLetter | None:
         """The same as `next` for asyncio."""

@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use everwarp::actor::{self, ActorConfig, ActorError, ActorId, ActorModule, Tell, program_of};
+use everwarp::actor::{
+    self, ActorConfig, ActorError, ActorId, ActorModule, Column, Kind, program_with,
+};
 use everwarp::{Device, EngineKind, Pools, Select};
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
@@ -17,10 +20,13 @@ use crate::errors::{
 };
 use crate::wait::{in_slices, seconds};
 
-/// How many messages are prepared at a time; signals are looked at in between.
-const BATCH: usize = 1 << 14;
-/// How many asks there are between looks at signals.
-const ASKS: usize = 64;
+/// How many messages are sent at a time; signals are looked at in between.
+const BATCH: usize = 1 << 16;
+/// How many asks there are between looks at signals: as many as are under way together.
+const ASKS: usize = 1 << 11;
+/// The kind of streams and topics, which comes after the class. No class has a space in its name.
+pub(crate) const HOST_KIND: u32 = 1;
+const HOST_KIND_NAME: &str = "host of a stream or topic";
 
 /// What runs the actors. Fields are dropped in this order.
 pub(crate) struct Running {
@@ -33,16 +39,51 @@ pub(crate) struct Running {
     settled: Condvar,
     capacity: u32,
     messages: u32,
-    /// The tags and names of messages.
-    names: Vec<(u8, String)>,
+    pub(crate) names: Arc<Names>,
+}
+
+/// The tags and names of messages.
+pub(crate) struct Names(Vec<(u8, String)>);
+
+impl Names {
+    /// The name of the message with this tag.
+    pub(crate) fn of(&self, tag: u8) -> Option<String> {
+        let found = self.0.iter().find(|(number, _)| *number == tag);
+        found.map(|(_, name)| name.clone())
+    }
+}
+
+/// The actors of an object that does not keep them alive when their engine is closed.
+pub(crate) struct Held {
+    running: Weak<Running>,
+    os_pid: u32,
+}
+
+impl Held {
+    pub(crate) fn of(running: &Arc<Running>) -> Self {
+        Self {
+            running: Arc::downgrade(running),
+            os_pid: std::process::id(),
+        }
+    }
+    /// What runs the actors, unless the engine is closed or this is the child of a fork.
+    pub(crate) fn get(&self) -> PyResult<Arc<Running>> {
+        if self.is_forked() {
+            return Err(forked());
+        }
+        self.running.upgrade().ok_or_else(closed)
+    }
+    /// Whether this is the child of a fork, which has none of the engine's threads.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.os_pid
+    }
+}
+
+fn closed() -> PyErr {
+    EngineClosed::new_err("the engine of these actors is closed: use them inside its `with` block")
 }
 
 impl Running {
-    /// The name of the message with this tag.
-    pub(crate) fn name_of(&self, tag: u8) -> Option<String> {
-        let found = self.names.iter().find(|(number, _)| *number == tag);
-        found.map(|(_, name)| name.clone())
-    }
     pub(crate) fn settling(&self) -> MutexGuard<'_, u32> {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,11 +124,7 @@ impl ActorSystem {
         if std::process::id() != self.os_pid {
             return Err(forked());
         }
-        self.lock().clone().ok_or_else(|| {
-            EngineClosed::new_err(
-                "the engine of these actors is closed: use them inside its `with` block",
-            )
-        })
+        self.lock().clone().ok_or_else(closed)
     }
 
     /// What runs the actors, when nothing waits until they have handled all messages. Ctrl-C ends this wait.
@@ -186,6 +223,13 @@ pub(crate) fn actor_error(running: &Running, error: &ActorError) -> PyErr {
             "all {limit} messages of this class are in use, and its actors have ended: {longest}; spawn with a larger \
              `messages`, or decorate the class with a smaller `mailbox`"
         )),
+        ActorError::TooManyActors { limit } => StartFailed::new_err(format!(
+            "there is room for {limit} actors of this class with its streams and topics, and all are there: end some, or \
+             give the first `spawn` of the class a larger `capacity`"
+        )),
+        ActorError::Supervised { .. } | ActorError::NoGroup { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
         ActorError::Engine(_) => EngineLost::new_err(error.to_string()),
         ActorError::Timeout { .. } | ActorError::Full { .. } => {
             pyo3::exceptions::PyTimeoutError::new_err(error.to_string())
@@ -224,13 +268,18 @@ pub(crate) fn first_word(
 ) -> PyResult<u64> {
     match reply {
         Ok(reply) => Ok(reply.word(0)),
-        Err(ActorError::NoReply { reason }) => {
+        Err(error) => Err(reply_error(running, actor, &error)),
+    }
+}
+
+/// The exception for an ask without a reply, with the reason of the actor's own failure if it is known.
+pub(crate) fn reply_error(running: &Running, actor: ActorId, error: &ActorError) -> PyErr {
+    match error {
+        ActorError::NoReply { reason } => {
             let why = reason_of(running, actor);
-            Err(ActorFailed::new_err(format!(
-                "the ask has no reply: {reason}{why}"
-            )))
+            ActorFailed::new_err(format!("the ask has no reply: {reason}{why}"))
         }
-        Err(error) => Err(actor_error(running, &error)),
+        error => actor_error(running, error),
     }
 }
 
@@ -251,9 +300,10 @@ impl ActorSystem {
             let (other, why) = device_for(&open)?;
             let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
             let module = ActorModule::new(name, wasm).map_err(refused)?;
-            let program = program_of(name, &[module]).map_err(refused)?;
+            let host = Kind::host(HOST_KIND_NAME);
+            let program = program_with(name, &[module], vec![host]).map_err(refused)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
-            let names = names.collect();
+            let names = Arc::new(Names(names.collect()));
             let pools = Pools::default();
             let tasks = pools.tasks.max(capacity);
             let builder = match &other {
@@ -302,7 +352,7 @@ impl ActorSystem {
 
     /// Launches actors and returns their ids: all of them, or none.
     fn launch<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyByteArray>> {
-        let (ids, capacity) = self.with(py, |running| {
+        let (mut ids, capacity) = self.with(py, |running| {
             let mut ids = running.system.launch_up_to(0, count)?;
             if ids.len() < count {
                 running.system.kill(&ids)?;
@@ -316,6 +366,8 @@ impl ActorSystem {
                  first `spawn` of the class a larger `capacity`"
             )));
         }
+        // Messages in the order of ids reach neighbours one after the other.
+        ids.sort_unstable();
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.bits().to_ne_bytes()).collect();
         Ok(PyByteArray::new(py, &bytes))
     }
@@ -328,49 +380,78 @@ impl ActorSystem {
         message: &str,
         columns: Vec<PyBuffer<u64>>,
     ) -> PyResult<()> {
-        let (ids, columns) = (ids.to_vec(py)?, words(py, &columns)?);
-        for (batch, ids) in ids.chunks(BATCH).enumerate() {
+        let (ids, columns) = (actors(&ids.to_vec(py)?), words(py, &columns)?);
+        // No more than may be under way, so that the host does not use up all messages.
+        let batch = (self.running()?.messages as usize / 2).clamp(1, BATCH);
+        for (number, ids) in ids.chunks(batch).enumerate() {
             self.room(py, ids.len())?;
+            let columns = part(&columns, number * batch, ids.len());
             self.with(py, |running| {
                 let tag = running.system.message(message)?.tag;
-                let tell = |(n, id): (usize, &u64)| {
-                    let (row, fields) = row(&columns, n);
-                    Tell::new(ActorId::from_bits(*id), tag, &row[..fields])
-                };
-                let tells: Vec<Tell> = (batch * BATCH..).zip(ids).map(tell).collect();
-                running.system.tell_all(&tells)
+                running.system.tell_columns(ids, tag, &columns)
             })?;
             py.check_signals()?;
         }
         Ok(())
     }
 
-    /// Asks each actor, one after the other, and returns the first word of each reply. Each has `timeout` seconds.
+    /// Asks one actor, and returns the first word of its reply.
     fn ask(
         &self,
         py: Python<'_>,
+        id: u64,
+        message: &str,
+        columns: Vec<PyBuffer<u64>>,
+        timeout: Option<f64>,
+    ) -> PyResult<u64> {
+        let within = seconds(timeout)?;
+        let columns = words(py, &columns)?;
+        let running = self.free(py)?;
+        let word = py.detach(|| {
+            let tag = running.system.message(message).map(|message| message.tag);
+            let tag = tag.map_err(|error| actor_error(&running, &error))?;
+            let (row, fields) = row(&columns, 0);
+            ask(
+                &running,
+                ActorId::from_bits(id),
+                tag,
+                &row[..fields],
+                within,
+            )
+        });
+        py.check_signals()?;
+        word
+    }
+
+    /// Asks each actor, and returns the first word of each reply as bytes. Those that are under way together have `timeout`
+    /// seconds.
+    fn ask_all<'py>(
+        &self,
+        py: Python<'py>,
         ids: PyBuffer<u64>,
         message: &str,
         columns: Vec<PyBuffer<u64>>,
         timeout: Option<f64>,
-    ) -> PyResult<Vec<u64>> {
+    ) -> PyResult<Bound<'py, PyByteArray>> {
         let within = seconds(timeout)?;
-        let (ids, columns) = (ids.to_vec(py)?, words(py, &columns)?);
+        let (ids, columns) = (actors(&ids.to_vec(py)?), words(py, &columns)?);
         let tag = self.with(py, |running| Ok(running.system.message(message)?.tag))?;
-        let mut replies = Vec::with_capacity(ids.len());
-        for (batch, ids) in ids.chunks(ASKS).enumerate() {
+        let mut replies = Vec::with_capacity(8 * ids.len());
+        for (number, ids) in ids.chunks(ASKS).enumerate() {
+            let columns = part(&columns, number * ASKS, ids.len());
             let running = self.free(py)?;
             py.detach(|| {
-                for (n, id) in (batch * ASKS..).zip(ids) {
-                    let (row, fields) = row(&columns, n);
-                    let actor = ActorId::from_bits(*id);
-                    replies.push(ask(&running, actor, tag, &row[..fields], within)?);
-                }
+                let system = &running.system;
+                let within = within.unwrap_or(system.patience());
+                let asked = system.ask_columns(ids, tag, &columns, within);
+                let asked =
+                    asked.map_err(|(number, error)| reply_error(&running, ids[number], &error))?;
+                replies.extend(asked.iter().flat_map(|reply| reply.word(0).to_ne_bytes()));
                 Ok::<_, PyErr>(())
             })?;
             py.check_signals()?;
         }
-        Ok(replies)
+        Ok(PyByteArray::new(py, &replies))
     }
 
     /// Waits until all messages have been handled.
@@ -388,6 +469,20 @@ impl ActorSystem {
     fn kill(&self, py: Python<'_>, ids: PyBuffer<u64>) -> PyResult<()> {
         let ids = actors(&ids.to_vec(py)?);
         self.with(py, |running| running.system.kill(&ids).map(drop))
+    }
+
+    /// Makes actors keep their messages and handle none, or handle them again. Returns how many of them did not live.
+    fn set_active(&self, py: Python<'_>, ids: PyBuffer<u64>, active: bool) -> PyResult<u64> {
+        let ids = actors(&ids.to_vec(py)?);
+        self.with(py, |running| match active {
+            true => running.system.activate(&ids),
+            false => running.system.deactivate(&ids),
+        })
+    }
+
+    /// The actor with a key.
+    fn at(&self, py: Python<'_>, key: u64) -> PyResult<u64> {
+        self.with(py, |running| running.system.at(0, key).map(ActorId::bits))
     }
 
     /// Why actors failed, the oldest first: up to 64 reasons, and how many failures there were.
@@ -409,7 +504,18 @@ impl ActorSystem {
     }
 }
 
-fn actors(ids: &[u64]) -> Vec<ActorId> {
+/// Rows of the columns: `count` from `first` on.
+fn part(columns: &[Vec<u64>], first: usize, count: usize) -> Vec<Column<'_>> {
+    let columns = columns.iter();
+    columns
+        .map(|column| match &column[..] {
+            [all] => Column::All(*all),
+            each => Column::Each(&each[first..first + count]),
+        })
+        .collect()
+}
+
+pub(crate) fn actors(ids: &[u64]) -> Vec<ActorId> {
     ids.iter().map(|id| ActorId::from_bits(*id)).collect()
 }
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use everwarp::actor::{ActorError, ActorId, Asked, Message};
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyOSError;
+use everwarp::actor::{ActorError, ActorId, Asked, MAX_ASK_WORDS, Message};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
-use crate::actors::{ActorSystem, Running, first_word, row, words};
+use crate::actors::{ActorSystem, Held, reply_error};
 
 /// How long an ask is waited for at once: most actors reply sooner, and a loop takes longer to wake up.
 const AT_ONCE: Duration = Duration::from_micros(8);
@@ -92,11 +92,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks that have not ended, by their numbers. Fields are dropped in this order: a system may end with its last ask.
+/// An ask that has not ended. It does not keep the system alive, whose end ends it.
 struct Open {
     asked: Asked,
     waker: Waker,
-    running: Arc<Running>,
+    held: Arc<Held>,
+    /// The future of Python that gets the reply.
+    future: Py<PyAny>,
 }
 
 #[derive(Default)]
@@ -112,15 +114,107 @@ pub(crate) struct Asks {
     table: Mutex<Table>,
 }
 
-/// The first word of a reply; nothing if the mailbox was full, and the ask was not sent.
-fn reply_of(
-    running: &Running,
+/// A future of Python with the word of its reply, or its exception. Neither: the mailbox was full, and the ask was not sent.
+type Ended = (Py<PyAny>, Option<u64>, Option<PyErr>);
+
+/// What an ask has ended with.
+fn ended(
+    future: Py<PyAny>,
+    held: &Held,
     actor: ActorId,
     reply: Result<Message, ActorError>,
-) -> PyResult<Option<u64>> {
+) -> Ended {
     match reply {
-        Err(ActorError::Full { .. } | ActorError::TooManyAsks { .. }) => Ok(None),
-        reply => first_word(running, actor, reply).map(Some),
+        Ok(reply) => (future, Some(reply.word(0)), None),
+        Err(ActorError::Full { .. }) => (future, None, None),
+        Err(error) => {
+            let error = match held.get() {
+                Ok(running) => reply_error(&running, actor, &error),
+                Err(closed) => closed,
+            };
+            (future, None, Some(error))
+        }
+    }
+}
+
+/// An ask as Python has it.
+struct Ask {
+    future: Py<PyAny>,
+    actor: ActorId,
+    words: [u64; MAX_ASK_WORDS],
+    count: usize,
+}
+
+impl Ask {
+    fn of(object: Bound<'_, PyAny>) -> PyResult<Self> {
+        let actor: u64 = object.getattr("actor")?.extract()?;
+        let given: Vec<u64> = object.getattr("words")?.extract()?;
+        let mut words = [0; MAX_ASK_WORDS];
+        let count = given.len();
+        let Some(fields) = words.get_mut(..count) else {
+            return Err(PyValueError::new_err("an ask has too many fields"));
+        };
+        fields.copy_from_slice(&given);
+        Ok(Self {
+            future: object.unbind(),
+            actor: ActorId::from_bits(actor),
+            words,
+            count,
+        })
+    }
+}
+
+impl Asks {
+    /// Asks an actor, and waits for `spin` at once. Returns what it has ended with, if it has; or gives the future back if
+    /// there is no room for an ask.
+    fn send(
+        &self,
+        ask: Ask,
+        running: &crate::actors::Running,
+        held: &Arc<Held>,
+        tag: u8,
+        spin: Duration,
+    ) -> Result<Option<Ended>, Py<PyAny>> {
+        let Ask { future, actor, .. } = ask;
+        let sent = running
+            .system
+            .ask_later(actor, tag, &ask.words[..ask.count]);
+        let mut asked = match sent {
+            Ok(asked) => asked,
+            Err(ActorError::TooManyAsks { .. }) => return Err(future),
+            Err(error) => return Ok(Some(ended(future, held, actor, Err(error)))),
+        };
+        let begin = Instant::now();
+        while !spin.is_zero() && begin.elapsed() < spin {
+            if let Some(reply) = asked.try_reply() {
+                return Ok(Some(ended(future, held, actor, reply)));
+            }
+            std::hint::spin_loop();
+        }
+        let mut table = lock(&self.table);
+        table.next += 1;
+        let number = table.next;
+        let waits = Waits {
+            shared: Arc::downgrade(&self.shared),
+            number,
+        };
+        let waker = Waker::from(Arc::new(waits));
+        match Pin::new(&mut asked).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(reply) => {
+                drop(table);
+                Ok(Some(ended(future, held, actor, reply)))
+            }
+            Poll::Pending => {
+                let open = Open {
+                    asked,
+                    waker,
+                    held: held.clone(),
+                    future,
+                };
+                table.open.insert(number, open);
+                Ok(None)
+            }
+        }
     }
 }
 
@@ -142,93 +236,83 @@ impl Asks {
     fn fileno(&self) -> i32 {
         self.shared.bell.descriptor()
     }
-    /// Asks one actor. Returns the number of the ask and nothing; or 0 and its reply. 0 and nothing: it was not sent,
-    /// because it would have had to wait.
+    /// Sends asks of one message, in their order, as long as there is room. Returns how many were taken, and those of them
+    /// that have ended already. A single one is waited for at once, for a moment.
     fn start(
         &self,
         py: Python<'_>,
         system: &ActorSystem,
-        actor: u64,
         message: &str,
-        columns: Vec<PyBuffer<u64>>,
-    ) -> PyResult<(u64, Option<u64>)> {
+        asks: &Bound<'_, PyList>,
+    ) -> PyResult<(usize, Vec<Ended>)> {
         let running = system.running()?;
-        let columns = words(py, &columns)?;
-        py.detach(|| {
-            if *running.settling() > 0 {
-                return Ok((0, None));
-            }
-            let (row, fields) = row(&columns, 0);
-            let sent = running.system.message(message).map(|message| message.tag);
-            let actor = ActorId::from_bits(actor);
-            let sent = sent.and_then(|tag| running.system.ask_later(actor, tag, &row[..fields]));
-            let mut asked = match sent {
-                Ok(asked) => asked,
-                Err(error) => return Ok((0, reply_of(&running, actor, Err(error))?)),
-            };
-            let begin = Instant::now();
-            // Not while others wait, which such a wait would keep from theirs.
-            while lock(&self.table).open.is_empty() && begin.elapsed() < AT_ONCE {
-                if let Some(reply) = asked.try_reply() {
-                    return Ok((0, reply_of(&running, actor, reply)?));
+        if *running.settling() > 0 {
+            return Ok((0, Vec::new()));
+        }
+        let tag = running.system.message(message);
+        let tag = tag.map_err(|error| crate::actors::actor_error(&running, &error))?;
+        let (tag, held) = (tag.tag, Arc::new(Held::of(&running)));
+        let asks = asks.iter().map(Ask::of).collect::<PyResult<Vec<_>>>()?;
+        let alone = asks.len() == 1 && lock(&self.table).open.is_empty();
+        let spin = if alone { AT_ONCE } else { Duration::ZERO };
+        Ok(py.detach(|| {
+            let (mut taken, mut all) = (0, Vec::new());
+            for ask in asks {
+                match self.send(ask, &running, &held, tag, spin) {
+                    Ok(ended) => all.extend(ended),
+                    Err(_) => break,
                 }
-                std::hint::spin_loop();
+                taken += 1;
             }
-            let mut table = lock(&self.table);
-            table.next += 1;
-            let number = table.next;
-            let waits = Waits {
-                shared: Arc::downgrade(&self.shared),
-                number,
-            };
-            let waker = Waker::from(Arc::new(waits));
-            match Pin::new(&mut asked).poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(reply) => {
-                    drop(table);
-                    Ok((0, reply_of(&running, actor, reply)?))
-                }
-                Poll::Pending => {
-                    let open = Open {
-                        asked,
-                        waker,
-                        running,
-                    };
-                    table.open.insert(number, open);
-                    Ok((number, None))
-                }
-            }
-        })
+            (taken, all)
+        }))
     }
-    /// The asks that have ended since the last call: their numbers, and their replies or errors.
-    fn take(&self, py: Python<'_>) -> Vec<(u64, Option<u64>, Option<PyErr>)> {
+    /// The futures of asks that have not ended.
+    fn futures(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        let table = lock(&self.table);
+        let open = table.open.values();
+        open.map(|open| open.future.clone_ref(py)).collect()
+    }
+    /// The asks that have ended since the last call.
+    fn take(&self, py: Python<'_>) -> Vec<Ended> {
         py.detach(|| {
-            // Before the list is taken: what comes later rings again.
+            // First, so that an ask that ends from now on rings again.
             self.shared.bell.silence();
             let done = std::mem::take(&mut *lock(&self.shared.done));
-            let mut ended = Vec::with_capacity(done.len());
+            let mut all = Vec::with_capacity(done.len());
+            let mut table = lock(&self.table);
             for number in done {
-                let Some(mut open) = lock(&self.table).open.remove(&number) else {
+                let Some(mut open) = table.open.remove(&number) else {
                     continue;
                 };
                 let mut cx = Context::from_waker(&open.waker);
                 let Poll::Ready(reply) = Pin::new(&mut open.asked).poll(&mut cx) else {
                     // It will wake the loop again.
-                    lock(&self.table).open.insert(number, open);
+                    table.open.insert(number, open);
                     continue;
                 };
-                match reply_of(&open.running, open.asked.to(), reply) {
-                    Ok(word) => ended.push((number, word, None)),
-                    Err(error) => ended.push((number, None, Some(error))),
-                }
+                let Open {
+                    asked,
+                    held,
+                    future,
+                    ..
+                } = open;
+                all.push(ended(future, &held, asked.to(), reply));
             }
-            ended
+            all
         })
     }
-    /// Gives an ask up; its reply is dropped.
-    fn forget(&self, py: Python<'_>, number: u64) {
-        py.detach(|| {
-            let open = lock(&self.table).open.remove(&number);
-            drop(open);
-        });
+    /// Drops asks whose futures are done: their time is over, or their task was cancelled. Replies that come later are
+    /// dropped.
+    fn sweep(&self, py: Python<'_>) -> PyResult<()> {
+        let future = |(number, open): (&u64, &Open)| (*number, open.future.clone_ref(py));
+        let all: Vec<_> = lock(&self.table).open.iter().map(future).collect();
+        for (number, future) in all {
+            if future.bind(py).call_method0("done")?.is_truthy()? {
+                let open = lock(&self.table).open.remove(&number);
+                py.detach(|| drop(open));
+            }
+        }
+        Ok(())
     }
 }

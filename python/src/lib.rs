@@ -8,6 +8,7 @@ mod channel;
 mod engine;
 mod errors;
 mod exit;
+mod groups;
 mod memory;
 mod module;
 mod processes;
@@ -15,6 +16,7 @@ mod program;
 mod request;
 mod ring;
 mod services;
+mod streams;
 mod wait;
 
 use pyo3::prelude::*;
@@ -32,6 +34,8 @@ mod _native {
     #[pymodule_export]
     use crate::exit::{Exit, Exits};
     #[pymodule_export]
+    use crate::groups::{ActorGroup, supervise};
+    #[pymodule_export]
     use crate::memory::{Buffer, View};
     #[pymodule_export]
     use crate::module::Module;
@@ -43,9 +47,11 @@ mod _native {
     use crate::ring::RingKernel;
     #[pymodule_export]
     use crate::services::{
-        ActorMonitor, ActorTimer, DeadLetters, dead_letters, lookup, monitor, register, timer,
-        unregister,
+        ActorMonitor, ActorTimer, DeadLetters, dead_letters, link, lookup, monitor, register,
+        timer, unregister,
     };
+    #[pymodule_export]
+    use crate::streams::{ActorInlet, ActorOutlet, ActorTopic, inlet, outlet, topic};
 
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 

@@ -8,7 +8,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::actors::{ActorSystem, Running, actor_error, row, words};
+use crate::actors::{ActorSystem, Held, Names, actor_error, row, words};
 use crate::wait::{in_slices, seconds};
 
 /// Gives an actor a name.
@@ -41,10 +41,26 @@ pub(crate) fn lookup(py: Python<'_>, system: &ActorSystem, name: &str) -> PyResu
     Ok((!actor.is_none()).then(|| actor.bits()))
 }
 
+/// Links two actors, or ends their link.
+#[pyfunction]
+pub(crate) fn link(
+    py: Python<'_>,
+    system: &ActorSystem,
+    one: u64,
+    other: u64,
+    linked: bool,
+) -> PyResult<()> {
+    let (one, other) = (ActorId::from_bits(one), ActorId::from_bits(other));
+    system.with(py, |running| match linked {
+        true => running.system.link(one, other),
+        false => running.system.unlink(one, other),
+    })
+}
+
 /// A timer of an actor.
 #[pyclass(frozen, module = "everwarp._native")]
 pub(crate) struct ActorTimer {
-    running: Arc<Running>,
+    held: Held,
     timer: TimerId,
 }
 
@@ -52,8 +68,9 @@ pub(crate) struct ActorTimer {
 impl ActorTimer {
     /// Cancels the timer. Returns whether a message was still to come; it does not come any more.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
-        let cancelled = py.detach(|| self.running.system.cancel(self.timer));
-        cancelled.map_err(|error| actor_error(&self.running, &error))
+        let running = self.held.get()?;
+        let cancelled = py.detach(|| running.system.cancel(self.timer));
+        cancelled.map_err(|error| actor_error(&running, &error))
     }
 }
 
@@ -95,7 +112,8 @@ pub(crate) fn timer(
         });
         started.map_err(|error| actor_error(&running, &error))
     })?;
-    Ok(ActorTimer { running, timer })
+    let held = Held::of(&running);
+    Ok(ActorTimer { held, timer })
 }
 
 /// A monitor of an actor.
@@ -138,7 +156,8 @@ pub(crate) fn monitor(py: Python<'_>, system: &ActorSystem, actor: u64) -> PyRes
 #[pyclass(frozen, module = "everwarp._native")]
 pub(crate) struct DeadLetters {
     letters: Mutex<actor::DeadLetters>,
-    running: Arc<Running>,
+    names: Arc<Names>,
+    held: Held,
 }
 
 /// The reason, the receiver, the sender, the name of the message, and its words.
@@ -149,17 +168,21 @@ impl DeadLetters {
     /// The next dead letter; nothing when the time is over.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Letter>> {
         let timeout = seconds(timeout)?;
-        let program = &self.running;
+        let names = &self.names;
         in_slices(py, timeout, |slice| {
             let letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
             let letter = letters.next_within(slice);
+            // Those that came before the engine was closed are there.
+            if letter.is_none() {
+                drop(self.held.get()?);
+            }
             Ok(letter.map(|letter| {
                 let message = letter.message;
                 (
                     letter.reason.to_string(),
                     letter.to.bits(),
                     message.from().bits(),
-                    program.name_of(message.tag()),
+                    names.of(message.tag()),
                     message.words().to_vec(),
                 )
             }))
@@ -190,6 +213,7 @@ pub(crate) fn dead_letters(
     let letters = letters.map_err(|error| actor_error(&running, &error))?;
     Ok(DeadLetters {
         letters: Mutex::new(letters),
-        running,
+        names: running.names.clone(),
+        held: Held::of(&running),
     })
 }

@@ -6,7 +6,7 @@ import re
 
 import everwarp as ew
 import pytest
-from everwarp._compile.actor import compile_actor, messages
+from everwarp._compile.actor import Limits, compile_actor, messages
 from everwarp._compile.module import parse
 from everwarp.types import actor_id
 
@@ -28,10 +28,13 @@ class Payer:
         return items[1] + self.level
 
 
+LIMITS = Limits(mailbox=32, sends=4, restarts=0, seconds=1, retries=0, atomic=False, latest=False)
+
+
 def compiled(cls: type) -> bytes:
     own = ew.struct(cls)
     methods = [item for item in vars(cls).values() if callable(item)]
-    return compile_actor(own, [parse(method, own=own) for method in methods], 32, 4)
+    return compile_actor(own, [parse(method, own=own) for method in methods], LIMITS)
 
 
 def test_a_class_describes_its_messages() -> None:

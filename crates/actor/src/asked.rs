@@ -21,8 +21,8 @@ use crate::system::{ActorSystem, RECORD, Tell, from_words};
 #[derive(Debug)]
 pub(crate) struct Records {
     free: Vec<u32>,
-    /// Asks that the host has given up.
-    left: Vec<(u32, Pending)>,
+    /// Asks that the host has given up: those of a submission.
+    left: Vec<(Vec<u32>, Pending)>,
 }
 
 impl Records {
@@ -35,17 +35,38 @@ impl Records {
     /// A record for an ask. Records of asks that the host has given up are free again when those have ended.
     fn take(&mut self) -> Option<u32> {
         if self.free.is_empty() {
-            let (done, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.left)
-                .into_iter()
-                .partition(|(_, pending)| pending.is_done());
-            self.left = left;
-            self.free.extend(done.into_iter().map(|(record, _)| record));
+            self.collect();
         }
         self.free.pop()
     }
+    /// As many records as there are, up to `count`.
+    pub(crate) fn take_up_to(&mut self, count: usize) -> Vec<u32> {
+        if self.free.len() < count {
+            self.collect();
+        }
+        let rest = self.free.len().saturating_sub(count);
+        self.free.split_off(rest)
+    }
+    /// Frees the records of asks that were given up and have ended.
+    fn collect(&mut self) {
+        let (done, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.left)
+            .into_iter()
+            .partition(|(_, pending)| pending.is_done());
+        self.left = left;
+        self.free
+            .extend(done.into_iter().flat_map(|(records, _)| records));
+    }
+    /// Records are free again.
+    pub(crate) fn give(&mut self, records: &[u32]) {
+        self.free.extend(records.iter().rev());
+    }
+    /// Records are free when what was submitted with them has ended.
+    pub(crate) fn leave(&mut self, records: Vec<u32>, pending: Pending) {
+        self.left.push((records, pending));
+    }
 }
 
-fn lock(records: &Mutex<Records>) -> MutexGuard<'_, Records> {
+pub(crate) fn lock(records: &Mutex<Records>) -> MutexGuard<'_, Records> {
     // No panic leaves them wrong.
     records.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -151,7 +172,7 @@ impl Future for Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(pending) = self.pending.take() {
-            lock(&self.records).left.push((self.record, pending));
+            lock(&self.records).leave(vec![self.record], pending);
         }
     }
 }

@@ -124,6 +124,8 @@ fn send_ask(task: &mut dyn TaskCx) {
     table.give(Pool::Cells, shard(), cell, cell);
     let failed = MESSAGE_REPLY | MESSAGE_FAILED;
     asked.head.store(failed, Ordering::Relaxed);
+    // Of several asks that were submitted together, this is how the host knows which were not sent.
+    asked.next.store(status, Ordering::Relaxed);
     let value = host.builtin(Builtin::Value);
     host.task.spawn_held(group, value, 0, status.into());
 }

@@ -24,6 +24,8 @@ mod builtin;
 #[cfg(not(loom))]
 mod chain;
 #[cfg(not(loom))]
+mod columns;
+#[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
 mod error;
@@ -65,6 +67,7 @@ pub use id::ActorId;
 #[cfg(not(loom))]
 pub use {
     asked::Asked,
+    columns::Column,
     context::ActorCx,
     error::{ActorError, LongMailbox},
     failures::Failure,

@@ -62,6 +62,14 @@ impl ActorSystem {
             false => Err(ActorError::Gone { actor: other }),
         }
     }
+    /// Ends a link.
+    ///
+    /// # Errors
+    /// [`ActorError::CpuOnly`].
+    pub fn unlink(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
+        self.local("links")?.side.unlink(one, other);
+        Ok(())
+    }
 
     /// Gives an actor a name, which it keeps until it ends.
     ///

@@ -1,6 +1,6 @@
 //! Actors of the host: closures that handle messages, streams to and from the host with credits, and topics.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +102,11 @@ impl Outlet {
         }
         message
     }
+    /// Whether no message waits and no more will come, because its actor has ended.
+    pub fn is_closed(&self) -> bool {
+        let queue = lock(&self.shared.queue);
+        queue.closed && queue.messages.is_empty()
+    }
 }
 
 impl Drop for Outlet {
@@ -143,7 +148,14 @@ impl Inlet {
     pub fn try_send(&self, tag: u8, words: &[u64]) -> Result<(), ActorError> {
         self.send_within(tag, words, Duration::ZERO)
     }
-    fn send_within(&self, tag: u8, words: &[u64], wait: Duration) -> Result<(), ActorError> {
+    /// Sends a message; waits for a credit up to a time.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), but for the time.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_WORDS`] words.
+    pub fn send_within(&self, tag: u8, words: &[u64], wait: Duration) -> Result<(), ActorError> {
         let message = Message::new(ActorId::NONE, tag, words, MAX_WORDS);
         let queue = lock(&self.shared.queue);
         let waits = |q: &mut Queue| q.messages.len() >= self.credits && !q.closed;
@@ -223,18 +235,27 @@ impl Topic {
     }
     /// Subscribes an actor, or changes how it subscribes. An actor that ends leaves the topic.
     pub fn subscribe(&self, actor: ActorId, slow: Slow) {
+        self.subscribe_all(&[actor], slow);
+    }
+    /// Subscribes actors, each as [`subscribe`](Self::subscribe) does.
+    pub fn subscribe_all(&self, actors: &[ActorId], slow: Slow) {
+        let mut known = HashSet::with_capacity(actors.len());
+        let subscribers = actors.iter().filter(|actor| known.insert(**actor));
+        let subscribers: Vec<_> = subscribers
+            .map(|&actor| Subscriber {
+                actor,
+                slow,
+                missed: 0,
+            })
+            .collect();
         let mut all = lock(&self.subscribers);
-        all.retain(|s| s.actor != actor);
-        let subscriber = Subscriber {
-            actor,
-            slow,
-            missed: 0,
-        };
+        all.retain(|s| !known.contains(&s.actor));
         // Those that may miss come first: the others may make the topic wait.
-        match slow {
-            Slow::Misses => all.insert(0, subscriber),
-            Slow::Waits => all.push(subscriber),
-        }
+        let at = match slow {
+            Slow::Misses => 0,
+            Slow::Waits => all.len(),
+        };
+        all.splice(at..at, subscribers);
     }
     /// Ends a subscription. Returns whether there was one.
     pub fn unsubscribe(&self, actor: ActorId) -> bool {

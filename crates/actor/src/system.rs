@@ -153,7 +153,7 @@ pub struct ActorSystem {
     slots: Arc<Buffer<u64>>,
     states: Arc<Buffer<u64>>,
     control: Arc<Buffer<u64>>,
-    tells: Buffer<u64>,
+    pub(crate) tells: Buffer<u64>,
     pub(crate) replies: Arc<Buffer<u64>>,
     pub(crate) records: Arc<Mutex<Records>>,
     ids: Arc<Buffer<u64>>,
@@ -176,7 +176,7 @@ pub(crate) struct Local {
 }
 
 /// Messages of the host that one task of the CPU engine delivers at least, if there are as many.
-const TELLS_OF_TASK: usize = 32;
+pub(crate) const TELLS_OF_TASK: usize = 32;
 
 /// 64-bit words of a message, and of an actor.
 pub(crate) const RECORD: usize = size_of::<DevMessage>() / 8;
@@ -387,7 +387,7 @@ impl ActorSystem {
         self.await_word(world, |word| word != NONE)
     }
     /// Replaces the fault of a handler by an error that says what to do.
-    fn explain(&self, error: Error) -> ActorError {
+    pub(crate) fn explain(&self, error: Error) -> ActorError {
         let Error::Fault {
             detail,
             ref function,
@@ -443,7 +443,7 @@ impl ActorSystem {
         Ok(pending.wait().map_err(|error| self.explain(error))?.value)
     }
     /// Submits a task for each range of records, and waits. Returns the sum of what they report.
-    fn run_ranges(
+    pub(crate) fn run_ranges(
         &self,
         builtin: Builtin,
         tag: u8,

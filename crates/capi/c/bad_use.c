@@ -9,6 +9,10 @@ static void show(const char *what, ew_status status) { printf("%s: %d: %s\n", wh
 static const uint8_t ENDLESS[] = {0, 'a', 's', 'm', 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1, 7, 10, 1, 6,
                                   '_', 's', 't', 'a', 'r', 't', 0, 0, 10, 9, 1, 7, 0, 3, 0x40, 12, 0, 11, 11};
 
+/* (module (func (export "on.f") (param i64) unreachable)) */
+static const uint8_t HANDLER[] = {0, 'a', 's', 'm', 1, 0, 0, 0, 1, 5, 1, 0x60, 1, 0x7e, 0, 3, 2, 1, 0, 7, 8, 1, 4,
+                                  'o', 'n', '.', 'f', 0, 0, 10, 5, 1, 3, 0, 0, 11};
+
 int main(void) {
   ew_engine *engine = NULL;
   ew_module *module = NULL;
@@ -46,6 +50,36 @@ int main(void) {
   options.env = NULL;
   show("array", ew_run(engine, module, 1, &options, NULL));
   ew_exits_free(exits);
+
+  ew_actors *actors = NULL;
+  ew_actor actor = 0;
+  uint64_t word = 0, two[] = {1, 2};
+  ew_column one = {&word, 1}, wrong = {two, 2};
+  ew_actor_module kind = {"own", HANDLER, sizeof HANDLER};
+  ew_actor_module none = {"text", (const uint8_t *)"#!/bin/sh", 9};
+  show("no kinds", ew_actors_open(engine, NULL, 0, NULL, &actors));
+  show("no module", ew_actors_open(engine, &none, 1, NULL, &actors));
+  show("actors", ew_actors_open(engine, &kind, 1, NULL, &actors));
+  show("no kind", ew_actors_spawn(actors, "other", 1, &actor));
+  show("no place", ew_actors_spawn(actors, "own", 1, NULL));
+  show("spawn", ew_actors_spawn(actors, "own", 1, &actor));
+  show("no message", ew_actors_tell(actors, &actor, 1, "other", NULL, 0));
+  show("no fields", ew_actors_tell(actors, &actor, 1, "f", NULL, 0));
+  show("words", ew_actors_tell(actors, &actor, 1, "f", &wrong, 1));
+  show("null field", ew_actors_tell(actors, &actor, 1, "f", NULL, 1));
+  show("no reply", ew_actors_ask(actors, &actor, 1, "f", &one, 1, -1, two, 1));
+  show("ends", ew_actors_ask(actors, &actor, 1, "f", &one, 1, -1, NULL, 0));
+  show("gone", ew_actors_tell(actors, &actor, 1, "f", &one, 1));
+  show("dead", ew_actors_kill(actors, &actor, 1, &word));
+  printf("dead %d\n", (int)word);
+  ew_failures *failures = NULL;
+  show("failures", ew_actors_failures(actors, &failures));
+  ew_failure failure;
+  show("which", ew_failures_get(failures, 1, &failure));
+  ew_failures_free(failures);
+  ew_actors_close(actors);
+  ew_actors_close(NULL);
+
   ew_processes_free(processes);
   ew_module_free(module);
   ew_engine_close(engine);

@@ -1,4 +1,4 @@
-/* everwarp: WebAssembly processes on a GPU, or on the CPU, from C.
+/* everwarp: WebAssembly processes and actors on a GPU, or on the CPU, from C.
  *
  * Ownership. A function that makes an object returns its status and stores the object where the last parameter points.
  * The caller owns the object and passes it once to the function that ends in _free or _close. Objects may be freed in any
@@ -31,8 +31,10 @@ typedef enum ew_status {
   EW_START = 4,    /* an engine did not start, or has no room for a module */
   EW_SPAWN = 5,    /* processes were not started */
   EW_HOST = 6,     /* the engine has failed */
-  EW_TIMEOUT = 7,  /* the time is over; the processes run on */
-  EW_PANIC = 8     /* the library has a mistake; the message says where */
+  EW_TIMEOUT = 7,  /* the time is over; processes run on, and late replies are dropped */
+  EW_PANIC = 8,    /* the library has a mistake; the message says where */
+  EW_GONE = 9,     /* an actor does not live */
+  EW_NO_REPLY = 10 /* an ask ended without a reply; the message says why */
 } ew_status;
 
 /* Why a process ended. */
@@ -49,6 +51,8 @@ typedef struct ew_engine ew_engine;       /* a device and what is resident there
 typedef struct ew_module ew_module;       /* a WebAssembly module */
 typedef struct ew_processes ew_processes; /* processes that were started together */
 typedef struct ew_exits ew_exits;         /* how processes ended */
+typedef struct ew_actors ew_actors;       /* a system of actors */
+typedef struct ew_failures ew_failures;   /* why actors failed */
 
 /* A directory that processes may use: its path here, and its name for them. */
 typedef struct ew_dir {
@@ -83,6 +87,36 @@ typedef struct ew_exit {
   double elapsed_s;
 } ew_exit;
 
+/* The id of an actor. It never names another one; 0 is none. */
+typedef uint64_t ew_actor;
+
+/* A WebAssembly module whose exports handle messages, and the name of its kind. */
+typedef struct ew_actor_module {
+  const char *kind;
+  const uint8_t *bytes;
+  size_t length;
+} ew_actor_module;
+
+/* The limits of a system. Zero it first; 0 stands for what the comment says. */
+typedef struct ew_actor_options {
+  uint32_t actors;      /* actors that live at a time; 0: 65,536 */
+  uint32_t messages;    /* messages that wait at a time; 0: four for each of `actors` */
+  uint32_t patience_ms; /* how long a message waits for room in a mailbox; 0: 10 s */
+} ew_actor_options;
+
+/* A field of a message to many actors: a word for each, or one for all. A word is the number itself, with zeros above
+ * numbers of 32 bits; the bits of a float, as memcpy copies them; 0 or 1; or an ew_actor. */
+typedef struct ew_column {
+  const uint64_t *words;
+  size_t count; /* 1, or as many as there are actors */
+} ew_column;
+
+/* Why an actor failed. The pointer belongs to the ew_failures. */
+typedef struct ew_failure {
+  ew_actor actor;
+  const char *reason;
+} ew_failure;
+
 /* The version of the library, such as "0.1.0". */
 const char *ew_version(void);
 /* The message of this thread's last error, until its next call; "" if there was none. */
@@ -115,6 +149,35 @@ ew_status ew_run(ew_engine *engine, const ew_module *module, uint32_t instances,
 size_t ew_exits_count(const ew_exits *exits);
 ew_status ew_exits_get(const ew_exits *exits, size_t number, ew_exit *exit);
 void ew_exits_free(ew_exits *exits);
+
+/* Starts a system of actors with a kind for each module; options may be null. It runs on the CPU engine, also if the
+ * engine is "auto" and has chosen a GPU; one that was opened as "cuda" refuses it. It lives until it is closed, also when
+ * the engine is closed before. */
+ew_status ew_actors_open(const ew_engine *engine, const ew_actor_module *modules, size_t count,
+                         const ew_actor_options *options, ew_actors **actors);
+/* Ends all actors. Null is ignored. */
+void ew_actors_close(ew_actors *actors);
+/* Launches count actors of a kind, all or none, and stores their ids, sorted. Messages in that order are fastest. */
+ew_status ew_actors_spawn(ew_actors *actors, const char *kind, size_t count, ew_actor *ids);
+/* Sends a message to each actor, and returns when all are in mailboxes. With EW_GONE those to actors that live were sent. */
+ew_status ew_actors_tell(ew_actors *actors, const ew_actor *to, size_t count, const char *message,
+                         const ew_column *fields, size_t field_count);
+/* Asks each actor, up to 512 at a time, and stores the reply_words words of each reply in the order of the actors. These
+ * have timeout_ms milliseconds, or the system's patience if that is negative. With an error nothing is stored, and the
+ * message is that of the first ask without a reply. */
+ew_status ew_actors_ask(ew_actors *actors, const ew_actor *to, size_t count, const char *message,
+                        const ew_column *fields, size_t field_count, int64_t timeout_ms, uint64_t *replies,
+                        size_t reply_words);
+/* Waits until all messages have been handled. */
+ew_status ew_actors_settle(ew_actors *actors);
+/* Ends actors: after what is in their mailboxes, or now. Stores in *gone, unless it is null, how many did not live. */
+ew_status ew_actors_stop(ew_actors *actors, const ew_actor *ids, size_t count, uint64_t *gone);
+ew_status ew_actors_kill(ew_actors *actors, const ew_actor *ids, size_t count, uint64_t *gone);
+/* Why actors failed: the last 64 reasons, the oldest first. */
+ew_status ew_actors_failures(ew_actors *actors, ew_failures **failures);
+size_t ew_failures_count(const ew_failures *failures);
+ew_status ew_failures_get(const ew_failures *failures, size_t number, ew_failure *failure);
+void ew_failures_free(ew_failures *failures);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,9 @@ const SPARE_PLACES: u32 = 16_384;
 /// A device, and the host with its modules once there is one.
 #[derive(Debug)]
 pub struct Engine {
-    device: Device,
+    pub(crate) device: Device,
+    /// Whether the device was left to everwarp.
+    pub(crate) auto: bool,
     loaded: Mutex<Option<(Host, Vec<Loaded>)>>,
 }
 
@@ -107,6 +109,7 @@ pub unsafe extern "C" fn ew_engine_open(kind: *const c_char, engine: *mut *mut E
         let device = Device::open(select).map_err(|e| Failure::device(&e))?;
         let opened = Engine {
             device,
+            auto: matches!(select, Select::Auto),
             loaded: Mutex::default(),
         };
         // SAFETY: the caller vouches for it.

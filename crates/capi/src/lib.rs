@@ -2,6 +2,7 @@
 //!
 //! Every function catches what goes wrong inside: errors become a status and a message, and no panic crosses the border.
 
+pub mod actors;
 pub mod engine;
 pub mod exits;
 pub mod module;

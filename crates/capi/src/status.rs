@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use everwarp::actor::{ActorError, ModuleError};
 use everwarp::process::{HostError, LoadError, SpawnError, StartError};
 
 /// What became of a call, as in the header.
@@ -28,6 +29,10 @@ pub enum Status {
     Timeout = 7,
     /// The library has a mistake.
     Panic = 8,
+    /// An actor does not live.
+    Gone = 9,
+    /// An ask ended without a reply.
+    NoReply = 10,
 }
 
 /// A status with its message.
@@ -43,6 +48,12 @@ impl Failure {
     }
     pub(crate) fn device(error: &everwarp::Error) -> Self {
         Self(Status::Device, error.to_string())
+    }
+    pub(crate) fn load(error: &ModuleError) -> Self {
+        Self(Status::Load, error.to_string())
+    }
+    pub(crate) fn start(message: String) -> Self {
+        Self(Status::Start, message)
     }
     pub(crate) fn timeout() -> Self {
         Self(
@@ -67,6 +78,19 @@ fails! {
     StartError => Start;
     SpawnError => Spawn;
     HostError => Host;
+}
+
+impl From<ActorError> for Failure {
+    fn from(error: ActorError) -> Self {
+        let status = match &error {
+            ActorError::Gone { .. } => Status::Gone,
+            ActorError::NoReply { .. } => Status::NoReply,
+            ActorError::Timeout { .. } | ActorError::Full { .. } => Status::Timeout,
+            ActorError::NoKindNamed { .. } | ActorError::NoMessage { .. } => Status::Argument,
+            _ => Status::Host,
+        };
+        Self(status, error.to_string())
+    }
 }
 
 thread_local! {

@@ -109,9 +109,40 @@ fn every_wrong_use_is_a_status_with_a_message() {
         "fuel: 0: \nget: 0: \nreason 3\n",
         "variable: 1: the variable \"NAME\" is not of the form NAME=VALUE",
         "array: 1: env is a null pointer",
+        "no kinds: 3: the program `actors` cannot be made: give it at least one module",
+        "no module: 3: `text` is not a module that can handle messages",
+        "actors: 0: \nno kind: 1: the program `actors` has no kind called `other`; it has `own`\n",
+        "no place: 1: ids is a null pointer",
+        "spawn: 0: \nno message: 1: no kind of the program `actors` handles a message called `other`; they handle `f`\n",
+        "no fields: 1: the message is f(0: i64): it has 1 fields, and 0 were given",
+        "words: 1: field 0 has 2 words, and there are 1 actors: give one for each, or one for all",
+        "null field: 1: fields is a null pointer",
+        "no reply: 1: the message is f(0: i64): its reply has 0 words, and there is room for 1 each",
+        "ends: 10: the ask has no reply: ",
+        "gone: 9: ",
+        "dead: 0: \ndead 1\n",
+        "failures: 0: \nwhich: 1: there are 1 failures, and none has the number 1",
     ] {
         assert!(lines.contains(part), "{part:?} is missing in:\n{lines}");
     }
+}
+
+#[test]
+fn the_example_of_actors_moves_money_and_names_a_failure() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("actors", "cc", &["-std=c11"], folder.path());
+    let account = format!("{HERE}/../../guests/actors/built/account.wasm");
+    let done = run(&program, &[&account, "1000"]);
+    let lines = text(&done.stdout);
+    assert!(done.status.success(), "{lines}{}", text(&done.stderr));
+    let [sums, failure] = lines.lines().collect::<Vec<_>>()[..] else {
+        panic!("two lines: {lines}")
+    };
+    assert_eq!(sums, "1000 accounts with 100000 in all; number 1 has 99");
+    let wanted = "status 9; 1 failure of number 0: it called `fail`";
+    assert!(failure.starts_with(wanted), "{failure}");
+    let done = run(&program, &["missing.wasm", "3"]);
+    assert_eq!(done.status.code(), Some(2));
 }
 
 #[test]
@@ -119,6 +150,7 @@ fn nothing_is_leaked() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, args) in [
         ("run", &["guests/built/hello.wasm", "50"][..]),
+        ("actors", &["guests/actors/built/account.wasm", "50"][..]),
         ("bad_use", &[][..]),
     ] {
         let program = compile(name, "cc", &["-std=c11", "-fsanitize=leak"], folder.path());

@@ -21,6 +21,18 @@ pub fn program_of(
     name: impl Into<String>,
     modules: &[ActorModule],
 ) -> Result<ActorProgram, ModuleError> {
+    program_with(name, modules, Vec::new())
+}
+
+/// As [`program_of`], with further kinds after those of the modules: [`Kind::host`] for streams and topics, or native ones.
+///
+/// # Errors
+/// As [`program_of`].
+pub fn program_with(
+    name: impl Into<String>,
+    modules: &[ActorModule],
+    more: Vec<Kind>,
+) -> Result<ActorProgram, ModuleError> {
     let name = name.into();
     let error = |problem: String| ModuleError::Program {
         program: name.clone(),
@@ -30,9 +42,16 @@ pub fn program_of(
         return Err(error("give it at least one module".into()));
     }
     let names = names(modules).map_err(error)?;
+    if let Some(twice) = more
+        .iter()
+        .find(|kind| names.kinds.iter().any(|n| *n == kind.name))
+    {
+        return Err(error(format!("two kinds are called `{}`", twice.name)));
+    }
     let types = types(modules, &names);
     let kinds = modules.iter().map(|module| kind(module, &names, &types));
-    let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+    let mut kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+    kinds.extend(more);
     Ok(ActorProgram::closures(name, kinds))
 }
 
@@ -130,9 +149,14 @@ fn kind(
         .mailbox(module.description.mailbox)
         .sends(module.description.sends)
         .restarts(most, Duration::from_secs(seconds.into()))
+        .retries(module.description.retries)
         .messages(messages.collect::<Vec<_>>());
-    Ok(match module.description.atomic {
+    let kind = match module.description.atomic {
         true => kind.atomic(),
+        false => kind,
+    };
+    Ok(match module.description.latest {
+        true => kind.keep_latest(),
         false => kind,
     })
 }

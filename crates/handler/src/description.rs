@@ -6,6 +6,10 @@ use crate::error::ModuleError;
 
 /// The name of the custom section. A module may have several, which are read one after the other.
 pub(crate) const SECTION: &str = "everwarp.actor";
+/// The most messages that a handler sends for one message, and the most times that a message is handled again: so that an
+/// engine has room for the turns that may follow.
+const SENDS: u64 = 123;
+const RETRIES: u64 = 123;
 
 /// The content of the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,10 @@ pub(crate) struct Description {
     pub(crate) restarts: (u32, u32),
     /// Whether a failed handler leaves no messages.
     pub(crate) atomic: bool,
+    /// How often a message is handled again when its handler fails and the actor goes on.
+    pub(crate) retries: u16,
+    /// Whether a turn takes the latest messages only, and drops the others.
+    pub(crate) latest: bool,
     /// Messages with the names and types of their fields.
     pub(crate) messages: Vec<Described>,
 }
@@ -45,6 +53,8 @@ impl Default for Description {
             scratch: 0,
             restarts: (0, 0),
             atomic: false,
+            retries: 0,
+            latest: false,
             messages: Vec::new(),
         }
     }
@@ -70,7 +80,7 @@ impl Description {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "mailbox" => self.mailbox = number(rest, 1, 4095)? as u16,
-            "sends" => self.sends = number(rest, 0, 124)? as u16,
+            "sends" => self.sends = number(rest, 0, SENDS)? as u16,
             "fuel" => self.fuel = number(rest, 1, u64::MAX >> 1)?,
             "scratch" => self.scratch = number(rest, 0, u32::MAX.into())? as u32,
             "restarts" => {
@@ -79,9 +89,15 @@ impl Description {
                 self.restarts = (most, number(seconds, 1, 4_000_000)? as u32);
             }
             "atomic" if rest.is_empty() => self.atomic = true,
+            "retries" => self.retries = number(rest, 0, RETRIES)? as u16,
+            "latest" if rest.is_empty() => self.latest = true,
             "message" => self.message(line, rest)?,
             _ => {
-                return Err("a line begins with `mailbox`, `sends`, `fuel`, `scratch`, `restarts` or `message`, or is `atomic`".into());
+                return Err(
+                    "a line begins with `mailbox`, `sends`, `fuel`, `scratch`, `restarts`, `retries` or `message`, or is \
+                     `atomic` or `latest`"
+                        .into(),
+                );
             }
         }
         Ok(())
@@ -160,13 +176,15 @@ mod tests {
     fn wrong_line_is_quoted_with_the_remedy() {
         for (line, part) in [
             ("mailbox 0", "1 to 4095"),
-            ("sends many", "0 to 124"),
+            ("sends many", "0 to 123"),
             ("message", "message NAME"),
             ("message a b:int", "u64"),
             ("message a b", "FIELD:TYPE"),
             ("mail 3", "begins with"),
             ("restarts 3", "1 to 4000000"),
             ("atomic 1", "begins with"),
+            ("retries 124", "0 to 123"),
+            ("latest 3", "begins with"),
         ] {
             let error = read(line).expect_err(line).to_string();
             assert!(error.contains(&format!("`{line}`")), "{error}");

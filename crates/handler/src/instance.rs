@@ -14,7 +14,7 @@ use wasmtime::{
 use crate::call::{Guest, raw_of, word_of};
 use crate::error::ModuleError;
 use crate::imports::{CalledFail, link};
-use crate::interface::{Role, Signature};
+use crate::interface::{Plain, Role, Signature};
 use crate::module::ActorModule;
 use crate::names::Names;
 use crate::rewrite;
@@ -39,6 +39,8 @@ pub(crate) struct Compiled {
     exports: Vec<(String, Signature)>,
     /// The export for each tag, by role.
     targets: [Box<[Option<u16>; 256]>; 3],
+    /// The export that is notified of missed messages of a topic.
+    missed: Option<u16>,
     /// The names of messages, for reasons of failures.
     names: Vec<(u8, String)>,
     /// Changes at every load, so that a thread knows its instances.
@@ -86,6 +88,10 @@ impl Compiled {
             targets[*role as usize][usize::from(tag)] = Some(exports.len() as u16);
             exports.push((format!("{}{name}", role.prefix()), signature.clone()));
         }
+        let counts = Signature::new(&[Plain::I64], &[]);
+        let missed = exports
+            .iter()
+            .position(|(name, s)| name == "on.missed" && *s == counts);
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let mut all = Self {
             pre,
@@ -96,6 +102,7 @@ impl Compiled {
             globals: Vec::new(),
             exports,
             targets,
+            missed: missed.map(|export| export as u16),
             names: (names.messages.iter())
                 .map(|(name, known)| (known.tag, name.clone()))
                 .collect(),
@@ -255,6 +262,16 @@ fn run(
 pub(crate) fn handle(compiled: &Arc<Compiled>, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
     let target = |role: Role, tag: u8| compiled.targets[role as usize][usize::from(tag)];
     let mut words = [0; VALUES + 1];
+    if let Some(missed) = message.missed() {
+        // Of interest to some: those that handle a message with this name.
+        if let Some(export) = compiled.missed {
+            words[0] = missed;
+            if let Err(error) = run(compiled, export, actor, &words) {
+                actor.fail_because(&reason(&error));
+            }
+        }
+        return;
+    }
     let number = message.ask();
     let asked = (number >> 32) as u8;
     let (export, first) = match (message.is_reply(), message.failure()) {

@@ -17,7 +17,7 @@ mod names;
 mod rewrite;
 mod ring;
 
-pub use assemble::program_of;
+pub use assemble::{program_of, program_with};
 pub use error::ModuleError;
 pub use module::ActorModule;
 pub use ring::RingModule;

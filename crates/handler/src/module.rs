@@ -19,6 +19,8 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .difference(WasmFeatures::GC_TYPES);
 
+/// The most turns that handling a message may cause: what an engine has room for, without those of the turn itself.
+const TURNS: u16 = 124;
 /// The largest memory of an actor in bytes.
 const MEMORY_LIMIT: u64 = 1 << 20;
 
@@ -136,6 +138,18 @@ impl ActorModule {
                 )));
             }
             self.memory = bytes as u32;
+        }
+        let Description { sends, retries, .. } = self.description;
+        if (sends + 1) * (retries + 1) > TURNS {
+            return Err(ModuleError::Description {
+                module: self.name.clone(),
+                line: format!("retries {retries}"),
+                problem: format!(
+                    "a message may be handled {} times and send {sends} messages each time: the product of both numbers \
+                     plus one is {TURNS} at most; lower `retries` or `sends`",
+                    retries + 1
+                ),
+            });
         }
         let scratch = self.description.scratch;
         if scratch > self.memory {

@@ -341,3 +341,75 @@ fn restarted_actor_begins_anew_unless_it_is_atomic() {
         assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
     }
 }
+
+#[test]
+fn messages_are_handled_again_and_the_latest_are_kept_if_the_description_says_so() {
+    let text = r#"(module
+      (@custom "everwarp.actor" "mailbox 2\nsends 1\nretries 2\nrestarts 100 1000\nlatest\n")
+      (import "everwarp:tell" "count" (func $count (param i64)))
+      (memory (export "memory") 8 8 (pagesize 1))
+      (func (export "on.count") (i64.store (i32.const 0) (i64.add (i64.load (i32.const 0)) (i64.const 1))))
+      (func (export "on.fails") (param i64) (call $count (local.get 0)) unreachable)
+      (func (export "on.read") (result i64) (i64.load (i32.const 0)))
+      (func (export "on.missed") (param i64)
+        (i64.store (i32.const 0) (i64.add (i64.load (i32.const 0)) (i64.mul (i64.const 100) (local.get 0))))))"#;
+    let module =
+        ActorModule::new("own", wat::parse_str(text).expect("it is text")).expect("it is right");
+    let host = everwarp_actor::Kind::host("host");
+    let program =
+        everwarp_handler::program_with("more", &[module.clone()], vec![host]).expect("they fit");
+    let (_engine, system) = start(&program);
+    let [failing, counter] = [(); 2].map(|()| system.launch(0).expect("there is room"));
+    tell(
+        &system,
+        failing,
+        "fails",
+        &[Value::I64(counter.bits() as i64)],
+    );
+    system.settle().expect("it settles");
+    let read = |actor| system.ask_named(actor, "read", &[]).expect("it replies");
+    assert_eq!(read(counter), [Value::I64(3)], "once, and twice more");
+    system.deactivate(&[counter]).expect("it lives");
+    for _ in 0..10 {
+        tell(&system, counter, "count", &[]);
+    }
+    system.activate(&[counter]).expect("it lives");
+    system.settle().expect("it settles");
+    assert_eq!(read(counter), [Value::I64(5)], "the two latest");
+    // The other kind is for topics, whose subscribers are notified of what they have missed.
+    let topic = system.topic(1).expect("it is of the host");
+    topic.subscribe(counter, everwarp_actor::Slow::Misses);
+    tell(&system, topic.id(), "count", &[]);
+    system.settle().expect("it settles");
+    assert_eq!(read(counter), [Value::I64(6)]);
+    let twice =
+        everwarp_handler::program_with("more", &[module], vec![everwarp_actor::Kind::host("own")]);
+    let error = twice.expect_err("one name").to_string();
+    assert!(error.contains("two kinds are called `own`"), "{error}");
+}
+
+#[test]
+fn retries_that_an_engine_has_no_room_for_are_refused() {
+    for (line, fits) in [
+        ("sends 123", true),
+        ("sends 3\\nretries 30", true),
+        ("sends 3\\nretries 31", false),
+    ] {
+        let text =
+            format!(r#"(module (@custom "everwarp.actor" "{line}\n") (func (export "on.f")))"#);
+        let module = ActorModule::new("own", wat::parse_str(text).expect("it is text"));
+        match module {
+            Ok(module) => {
+                assert!(fits, "{line}");
+                start(&program_of("fits", &[module]).expect("it is right"));
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert!(
+                    !fits && error.contains("lower `retries` or `sends`"),
+                    "{error}"
+                );
+            }
+        }
+    }
+}

@@ -28,6 +28,26 @@ class Message:
     result: Scalar | None
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a class, and what follows when a handler fails."""
+
+    mailbox: int
+    sends: int
+    restarts: int
+    seconds: int
+    retries: int
+    atomic: bool
+    latest: bool
+
+    def lines(self) -> list[str]:
+        """The lines of the module's description."""
+        lines = [f"mailbox {self.mailbox}", f"sends {self.sends}"]
+        lines += [f"restarts {self.restarts} {self.seconds}"] * bool(self.restarts)
+        lines += [f"retries {self.retries}"] * bool(self.retries)
+        return lines + ["atomic"] * self.atomic + ["latest"] * self.latest
+
+
 def field_type(kind: Scalar) -> str:
     """The type of a field of a message, as the interface calls it."""
     if kind.name in ("actor_id", "boolean"):
@@ -111,7 +131,7 @@ def sent_names(handlers: list[Signature]) -> set[str]:
     return found
 
 
-def compile_actor(cls: Any, handlers: list[Signature], mailbox: int, sends: int) -> bytes:
+def compile_actor(cls: Any, handlers: list[Signature], limits: Limits) -> bytes:
     """The module of a class with these handlers."""
     module = ActorCompiler()
     writer = module.writer
@@ -123,7 +143,7 @@ def compile_actor(cls: Any, handlers: list[Signature], mailbox: int, sends: int)
     state = StructType(cls)
     indices = [module.function(signature) for signature in handlers]
     base = SCRATCH if module.uses_stack else 0
-    lines = [f"mailbox {mailbox}", f"sends {sends}"] + ([f"scratch {SCRATCH}"] if base else [])
+    lines = limits.lines() + ([f"scratch {SCRATCH}"] if base else [])
     for handler, message, index in zip(handlers, module.messages.values(), indices):
         code = wasm.i32(base)
         first = handler.source.line(handler.tree)

@@ -1,0 +1,125 @@
+use std::time::Duration;
+
+use everwarp_actor::{ActorConfig, ActorError, ActorId, Column, DeadReason};
+
+use crate::support::{ADD, FAIL, GET, LONG, counters, sum, system, system_with};
+
+#[test]
+fn columns_send_what_single_messages_would() {
+    let (_engine, system) = system(vec![counters("counter")]);
+    let mut all = system.launch_all(0, 500).expect("there is room");
+    all.sort_unstable();
+    let amounts: Vec<u64> = (0..500).collect();
+    system
+        .tell_columns(&all, ADD, &[Column::Each(&amounts)])
+        .expect("all live");
+    system
+        .tell_columns(&all, ADD, &[Column::All(1000)])
+        .expect("all live");
+    // Another order, and some actors several times.
+    let some = [all[3], all[1], all[3], all[0], all[3]];
+    let more = [10, 20, 30, 40, 50];
+    system
+        .tell_columns(&some, ADD, &[Column::Each(&more)])
+        .expect("all live");
+    system.tell_columns(&[], ADD, &[]).expect("nothing is sent");
+    let sums = system.ask_columns(&all, GET, &[], LONG).expect("all reply");
+    let mut wanted: Vec<u64> = (1000..1500).collect();
+    wanted[3] += 90;
+    wanted[1] += 20;
+    wanted[0] += 40;
+    assert!(
+        sums.iter()
+            .map(|reply| reply.word(0))
+            .eq(wanted.iter().copied())
+    );
+    assert!(
+        sums.iter()
+            .zip(&all)
+            .all(|(reply, actor)| reply.from() == *actor)
+    );
+    let twice = system
+        .ask_columns(&[all[3], all[3]], GET, &[], LONG)
+        .expect("it replies");
+    assert_eq!([twice[0].word(0), twice[1].word(0)], [1093, 1093]);
+}
+
+#[test]
+fn first_ask_without_a_reply_is_named_and_the_others_are_handled() {
+    let (_engine, system) = system(vec![counters("counter")]);
+    let mut all = system.launch_all(0, 40).expect("there is room");
+    all.sort_unstable();
+    system.kill(&all[5..7]).expect("it runs");
+    system.settle().expect("it settles");
+    let asked = system.ask_columns(&all, GET, &[], LONG);
+    let Err((5, ActorError::Gone { actor })) = asked else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(actor, all[5]);
+    let asked = system.ask_columns(&all[..5], FAIL, &[], LONG);
+    let Err((0, ActorError::NoReply { reason })) = asked else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(reason, DeadReason::Failed);
+    let told = system.tell_columns(&all, ADD, &[Column::All(7)]);
+    assert!(matches!(told, Err(ActorError::Gone { .. })), "{told:?}");
+    for actor in &all[7..] {
+        assert_eq!(sum(&system, *actor), 7, "others are sent all the same");
+    }
+}
+
+#[test]
+fn full_mailboxes_delay_columns_and_end_them_in_time() {
+    let start = |patience| {
+        let config = ActorConfig {
+            patience,
+            host_messages: 16,
+            ..ActorConfig::default()
+        };
+        system_with(vec![counters("counter").mailbox(2)], config)
+    };
+    let (_engine, system) = start(LONG);
+    let one = system.launch(0).expect("there is room");
+    let same: Vec<ActorId> = vec![one; 100];
+    let amounts: Vec<u64> = (0..100).collect();
+    system
+        .tell_columns(&same, ADD, &[Column::Each(&amounts)])
+        .expect("it handles them meanwhile");
+    assert_eq!(sum(&system, one), 4950);
+    let (_engine, system) = start(Duration::from_millis(50));
+    let one = system.launch(0).expect("there is room");
+    let same = vec![one; 100];
+    system.deactivate(&[one]).expect("it lives");
+    let told = system.tell_columns(&same, ADD, &[Column::All(1)]);
+    assert!(matches!(told, Err(ActorError::Full { .. })), "{told:?}");
+    let asked = system.ask_columns(&[one], GET, &[], Duration::from_millis(20));
+    assert!(
+        matches!(
+            asked,
+            Err((0, ActorError::Full { .. } | ActorError::Timeout { .. }))
+        ),
+        "{asked:?}"
+    );
+    let other = system.launch(0).expect("there is room");
+    system.deactivate(&[other]).expect("it lives");
+    let asked = system.ask_columns(&[other], GET, &[], Duration::from_millis(20));
+    assert!(
+        matches!(asked, Err((0, ActorError::Timeout { .. }))),
+        "{asked:?}"
+    );
+    // Its record is free again when it has replied, and the next ask has its own reply.
+    system.activate(&[one, other]).expect("both live");
+    let asked = system
+        .ask_columns(&[one, other], GET, &[], LONG)
+        .expect("both reply");
+    assert_eq!(asked[0].word(0), 2, "what its mailbox held");
+    assert_eq!(asked[1].word(0), 0);
+}
+
+#[test]
+#[should_panic(expected = "a word for each actor")]
+fn column_of_another_length_is_refused() {
+    let (_engine, system) = system(vec![counters("counter")]);
+    let one = system.launch(0).expect("there is room");
+    let _ = system.tell_columns(&[one], ADD, &[Column::Each(&[1, 2])]);
+}
