@@ -345,7 +345,7 @@ fn restarted_actor_begins_anew_unless_it_is_atomic() {
 #[test]
 fn messages_are_handled_again_and_the_latest_are_kept_if_the_description_says_so() {
     let text = r#"(module
-      (@custom "everwarp.actor" "mailbox 2\nsends 1\nretries 2\nrestarts 100 1000\nlatest\n")
+      (@custom "everwarp.actor" "mailbox 3\nsends 1\nretries 2\nrestarts 100 1000\nlatest\n")
       (import "everwarp:tell" "count" (func $count (param i64)))
       (memory (export "memory") 8 8 (pagesize 1))
       (func (export "on.count") (i64.store (i32.const 0) (i64.add (i64.load (i32.const 0)) (i64.const 1))))
@@ -375,13 +375,13 @@ fn messages_are_handled_again_and_the_latest_are_kept_if_the_description_says_so
     }
     system.activate(&[counter]).expect("it lives");
     system.settle().expect("it settles");
-    assert_eq!(read(counter), [Value::I64(5)], "the two latest");
+    assert_eq!(read(counter), [Value::I64(6)], "the three latest");
     // The other kind is for topics, whose subscribers are notified of what they have missed.
     let topic = system.topic(1).expect("it is of the host");
     topic.subscribe(counter, everwarp_actor::Slow::Misses);
     tell(&system, topic.id(), "count", &[]);
     system.settle().expect("it settles");
-    assert_eq!(read(counter), [Value::I64(6)]);
+    assert_eq!(read(counter), [Value::I64(7)]);
     let twice =
         everwarp_handler::program_with("more", &[module], vec![everwarp_actor::Kind::host("own")]);
     let error = twice.expect_err("one name").to_string();
