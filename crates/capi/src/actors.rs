@@ -288,7 +288,6 @@ pub unsafe extern "C" fn ew_actors_tell(
 /// # Safety
 /// - As [`ew_actors_tell`], and `replies` has room for `count * reply_words` words.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "C has no other way")]
 pub unsafe extern "C" fn ew_actors_ask(
     actors: *const Actors,
     to: *const u64,
