@@ -356,8 +356,8 @@ fn messages_are_handled_again_and_the_latest_are_kept_if_the_description_says_so
     let module =
         ActorModule::new("own", wat::parse_str(text).expect("it is text")).expect("it is right");
     let host = everwarp_actor::Kind::host("host");
-    let program =
-        everwarp_handler::program_with("more", &[module.clone()], vec![host]).expect("they fit");
+    let program = everwarp_handler::program_with("more", std::slice::from_ref(&module), vec![host])
+        .expect("they fit");
     let (_engine, system) = start(&program);
     let [failing, counter] = [(); 2].map(|()| system.launch(0).expect("there is room"));
     tell(
