@@ -153,7 +153,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       a.asked = NONE;
       if (a.message.is_ask()) a.asked = at;
       else if constexpr (K::retries == 0) a.free(at);
-      if constexpr (K::restarts == 0 && !K::atomic) {
+      if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic) {
         // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
         handle(a, a.message);
       } else {
