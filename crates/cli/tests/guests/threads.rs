@@ -52,7 +52,8 @@ fn a_program_that_may_not_start_its_threads_reports_it() {
     let ended = run(
         "threads",
         &["--memory", "64M", "--threads", "3"],
-        &["8"],
+        // Each thread sorts for longer than it takes to start four of them.
+        &["8", "400000"],
         b"",
     );
     assert_ne!(ended.code, 0);

@@ -33,8 +33,9 @@ fn captured(exit: &Exit) -> usize {
 /// The setting of a service for [`captured_output_counts`].
 pub(crate) const OUTPUT_QUOTA: &str = "output_bytes = 1000";
 
-/// Captured output counts until the client has it.
-pub(crate) fn captured_output_counts(service: &Service) {
+/// Captured output counts until the client has it. A process whose output the engine collects, as on a GPU, has ended when its
+/// last output turns out not to fit.
+pub(crate) fn captured_output_counts(service: &Service, collects: bool) {
     let writes = module("writes", WRITES);
     let host = service.host().module(&writes).start();
     let host = host.expect("it starts");
@@ -53,8 +54,11 @@ pub(crate) fn captured_output_counts(service: &Service) {
     ended(2);
     // No space left on the device, after what there was room for.
     let second = second.wait().expect("it has ended");
-    assert_eq!(second.status, ExitStatus::Exited(51));
+    let code = if collects { 0 } else { 51 };
+    assert_eq!(second.status, ExitStatus::Exited(code));
     assert_eq!(captured(&second), 400);
+    let refused = second.stdout.as_ref().map(|captured| captured.refused);
+    assert_eq!(refused, Some(true));
     let first = first.wait().expect("it has ended");
     assert!(first.success());
     assert_eq!(captured(&first), 600);

@@ -79,7 +79,7 @@ fn captured_output_counts_until_the_client_has_it() {
     let sandbox = Sandbox::new();
     let config = config(&sandbox, OUTPUT_QUOTA);
     let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
-    captured_output_counts(&connect(&sandbox));
+    captured_output_counts(&connect(&sandbox), false);
 }
 
 #[test]

@@ -342,5 +342,5 @@ fn a_clients_quotas_hold() {
     let told = host.load(&other, &eight);
     let told = told.expect_err("it does not fit").to_string();
     assert!(told.contains("bytes of device memory"), "{told}");
-    captured_output_counts(&connect());
+    captured_output_counts(&connect(), true);
 }

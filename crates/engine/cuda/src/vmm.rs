@@ -10,6 +10,8 @@ use crate::driver::{Context, call};
 
 /// Sizes and addresses of mappings are multiples of this, on every GPU so far.
 pub(crate) const GRANULE: u64 = 2 << 20;
+/// The most bytes of one physical part. A large range can be given back in parts, even if something small is still in it.
+const PART_MOST: u64 = 1 << 30;
 
 /// Adds a range to others that it does not overlap. Neighbours become one.
 pub(crate) fn insert_range(ranges: &mut BTreeMap<u64, u64>, at: u64, bytes: u64) {
@@ -47,6 +49,27 @@ struct Part {
 }
 
 impl Part {
+    /// Makes memory and maps it.
+    ///
+    /// # Safety
+    /// - The addresses are reserved and unmapped.
+    unsafe fn map(
+        at: u64,
+        bytes: u64,
+        prop: &sys::CUmemAllocationProp,
+    ) -> Result<Self, EngineError> {
+        let mut handle = 0;
+        // SAFETY: the out-pointer is valid; the caller vouches for the addresses.
+        unsafe {
+            call!(cuMemCreate(&raw mut handle, bytes as usize, prop, 0))?;
+            if let Err(e) = call!(cuMemMap(at, bytes as usize, 0, handle, 0)) {
+                let _ = call!(cuMemRelease(handle));
+                return Err(e);
+            }
+        }
+        Ok(Self { at, bytes, handle })
+    }
+
     /// Gives the memory back.
     ///
     /// # Safety
@@ -110,25 +133,28 @@ impl Range {
             location,
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
-        let mut handle = 0;
-        // SAFETY: the range at `at` is reserved and unmapped, sizes are multiples of the granularity.
-        unsafe {
-            call!(cuMemCreate(
-                &raw mut handle,
-                bytes as usize,
-                &raw const prop,
-                0
-            ))
-            .map_err(|e| oom(e.to_string()))?;
-            let mapped = call!(cuMemMap(at, bytes as usize, 0, handle, 0))
-                .and_then(|()| call!(cuMemSetAccess(at, bytes as usize, &raw const access, 1)));
-            if let Err(e) = mapped {
-                let _ = call!(cuMemUnmap(at, bytes as usize));
-                let _ = call!(cuMemRelease(handle));
-                return Err(oom(e.to_string()));
-            }
+        let (end, before) = (at + bytes, self.parts.len());
+        let parts = (at..end).step_by(PART_MOST as usize);
+        let mut mapped =
+            parts
+                .map(|at| (at, PART_MOST.min(end - at)))
+                .try_for_each(|(at, bytes)| {
+                    // SAFETY: the addresses are reserved and unmapped, and sizes are multiples of the granularity.
+                    let part = unsafe { Part::map(at, bytes, &prop) }?;
+                    self.parts.push(part);
+                    Ok(())
+                });
+        if mapped.is_ok() {
+            // SAFETY: all of the range has just been mapped.
+            mapped = unsafe { call!(cuMemSetAccess(at, bytes as usize, &raw const access, 1)) };
         }
-        self.parts.push(Part { at, bytes, handle });
+        if let Err(e) = mapped {
+            for part in self.parts.drain(before..) {
+                // SAFETY: nothing knows of it yet.
+                unsafe { part.unmap() };
+            }
+            return Err(oom(e.to_string()));
+        }
         match hole {
             None => self.mapped += bytes,
             Some((at, size)) => {
