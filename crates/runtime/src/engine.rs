@@ -142,11 +142,19 @@ impl Engine {
     /// # Errors
     /// [`Error::Full`] when there is no room: nothing was submitted. Else as [`submit`](Self::submit).
     pub fn try_submit(&self, task: TaskBuilder<'_>) -> Result<Pending, Error> {
+        self.try_submit_one(task, false)
+    }
+    /// Submits one task, which may last as long as the engine.
+    pub(crate) fn try_submit_one(
+        &self,
+        task: TaskBuilder<'_>,
+        lasts: bool,
+    ) -> Result<Pending, Error> {
         self.core.check()?;
         task.check(&self.core)?;
         let (descriptor, counted) = (task.build(), task.spawns());
-        let token =
-            self.reaping(|| lock(&self.core.producer).task(&self.core, descriptor, counted))?;
+        let submit = || lock(&self.core.producer).task(&self.core, descriptor, counted, lasts);
+        let token = self.reaping(submit)?;
         self.core.engine.doorbell();
         Ok(Pending::new(self.core.clone(), token))
     }
@@ -220,7 +228,10 @@ impl Engine {
         pending.into_iter().try_for_each(|mut p| p.wait().map(drop))
     }
 
-    fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn patiently<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let mut wait = WaitLoop::default();
         loop {
             match attempt() {

@@ -12,6 +12,8 @@ use everwarp_engine::{
 use crate::builder::EngineBuilder;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::instance::TaskBuilder;
+use crate::pending::Pending;
 use crate::sync::lock;
 
 /// How long an engine took to go on with another image.
@@ -67,6 +69,12 @@ pub trait LinkedEngine {
     /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
     /// the engine is lost. If the device refuses to load the image, the engine goes on with its current one.
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error>;
+    /// Submits one task, which lasts as long as the engine. It must not access a buffer that is dropped before the engine:
+    /// such buffers are freed as if it had ended.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    fn submit_lasting(&self, task: TaskBuilder<'_>) -> Result<Pending, Error>;
     /// Gives back the memory of earlier images and of buffers that were dropped, if the engine is parked.
     fn trim(&self);
 }
@@ -105,6 +113,9 @@ impl LinkedEngine for Engine {
             loading: end - parked,
             resuming: end.elapsed(),
         })
+    }
+    fn submit_lasting(&self, task: TaskBuilder<'_>) -> Result<Pending, Error> {
+        self.patiently(|| self.try_submit_one(task, true))
     }
     fn trim(&self) {
         // What was dropped is free once the engine is known to have done what was submitted before.

@@ -14,7 +14,7 @@ use crate::token::{Completed, Dropped, Registered, SubmissionInfo, Token};
 
 const INFO: SubmissionInfo = SubmissionInfo {
     instance: InstanceId(0),
-    phase: false,
+    phase: Some(false),
     batch: None,
 };
 

@@ -99,7 +99,9 @@ impl EngineCore {
         };
         // Before the token is done: its owner may reuse everything at once.
         self.slot(info.instance).end();
-        self.retired.end(info.phase);
+        if let Some(phase) = info.phase {
+            self.retired.end(phase);
+        }
         if let Some(sequence) = info.batch {
             lock(&self.producer).release(sequence);
         }

@@ -3,7 +3,7 @@
 //! A submission counts as in flight in one of two phases, the one that is current when it begins. A buffer that is dropped
 //! is *fresh*. When the other phase is empty, the fresh buffers become *waiting* and the phases change places. When the
 //! phase that was current then is empty, everything that was submitted before is done, and the waiting buffers are freed.
-//! So an engine that is never idle frees memory too.
+//! So an engine that is never idle frees memory too. A submission that lasts as long as the engine counts in neither phase.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

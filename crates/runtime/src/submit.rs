@@ -85,6 +85,7 @@ impl Producer {
         core: &EngineCore,
         instance: InstanceId,
         batch: Option<u32>,
+        lasts: bool,
     ) -> Result<TokenId, Error> {
         if !self.has_room() {
             return Err(Error::Full {
@@ -98,7 +99,7 @@ impl Producer {
             what: "the completion ring",
         })?;
         core.slot(instance).begin();
-        let phase = core.retired.begin();
+        let phase = (!lasts).then(|| core.retired.begin());
         core.token(token).begin(SubmissionInfo {
             instance,
             phase,
@@ -107,14 +108,15 @@ impl Producer {
         Ok(token)
     }
 
-    /// Submits one task. Returns its token.
+    /// Submits one task. Returns its token. One that `lasts` as long as the engine keeps no dropped buffer.
     pub(crate) fn task(
         &mut self,
         core: &EngineCore,
         task: DevTask,
         counted: bool,
+        lasts: bool,
     ) -> Result<TokenId, Error> {
-        let token = self.token(core, task.instance(), None)?;
+        let token = self.token(core, task.instance(), None, lasts)?;
         self.publish(
             task.head | if counted { TASK_COUNTED } else { 0 },
             token,
@@ -135,7 +137,7 @@ impl Producer {
         }
         let instance = tasks[0].instance();
         let sequence = self.oldest.wrapping_add(self.batches.len() as u32) & SEQUENCE;
-        let token = self.token(core, instance, Some(sequence))?;
+        let token = self.token(core, instance, Some(sequence), false)?;
         let start = self.arena.slot(self.arena_tail) as u32;
         self.arena_tail = self.arena_tail.wrapping_add(count);
         self.batches.push_back((self.arena_tail, false));

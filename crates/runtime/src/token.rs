@@ -36,8 +36,8 @@ const WAKER: u32 = 8;
 pub(crate) struct SubmissionInfo {
     /// The instance that it runs in.
     pub(crate) instance: InstanceId,
-    /// The phase in which it counts as in flight; see `retired.rs`.
-    pub(crate) phase: bool,
+    /// The phase in which it counts as in flight, unless it does not; see `retired.rs`.
+    pub(crate) phase: Option<bool>,
     /// The sequence number, if it is a batch.
     pub(crate) batch: Option<u32>,
 }
@@ -47,13 +47,14 @@ impl SubmissionInfo {
         let batch = self
             .batch
             .map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
-        u64::from(self.instance.0) | u64::from(self.phase) << 8 | batch
+        let phase = self.phase.map_or(0, |phase| 2 | u64::from(phase));
+        u64::from(self.instance.0) | phase << 8 | batch
     }
     fn unpack(word: u64) -> Self {
         let batch = (word >> 32 & 1 == 1).then_some((word >> 33) as u32);
         Self {
             instance: InstanceId(word as u8),
-            phase: word >> 8 & 1 == 1,
+            phase: (word >> 9 & 1 == 1).then_some(word >> 8 & 1 == 1),
             batch,
         }
     }
@@ -181,7 +182,7 @@ mod tests {
 
     const INFO: SubmissionInfo = SubmissionInfo {
         instance: InstanceId(255),
-        phase: true,
+        phase: Some(true),
         batch: Some(u32::MAX >> 1),
     };
 

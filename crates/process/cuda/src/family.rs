@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_engine::sync::lock;
 use everwarp_process::{ChannelError, ModuleId};
-use everwarp_runtime::{Buffer, DevPtr, DevType, Engine, Error, Instance, Layout};
+use everwarp_runtime::{Buffer, DevPtr, DevType, Engine, Error, Instance, Layout, LinkedEngine};
 
 use crate::config::MODULES_MOST;
 use crate::error::channel_lost;
@@ -79,8 +79,8 @@ impl OpenAnchor {
         };
         // SAFETY: the task writes the group's number to the record and follows no other address.
         let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
-        // No thread waits for the task's completion, which never comes.
-        drop(engine.submit(instance.task(program::ANCHOR))?);
+        // No thread waits for the task's completion, which never comes. It reaches nothing but the two that stay.
+        drop(engine.submit_lasting(instance.task(program::ANCHOR))?);
         let begin = Instant::now();
         let mut group = NONE.to_le_bytes();
         loop {

@@ -8,6 +8,7 @@ use everwarp_engine::{EngineError, Params, Program, ProgramRef};
 
 use super::{engine, instance};
 use crate::error::Error;
+use crate::linked::LinkedEngine;
 use crate::mock::{COUNTED, ECHO, HOLD, PARAMS, PROGRAM};
 
 #[test]
@@ -239,6 +240,23 @@ fn busy_engine_frees_dropped_buffers() {
     before.wait().expect("it was released");
     after.wait().expect("it was released");
     assert_eq!(hand.freed(), 1);
+}
+
+#[test]
+fn submission_that_lasts_keeps_no_dropped_buffer() {
+    let (engine, hand) = engine(4, 4, 8);
+    let mock = instance(&engine);
+    let mut lasting = engine.submit_lasting(mock.task(HOLD)).expect("room");
+    for freed in 1..5 {
+        drop(engine.buffer::<u8>(16).expect("memory"));
+        engine.run(mock.task(ECHO)).expect("it completes");
+        assert_eq!(hand.freed(), freed);
+    }
+    // Nothing is counted twice if it ends after all.
+    hand.release(1);
+    lasting.wait().expect("it was released");
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 5);
 }
 
 #[test]
