@@ -63,6 +63,7 @@ mod queue;
 mod quota;
 mod resident;
 mod share;
+mod shared_code;
 mod slots;
 mod spawn;
 mod start;

@@ -13,12 +13,12 @@ use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
 use crate::host_core::{HostCore, HostedModule};
 use crate::layout::family::DevWorld;
 use crate::link::depth;
-use crate::making::LoadedSet;
 use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
 use crate::queue::ModuleQueue;
 use crate::quota::MemoryQuota;
 use crate::resident::{ResidentProcesses, ShareLease};
+use crate::shared_code::LoadedSet;
 
 /// The state that later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct ModuleLoader {

@@ -1,17 +1,12 @@
-//! Compiling modules for an engine that hosts share, without its lock: so that hosts whose modules are loaded do not wait.
+//! Which modules threads are compiling for an engine that hosts share.
 
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex};
 use std::thread::available_parallelism;
-use std::time::Instant;
 
 use everwarp_engine::sync::{ignore_poison, lock};
-use everwarp_process::{Module, StartError};
-use everwarp_runtime::LinkedEngine;
 
-use crate::code::{CodeKey, CodeSet, CompiledCode, LoadTimes, LoadedCode};
-use crate::module::CompileChoice;
-use crate::resident::ResidentProcesses;
+use crate::code::CodeKey;
 
 /// The modules that threads are compiling. Each is compiled by one thread; the others that want it wait for that one.
 pub(crate) struct Making {
@@ -33,7 +28,7 @@ impl Default for Making {
 }
 
 /// The right to compile modules, until it is dropped.
-struct Claim<'m> {
+pub(crate) struct Claim<'m> {
     making: &'m Making,
     keys: Vec<CodeKey>,
 }
@@ -48,7 +43,7 @@ impl Drop for Claim<'_> {
 impl Making {
     /// Claims all of these modules, or waits until a thread is done with some modules and returns nothing: there may be fewer
     /// to claim then. A thread that waits has claimed none, so that threads do not wait for each other in a circle.
-    fn claim(&self, wanted: Vec<CodeKey>) -> Option<Claim<'_>> {
+    pub(crate) fn claim(&self, wanted: Vec<CodeKey>) -> Option<Claim<'_>> {
         let mut keys = lock(&self.keys);
         if keys.len() >= self.most || wanted.iter().any(|key| keys.contains(key)) {
             drop(ignore_poison(self.done.wait(keys)));
@@ -62,53 +57,15 @@ impl Making {
     }
 }
 
-/// Modules in an engine's image, and the lock of the set, which is held so that they are not forgotten.
-pub(crate) struct LoadedSet<'r> {
-    pub(crate) set: MutexGuard<'r, CodeSet>,
-    pub(crate) codes: Vec<std::sync::Arc<LoadedCode>>,
-    pub(crate) times: LoadTimes,
-}
-
-impl ResidentProcesses {
-    /// Loads modules. Those that are missing are compiled while the engine runs and other hosts load theirs; then
-    /// [`CodeSet::load`] exchanges the image.
-    ///
-    /// # Errors
-    /// A module is refused, or the engine has failed.
-    pub(crate) fn load_code(
-        &self,
-        modules: &[Module],
-        choice: CompileChoice,
-    ) -> Result<LoadedSet<'_>, StartError> {
-        let begin = Instant::now();
-        let (_claim, compiled) = loop {
-            let missing = self.code().missing(modules, choice);
-            if missing.is_empty() {
-                break (None, Vec::new());
-            }
-            let keys = missing.iter().map(|(key, _)| key.clone()).collect();
-            let Some(claim) = self.making.claim(keys) else {
-                continue;
-            };
-            let compiled = missing.into_iter();
-            let compiled = compiled.map(|(key, module)| CompiledCode::of(module, key));
-            let compiled: Vec<_> = compiled.collect::<Result<_, _>>()?;
-            let parts: Vec<_> = compiled.iter().map(|code| code.part.clone()).collect();
-            self.engine.assemble_ahead(&parts);
-            break (Some(claim), compiled);
-        };
-        let mut set = self.code();
-        let (codes, times) = set.load(&self.engine, modules, choice, compiled, begin)?;
-        Ok(LoadedSet { set, codes, times })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::SeqCst;
 
+    use everwarp_process::Module;
+
     use super::*;
+    use crate::module::CompileChoice;
 
     fn key(name: &str) -> CodeKey {
         let text = r#"(module (func (export "_start")))"#;

@@ -24,13 +24,13 @@ use crate::host_core::{HostCore, HostedModule};
 use crate::link::{depth, pools, stack_wanted};
 use crate::listener::ServiceListener;
 use crate::load::ModuleLoader;
-use crate::making::LoadedSet;
 use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
 use crate::queue::{ModuleQueue, Queues};
 use crate::quota::MemoryQuota;
 use crate::resident::{Residency, ResidentProcesses, ShareLease};
 use crate::share::Wanted;
+use crate::shared_code::LoadedSet;
 
 /// Where the places of a host's modules come from.
 struct PlaceSource<'r> {
