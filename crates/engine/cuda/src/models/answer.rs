@@ -49,7 +49,7 @@ impl Slot {
         if fences.host {
             fence(SeqCst);
         }
-        let wished = self.given_up.load(Relaxed) == SEQUENCE.into();
+        let wished = self.given_up.load(Relaxed) == u64::from(SEQUENCE);
         if wished && self.turn.resume() {
             self.go_on();
         }
