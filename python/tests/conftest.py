@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import everwarp as ew
@@ -27,6 +28,16 @@ def greeting(*args: object, variables: str = "", bytes_read: int = 0) -> bytes:
     lines = ["hello", "argument 0: hello.wasm", *(f"argument {n}: {arg}" for n, arg in enumerate(args, 1))]
     lines += [f"variable {variables}"] * bool(variables) + [f"standard input: {bytes_read} bytes", ""]
     return "\n".join(lines).encode()
+
+
+def until(holds: Callable[[], object], seconds: float = 60.0) -> bool:
+    """Waits until a function returns something true; false if it has not within the time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 @pytest.fixture(scope="session")

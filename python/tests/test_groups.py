@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import everwarp as ew
 import pytest
+from conftest import until
 
 
 @ew.actor
@@ -17,16 +16,6 @@ class Worker:
 
     def read(self) -> ew.i64:
         return self.done
-
-
-def until(holds: object, seconds: float = 60.0) -> bool:
-    """Waits until a function returns something true."""
-    end = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def test_linked_actors_end_together_when_one_fails(engine: ew.Engine) -> None:

@@ -8,6 +8,7 @@ from array import array
 
 import everwarp as ew
 import pytest
+from conftest import until
 
 
 @ew.actor
@@ -28,16 +29,6 @@ class Counter:
         for i in range(rounds):
             x = (x * 3 + i) % 1000003
         return x
-
-
-def until(holds: object, seconds: float = 60.0) -> bool:
-    """Waits until a function returns something true."""
-    end = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_an_actor_is_found_by_its_name_until_it_ends(engine: ew.Engine) -> None:

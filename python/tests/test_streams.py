@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import everwarp as ew
 import numpy as np
 import pytest
+from conftest import until
 
 
 @ew.actor(mailbox=4)
@@ -35,16 +35,6 @@ class Listener:
 
     def losses(self) -> ew.u64:
         return self.lost
-
-
-def until(holds: object, seconds: float = 60.0) -> bool:
-    """Waits until a function returns something true."""
-    end = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def test_a_topic_passes_messages_on_to_its_subscribers(engine: ew.Engine) -> None:

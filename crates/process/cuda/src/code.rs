@@ -276,7 +276,7 @@ impl CodeSet {
                     let code = match code {
                         Ok(code) => Arc::new(code),
                         Err(error) => {
-                            self.take_back(before);
+                            self.take_back();
                             return Err(error);
                         }
                     };
@@ -294,14 +294,14 @@ impl CodeSet {
             Ok(times) => Ok((wanted, times)),
             Err(error) => {
                 drop(wanted);
-                self.take_back(before);
+                self.take_back();
                 Err(error)
             }
         }
     }
 
     /// Forgets modules that are in the set and not in the image.
-    fn take_back(&mut self, _before: usize) {
+    fn take_back(&mut self) {
         let parts = &self.linked.parts;
         self.loaded.retain(|code| {
             parts
