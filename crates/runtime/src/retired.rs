@@ -6,9 +6,13 @@
 //! So an engine that is never idle frees memory too. A submission that lasts as long as the engine counts in neither phase.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::core::EngineCore;
 use crate::sync::{Mutex, lock};
+
+/// How long an engine that ends waits for the tasks that may still reach its buffers.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Addresses and sizes.
 type Allocations = Vec<(u64, u64)>;
@@ -83,6 +87,23 @@ impl EngineCore {
             drop(producer);
             let (fresh, waiting) = &mut *buffers;
             std::mem::swap(fresh, waiting);
+        }
+    }
+}
+
+impl Drop for EngineCore {
+    /// Frees the buffers that were still waiting for a submission when the last handle went.
+    fn drop(&mut self) {
+        let buffers = std::mem::take(&mut *lock(&self.retired.buffers));
+        if buffers.0.is_empty() && buffers.1.is_empty() {
+            return;
+        }
+        // A task that does not end may still reach them, so they stay until the program ends.
+        if self.engine.park(GRACE).is_ok() {
+            for (address, bytes) in buffers.0.into_iter().chain(buffers.1) {
+                // SAFETY: allocated by this engine and retired once; no task runs any more.
+                unsafe { self.engine.free(address, bytes) };
+            }
         }
     }
 }

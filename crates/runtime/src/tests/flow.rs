@@ -260,6 +260,19 @@ fn submission_that_lasts_keeps_no_dropped_buffer() {
 }
 
 #[test]
+fn engine_that_ends_frees_the_buffers_that_waited() {
+    let (engine, hand) = engine(4, 4, 8);
+    let mock = instance(&engine);
+    let held = engine.submit(mock.task(HOLD)).expect("room");
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 0, "a task in flight may reach them");
+    drop((held, mock));
+    drop(engine);
+    assert_eq!(hand.freed(), 2);
+}
+
+#[test]
 fn instances_are_checked_and_counted() {
     let (engine, hand) = engine(4, 4, 8);
     let instances: Vec<_> = (0..256).map(|_| instance(&engine)).collect();
