@@ -233,7 +233,8 @@ def actor(
     are compiled as by `everwarp.function`. When one fails, its actor ends and no other; what it had sent by then is sent.
 
     A handler sends a message of its class with `to.deposit.tell(amount)`, where `to` is an `everwarp.actor_id`; for one message
-    it sends up to `sends`. Up to `mailbox` messages wait for each actor.
+    it sends up to `sends`. Up to `mailbox` messages wait for each actor. Handlers ask with
+    `to.read.ask(then=self.got)`, make actors with `everwarp.spawn(Account)`, and set timers with `self.tick.after(1.5)`.
 
     Parameters
     ----------

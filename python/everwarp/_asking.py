@@ -214,6 +214,7 @@ _decoders: dict[str, Callable[[int], Any]] = {
     "i64": lambda word: word - (word >> 63 << 64),
     "u64": lambda word: word,
     "actor_id": lambda word: word,
+    "timer_id": lambda word: word,
 }
 _all: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Asking] = weakref.WeakKeyDictionary()
 

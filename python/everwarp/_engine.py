@@ -549,7 +549,7 @@ class Engine(_native.Engine):
             raise TypeError(f"an inlet leads to a single actor, and not to {actor!r}")
         if self._system(actor._class) is not actor._system:
             raise WrongEngine("this actor is on another engine")
-        return Inlet(actor._class, _native.inlet(actor._system, actor.id, operator.index(credits)))
+        return Inlet(actor._class, actor._system, _native.inlet(actor._system, actor.id, operator.index(credits)))
 
     def buffer(self, shape: Any, dtype: Any = "f64", *, strategy: Strategy = "pinned") -> UnifiedBuffer:
         """A `UnifiedBuffer` of zeros for this engine."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .errors import FunctionError
+from ._arrays import fitting, ordered
 from ._types import Scalar
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Function:
         if any(hasattr(item, "__array__") for item in inputs):
             data, count = self._records_of_arrays(inputs, offsets, size)
             return data, count, size
-        columns = [list(item) for item in inputs]
+        columns = [list(ordered(name, item)) for (name, _), item in zip(parameters, inputs)]
         counts = {len(column) for column in columns}
         if len(counts) != 1:
             raise ValueError(f"the inputs have different lengths: {', '.join(str(len(c)) for c in columns)}")
@@ -137,7 +138,7 @@ class Function:
 
         arrays, shape = [], None
         for (name, kind), item in zip(self._signature.parameters, inputs):
-            array = np.asarray(item)
+            array = np.asarray(ordered(name, item))
             element = kind if isinstance(kind, Scalar) else getattr(kind, "element", None)
             if element is None:
                 raise TypeError(f"`{name}` is a struct: pass a list of its objects for every parameter")
@@ -167,32 +168,6 @@ class Function:
         name, file = self._signature.name, self._signature.source.file
         where = f'"{file}", line {line}, in {name}' if line else f'"{file}", in {name}'
         return FunctionError(f"element {first + number}: {text} ({where})", first + number, line)
-
-
-def dtype_of(kind: Scalar) -> Any:
-    """NumPy's name of a type."""
-    if kind.kind == "b":
-        return "bool"
-    letter = "u" if kind.kind == "i" and kind.low == 0 else kind.kind
-    return f"<{letter}{kind.size}"
-
-
-def fitting(name: str, kind: Scalar, array: Any) -> Any:
-    """An array with the type of a parameter. Values that do not fit are an error."""
-    import numpy as np
-
-    wanted = np.dtype(dtype_of(kind))
-    if array.dtype == wanted:
-        return array
-    if kind.kind == "f":
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"`{name}` is {kind.name}, and the array is {array.dtype}")
-        return array.astype(wanted)
-    if kind.kind == "b" or array.dtype.kind not in "iub":
-        raise TypeError(f"`{name}` is {kind.name}, and the array is {array.dtype}: convert it with array.astype")
-    if array.size and (int(array.min()) < kind.low or int(array.max()) > kind.high):
-        raise OverflowError(f"`{name}` is {kind.name}, which holds {kind.low} to {kind.high}, and the array has other values")
-    return array.astype(wanted)
 
 
 def function(python: Callable[..., Any]) -> Function:

@@ -9,24 +9,43 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._arrays import dtype_of, fitting, ordered
 from ._asking import asking, decoder
 from ._services import Timer
 from ._types import Scalar, actor_id
+from .errors import WrongEngine
 
 if TYPE_CHECKING:
     from ._actor import Actors
     from ._compile.actor import Message
 
 
-def word_of(name: str, kind: Scalar, value: Any) -> int:
+def id_of(name: str, kind: Scalar, value: Actors, system: _native.ActorSystem) -> int:
+    """The id of an actor that is a value of a message, whose receiver belongs to `system`."""
+    check_actors(name, kind, value, system)
+    return value.id
+
+
+def check_actors(name: str, kind: Scalar, value: Actors, system: _native.ActorSystem) -> None:
+    """Actors can be values if the receiver can send to them: they are of its class and engine."""
+    if kind is not actor_id:
+        raise TypeError(f"`{name}` is {kind.name}, and not an actor")
+    if value._system is not system:
+        raise WrongEngine(
+            f"`{name}` is an actor of {value._class.name} on another engine, or of another class, which the receiver cannot "
+            "send to: pass an actor of its class and engine"
+        )
+
+
+def word_of(name: str, kind: Scalar, value: Any, system: _native.ActorSystem) -> int:
     """The 64-bit word that carries a value of a field. What is no number, or does not fit, is an error."""
     from ._actor import Actors
 
     if isinstance(value, Actors):
-        if kind is not actor_id:
-            raise TypeError(f"`{name}` is {kind.name}, and not an actor")
-        value = value.id
+        return id_of(name, kind, value, system)
     if kind.kind == "f":
+        if type(value) is not float:
+            ordered(name, value)
         if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
             raise TypeError(f"`{name}` is {kind.name}, and {value!r} is no number")
         return int.from_bytes(struct.pack("<" + kind.code, kind(value)), "little")
@@ -60,13 +79,12 @@ def values_of(message: Message, words: list[int]) -> tuple[Any, ...]:
     return tuple(value_of(kind, word) for (_, kind), word in zip(message.fields, words))
 
 
-def words_of(name: str, kind: Scalar, values: Any) -> Any:
+def words_of(name: str, kind: Scalar, values: Any, system: _native.ActorSystem) -> Any:
     """The words of a sequence or an array, as a buffer of 64-bit numbers."""
     if not hasattr(values, "__array__"):
-        return memoryview(struct.pack(f"={len(values)}Q", *(word_of(name, kind, value) for value in values))).cast("Q")
+        words = (word_of(name, kind, value, system) for value in values)
+        return memoryview(struct.pack(f"={len(values)}Q", *words)).cast("Q")
     import numpy as np
-
-    from ._function import fitting
 
     array = np.asarray(values)
     if array.ndim != 1:
@@ -78,8 +96,11 @@ def words_of(name: str, kind: Scalar, values: Any) -> Any:
     return np.ascontiguousarray(array).view(unsigned[array.itemsize]).astype(np.uint64, copy=False)
 
 
-def columns_of(message: Message, values: tuple[Any, ...], count: int | None) -> list[Any]:
-    """The words of each field: one for all messages, or one for each. Without `count` the values say how many there are."""
+def columns_of(message: Message, values: tuple[Any, ...], count: int | None, system: _native.ActorSystem) -> list[Any]:
+    """The words of each field: one for all messages, or one for each. Without `count` the values say how many there are.
+
+    The receivers belong to `system`.
+    """
     from ._actor import Actors
 
     if len(values) != len(message.fields):
@@ -88,20 +109,20 @@ def columns_of(message: Message, values: tuple[Any, ...], count: int | None) -> 
     columns: list[Any] = []
     for (name, kind), value in zip(message.fields, values):
         if isinstance(value, Actors):
-            if kind is not actor_id:
-                raise TypeError(f"`{name}` is {kind.name}, and not an actor")
+            check_actors(name, kind, value, system)
             value = value.id if value.single else value.ids
         shape = getattr(value, "shape", None)
         if isinstance(value, (str, bytes)) or shape == () or not hasattr(value, "__len__"):
-            columns.append(memoryview(struct.pack("=Q", word_of(name, kind, value))).cast("Q"))
+            columns.append(memoryview(struct.pack("=Q", word_of(name, kind, value, system))).cast("Q"))
             continue
+        ordered(name, value)
         if count is None:
             count = len(value)
         if len(value) != count:
             wanted = "the message goes to one actor" if count == 1 else f"there are {count} actors"
             raise ValueError(f"`{name}` has {len(value)} values, and {wanted}: pass one for each, or one for all")
         if count:
-            columns.append(words_of(name, kind, value))
+            columns.append(words_of(name, kind, value, system))
     return columns
 
 
@@ -112,7 +133,7 @@ class Handle:
         self._actors, self._message = actors, message
 
     def _columns(self, values: tuple[Any, ...]) -> list[Any]:
-        return columns_of(self._message, values, len(self._actors))
+        return columns_of(self._message, values, len(self._actors), self._actors._system)
 
     def tell(self, *values: Any) -> None:
         """Sends the message to each actor. A value is one for all actors, or a sequence or array with one for each.
@@ -153,8 +174,6 @@ class Handle:
         """The same as `ask` with a result for each actor, as a NumPy array whose dtype is that of the message's result."""
         import numpy as np
 
-        from ._function import dtype_of
-
         result = self._result()
         words = np.frombuffer(self._ask_all(values, timeout), np.uint64)
         if result.kind == "b":
@@ -181,7 +200,7 @@ class Handle:
         if fields and any(hasattr(value, "__len__") for value in values):
             words = [int(column[0]) for column in self._columns(values)]
         elif fields:
-            words = [word_of(name, kind, value) for (name, kind), value in zip(fields, values)]
+            words = [word_of(name, kind, value, actors._system) for (name, kind), value in zip(fields, values)]
         return loop.ask(actors._system, message.name, decoder(self._result()), actors.id, words, timeout)
 
     def ask_array_async(self, *values: Any, timeout: float | None = None) -> Coroutine[Any, Any, Any]:

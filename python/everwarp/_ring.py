@@ -81,6 +81,7 @@ class RingKernel:
     def __init__(
         self, engine: Engine, handler: Any, input: Any, output: Any, capacity: int, state: UnifiedBuffer | None
     ) -> None:
+        engine._check()
         self._engine = engine
         self._wasm: bytes | None = None
         if isinstance(handler, Function):
@@ -106,10 +107,11 @@ class RingKernel:
 
     def launch(self) -> None:
         """Launches the kernel, which keeps messages and handles none until it is activated. Again does nothing."""
+        # A kernel that was launched before a fork has no threads in the child.
+        self._engine._check()
         if self._inner is not None:
             return
         if self._handler.twin is None:
-            self._engine._check()
             raise StartFailed(
                 f"the handler `{self.name}` has CUDA C++ and no twin, and ring kernels run on the CPU engine: give it a twin, "
                 "which is a function of ctypes or Numba"

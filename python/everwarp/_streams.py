@@ -133,12 +133,12 @@ class Inlet:
     `close`: what was sent still arrives.
     """
 
-    def __init__(self, cls: ActorClass, native: _native.ActorInlet) -> None:
-        self._class, self._inlet = cls, native
+    def __init__(self, cls: ActorClass, system: _native.ActorSystem, native: _native.ActorInlet) -> None:
+        self._class, self._system, self._inlet = cls, system, native
 
     def message(self, name: str) -> Sending:
         """The message with this name: `inlet.message("deposit")` is the same as `inlet.deposit`."""
-        return Sending(self._inlet, self._class.message(name))
+        return Sending(self._system, self._inlet, self._class.message(name))
 
     def __getattr__(self, name: str) -> Sending:
         if name.startswith("_"):
@@ -166,8 +166,8 @@ class Inlet:
 class Sending:
     """A message of an inlet."""
 
-    def __init__(self, native: _native.ActorInlet, message: Message) -> None:
-        self._inlet, self._message = native, message
+    def __init__(self, system: _native.ActorSystem, native: _native.ActorInlet, message: Message) -> None:
+        self._system, self._inlet, self._message = system, native, message
 
     def send(self, *values: Any, timeout: float | None = 10.0) -> None:
         """Sends the message; or messages in the order of a sequence or an array, whose other values are for all of them.
@@ -181,7 +181,7 @@ class Sending:
         """
         several = [len(v) for v in values if hasattr(v, "__len__") and not isinstance(v, (Actors, str, bytes)) and shape(v) != ()]
         count = several[0] if several else 1
-        columns = columns_of(self._message, values, count)
+        columns = columns_of(self._message, values, count, self._system)
         sent = self._inlet.send(self._message.name, columns, count, timeout)
         if sent < count:
             raise TimeoutError(f"{sent} of {count} messages were sent within {timeout} s: the actor takes no more")

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = [
     "FixedArray", "Scalar", "Struct", "actor_id", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "struct",
-    "u8", "u16", "u32", "u64",
+    "timer_id", "u8", "u16", "u32", "u64",
 ]  # fmt: skip
 
 
@@ -57,6 +57,8 @@ u8, u16, u32 = (Scalar(f"u{8 * s}", "i", s, c) for s, c in ((1, "B"), (2, "H"), 
 u64 = Scalar("u64", "u", 8, "Q")
 #: The id of an actor.
 actor_id = Scalar("actor_id", "u", 8, "Q")
+#: A timer of an actor, which its handler has set.
+timer_id = Scalar("timer_id", "u", 8, "Q")
 f32, f64 = Scalar("f32", "f", 4, "f"), Scalar("f64", "f", 8, "d")
 boolean = Scalar("boolean", "b", 1, "?")
 
@@ -119,7 +121,9 @@ def struct(cls: type) -> type:
     fields: dict[str, Scalar] = {}
     for name, kind in _annotations(cls).items():
         if not isinstance(kind, Scalar):
-            raise TypeError(f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean")
+            raise TypeError(
+                f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean, actor_id, timer_id"
+            )
         fields[name] = kind
     if not fields:
         raise TypeError(f"{cls.__name__} has no fields: write them as `name: ew.i64`")

@@ -20,7 +20,19 @@ boolean: TypeAlias = bool
 class actor_id(int):
     """The id of an actor. A handler sends it the messages of its own class: `to.deposit.tell(3)`."""
 
+    def stop(self) -> None:
+        """Ends the actor once it has handled what is in its mailbox."""
+
+    def kill(self) -> None:
+        """Ends the actor now."""
+
     def __getattr__(self, name: str) -> Any: ...
+
+class timer_id(int):
+    """A timer that a handler has set with `self.tick.after(1.5)` or `self.tick.every(1.5)`."""
+
+    def cancel(self) -> bool:
+        """Cancels the timer. Returns whether a message was still to come."""
 
 class FixedArray:
     """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""

@@ -14,10 +14,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-use crate::engine::{Engine, Open, forked};
+use crate::engine::{Engine, Open};
 use crate::errors::{
     ActorFailed, ActorGone, DeviceError, EngineClosed, EngineLost, LoadFailed, StartFailed,
 };
+use crate::owner::Owner;
 use crate::wait::{in_slices, seconds};
 
 /// How many messages are sent at a time; signals are looked at in between.
@@ -56,26 +57,24 @@ impl Names {
 /// The actors of an object that does not keep them alive when their engine is closed.
 pub(crate) struct Held {
     running: Weak<Running>,
-    os_pid: u32,
+    owner: Owner,
 }
 
 impl Held {
     pub(crate) fn of(running: &Arc<Running>) -> Self {
         Self {
             running: Arc::downgrade(running),
-            os_pid: std::process::id(),
+            owner: Owner::here(),
         }
     }
     /// What runs the actors, unless the engine is closed or this is the child of a fork.
     pub(crate) fn get(&self) -> PyResult<Arc<Running>> {
-        if self.is_forked() {
-            return Err(forked());
-        }
+        self.owner.check()?;
         self.running.upgrade().ok_or_else(closed)
     }
-    /// Whether this is the child of a fork, which has none of the engine's threads.
-    pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.os_pid
+    /// The process that has made the object.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
     }
 }
 
@@ -94,7 +93,7 @@ impl Running {
 pub(crate) struct ActorSystem {
     running: Mutex<Option<Arc<Running>>>,
     why: String,
-    os_pid: u32,
+    owner: Owner,
 }
 
 /// The device that runs actors: the CPU engine, also for an engine that has chosen a GPU by itself. Returns why.
@@ -121,9 +120,7 @@ impl ActorSystem {
 
     /// What runs the actors, unless the engine is closed or this is the child of a fork.
     pub(crate) fn running(&self) -> PyResult<Arc<Running>> {
-        if std::process::id() != self.os_pid {
-            return Err(forked());
-        }
+        self.owner.check()?;
         self.lock().clone().ok_or_else(closed)
     }
 
@@ -207,7 +204,7 @@ impl ActorSystem {
 impl Drop for ActorSystem {
     fn drop(&mut self) {
         // The threads of the engine do not exist in the child of a fork, which cannot end them.
-        if std::process::id() != self.os_pid {
+        if self.owner.is_forked() {
             std::mem::forget(self.lock().take());
         }
     }
@@ -339,7 +336,7 @@ impl ActorSystem {
                     names,
                 }))),
                 why,
-                os_pid: std::process::id(),
+                owner: Owner::here(),
             })
         })
     }
@@ -495,7 +492,7 @@ impl ActorSystem {
 
     /// Ends the actors. Doing so again does nothing.
     fn close(&self, py: Python<'_>) {
-        if std::process::id() == self.os_pid {
+        if !self.owner.is_forked() {
             py.detach(|| {
                 let running = self.lock().take();
                 drop(running);

@@ -6,16 +6,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::Raise;
+use crate::owner::Owner;
 use crate::request::copied;
 use crate::wait::{in_slices, seconds};
 
 /// The end of a channel that sends.
 #[pyclass(frozen, module = "everwarp")]
-pub(crate) struct Sender(pub(crate) process::Sender);
+pub(crate) struct Sender(pub(crate) process::Sender, pub(crate) Owner);
 
 /// The end of a channel that receives.
 #[pyclass(frozen, module = "everwarp")]
-pub(crate) struct Receiver(pub(crate) process::Receiver);
+pub(crate) struct Receiver(pub(crate) process::Receiver, pub(crate) Owner);
 
 /// An end to pass to processes.
 #[derive(FromPyObject)]
@@ -56,6 +57,7 @@ impl Sender {
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
+        self.1.check()?;
         let (message, end) = (copied(message)?, self.0.end());
         let sent = in_slices(py, seconds(timeout)?, |slice| {
             unless_again(end.endpoint().send(&message, Some(slice)))
@@ -70,6 +72,7 @@ impl Receiver {
     /// `TimeoutError`; when no sender is left it raises `ChannelClosed`.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        self.1.check()?;
         let receiver = &self.0;
         let received = in_slices(py, seconds(timeout)?, |slice| {
             unless_again(receiver.receive_timeout(slice))

@@ -8,11 +8,10 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::channel::{End, Receiver, Sender};
-use crate::errors::{
-    DeviceError, EngineClosed, EngineError, EngineLost, ForkedError, Raise, StartFailed,
-};
+use crate::errors::{DeviceError, EngineClosed, EngineError, EngineLost, Raise, StartFailed};
 use crate::exit::Exits;
 use crate::module::Module;
+use crate::owner::Owner;
 use crate::processes::Processes;
 use crate::request::{Dir, Each, Inputs, copied, grant, output};
 use crate::wait::seconds;
@@ -47,15 +46,13 @@ pub(crate) struct Engine {
     kind: EngineKind,
     device: String,
     why: String,
-    os_pid: u32,
+    owner: Owner,
 }
 
 impl Engine {
     /// What the engine has, unless it is closed or this is the child of a fork.
     pub(crate) fn open(&self) -> PyResult<OpenGuard<'_>> {
-        if std::process::id() != self.os_pid {
-            return Err(forked());
-        }
+        self.owner.check()?;
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         match open.is_some() {
             true => Ok(OpenGuard(open)),
@@ -73,20 +70,12 @@ impl Drop for Engine {
             return;
         };
         // The engine's threads do not exist in the child of a fork.
-        if std::process::id() != self.os_pid {
+        if self.owner.is_forked() {
             return std::mem::forget(rings);
         }
         // It waits for a handler that runs, which may wait for the interpreter's lock.
         Python::try_attach(|py| py.detach(|| drop(rings)));
     }
-}
-
-/// The error in the child of a fork.
-pub(crate) fn forked() -> PyErr {
-    ForkedError::new_err(
-        "this engine belongs to the process that was forked: make an engine after the fork, or start workers \
-         with multiprocessing.get_context(\"spawn\")",
-    )
 }
 
 /// An open engine, locked.
@@ -280,7 +269,7 @@ impl Engine {
             kind: device.kind(),
             device: device.name(),
             why: device.why().to_owned(),
-            os_pid: std::process::id(),
+            owner: Owner::here(),
             open: Mutex::new(Some(Open {
                 device,
                 auto: matches!(select, Select::Auto),
@@ -323,7 +312,7 @@ impl Engine {
 
     /// Ends all processes and frees the device. Closing an engine again does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if std::process::id() != self.os_pid {
+        if self.owner.is_forked() {
             return Ok(());
         }
         let open = py.detach(|| {
@@ -444,7 +433,8 @@ impl Engine {
                 ));
             };
             let (sender, receiver) = host.channel(capacity, message_bytes).raise()?;
-            Ok((Sender(sender), Receiver(receiver)))
+            let owner = Owner::here();
+            Ok((Sender(sender, owner), Receiver(receiver, owner)))
         })
     }
 

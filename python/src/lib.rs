@@ -11,6 +11,7 @@ mod exit;
 mod groups;
 mod memory;
 mod module;
+mod owner;
 mod processes;
 mod program;
 mod request;

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use crate::capsule;
 use crate::engine::Engine;
 use crate::errors::{Raise, StartFailed};
+use crate::owner::Owner;
 
 /// The line of the program that is running, for messages.
 fn line(py: Python<'_>) -> PyResult<String> {
@@ -73,6 +74,15 @@ pub(crate) fn exported(object: &Bound<'_, PyAny>) -> PyResult<(PyUntypedBuffer, 
 #[pyclass(frozen, module = "everwarp._native")]
 pub(crate) struct Buffer {
     pub(crate) raw: RawBuffer,
+    /// The process whose engine it belongs to, if it belongs to one.
+    owner: Option<Owner>,
+}
+
+impl Buffer {
+    fn new_for(engine: Option<&Engine>, raw: RawBuffer) -> Self {
+        let owner = engine.map(|_| Owner::here());
+        Self { raw, owner }
+    }
 }
 
 /// What makes buffers: that of an engine, or that of the host's cores.
@@ -111,7 +121,7 @@ impl Buffer {
         place: &str,
     ) -> PyResult<Self> {
         let made = buffers(engine)?.raw(dtype(dtype_name)?, &shape, strategy(place)?);
-        Ok(Self { raw: made.raise()? })
+        Ok(Self::new_for(engine, made.raise()?))
     }
     /// A buffer over the memory of an object with the buffer protocol.
     #[staticmethod]
@@ -127,7 +137,7 @@ impl Buffer {
         // program's own doing, as with all arrays of Python; the documentation says so.
         let memory = unsafe { Foreign::new(at, bytes, read_only, view) };
         let made = buffers(engine)?.import(memory, dtype, &shape, strategy(place)?);
-        Ok(Self { raw: made.raise()? })
+        Ok(Self::new_for(engine, made.raise()?))
     }
     /// A buffer over the memory of a capsule of DLPack.
     #[staticmethod]
@@ -139,7 +149,7 @@ impl Buffer {
         let (place, buffers) = (strategy(place)?, buffers(engine)?);
         let imported = capsule::take_dlpack(capsule)?;
         let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
-        Ok(Self { raw: made.raise()? })
+        Ok(Self::new_for(engine, made.raise()?))
     }
     /// A buffer over the memory of the two capsules of Arrow.
     #[staticmethod]
@@ -152,7 +162,7 @@ impl Buffer {
         let (place, buffers) = (strategy(place)?, buffers(engine)?);
         let imported = capsule::take_arrow(schema, array)?;
         let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
-        Ok(Self { raw: made.raise()? })
+        Ok(Self::new_for(engine, made.raise()?))
     }
     #[getter]
     fn dtype(&self) -> &'static str {
@@ -190,11 +200,13 @@ impl Buffer {
     fn part(&self, begin: usize, end: usize) -> PyResult<Self> {
         Ok(Self {
             raw: self.raw.part(&(begin..end)).raise()?,
+            owner: self.owner,
         })
     }
     fn reshaped(&self, shape: Vec<usize>) -> PyResult<Self> {
         Ok(Self {
             raw: self.raw.reshaped(&shape).raise()?,
+            owner: self.owner,
         })
     }
 }
@@ -204,6 +216,7 @@ impl Buffer {
 pub(crate) struct View {
     raw: RawBuffer,
     how: Use,
+    owner: Option<Owner>,
 }
 
 /// What an export points to, and its lease.
@@ -223,6 +236,8 @@ impl View {
         format!("{kind} of the {side}'s side")
     }
     fn lease(&self, py: Python<'_>, kind: &str) -> PyResult<Lease> {
+        // What the child of a fork writes would never reach the engine.
+        self.owner.map_or(Ok(()), Owner::check)?;
         lease(py, &self.raw, self.how, &self.what(kind))
     }
 }
@@ -239,6 +254,7 @@ impl View {
         Self {
             raw: buffer.raw.clone(),
             how: how.aliased(),
+            owner: buffer.owner,
         }
     }
     /// Whether arrays of this view may only be read.
@@ -343,6 +359,7 @@ impl View {
         let schema = exchange::arrow::schema(self.raw.dtype()).raise()?;
         // Arrays of Arrow never change.
         let how = Use::reads(self.how.side);
+        self.owner.map_or(Ok(()), Owner::check)?;
         let lease = lease(py, &self.raw, how, &self.what("an export to Arrow"))?;
         let array = exchange::arrow::export(lease, self.raw.shape()).raise()?;
         Ok((

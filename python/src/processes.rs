@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors::Raise;
 use crate::exit::Exits;
+use crate::owner::Owner;
 use crate::wait::{in_slices, seconds};
 
 type AllExits = Arc<Vec<(Pid, everwarp::process::Exit)>>;
@@ -70,6 +71,7 @@ pub(crate) struct Processes {
     pids: Vec<Pid>,
     host: everwarp::process::Host,
     collected: Arc<Collected>,
+    owner: Owner,
 }
 
 impl Processes {
@@ -88,6 +90,7 @@ impl Processes {
             pids,
             host,
             collected,
+            owner: Owner::here(),
         })
     }
 
@@ -96,6 +99,7 @@ impl Processes {
         py: Python<'_>,
         timeout: Option<Duration>,
     ) -> PyResult<Option<Exits>> {
+        self.owner.check()?;
         let collected = &*self.collected;
         let finished = in_slices(py, timeout, |slice| Ok(collected.wait(slice)))?;
         match finished {
@@ -105,6 +109,7 @@ impl Processes {
     }
 
     pub(crate) fn kill_all(&self) -> PyResult<()> {
+        self.owner.check()?;
         for pid in &self.pids {
             self.host.kill(*pid).raise()?;
         }
@@ -147,14 +152,17 @@ impl Processes {
     }
 
     /// Calls a function once all processes have exited, from another thread, or at once if they have.
-    fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) {
+    fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        self.owner.check()?;
         {
             let mut state = self.collected.lock();
             if state.finished.is_none() {
-                return state.callbacks.push(callback);
+                state.callbacks.push(callback);
+                return Ok(());
             }
         }
         call(py, &callback);
+        Ok(())
     }
 
     fn __repr__(&self) -> String {

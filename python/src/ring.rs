@@ -13,9 +13,10 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-use crate::engine::{Engine, forked};
+use crate::engine::Engine;
 use crate::errors::{EngineClosed, LoadFailed, Raise, StartFailed};
 use crate::memory::{Buffer, dtype, exported, lease};
+use crate::owner::Owner;
 use crate::wait::{in_slices, seconds};
 
 /// A ring kernel that was launched.
@@ -23,7 +24,7 @@ use crate::wait::{in_slices, seconds};
 pub(crate) struct RingKernel {
     ring: Mutex<Option<Arc<RawRing>>>,
     input: Signature,
-    os_pid: u32,
+    owner: Owner,
 }
 
 /// Calls a function of Python once, from any thread.
@@ -45,9 +46,7 @@ impl RingKernel {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn ring(&self) -> PyResult<Arc<RawRing>> {
-        if std::process::id() != self.os_pid {
-            return Err(forked());
-        }
+        self.owner.check()?;
         self.lock().clone().ok_or_else(|| {
             EngineClosed::new_err(
                 "the engine of this ring kernel is closed: use the kernel inside its `with` block",
@@ -159,7 +158,7 @@ impl RingKernel {
         Ok(Self {
             ring: Mutex::new(Some(Arc::new(ring))),
             input,
-            os_pid: std::process::id(),
+            owner: Owner::here(),
         })
     }
     fn activate(&self, py: Python<'_>) -> PyResult<()> {
@@ -186,7 +185,7 @@ impl RingKernel {
     }
     /// Ends the kernel with its engine.
     fn close(&self, py: Python<'_>) {
-        if std::process::id() == self.os_pid {
+        if !self.owner.is_forked() {
             let ring = self.lock().take();
             py.detach(|| drop(ring));
         }
@@ -286,7 +285,7 @@ impl Drop for RingKernel {
     fn drop(&mut self) {
         // The threads of the engine do not exist in the child of a fork.
         let ring = self.lock().take();
-        if std::process::id() != self.os_pid {
+        if self.owner.is_forked() {
             return std::mem::forget(ring);
         }
         // Its engine may wait for a handler that waits for the interpreter's lock.

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::actors::{ActorSystem, Held, Names, actor_error, row, words};
+use crate::owner::Owner;
 use crate::wait::{in_slices, seconds};
 
 /// Gives an actor a name.
@@ -118,13 +119,14 @@ pub(crate) fn timer(
 
 /// A monitor of an actor.
 #[pyclass(frozen, module = "everwarp._native")]
-pub(crate) struct ActorMonitor(Mutex<(actor::Monitor, Option<&'static str>)>);
+pub(crate) struct ActorMonitor(Mutex<(actor::Monitor, Option<&'static str>)>, Owner);
 
 #[pymethods]
 impl ActorMonitor {
     /// Waits until the actor has ended. Returns how; nothing when the time is over.
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<&'static str>> {
         let timeout = seconds(timeout)?;
+        self.1.check()?;
         in_slices(py, timeout, |slice| {
             let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if own.1.is_none() {
@@ -149,7 +151,7 @@ const fn ending(ending: Ending) -> &'static str {
 pub(crate) fn monitor(py: Python<'_>, system: &ActorSystem, actor: u64) -> PyResult<ActorMonitor> {
     let actor = ActorId::from_bits(actor);
     let monitor = system.with(py, |running| running.system.monitor(actor))?;
-    Ok(ActorMonitor(Mutex::new((monitor, None))))
+    Ok(ActorMonitor(Mutex::new((monitor, None)), Owner::here()))
 }
 
 /// A subscription to dead letters.
@@ -190,9 +192,10 @@ impl DeadLetters {
     }
     /// How many were lost because the subscription was full.
     #[getter]
-    fn lost(&self) -> u64 {
+    fn lost(&self) -> PyResult<u64> {
+        self.held.owner().check()?;
         let letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        letters.lost()
+        Ok(letters.lost())
     }
 }
 

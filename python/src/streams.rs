@@ -50,7 +50,7 @@ impl<T: Send + Sync> Stream<T> {
     }
     fn close(&self, py: Python<'_>) {
         let stream = lock(&self.stream).take();
-        match self.held.is_forked() {
+        match self.held.owner().is_forked() {
             true => std::mem::forget(stream),
             false => py.detach(|| drop(stream)),
         }
@@ -59,7 +59,7 @@ impl<T: Send + Sync> Stream<T> {
 
 impl<T> Drop for Stream<T> {
     fn drop(&mut self) {
-        if self.held.is_forked() {
+        if self.held.owner().is_forked() {
             std::mem::forget(lock(&self.stream).take());
         }
     }
@@ -85,7 +85,7 @@ impl ActorOutlet {
     /// The next message; nothing when the time is over, or no more will come.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Received>> {
         let timeout = seconds(timeout)?;
-        if self.stream.held.is_forked() {
+        if self.stream.held.owner().is_forked() {
             self.stream.open()?;
         }
         let stream = self.stream.get()?;
@@ -101,9 +101,10 @@ impl ActorOutlet {
     }
     /// Whether no more messages will come.
     #[getter]
-    fn closed(&self) -> bool {
+    fn closed(&self) -> PyResult<bool> {
+        self.stream.held.owner().check()?;
         let stream = lock(&self.stream.stream).clone();
-        stream.is_none_or(|stream| stream.is_closed())
+        Ok(stream.is_none_or(|stream| stream.is_closed()))
     }
     /// Ends its actor; messages that were not taken are gone.
     fn close(&self, py: Python<'_>) {
@@ -239,8 +240,9 @@ impl ActorTopic {
     }
     /// How many actors subscribe.
     #[getter]
-    fn subscribers(&self) -> usize {
-        self.topic.subscribers()
+    fn subscribers(&self) -> PyResult<usize> {
+        self.held.owner().check()?;
+        Ok(self.topic.subscribers())
     }
 }
 

@@ -80,6 +80,17 @@ impl ActorCx<'_, '_, '_> {
     pub fn cancel(&mut self, timer: TimerId) -> bool {
         self.host.side().is_some_and(|side| side.cancel(timer))
     }
+    /// Cancels a timer of this actor, as [`cancel`](Self::cancel) does; for handlers that must not touch other actors'.
+    pub fn cancel_own(&mut self, timer: TimerId) -> bool {
+        let own = self.turn.id;
+        let side = self.host.side();
+        side.is_some_and(|side| side.cancel_if(timer, |to| to == own))
+    }
+    /// How many timers of this actor have messages to come.
+    pub fn timers(&mut self) -> usize {
+        let own = self.turn.id;
+        self.host.side().map_or(0, |side| side.timers_of(own))
+    }
 
     /// Monitors an actor: when it ends, this one receives one message whose [`down`](Message::down) says how, and whose
     /// word 0 is `number`. For an actor that does not live it comes at once. A restart is no end.

@@ -8,7 +8,7 @@ use everwarp_actor::{ActorCx, ActorProgram, Kind, Message, MessageType};
 
 use crate::error::ModuleError;
 use crate::instance::{Compiled, HEADER};
-use crate::interface::{Plain, Role, Service, Signature};
+use crate::interface::{Import, Plain, Role, Service, Signature};
 use crate::module::{ActorModule, Handled};
 use crate::names::{Known, Names};
 
@@ -161,17 +161,32 @@ fn kind(
     })
 }
 
+fn is_ask(import: &Import) -> bool {
+    matches!(import.service, Service::Ask | Service::AskWithin)
+}
+
 /// A module that asks takes the replies, and takes replies only of messages that it asks.
 fn check_replies(module: &ActorModule, names: &Names) -> Result<(), ModuleError> {
     let asks = |name: &str| {
         let mut imports = module.imports.iter();
-        imports.any(|import| import.service == Service::Ask && import.name == name)
+        imports.any(|import| is_ask(import) && import.name == name)
     };
     for import in &module.imports {
+        let own = module.handles.iter().any(|m| m.name == import.name);
+        if matches!(import.service, Service::After | Service::Every) && !own {
+            return Err(ModuleError::Import {
+                module: module.name.clone(),
+                import: import.path(),
+                problem: format!(
+                    "an actor gets the message of its timer itself: export `on.{}`",
+                    import.name
+                ),
+            });
+        }
         let takes = |(role, name, _): &(Role, String, Signature)| {
             *role == Role::Reply && *name == import.name
         };
-        if import.service == Service::Ask && !module.exports.iter().any(takes) {
+        if is_ask(import) && !module.exports.iter().any(takes) {
             return Err(ModuleError::Import {
                 module: module.name.clone(),
                 import: import.path(),

@@ -2,9 +2,9 @@
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use everwarp_actor::{ActorCx, ActorId};
+use everwarp_actor::{ActorCx, ActorId, MAX_ASK_WORDS, TimerId};
 use wasmtime::{Caller, Engine, FuncType, Linker, ValRaw, ValType};
 
 use crate::call::{Guest, word_of};
@@ -21,6 +21,9 @@ impl std::fmt::Display for CalledFail {
 }
 impl std::error::Error for CalledFail {}
 
+/// The most timers that an actor has at a time.
+const TIMERS: usize = 64;
+
 /// What a fixed function of `everwarp:actor` does.
 type Function = fn(&mut Call<'_, '_>) -> wasmtime::Result<u64>;
 
@@ -34,7 +37,7 @@ const fn fixed(
 }
 
 /// The functions of `everwarp:actor`.
-const FIXED: [(&str, &[Plain], &[Plain], Function); 11] = [
+const FIXED: [(&str, &[Plain], &[Plain], Function); 12] = [
     fixed("self", &[], &[Plain::I64], |c| Ok(c.actor()?.id().bits())),
     fixed("sender", &[], &[Plain::I64], |c| {
         Ok(c.actor()?.sender().bits())
@@ -63,6 +66,10 @@ const FIXED: [(&str, &[Plain], &[Plain], Function); 11] = [
         let to = c.id(0);
         c.sender()?.kill(to);
         Ok(0)
+    }),
+    fixed("cancel", &[Plain::I64], &[Plain::I32], |c| {
+        let timer = TimerId::from_bits(c.word(Plain::I64, 0));
+        Ok(c.actor()?.cancel_own(timer).into())
     }),
     fixed("fail", &[], &[], |_| Err(CalledFail.into())),
     fixed("random", &[], &[Plain::I64], |c| Ok(c.guest.random())),
@@ -99,6 +106,23 @@ impl Call<'_, '_> {
     }
     fn id(&self, index: usize) -> ActorId {
         ActorId::from_bits(self.word(Plain::I64, index))
+    }
+    /// A time in nanoseconds.
+    fn time(&self, index: usize) -> wasmtime::Result<Duration> {
+        let nanos = self.word(Plain::I64, index) as i64;
+        let nanos = u64::try_from(nanos);
+        let nanos = nanos.map_err(|_| wasmtime::Error::msg("a time is not negative"))?;
+        Ok(Duration::from_nanos(nanos))
+    }
+    /// The actor, which may have one more timer.
+    fn timer(&mut self) -> wasmtime::Result<&mut ActorCx<'static, 'static, 'static>> {
+        let actor = self.actor()?;
+        if actor.timers() >= TIMERS {
+            return Err(wasmtime::Error::msg(format!(
+                "it has {TIMERS} timers that are still to come, which is the limit: cancel some first"
+            )));
+        }
+        Ok(actor)
     }
 }
 
@@ -180,7 +204,7 @@ fn link_one(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Resul
                 Ok(c.actor()?.launch(kind as u32).bits())
             })
         }
-        Service::Tell | Service::TryTell | Service::Ask => message(linker, import, names),
+        _ => message(linker, import, names),
     }
 }
 
@@ -203,17 +227,46 @@ fn message(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Result
     };
     let plain = Signature::new(&message.signature.params, &[]);
     match import.service {
-        Service::Ask => {
+        Service::Ask | Service::AskWithin => {
             if message.signature.results.is_empty() {
                 return Err("the message has no reply: use everwarp:tell".into());
             }
-            expect(import, &plain.after(&[Plain::I64, Plain::I32]))?;
+            let within = import.service == Service::AskWithin;
+            let first = [Plain::I64, Plain::I32, Plain::I64];
+            let first = &first[..2 + usize::from(within)];
+            expect(import, &plain.after(first))?;
+            let first = first.len();
             define(linker, import, move |c| {
                 let (to, number) = (c.id(0), c.word(Plain::I32, 1));
-                let (words, count) = words(c, 2);
-                let number = u64::from(tag) << 32 | number;
-                c.sender()?.ask(to, tag, &words[..count], number);
+                let (words, count) = words(c, first);
+                let (words, number) = (&words[..count], u64::from(tag) << 32 | number);
+                let time = if within { Some(c.time(2)?) } else { None };
+                let actor = c.sender()?;
+                match time {
+                    None => actor.ask(to, tag, words, number),
+                    Some(time) => actor.ask_within(to, tag, words, number, time),
+                }
                 Ok(0)
+            })
+        }
+        Service::After | Service::Every => {
+            let repeats = import.service == Service::Every;
+            if plain.params.len() > MAX_ASK_WORDS {
+                return Err(format!(
+                    "the message of a timer has up to {MAX_ASK_WORDS} fields"
+                ));
+            }
+            let mut wanted = plain.after(&[Plain::I64]);
+            wanted.results.push(Plain::I64);
+            expect(import, &wanted)?;
+            define(linker, import, move |c| {
+                let (time, (words, count)) = (c.time(0)?, words(c, 1));
+                let (actor, words) = (c.timer()?, &words[..count]);
+                let timer = match repeats {
+                    true => actor.every(time, tag, words),
+                    false => actor.after(time, tag, words),
+                };
+                Ok(timer.bits())
             })
         }
         Service::TryTell => {

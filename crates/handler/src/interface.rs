@@ -130,6 +130,12 @@ pub(crate) enum Service {
     TryTell,
     /// `everwarp:ask`.
     Ask,
+    /// `everwarp:ask_within`.
+    AskWithin,
+    /// `everwarp:after`.
+    After,
+    /// `everwarp:every`.
+    Every,
     /// `everwarp:spawn`.
     Spawn,
     /// `everwarp:actor`: a fixed list of functions.
@@ -137,10 +143,13 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    pub(crate) const ALL: [(&'static str, Self); 5] = [
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
         ("everwarp:tell", Self::Tell),
         ("everwarp:try_tell", Self::TryTell),
         ("everwarp:ask", Self::Ask),
+        ("everwarp:ask_within", Self::AskWithin),
+        ("everwarp:after", Self::After),
+        ("everwarp:every", Self::Every),
         ("everwarp:spawn", Self::Spawn),
         ("everwarp:actor", Self::Actor),
     ];

@@ -413,3 +413,95 @@ fn retries_that_an_engine_has_no_room_for_are_refused() {
         }
     }
 }
+
+/// Sets timers, and asks with a deadline.
+const CLOCK: &str = r#"(module
+  (@custom "everwarp.actor" "message begin nanos:i64\nmessage ask to:actor nanos:i64\nmessage cancel timer:u64 -> found:bool\n")
+  (import "everwarp:every" "tick" (func $every (param i64 i64) (result i64)))
+  (import "everwarp:after" "tick" (func $after (param i64 i64) (result i64)))
+  (import "everwarp:ask_within" "ticks" (func $ask (param i64 i32 i64)))
+  (import "everwarp:actor" "cancel" (func $cancel (param i64) (result i32)))
+  (memory (export "memory") 32 32 (pagesize 1))
+  (func (export "on.begin") (param i64) (i64.store (i32.const 8) (call $every (local.get 0) (i64.const 5))))
+  (func (export "on.tick") (param i64)
+    (i64.store (i32.const 0) (i64.add (i64.load (i32.const 0)) (local.get 0)))
+    (if (i64.eq (i64.load (i32.const 0)) (i64.const 15))
+      (then (i32.store (i32.const 16) (call $cancel (i64.load (i32.const 8)))))))
+  (func (export "on.ticks") (result i64) (i64.load (i32.const 0)))
+  (func (export "on.state") (result i64 i64 i32)
+    (i64.load (i32.const 0)) (i64.load (i32.const 8)) (i32.load (i32.const 16)))
+  (func (export "on.cancel") (param i64) (result i32) (call $cancel (local.get 0)))
+  (func (export "on.ask") (param i64 i64) (call $ask (local.get 0) (i32.const 3) (local.get 1)))
+  (func (export "reply.ticks") (param i32 i64) (i32.store (i32.const 16) (i32.const 100)))
+  (func (export "failed.ticks") (param i32 i32) (i32.store (i32.const 16) (local.get 1)))
+  (func (export "on.many")
+    (loop (drop (call $after (i64.const 3600000000000) (i64.const 1))) (br 0))))"#;
+
+#[test]
+fn modules_have_timers_and_deadlines() {
+    let bytes = wat::parse_str(CLOCK).expect("it is WebAssembly text");
+    let module = ActorModule::new("clock", bytes).expect("it is a kind");
+    let program = program_of("clocks", &[module]).expect("it fits");
+    let (_engine, system) = start(&program);
+    let launch = || system.launch_named("clock").expect("there is room");
+    let state = |actor| system.ask_named(actor, "state", &[]).expect("it lives");
+    let until = |actor, holds: &dyn Fn(&[Value]) -> bool| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !holds(&state(actor)) {
+            assert!(std::time::Instant::now() < end, "{:?}", state(actor));
+            std::thread::yield_now();
+        }
+    };
+    // Three ticks, and the handler of the third one cancels the timer.
+    let clock = launch();
+    tell(&system, clock, "begin", &[Value::I64(1_000_000)]);
+    until(clock, &|state| state[2] == Value::I32(1));
+    assert_eq!(state(clock)[0], Value::I64(15));
+
+    // A timer belongs to its actor.
+    let (other, hour) = (launch(), 3_600_000_000_000);
+    tell(&system, other, "begin", &[Value::I64(hour)]);
+    let Value::I64(timer) = state(other)[1] else {
+        panic!("{:?}", state(other));
+    };
+    let cancel = |actor| {
+        let timer = Value::U64(timer as u64);
+        system
+            .ask_named(actor, "cancel", &[timer])
+            .expect("it lives")
+    };
+    assert_eq!(cancel(clock), [Value::Bool(false)]);
+    assert_eq!(cancel(other), [Value::Bool(true)]);
+    assert_eq!(cancel(other), [Value::Bool(false)]);
+
+    // An ask within a time gets its reply, or the reason that the time has passed.
+    let ask = |nanos| {
+        tell(
+            &system,
+            clock,
+            "ask",
+            &[Value::Actor(other), Value::I64(nanos)],
+        )
+    };
+    ask(hour);
+    until(clock, &|state| state[2] == Value::I32(100));
+    system.deactivate(&[other]).expect("it lives");
+    ask(1);
+    until(clock, &|state| state[2] == Value::I32(5));
+
+    // More timers than an actor may have, and a time before now, fail it.
+    for (message, values, why) in [
+        ("many", &[][..], "64 timers"),
+        ("begin", &[Value::I64(-1)][..], "not negative"),
+    ] {
+        let actor = launch();
+        tell(&system, actor, message, values);
+        let gone = system.ask_named(actor, "state", &[]);
+        assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
+        let (failures, _) = system.failures();
+        assert!(
+            failures.iter().any(|f| f.reason.contains(why)),
+            "{failures:?}"
+        );
+    }
+}

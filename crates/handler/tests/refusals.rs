@@ -57,6 +57,25 @@ fn wrong_module_is_refused_with_the_remedy() {
             ["everwarp:ask a", "export `reply.a`"],
         ),
         (
+            r#"(module (import "everwarp:ask_within" "a" (func (param i64 i32 i64))) (func (export "on.a") (result i32) i32.const 1))"#
+                .to_owned(),
+            ["everwarp:ask_within a", "export `reply.a`"],
+        ),
+        (
+            format!(r#"(module (import "everwarp:after" "a" (func (param i64))) {on})"#),
+            ["everwarp:after a", "must have (i64) -> (i64)"],
+        ),
+        (
+            r#"(module (import "everwarp:every" "b" (func (param i64) (result i64))) (func (export "on.a") (result i32) i32.const 1))"#
+                .to_owned(),
+            ["everwarp:every b", "export `on.b`"],
+        ),
+        (
+            r#"(module (import "everwarp:after" "a" (func (param i64 i64 i64 i64 i64 i64) (result i64))) (func (export "on.a") (param i64 i64 i64 i64 i64)))"#
+                .to_owned(),
+            ["everwarp:after a", "up to 4 fields"],
+        ),
+        (
             format!(r#"(module {on} (func (export "reply.a") (param i32)))"#),
             ["reply.a", "does not import everwarp:ask a"],
         ),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from typing import Any
 
 from .._types import Scalar, f32
-from . import wasm
+from . import sending, wasm
 from .arithmetic import FAILURES, RANGE
 from .module import ModuleCompiler, Signature
-from .values import StructType
+from .values import StructType, wasm_type
 from .wasm import OP, FunctionBody, get, if_
 
 #: The bytes for arrays and structs of handlers, if there are any. They belong to no actor.
@@ -50,17 +49,11 @@ class Limits:
 
 def field_type(kind: Scalar) -> str:
     """The type of a field of a message, as the interface calls it."""
-    if kind.name in ("actor_id", "boolean"):
-        return {"actor_id": "actor", "boolean": "bool"}[kind.name]
+    if kind.name in ("actor_id", "boolean", "timer_id"):
+        return {"actor_id": "actor", "boolean": "bool", "timer_id": "u64"}[kind.name]
     if kind.name in ("i8", "i16"):
         return "i32"
     return "u32" if kind.name in ("u8", "u16") else kind.name
-
-
-def wasm_type(kind: Scalar) -> int:
-    if kind.kind == "f":
-        return wasm.F32 if kind is f32 else wasm.F64
-    return wasm.I64 if kind.size == 8 else wasm.I32
 
 
 class ActorCompiler(ModuleCompiler):
@@ -72,9 +65,11 @@ class ActorCompiler(ModuleCompiler):
         super().__init__()
         self.sites: dict[str, int] = {}
         self.failures: dict[int, tuple[int, FunctionBody]] = {}
-        #: The messages that handlers may send, and the imports that send them.
+        #: Of a class: its messages and methods, what it imports, and the places that ask.
         self.messages: dict[str, Message] = {}
-        self.tells: dict[str, int] = {}
+        self.methods: dict[str, Signature] = {}
+        self.imports: dict[tuple[str, str], int] = {}
+        self.asks: dict[str, list[sending.Site]] = {}
 
     def fail_code(self, reason: int, line: bytes, known: int | None) -> bytes:
         if known is None and line:
@@ -83,7 +78,9 @@ class ActorCompiler(ModuleCompiler):
 
     def trap(self, reason: int, line: int | None) -> bytes:
         """Code that traps in a function with this name."""
-        name = FAILURES[reason] + (f", line {line}" if line else "")
+        return self.named_trap(FAILURES[reason] + (f", line {line}" if line else ""))
+
+    def named_trap(self, name: str) -> bytes:
         if name not in self.sites:
             self.sites[name] = self.add(FunctionBody(name, [], [], [], wasm.UNREACHABLE))
         return wasm.call(self.sites[name]) + wasm.UNREACHABLE
@@ -120,25 +117,15 @@ def messages(signatures: list[Signature]) -> dict[str, Message]:
     return found
 
 
-def sent_names(handlers: list[Signature]) -> set[str]:
-    """The messages that handlers send, as in `other.deposit.tell(3)`."""
-    found = set()
-    for handler in handlers:
-        for node in ast.walk(handler.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "tell":
-                if isinstance(node.func.value, ast.Attribute):
-                    found.add(node.func.value.attr)
-    return found
-
-
 def compile_actor(cls: Any, handlers: list[Signature], limits: Limits) -> bytes:
     """The module of a class with these handlers."""
     module = ActorCompiler()
     writer = module.writer
-    module.messages = messages(handlers)
-    for name in sorted(sent_names(handlers) & set(module.messages)):
-        parameters = [wasm.I64] + [wasm_type(kind) for _, kind in module.messages[name].fields]
-        module.tells[name] = writer.import_function("everwarp:tell", name, parameters, [])
+    module.own, module.messages = cls, messages(handlers)
+    module.methods = {handler.name: handler for handler in handlers}
+    for service, name in sending.imports_of(module, handlers):
+        parameters, results = sending.signature_of(service, name, module)
+        module.imports[service, name] = writer.import_function(service, name, parameters, results)
     writer.add_global(wasm.I32, wasm.i32(SCRATCH))
     state = StructType(cls)
     indices = [module.function(signature) for signature in handlers]
@@ -159,6 +146,7 @@ def compile_actor(cls: Any, handlers: list[Signature], limits: Limits) -> bytes:
         fields = " ".join(f"{name}:{field_type(kind)}" for name, kind in message.fields)
         line = f"message {message.name} {fields}".strip()
         lines.append(line + (f" -> result:{field_type(message.result)}" if message.result else ""))
+    replies(module, base)
     module.finish()
     writer.export("memory", 0, 2)
     writer.bytes = base + max(state.size, 8)
@@ -188,3 +176,31 @@ def replied(kind: Scalar) -> bytes:
     if kind is f32:
         return OP["f32.demote"]
     return OP["i32.wrap"] if kind.kind in "iu" and kind.size < 8 else b""
+
+
+def replies(module: ActorCompiler, base: int) -> None:
+    """Exports what takes the replies to asks, and what learns that there is none."""
+    names = {name for service, name in module.imports if service in ("everwarp:ask", "everwarp:ask_within")}
+    for name in sorted(names):
+        result = module.messages[name].result
+        assert result is not None
+        taken = missing = b""
+        for number, site in enumerate(module.asks.get(name, [])):
+            here = get(0) + wasm.i32(sending.NOTE_BITS) + OP["i32.shr_u"] + wasm.i32(number) + OP["i32.eq"]
+            note = get(0) + wasm.i32((1 << sending.NOTE_BITS) - 1) + OP["i32.and"] + OP["i64.extend_u"]
+            call = wasm.i32(base) + received(module, result, 1, site.line)
+            call += note * (len(site.then.parameters) - 2)
+            taken += here + if_(call + wasm.call(module.function(site.then)) + wasm.RETURN)
+            if site.failed is not None:
+                call = wasm.i32(base)
+                parts = [get(1) + OP["i64.extend_u"], note]
+                call += b"".join(parts[: len(site.failed.parameters) - 1])
+                missing += here + if_(call + wasm.call(module.function(site.failed)) + wasm.RETURN)
+                continue
+            for reason, text in enumerate(sending.REASONS):
+                what = f"no reply to `{name}`, and the ask has no `failed`: {text}, line {site.line}"
+                missing += here + get(1) + wasm.i32(reason) + OP["i32.eq"] + OP["i32.and"] + if_(module.named_trap(what))
+        index = module.add(FunctionBody(f"reply.{name}", [wasm.I32, wasm_type(result)], [], [], taken + wasm.UNREACHABLE))
+        module.writer.export(f"reply.{name}", index)
+        index = module.add(FunctionBody(f"failed.{name}", [wasm.I32, wasm.I32], [], [], missing + wasm.UNREACHABLE))
+        module.writer.export(f"failed.{name}", index)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .function import FunctionCompiler
 
 #: Why a function fails, with the exception that CPython would raise or the reason that it would not.
-OVERFLOW, ZERO, INDEX, VALUE, ASSERTION, RANGE, DEPTH = range(1, 8)
+OVERFLOW, ZERO, INDEX, VALUE, ASSERTION, RANGE, DEPTH, ROOM = range(1, 9)
 FAILURES = {
     OVERFLOW: "OverflowError: an integer does not fit 64 bits",
     ZERO: "ZeroDivisionError: division by zero",
@@ -22,6 +22,7 @@ FAILURES = {
     ASSERTION: "AssertionError: an assertion does not hold",
     RANGE: "OverflowError: the value does not fit its type",
     DEPTH: "RecursionError: calls are nested too deeply",
+    ROOM: "MemoryError: there is no room for another actor: give the first `spawn` of the class a larger `capacity`",
 }
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from . import elementary, library, wasm
+from .. import _handlers
+from . import elementary, library, sending, wasm
 from .arithmetic import OVERFLOW, VALUE
 from .expressions import Expressions
 from .values import ArrayType, Value, integer, number
@@ -288,3 +289,10 @@ def random(name: str) -> Compile:
 
 BUILTINS[elementary.random_bits] = random("random_bits")
 BUILTINS[elementary.random_unit] = random("random_unit")
+
+
+# What handlers of actors call.
+
+BUILTINS[_handlers.sender] = sending.compile_sender
+BUILTINS[_handlers.parent] = sending.compile_parent
+BUILTINS[_handlers.spawn] = sending.compile_spawn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _types as types
 from .._types import Scalar
-from . import wasm
+from . import sending, wasm
 from .arithmetic import VALUE, ZERO, Arithmetic
 from .._problem import Source, Unsupported
 from .values import I64_HIGH, I64_LOW, U64_HIGH, ArrayType, StructType, Value, integer, number, scalar
@@ -96,6 +96,9 @@ class Expressions:
         found = self.resolve(node)
         if found is not MISSING:
             return self.outer(node, found)
+        own = sending.own_id(self, node)
+        if own is not None:
+            return own
         address, kind = self.place(node)
         return scalar(self.load(address, kind), kind)
 
@@ -534,10 +537,13 @@ class Expressions:
         return (code, False) if value is None else (code + value.code, True)
 
     def call(self, node: ast.Call) -> tuple[bytes, Value | None]:
+        sent = sending.compile_send(self, node)
+        if sent is not None:
+            return sent
         if node.keywords:
             raise self.error(node, "write the arguments without names, in their order")
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Attribute) and node.func.attr == "tell":
-            return self.tell(node, node.func.value), None
+        if isinstance(node.func, ast.Attribute) and sending.is_self(self, node.func.value):
+            return self.call_method(node, node.func)
         target: Any = MISSING
         if isinstance(node.func, ast.Name) and node.func.id == self.tree.name:
             target = self.signature
@@ -587,26 +593,13 @@ class Expressions:
         code += self.caller_line(signature) + wasm.call(self.module.function(signature))
         return (code, None) if signature.result is None else (b"", scalar(code, signature.result))
 
-    def tell(self, node: ast.Call, name: ast.Attribute) -> bytes:
-        """Sends a message, in a handler of an actor: `to.deposit.tell(amount)`."""
-        tells, messages = getattr(self.module, "tells", {}), getattr(self.module, "messages", {})
-        if name.attr not in tells:
-            known = ", ".join(messages) or "none, because this is no actor"
-            raise self.error(node, f"the message `{name.attr}` is not known here; the messages of this class are: {known}")
-        to = self.expression(name.value)
-        if to.kind != "u":
-            raise self.error(name.value, f"a message goes to an everwarp.actor_id, and this is {to}")
-        fields = messages[name.attr].fields
-        if len(node.args) != len(fields):
-            raise self.error(node, f"`{name.attr}` takes {len(fields)} values: {', '.join(field for field, _ in fields)}")
-        code = to.code
-        for arg, (_, kind) in zip(node.args, fields):
-            code += self.stored(arg, self.expression(arg), kind)
-            if kind is types.f32:
-                code += OP["f32.demote"]
-            elif kind.kind in "iu" and kind.size < 8:
-                code += OP["i32.wrap"]
-        return code + wasm.call(tells[name.attr])
+    def call_method(self, node: ast.Call, name: ast.Attribute) -> tuple[bytes, Value | None]:
+        """`self.other(...)`: the handler runs at once, as part of this message."""
+        methods: dict[str, Any] = getattr(self.module, "methods", {})
+        if name.attr not in methods:
+            raise self.error(node, f"the class has no method `{name.attr}`; there are {', '.join(methods)}")
+        call = ast.Call(node.func, [name.value, *node.args], [])
+        return self.call_function(ast.copy_location(call, node), methods[name.attr])
 
     def caller_line(self, signature: Any) -> bytes:
         """The further argument of a function of the library."""
@@ -675,6 +668,7 @@ class Expressions:
     if TYPE_CHECKING:
 
         def new_local(self, kind: str) -> int: ...
+        def new_typed(self, kind: int) -> int: ...
         def temporary(self, kind: str) -> Any: ...
         def fail(self, reason: int) -> bytes: ...
         def line_code(self) -> bytes: ...

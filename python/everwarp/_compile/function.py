@@ -73,7 +73,11 @@ class FunctionCompiler(Expressions):
     # Locals, and code around them.
 
     def new_local(self, kind: str) -> int:
-        self.locals.append(WASM[kind])
+        return self.new_typed(WASM[kind])
+
+    def new_typed(self, kind: int) -> int:
+        """A local of a type of WebAssembly."""
+        self.locals.append(kind)
         return self.first_local + len(self.locals) - 1
 
     @contextmanager

@@ -110,6 +110,8 @@ class ModuleCompiler:
 
     #: The lowest address of the stack of arrays and structs.
     stack_low = STACK_LOW
+    #: The class whose handlers are compiled, if it is one's.
+    own: Any = None
 
     def __init__(self) -> None:
         self.uses_stack = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._types import Scalar
+from .._types import Scalar, f32
 from . import wasm
 
 I64_LOW, I64_HIGH, U64_HIGH = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
@@ -16,11 +16,11 @@ WASM = {"i": wasm.I64, "u": wasm.I64, "f": wasm.F64, "b": wasm.I32, "p": wasm.I3
 
 LOAD = {
     "i8": 0x30, "u8": 0x31, "i16": 0x32, "u16": 0x33, "i32": 0x34, "u32": 0x35, "i64": 0x29, "u64": 0x29, "actor_id": 0x29,
-    "f32": 0x2A, "f64": 0x2B, "boolean": 0x2D,
+    "timer_id": 0x29, "f32": 0x2A, "f64": 0x2B, "boolean": 0x2D,
 }  # fmt: skip
 STORE = {
     "i8": 0x3C, "u8": 0x3C, "i16": 0x3D, "u16": 0x3D, "i32": 0x3E, "u32": 0x3E, "i64": 0x37, "u64": 0x37, "actor_id": 0x37,
-    "f32": 0x38, "f64": 0x39, "boolean": 0x3A,
+    "timer_id": 0x37, "f32": 0x38, "f64": 0x39, "boolean": 0x3A,
 }  # fmt: skip
 
 
@@ -109,3 +109,10 @@ def scalar(code: bytes, kind: Scalar) -> Value:
     if kind.kind in "iu":
         return Value(code, kind.kind, kind.low, kind.high)
     return Value(code, kind.kind)
+
+
+def wasm_type(kind: Scalar) -> int:
+    """The type of a field of a message."""
+    if kind.kind == "f":
+        return wasm.F32 if kind is f32 else wasm.F64
+    return wasm.I64 if kind.size == 8 else wasm.I32

@@ -115,7 +115,7 @@ OP = {
         0x56: "i64.gt_u", 0x57: "i64.le_s", 0x58: "i64.le_u", 0x59: "i64.ge_s", 0x5A: "i64.ge_u",
         0x61: "f64.eq", 0x62: "f64.ne", 0x63: "f64.lt", 0x64: "f64.gt", 0x65: "f64.le", 0x66: "f64.ge",
         0x6A: "i32.add", 0x6B: "i32.sub", 0x6C: "i32.mul", 0x6E: "i32.div_u", 0x71: "i32.and", 0x72: "i32.or",
-        0x73: "i32.xor", 0x74: "i32.shl",
+        0x73: "i32.xor", 0x74: "i32.shl", 0x76: "i32.shr_u",
         0x79: "i64.clz", 0x7A: "i64.ctz", 0x7B: "i64.popcnt",
         0x7C: "i64.add", 0x7D: "i64.sub", 0x7E: "i64.mul", 0x7F: "i64.div_s", 0x80: "i64.div_u", 0x81: "i64.rem_s",
         0x82: "i64.rem_u", 0x83: "i64.and", 0x84: "i64.or", 0x85: "i64.xor", 0x86: "i64.shl", 0x87: "i64.shr_s",

@@ -19,6 +19,15 @@ pub struct TimerId(pub(crate) u64);
 impl TimerId {
     /// No timer: the system ends.
     pub const NONE: Self = Self(0);
+
+    /// The number, for code that keeps timers in words.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// The timer with such a number.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
 }
 
 /// The time of a system, in nanoseconds.
@@ -149,15 +158,28 @@ impl Side {
     }
     /// Ends a timer. Returns whether a message was still to come; it does not come any more.
     pub(crate) fn cancel(&self, timer: TimerId) -> bool {
+        self.cancel_if(timer, |_| true)
+    }
+    /// As [`cancel`](Self::cancel), if `may` holds for the actor that the timer sends to.
+    pub(crate) fn cancel_if(&self, timer: TimerId, may: impl FnOnce(ActorId) -> bool) -> bool {
         let mut state = self.state();
-        let found = matches!(
-            state.timers.all.get(&timer.0),
-            Some((_, Timer::Tell { .. }))
-        );
+        let found = match state.timers.all.get(&timer.0) {
+            Some((_, Timer::Tell { to, .. })) => may(*to),
+            _ => false,
+        };
         if found {
             state.timers.remove(timer.0);
         }
         found
+    }
+    /// How many timers still send to an actor.
+    pub(crate) fn timers_of(&self, actor: ActorId) -> usize {
+        let state = self.state();
+        let record = state.records.get(&actor);
+        record.map_or(0, |record| {
+            let live = |number: &&u64| state.timers.all.contains_key(number);
+            record.timers.iter().filter(live).count()
+        })
     }
     /// The deadline of an ask. Returns the number that goes with it.
     pub(crate) fn deadline(&self, asker: ActorId, number: u64, within: Duration) -> u64 {
