@@ -23,7 +23,7 @@ use crate::side::{COURIER, DeadLetter, Op, Side, Sides};
 use crate::sync::Ordering;
 use crate::table::{Cell, Table};
 use crate::turn::{Turn, TurnHost};
-use crate::undo::Undo;
+use crate::undo::{Held, Undo};
 
 /// The task that runs turns, and the room that it has for others.
 pub(crate) struct TaskHost<'t> {
@@ -259,22 +259,22 @@ pub(crate) fn message_in(cell: &Cell) -> Message {
     }
 }
 
-/// Whether a message is handled once more.
+/// Whether the messages of a call are handled once more.
 #[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// It is not.
     Done,
-    /// It is; an ask is still in this cell.
-    Again(Option<u32>),
+    Again,
 }
 
 /// The running actor.
 pub struct ActorCx<'c, 't, 'h> {
     pub(crate) turn: &'c mut Turn<'t>,
     pub(crate) host: &'c mut TaskHost<'h>,
-    /// The cell of an ask that has no reply yet.
-    pub(crate) ask: Option<u32>,
-    pub(crate) message: &'c Message,
+    /// The messages that are being handled: one, unless the kind takes several at a time.
+    pub(crate) messages: &'c [Message],
+    /// The cells of those that are asks and have no reply yet.
+    pub(crate) asks: &'c mut [Option<u32>],
     /// Messages, signals and launches that the handler may still make.
     pub(crate) sends: u32,
     pub(crate) failures: &'c FailureLog,
@@ -297,13 +297,20 @@ impl ActorCx<'_, '_, '_> {
     pub fn parent(&self) -> ActorId {
         ActorId::from_bits(self.turn.slot.parent.load(Ordering::Relaxed))
     }
-    /// The sender of the message that is being handled; none if it is the host.
+    /// The sender of the message that is being handled, which is the first one of several; none if it is the host.
     pub fn sender(&self) -> ActorId {
-        self.message.from()
+        self.messages[0].from()
     }
     /// Whether the message that is being handled wants a reply, and has none yet.
     pub fn is_asked(&self) -> bool {
-        self.ask.is_some()
+        self.is_asked_at(0)
+    }
+    /// The same of the message in this place of several.
+    ///
+    /// # Panics
+    /// There is no such message.
+    pub fn is_asked_at(&self, place: usize) -> bool {
+        self.asks[place].is_some()
     }
     /// The actor's state. It begins with zeros.
     ///
@@ -373,7 +380,7 @@ impl ActorCx<'_, '_, '_> {
     /// Sends a message, or keeps it until the handler of an atomic kind has returned.
     pub(crate) fn send(&mut self, to: ActorId, cell: u32) {
         match &mut self.undo {
-            Some(undo) => undo.sends.push((to, cell)),
+            Some(undo) => undo.sends.push((Held::Tell(to), cell)),
             None => self.turn.deliver(self.host, to, cell),
         }
     }
@@ -473,8 +480,15 @@ impl ActorCx<'_, '_, '_> {
     /// Replies to the ask that is being handled. Returns false, and does nothing, if the message is not an ask or has a
     /// reply already.
     pub fn reply(&mut self, tag: u8, words: &[u64]) -> bool {
+        self.reply_to(0, tag, words)
+    }
+    /// Replies to the ask in this place of several that are being handled. Returns false as [`reply`](Self::reply) does.
+    ///
+    /// # Panics
+    /// There is no such message.
+    pub fn reply_to(&mut self, place: usize, tag: u8, words: &[u64]) -> bool {
         let head = Message::head_of(tag, words.len(), MAX_ASK_WORDS) | MESSAGE_REPLY;
-        let Some(cell) = self.ask.take() else {
+        let Some(cell) = self.asks[place].take() else {
             return false;
         };
         let message = &self.turn.table.cells[cell as usize];
@@ -484,23 +498,30 @@ impl ActorCx<'_, '_, '_> {
             to.store(*word, Ordering::Relaxed);
         }
         match &mut self.undo {
-            Some(undo) => undo.reply = Some(cell),
+            Some(undo) => undo.sends.push((Held::Reply(place), cell)),
             None => self.turn.reply_with(self.host, cell),
         }
         true
     }
     /// Passes the message on that is being handled, with its sender. The receiver replies to an ask.
     pub fn forward(&mut self, to: ActorId) {
+        self.forward_at(0, to);
+    }
+    /// Passes the message in this place of several on, as [`forward`](Self::forward) does.
+    ///
+    /// # Panics
+    /// There is no such message.
+    pub fn forward_at(&mut self, place: usize, to: ActorId) {
+        let Message { head, from, words } = self.messages[place];
         if !self.spend() {
             return;
         }
-        if let Some(cell) = self.ask.take() {
-            if let Some(undo) = &mut self.undo {
-                undo.forwarded = Some(cell);
-            }
-            return self.send(to, cell);
+        if let Some(cell) = self.asks[place].take() {
+            return match &mut self.undo {
+                Some(undo) => undo.sends.push((Held::Forward(to, place), cell)),
+                None => self.turn.deliver(self.host, to, cell),
+            };
         }
-        let Message { head, from, words } = *self.message;
         if let Some(cell) = self.write(head & 0xffff, &words, None) {
             self.turn.table.cells[cell as usize]
                 .from
@@ -532,13 +553,13 @@ impl ActorCx<'_, '_, '_> {
         self.turn.stopping = true;
     }
     /// The actor has failed: an ask ends with [`DeadReason::Failed`](crate::DeadReason), and the actor ends after this
-    /// message unless its kind [restarts](crate::Kind::restarts) it.
+    /// message unless its kind [restarts](crate::Kind::restarts) it. Of several messages that are being handled, all fail.
     pub fn fail(&mut self) {
         self.turn.slot.notes.fetch_or(FAILED, Ordering::Relaxed);
     }
     /// As [`fail`](Self::fail), with a reason that [`ActorSystem::failures`](crate::ActorSystem::failures) returns.
     pub fn fail_because(&mut self, reason: &str) {
-        let tag = self.message.tag();
+        let tag = self.messages[0].tag();
         let system = self.host.system.control.address();
         self.failures.add(system, self.turn.id, tag, reason);
         self.fail();
@@ -550,8 +571,7 @@ impl ActorCx<'_, '_, '_> {
             self.undo = Some(undo);
         }
     }
-    /// The handler has returned. Returns the cell of an ask, if the message is to be handled once more: it may be, and the
-    /// handler has failed.
+    /// The handler has returned. `again`: if it has failed, its messages may be handled once more.
     pub(crate) fn end(mut self, restarts: Restarts, again: bool) -> Retry {
         let notes = self.turn.slot.notes.load(Ordering::Relaxed);
         let failed = notes & FAILED != 0;
@@ -565,25 +585,27 @@ impl ActorCx<'_, '_, '_> {
         }
         let goes_on = failed && self.goes_on(restarts, notes, atomic);
         if goes_on && again && !self.turn.stopping {
-            return Retry::Again(self.ask);
+            return Retry::Again;
         }
-        match (self.ask, failed) {
-            (Some(cell), true) => self.turn.dead_letter(self.host, cell, DEAD_FAILED),
-            (Some(cell), false) => self.turn.dead_letter(self.host, cell, DEAD_NO_REPLY),
-            (None, true) => self.fails(),
-            (None, false) => {}
+        for place in 0..self.asks.len() {
+            match (self.asks[place].take(), failed) {
+                (Some(cell), true) => self.turn.dead_letter(self.host, cell, DEAD_FAILED),
+                (Some(cell), false) => self.turn.dead_letter(self.host, cell, DEAD_NO_REPLY),
+                (None, true) => self.fails(place),
+                (None, false) => {}
+            }
         }
         self.turn.stopping |= failed && !goes_on;
         Retry::Done
     }
-    /// The message that is being handled, which is no ask any more, is a dead letter.
-    fn fails(&mut self) {
+    /// The message in this place, which is no ask any more, is a dead letter.
+    fn fails(&mut self, place: usize) {
         self.turn.count_dead(DEAD_FAILED);
         if let Some(side) = self.host.side() {
             side.dead_letters.send(DeadLetter {
                 reason: DeadReason::Failed,
                 to: self.turn.id,
-                message: *self.message,
+                message: self.messages[place],
             });
         }
     }
@@ -621,11 +643,11 @@ impl ActorCx<'_, '_, '_> {
     }
     /// Sends what the handler of an atomic kind has sent.
     fn let_out(&mut self, mut undo: Undo) {
-        if let Some(cell) = undo.reply.take() {
-            self.turn.reply_with(self.host, cell);
-        }
-        for (to, cell) in undo.sends.drain(..) {
-            self.turn.deliver(self.host, to, cell);
+        for (held, cell) in undo.sends.drain(..) {
+            match held {
+                Held::Reply(_) => self.turn.reply_with(self.host, cell),
+                Held::Tell(to) | Held::Forward(to, _) => self.turn.deliver(self.host, to, cell),
+            }
         }
         undo.put_back();
     }
@@ -634,26 +656,30 @@ impl ActorCx<'_, '_, '_> {
         let state = std::mem::take(&mut undo.state);
         self.state_bytes().copy_from_slice(&state);
         undo.state = state;
-        // The ask is as it was, since it may be handled again and passed on then. Its sender and its last word are still there.
-        if let Some(cell) = undo.reply {
-            let message = &self.turn.table.cells[cell as usize];
-            message.head.store(self.message.head, Ordering::Relaxed);
-            for (to, word) in message
-                .words
-                .iter()
-                .zip(&self.message.words[..MAX_ASK_WORDS])
-            {
-                to.store(*word, Ordering::Relaxed);
-            }
-        }
-        self.ask = self.ask.or(undo.reply).or(undo.forwarded);
-        for (_, cell) in undo.sends.drain(..) {
-            if undo.forwarded != Some(cell) {
-                self.forget_deadline(cell);
-                self.turn.free(cell);
+        for (held, cell) in undo.sends.drain(..) {
+            match held {
+                Held::Tell(_) => {
+                    self.forget_deadline(cell);
+                    self.turn.free(cell);
+                }
+                Held::Reply(place) => {
+                    self.restore(place, cell);
+                    self.asks[place] = Some(cell);
+                }
+                Held::Forward(_, place) => self.asks[place] = Some(cell),
             }
         }
         undo.put_back();
+    }
+    /// The ask in a cell is as it was before the reply, since it may be handled again and passed on then. Its sender and its
+    /// last word are still there.
+    fn restore(&self, place: usize, cell: u32) {
+        let (cell, message) = (&self.turn.table.cells[cell as usize], &self.messages[place]);
+        cell.head.store(message.head, Ordering::Relaxed);
+        let words = &message.words[..MAX_ASK_WORDS];
+        for (to, word) in cell.words.iter().zip(words) {
+            to.store(*word, Ordering::Relaxed);
+        }
     }
 }
 

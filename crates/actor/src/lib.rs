@@ -72,7 +72,7 @@ pub use {
     error::{ActorError, LongMailbox},
     failures::Failure,
     message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},
-    program::{ActorProgram, Handler, HandlerClosure, HandlerFn, Kind},
+    program::{ActorProgram, BatchClosure, BatchFn, Handler, HandlerClosure, HandlerFn, Kind},
     restarts::Restarts,
     side::{
         DeadLetter, DeadLetters, GroupId, GroupStats, Member, Monitor, Policy, Strategy,

@@ -70,6 +70,12 @@ pub struct Message {
 }
 
 impl Message {
+    /// No message.
+    pub(crate) const EMPTY: Self = Self {
+        head: 0,
+        from: 0,
+        words: [0; MAX_WORDS],
+    };
     /// The head of a message; `limit` words are allowed.
     ///
     /// # Panics

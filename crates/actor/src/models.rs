@@ -17,7 +17,7 @@ use crate::notes::NEWS;
 use crate::pool::Pool;
 use crate::sync::Ordering;
 use crate::table::{Cell, Control, Shard, Slot, Table};
-use crate::turn::{self, TurnHost, Work};
+use crate::turn::{self, Takes, TurnHost, Work};
 
 /// A handler for all actors of a model: it may send the message on.
 type Handler = fn(&Table<'_>, ActorId) -> Option<ActorId>;
@@ -93,24 +93,31 @@ impl World {
             return false;
         };
         let mut host = Host { world: self };
-        turn::run(self.table(), slot, 0, 0, &mut host, |turn, host, work| {
-            let Work::Message(cell) = work else {
-                let mut news = self.news.lock().unwrap();
-                if news.0 > 0 {
-                    *news = (news.0 - 1, news.1 + 1);
+        turn::run(
+            self.table(),
+            slot,
+            0,
+            Takes::EACH,
+            &mut host,
+            |turn, host, work| {
+                let Work::Message(cell) = work else {
+                    let mut news = self.news.lock().unwrap();
+                    if news.0 > 0 {
+                        *news = (news.0 - 1, news.1 + 1);
+                    }
+                    if news.0 == 0 {
+                        turn.slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
+                    }
+                    return;
+                };
+                let content = self.cells[cell as usize].words[0].load(Ordering::Relaxed);
+                self.handled.lock().unwrap().push((turn.id, content));
+                match (self.handler)(&turn.table, turn.id) {
+                    Some(to) => turn.deliver(host, to, cell),
+                    None => turn.free(cell),
                 }
-                if news.0 == 0 {
-                    turn.slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
-                }
-                return;
-            };
-            let content = self.cells[cell as usize].words[0].load(Ordering::Relaxed);
-            self.handled.lock().unwrap().push((turn.id, content));
-            match (self.handler)(&turn.table, turn.id) {
-                Some(to) => turn.deliver(host, to, cell),
-                None => turn.free(cell),
-            }
-        });
+            },
+        );
         true
     }
     fn settle(&self) {
@@ -349,7 +356,7 @@ fn sender_is_not_lost_when_the_receivers_slot_is_used_again() {
         });
         world.signal(receiver, Signal::Kill);
         let mut host = Host { world: &world };
-        turn::run(world.table(), kept, 0, 0, &mut host, |_, _, _| {
+        turn::run(world.table(), kept, 0, Takes::EACH, &mut host, |_, _, _| {
             unreachable!("it is killed")
         });
         let next = world.table().launch(0, 0, 1, ActorId::NONE, |_| {});

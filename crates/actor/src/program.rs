@@ -22,7 +22,7 @@ use crate::notes::NEWS;
 use crate::restarts::Restarts;
 use crate::side::{COURIER, Sides, Taken};
 use crate::sync::Ordering;
-use crate::turn::{self, Turn, Work};
+use crate::turn::{self, MOST_AT_ONCE, Takes, Turn, Work};
 use crate::typed::MessageType;
 use crate::undo::Undo;
 
@@ -30,6 +30,10 @@ use crate::undo::Undo;
 pub type HandlerFn = fn(&mut ActorCx<'_, '_, '_>, &Message);
 /// A handler on the CPU engine that carries a state of its own, for kinds that become known only at run time.
 pub type HandlerClosure = dyn Fn(&mut ActorCx<'_, '_, '_>, &Message) + Send + Sync;
+/// As [`HandlerFn`], of a kind of warp or block shape: it handles 1 to 32 messages in one call.
+pub type BatchFn = fn(&mut ActorCx<'_, '_, '_>, &[Message]);
+/// As [`HandlerClosure`], with several messages in one call.
+pub type BatchClosure = dyn Fn(&mut ActorCx<'_, '_, '_>, &[Message]) + Send + Sync;
 
 /// A handler on the CPU engine.
 #[derive(Clone)]
@@ -38,13 +42,26 @@ pub enum Handler {
     Function(HandlerFn),
     /// A closure.
     Closure(Arc<HandlerClosure>),
+    /// A plain function that handles several messages in one call.
+    Batch(BatchFn),
+    /// A closure that does.
+    BatchClosure(Arc<BatchClosure>),
 }
 
 impl Handler {
-    fn call(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+    fn call(&self, actor: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
         match self {
-            Self::Function(handler) => handler(actor, message),
-            Self::Closure(handler) => handler(actor, message),
+            Self::Function(handler) => handler(actor, &messages[0]),
+            Self::Closure(handler) => handler(actor, &messages[0]),
+            Self::Batch(handler) => handler(actor, messages),
+            Self::BatchClosure(handler) => handler(actor, messages),
+        }
+    }
+    /// The most messages of a call.
+    const fn at_once(&self) -> u32 {
+        match self {
+            Self::Function(_) | Self::Closure(_) => 1,
+            Self::Batch(_) | Self::BatchClosure(_) => MOST_AT_ONCE,
         }
     }
 }
@@ -62,7 +79,10 @@ pub struct Kind {
     pub name: Cow<'static, str>,
     /// The most messages that wait in a mailbox; 1 to 4,095.
     pub bound: u16,
-    /// The most messages and signals that the handler sends for one message. A reply is not among them.
+    /// How many threads of a GPU run its handler.
+    pub shape: Shape,
+    /// The most messages and signals that the handler sends in one call, which is for one message unless the shape is warp
+    /// or block. Replies are not among them.
     pub sends: u16,
     /// The device struct of its state.
     pub state: Params,
@@ -90,13 +110,49 @@ const BOUND: u16 = 64;
 impl Kind {
     /// A kind whose handler runs in one thread for each actor. It sends nothing, and has the usual bound.
     pub const fn lane(name: &'static str, state: Params, bytes: usize, handler: HandlerFn) -> Self {
+        let handler = Handler::Function(handler);
+        Self::new(
+            Cow::Borrowed(name),
+            Shape::Lane,
+            state,
+            bytes as u32,
+            handler,
+        )
+    }
+    /// A kind whose handler handles up to 32 messages of an actor in one call, in their order, with a warp of threads. So an
+    /// actor that many send to is not one thread's work. One call fails, is undone and is retried as a whole. The CPU engine
+    /// runs it; a GPU does not yet.
+    pub const fn warp(name: &'static str, state: Params, bytes: usize, handler: BatchFn) -> Self {
+        let handler = Handler::Batch(handler);
+        Self::new(
+            Cow::Borrowed(name),
+            Shape::Warp,
+            state,
+            bytes as u32,
+            handler,
+        )
+    }
+    /// As [`warp`](Self::warp), with a block of threads.
+    pub const fn block(name: &'static str, state: Params, bytes: usize, handler: BatchFn) -> Self {
+        let mut kind = Self::warp(name, state, bytes, handler);
+        kind.shape = Shape::Block;
+        kind
+    }
+    const fn new(
+        name: Cow<'static, str>,
+        shape: Shape,
+        state: Params,
+        state_bytes: u32,
+        handler: Handler,
+    ) -> Self {
         Self {
-            name: Cow::Borrowed(name),
+            name,
             bound: BOUND,
+            shape,
             sends: 0,
             state,
-            state_bytes: bytes as u32,
-            handler: Handler::Function(handler),
+            state_bytes,
+            handler,
             restarts: Restarts::NEVER,
             atomic: false,
             retries: 0,
@@ -112,20 +168,19 @@ impl Kind {
         bytes: u32,
         handler: impl Fn(&mut ActorCx<'_, '_, '_>, &Message) + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            name: name.into(),
-            bound: BOUND,
-            sends: 0,
-            state: Params::of::<everwarp_runtime::DevNone>(),
-            state_bytes: bytes,
-            handler: Handler::Closure(Arc::new(handler)),
-            restarts: Restarts::NEVER,
-            atomic: false,
-            retries: 0,
-            keeps_latest: false,
-            is_host: false,
-            messages: Cow::Borrowed(&[]),
-        }
+        let none = Params::of::<everwarp_runtime::DevNone>();
+        let handler = Handler::Closure(Arc::new(handler));
+        Self::new(name.into(), Shape::Lane, none, bytes, handler)
+    }
+    /// As [`closure`](Self::closure), with up to 32 messages in one call, as [`warp`](Self::warp) has them.
+    pub fn batch_closure(
+        name: impl Into<Cow<'static, str>>,
+        bytes: u32,
+        handler: impl Fn(&mut ActorCx<'_, '_, '_>, &[Message]) + Send + Sync + 'static,
+    ) -> Self {
+        let none = Params::of::<everwarp_runtime::DevNone>();
+        let handler = Handler::BatchClosure(Arc::new(handler));
+        Self::new(name.into(), Shape::Warp, none, bytes, handler)
     }
     /// A kind for actors of the host: [`ActorSystem::launch_host`](crate::ActorSystem::launch_host) and its streams and
     /// topics launch them, each with a closure of its own.
@@ -185,7 +240,10 @@ impl Kind {
     /// Its name, and why a GPU cannot run it yet.
     pub(crate) fn needs_cpu(&self) -> Option<(String, &'static str)> {
         let why = match &self.handler {
-            Handler::Closure(_) => "its handler is a module or a closure",
+            Handler::Closure(_) | Handler::BatchClosure(_) => {
+                "its handler is a module or a closure"
+            }
+            Handler::Batch(_) => "its shape is warp or block, and GPUs run lanes only",
             Handler::Function(_) => return None,
         };
         Some((self.name.to_string(), why))
@@ -236,7 +294,9 @@ impl Kind {
     }
     /// As `needs`, on the CPU engine, where a courier may be queued, too.
     const fn needs_here(&self) -> u16 {
-        let each = (self.sends as u32 + 1) * (self.retries as u32 + 1) + 3;
+        // An ask is replied to once, however often it is handled.
+        let more_replies = self.handler.at_once() - 1;
+        let each = (self.sends as u32 + 1) * (self.retries as u32 + 1) + 3 + more_replies;
         // More than any engine has room for; the check of the program says so.
         if each > u16::MAX as u32 / 2 {
             u16::MAX / 2
@@ -377,11 +437,11 @@ impl ActorProgram {
                 (1..=MAIL_COUNT_MAX).contains(&bound.into()),
                 "the mailbox of kind `{name}` has a bound of {bound}: give it 1 to {MAIL_COUNT_MAX}"
             );
+            let most = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
             assert!(
                 kind.room() <= MAX_SPAWN,
-                "the handler of kind `{name}` sends {} messages: send them in several steps, up to {} at a time",
+                "the handler of kind `{name}` sends {} messages: send them in several steps, up to {most} at a time",
                 kind.sends,
-                MAX_SPAWN - 4
             );
         }
         let turns = self
@@ -416,9 +476,8 @@ impl ActorProgram {
             params.write_once(out)?;
         }
         writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;
-        if self.device_source.is_empty() {
-            // Only the CPU engine runs it.
-            return Ok(());
+        if self.device_source.is_empty() || self.kinds.iter().any(|k| k.needs_cpu().is_some()) {
+            return self.write_refusals(out);
         }
         let base = format!("FN_{program}_{}_turn", self.kinds[0].name);
         for kind in &*self.kinds {
@@ -440,6 +499,19 @@ impl ActorProgram {
         }
         Ok(())
     }
+    /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
+    fn write_refusals(&self, out: &mut String) -> fmt::Result {
+        let turns = self.kinds.iter().map(|kind| format!("{}_turn", kind.name));
+        let builtins = BUILTINS.iter().map(|(name, _, _)| (*name).to_owned());
+        for name in turns.chain(builtins) {
+            let program = &self.name;
+            writeln!(
+                out,
+                "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors&) {{ t.fault(0); }}"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// What the turns of a kind need to know.
@@ -449,8 +521,7 @@ struct Turns {
     restarts: Restarts,
     atomic: bool,
     retries: u16,
-    /// The most messages that a turn takes; 0 for all.
-    keep: u32,
+    takes: Takes,
     failures: Arc<FailureLog>,
 }
 
@@ -463,7 +534,10 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         restarts: kind.restarts,
         atomic: kind.atomic,
         retries: kind.retries,
-        keep: kind.keep(),
+        takes: Takes {
+            keep: kind.keep(),
+            at_once: kind.handler.at_once(),
+        },
         failures,
     };
     let twin = Twin::new(move |task| {
@@ -489,10 +563,11 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
                 table,
                 slot,
                 shard,
-                turns.keep,
+                turns.takes,
                 &mut host,
                 |turn, host, work| match work {
                     Work::Message(cell) => turns.message(turn, host, cell),
+                    Work::Messages(cells) => turns.messages(turn, host, cells),
                     Work::News => turns.news(turn, host),
                 },
             );
@@ -511,44 +586,59 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
 }
 
 impl Turns {
-    fn message<'t>(&self, turn: &mut Turn<'t>, host: &mut TaskHost<'_>, cell: u32) {
-        let mut message = message_in(&turn.table.cells[cell as usize]);
-        let asks = message.head & MESSAGE_ASK != 0;
-        if !asks {
-            turn.free(cell);
+    fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
+        let Some((message, ask)) = take(turn, host, cell) else {
+            return;
+        };
+        self.watched(turn, host, cell, &[message], &mut [ask]);
+    }
+    fn messages(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cells: &[u32]) {
+        const MOST: usize = MOST_AT_ONCE as usize;
+        let (mut messages, mut asks) = ([Message::EMPTY; MOST], [None; MOST]);
+        let mut count = 0;
+        for &cell in cells {
+            if let Some((message, ask)) = take(turn, host, cell) {
+                (messages[count], asks[count]) = (message, ask);
+                count += 1;
+            }
         }
-        if message.ends_deadline() {
-            // A late reply reaches no actor.
-            let number = message.words[crate::message::MAX_ASK_WORDS];
-            let Some(own) = host.side().and_then(|side| side.answer(number)) else {
-                return;
-            };
-            message.words[crate::message::MAX_ASK_WORDS] = own;
+        if count > 0 {
+            self.watched(turn, host, cells[0], &messages[..count], &mut asks[..count]);
         }
+    }
+    /// Handles messages; what is measured is kept with the cell.
+    fn watched(
+        &self,
+        turn: &mut Turn<'_>,
+        host: &mut TaskHost<'_>,
+        cell: u32,
+        messages: &[Message],
+        asks: &mut [Option<u32>],
+    ) {
         let watched = handling();
         let begin = watched.as_ref().map_or(0, Handling::begin);
-        self.handle(turn, host, &message, asks.then_some(cell));
+        self.handle(turn, host, messages, asks);
         if let Some(watched) = watched {
             let function = host.task.task().function().0;
             let system = std::ptr::from_ref(turn.table.control).addr();
-            watched.end(function, begin, message.tag(), cell_key(system, cell));
+            let tag = messages[0].tag();
+            watched.end(function, begin, tag, cell_key(system, cell));
         }
     }
-    /// Handles a message, and again if its handler fails and the kind says so.
-    fn handle<'t>(
+    /// Handles messages, and again if the handler fails and the kind says so.
+    fn handle(
         &self,
-        turn: &mut Turn<'t>,
+        turn: &mut Turn<'_>,
         host: &mut TaskHost<'_>,
-        message: &Message,
-        mut ask: Option<u32>,
+        messages: &[Message],
+        asks: &mut [Option<u32>],
     ) {
         for left in (0..=self.retries).rev() {
-            let mut actor = self.actor(turn, host, message, ask);
+            let mut actor = self.actor(turn, host, messages, asks);
             actor.begin();
-            self.handler.call(&mut actor, message);
-            match actor.end(self.restarts, left != 0) {
-                Retry::Done => return,
-                Retry::Again(cell) => ask = cell,
+            self.handler.call(&mut actor, messages);
+            if actor.end(self.restarts, left != 0) == Retry::Done {
+                return;
             }
         }
     }
@@ -556,21 +646,21 @@ impl Turns {
         &'c self,
         turn: &'c mut Turn<'t>,
         host: &'c mut TaskHost<'h>,
-        message: &'c Message,
-        ask: Option<u32>,
+        messages: &'c [Message],
+        asks: &'c mut [Option<u32>],
     ) -> ActorCx<'c, 't, 'h> {
         ActorCx {
             turn,
             host,
-            ask,
-            message,
+            messages,
+            asks,
             sends: self.sends,
             failures: &self.failures,
             undo: self.atomic.then(Undo::take),
         }
     }
     /// Handles the oldest news.
-    fn news<'t>(&self, turn: &mut Turn<'t>, host: &mut TaskHost<'_>) {
+    fn news(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>) {
         let (id, slot) = (turn.id, turn.slot);
         let none_left = || {
             slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
@@ -580,17 +670,27 @@ impl Turns {
         };
         match side.take_news(id, none_left) {
             Taken::Nothing => {}
-            Taken::Message(message) => self.handle(turn, host, &message, None),
+            Taken::Message(message) => self.handle(turn, host, &[message], &mut [None]),
             Taken::Reset => {
-                let none = Message {
-                    head: 0,
-                    from: 0,
-                    words: Default::default(),
-                };
-                self.actor(turn, host, &none, None).restart(false);
+                let (none, asks) = ([Message::EMPTY], &mut [None]);
+                self.actor(turn, host, &none, asks).restart(false);
             }
         }
     }
+}
+
+/// Takes the message out of a cell, and the cell if it is an ask. None for a late reply, which reaches no actor.
+fn take(turn: &mut Turn<'_>, host: &TaskHost<'_>, cell: u32) -> Option<(Message, Option<u32>)> {
+    let mut message = message_in(&turn.table.cells[cell as usize]);
+    let asks = message.head & MESSAGE_ASK != 0;
+    if !asks {
+        turn.free(cell);
+    }
+    if message.ends_deadline() {
+        let last = &mut message.words[crate::message::MAX_ASK_WORDS];
+        *last = host.side().and_then(|side| side.answer(*last))?;
+    }
+    Some((message, asks.then_some(cell)))
 }
 
 /// The declarations that `actors!` makes of its types.
@@ -605,8 +705,8 @@ pub const fn declared<P: everwarp_contract::Layout>() -> Params {
 /// Declares an [`ActorProgram`]: its parameters, its device source, and a table of its kinds.
 ///
 /// Each row of the table is a kind: a constant for its number, the name of its handler with the type of its state (a
-/// [`dev_struct!`](everwarp_contract::dev_struct)), and its limits. The handler is a function in scope; the device source
-/// defines `program_name`. Without device source only the CPU engine runs the program.
+/// [`dev_struct!`](everwarp_contract::dev_struct)), and its limits. The shape is `lane`, `warp` or `block`, which are
+/// functions of [`Kind`]. The handler is a function in scope; the device source defines `program_name`. Without device source only the CPU engine runs the program.
 ///
 /// ```
 /// use everwarp_actor::{ActorCx, ActorSystem, Message, actors};
@@ -662,7 +762,7 @@ macro_rules! actors {
         $vis:vis static $PROGRAM:ident: $program:ident($($params:ty)?) $(, $source:literal)* {
             $(
                 $(#[$doc:meta])*
-                $NUMBER:ident: lane($name:ident: $state:ty) $(.$what:ident($($argument:expr),*))*
+                $NUMBER:ident: $shape:ident($name:ident: $state:ty) $(.$what:ident($($argument:expr),*))*
             ),+ $(,)?
         }
     ) => {
@@ -670,7 +770,7 @@ macro_rules! actors {
         $(#[$meta])*
         $vis static $PROGRAM: $crate::ActorProgram = {
             static KINDS: &[$crate::Kind] = &[$(
-                $crate::Kind::lane(
+                $crate::Kind::$shape(
                     ::core::stringify!($name),
                     $crate::program::declared::<$state>(),
                     ::core::mem::size_of::<$state>(),

@@ -48,12 +48,35 @@ pub(crate) trait TurnHost {
 }
 
 /// What a handler handles.
-pub(crate) enum Work {
+pub(crate) enum Work<'w> {
     /// The message in this cell, which the handler owns from then on.
     Message(u32),
+    /// The same of several, in their order.
+    Messages(&'w [u32]),
     /// The actor's oldest news.
     News,
 }
+
+/// How a kind's turns take messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Takes {
+    /// An actor that keeps its latest messages only takes up to so many at a time; 0 stands for all.
+    pub(crate) keep: u32,
+    /// The most that its handler handles in one call.
+    pub(crate) at_once: u32,
+}
+
+impl Takes {
+    /// All of them, one after the other.
+    #[cfg(all(loom, test))]
+    pub(crate) const EACH: Self = Self {
+        keep: 0,
+        at_once: 1,
+    };
+}
+
+/// The most messages that a handler handles in one call.
+pub(crate) const MOST_AT_ONCE: u32 = 32;
 
 /// The running turn.
 pub(crate) struct Turn<'t> {
@@ -71,15 +94,16 @@ pub(crate) struct Turn<'t> {
     pub(crate) pauses: bool,
 }
 
-/// Runs a turn. An actor that keeps its latest messages only takes up to `keep` at a time; 0 stands for all.
+/// Runs a turn.
 pub(crate) fn run<'t, H: TurnHost>(
     table: Table<'t>,
     number: u32,
     shard: u32,
-    keep: u32,
+    takes: Takes,
     host: &mut H,
-    mut handle: impl FnMut(&mut Turn<'t>, &mut H, Work),
+    mut handle: impl FnMut(&mut Turn<'t>, &mut H, Work<'_>),
 ) {
+    let Takes { keep, at_once } = takes;
     let slot = &table.slots[number as usize];
     let (mail, woken) = table.begin(slot);
     woken.into_iter().for_each(|slot| host.activate(slot));
@@ -121,16 +145,24 @@ pub(crate) fn run<'t, H: TurnHost>(
                 }
                 continue;
             }
-            let Some(cell) = slot.front.load(Ordering::Relaxed).checked_sub(1) else {
-                break;
-            };
-            let next = table.cells[cell as usize].next.load(Ordering::Relaxed);
-            slot.front.store(next, Ordering::Relaxed);
+            let Some(cell) = turn.next() else { break };
             handled += 1;
             if ends || turn.stopping {
                 turn.dead_letter(host, cell, DEAD_ENDED);
-            } else {
+            } else if at_once == 1 {
                 handle(&mut turn, host, Work::Message(cell));
+            } else {
+                let mut cells = [cell; MOST_AT_ONCE as usize];
+                let most = at_once.min(1 + last - handled - news) as usize;
+                let mut count = 1;
+                while count < most
+                    && let Some(cell) = turn.next()
+                {
+                    cells[count] = cell;
+                    count += 1;
+                }
+                handled += count as u32 - 1;
+                handle(&mut turn, host, Work::Messages(&cells[..count]));
             }
             if turn.is_blocked() || turn.pauses {
                 break;
@@ -270,6 +302,14 @@ impl Turn<'_> {
         None
     }
 
+    /// The oldest of the messages that were taken and not handled.
+    fn next(&mut self) -> Option<u32> {
+        let front = &self.slot.front;
+        let cell = front.load(Ordering::Relaxed).checked_sub(1)?;
+        let next = &self.table.cells[cell as usize].next;
+        front.store(next.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(cell)
+    }
     /// How many messages were taken and not handled.
     fn taken(&self) -> u32 {
         let (mut at, mut count) = (self.slot.front.load(Ordering::Relaxed), 0);
@@ -288,12 +328,9 @@ impl Turn<'_> {
             if !host.has_room() {
                 return done;
             }
-            let front = &self.slot.front;
-            let Some(cell) = front.load(Ordering::Relaxed).checked_sub(1) else {
+            let Some(cell) = self.next() else {
                 return done;
             };
-            let next = self.table.cells[cell as usize].next.load(Ordering::Relaxed);
-            front.store(next, Ordering::Relaxed);
             self.dead_letter(host, cell, DEAD_DROPPED);
         }
         count

@@ -4,17 +4,24 @@ use std::cell::Cell;
 
 use crate::id::ActorId;
 
-/// The state before the message, and messages that are sent when the handler has returned.
+/// A message that is sent when the handler has returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Held {
+    /// A message, to this actor.
+    Tell(ActorId),
+    /// The reply to the ask in this place.
+    Reply(usize),
+    /// The ask in this place, which is passed on to this actor.
+    Forward(ActorId, usize),
+}
+
+/// The state before the call, and messages that are sent when the handler has returned, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     /// The state.
     pub(crate) state: Vec<u8>,
-    /// Messages in their cells, with their receivers.
-    pub(crate) sends: Vec<(ActorId, u32)>,
-    /// The cell with the reply.
-    pub(crate) reply: Option<u32>,
-    /// The cell of an ask that is passed on; it is in `sends`, too.
-    pub(crate) forwarded: Option<u32>,
+    /// The messages, with their cells.
+    pub(crate) sends: Vec<(Held, u32)>,
 }
 
 std::thread_local! {
@@ -31,7 +38,6 @@ impl Undo {
     pub(crate) fn put_back(mut self) {
         self.state.clear();
         self.sends.clear();
-        (self.reply, self.forwarded) = (None, None);
         SPARE.set(Some(self));
     }
 }

@@ -62,10 +62,10 @@
 
 pub use everwarp_actor::{
     ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, AskId, Asked,
-    Column, DeadLetter, DeadLetters, DeadReason, Ending, Failure, Faults, Field, FieldType,
-    GroupId, GroupStats, Handler, HandlerClosure, HandlerFn, Inlet, Kind, LongMailbox,
-    MAX_ASK_WORDS, MAX_WORDS, Member, Message, MessageType, Monitor, Outlet, Policy, Restarts,
-    Simulation, Slow, Strategy, Supervision, Tell, TimerId, Topic, Value, actors,
+    BatchClosure, BatchFn, Column, DeadLetter, DeadLetters, DeadReason, Ending, Failure, Faults,
+    Field, FieldType, GroupId, GroupStats, Handler, HandlerClosure, HandlerFn, Inlet, Kind,
+    LongMailbox, MAX_ASK_WORDS, MAX_WORDS, Member, Message, MessageType, Monitor, Outlet, Policy,
+    Restarts, Simulation, Slow, Strategy, Supervision, Tell, TimerId, Topic, Value, actors,
 };
 #[cfg(feature = "process")]
 pub use everwarp_handler::{ActorModule, ModuleError, program_of, program_with};

@@ -1,6 +1,7 @@
 //! Every device source compiles for every supported architecture, without spills and without a stack frame. The tests
 //! need NVRTC but no GPU. Without NVRTC they are reported as ignored, and in CI they fail.
 
+use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source};
 use everwarp::cuda::image::{raw_source, source};
 use everwarp::cuda::nvrtc::Nvrtc;
@@ -20,6 +21,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     all_programs_together_compile_for_each_architecture,
     programs_that_allocate_compile,
     programs_of_actors_compile,
+    programs_of_actors_that_gpus_refuse_compile,
     each_program_compiles_alone,
     the_raw_kernels_compile,
     an_error_in_a_program_carries_the_compilers_log,
@@ -112,6 +114,14 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
         .into_iter()
         .filter(|entry| entry.runs_on(EngineKind::Cuda) && !entry.runs_on(EngineKind::Wgpu));
     assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
+}
+
+/// `ActorSystem::start` refuses them by name, which needs an engine that holds them.
+fn programs_of_actors_that_gpus_refuse_compile(nvrtc: &Nvrtc) {
+    let one = Kind::closure("one", 8, |_, _| {});
+    let many = Kind::batch_closure("many", 8, |_, _| {});
+    let program = ActorProgram::closures("refused", vec![one, many]);
+    assert_no_frames(&compile(nvrtc, &Image::of(vec![program.program()]), 90));
 }
 
 /// The frames of images with one program each.

@@ -6,6 +6,7 @@ mod groups;
 mod letters;
 mod misuse;
 mod names;
+mod shapes;
 mod simulated;
 mod streams;
 mod support;
