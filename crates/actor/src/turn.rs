@@ -60,7 +60,7 @@ pub(crate) enum Work<'w> {
 /// How a kind's turns take messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
-    /// An actor that keeps its latest messages only takes up to so many at a time; 0 stands for all.
+    /// The most messages that an actor that keeps its latest ones takes; 0 stands for all.
     pub(crate) keep: u32,
     /// The most that its handler handles in one call.
     pub(crate) at_once: u32,
