@@ -72,6 +72,7 @@ pub fn write_wgsl_header(out: &mut dyn DeviceText) -> fmt::Result {
     task::write_consts(out)?;
     fault::write_consts(out)?;
     telemetry::write_consts(out)?;
+    heap::write_consts(out)?;
     wgpu::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     ring::DevCompletion::write_struct(out)?;
@@ -79,6 +80,9 @@ pub fn write_wgsl_header(out: &mut dyn DeviceText) -> fmt::Result {
     wgpu::DevRound::write_struct(out)?;
     wgpu::DevWgpuGroup::write_struct(out)?;
     wgpu::DevWgpuHeader::write_struct(out)?;
+    wgpu::DevWgpuHeap::write_struct(out)?;
+    wgpu::DevWgpuOwner::write_struct(out)?;
+    heap::DevHeapError::write_struct(out)?;
     wgpu::DevWgpuQueue::write_struct(out)?;
     wgpu::DevWgpuWorkgroup::write_struct(out)
 }

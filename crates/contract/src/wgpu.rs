@@ -43,11 +43,19 @@ crate::dev_consts! {
     pub const ROUND_STRESS = 1;
     /// The lowest bit of the seed of these random choices, in `DevRound::flags`.
     pub const ROUND_SEED_SHIFT = 1;
+    /// In the state of a page of a heap: the lowest bit of its kind. 0: it is free; then one kind for each class.
+    pub const HEAP_KIND_SHIFT = 24;
+    /// The kind of the first page of a run; the bits below are the number of its pages.
+    pub const HEAP_KIND_RUN = 0x40;
+    /// The kind of the other pages of a run; the bits below are the distance to the first one.
+    pub const HEAP_KIND_REST = 0x41;
+    /// The bits below the kind, of a page of blocks: free blocks and this number, so that takers may go below none.
+    pub const HEAP_NO_BLOCKS = 1 << 20;
 }
 
 crate::dev_struct! {
     /// The numbers of one dispatch, which the host writes.
-    pub struct DevRound: align 16, size 128 {
+    pub struct DevRound: align 16, size 192 {
         /// The dispatch's number; free-running, the first is 1.
         pub number: u32,
         /// The number of the submission that it belongs to.
@@ -106,12 +114,44 @@ crate::dev_struct! {
         pub at_thens: u32,
         /// The number of submissions, if nothing else waits and each workgroup takes one at most; else 0.
         pub quiet: u32,
+        /// Pages of the heap; 0: there is none.
+        pub heap_pages: u32,
+        /// Where the heap begins in the window, in bytes.
+        pub heap_base: u32,
+        /// `HEAP_OWNED`, `HEAP_CHECKED`, or 0.
+        pub heap_mode: u32,
+        /// The number of owners; 0 without owners.
+        pub heap_owners: u32,
+        /// The number of workgroups' parties that allocate from pages of their own.
+        pub heap_parties: u32,
+        /// Words of a bit for each page that the heap may have.
+        pub heap_words: u32,
+        /// In the state's words: `DevWgpuHeap`.
+        pub at_heap: u32,
+        /// The state of each page.
+        pub at_pages: u32,
+        /// Bits of the free pages.
+        pub at_free: u32,
+        /// Bits of the pages with room, by class.
+        pub at_roomy: u32,
+        /// Bits of the pages with freed blocks.
+        pub at_dirty: u32,
+        /// Bits of the blocks in use, by page.
+        pub at_used: u32,
+        /// Bits of the blocks that were freed in this dispatch, by page.
+        pub at_freed: u32,
+        /// Pages that each party allocates from, plus one, by class.
+        pub at_active: u32,
+        /// The owners of blocks, two in a word, by page.
+        pub at_tags: u32,
+        /// `DevWgpuOwner` by owner.
+        pub at_owners: u32,
+        /// `DevHeapError`, the first ones.
+        pub at_errors: u32,
         /// Spelled-out hole, like the next ones: arrays of words are not allowed here.
         pub hole_1: u32,
         /// Spelled-out hole.
         pub hole_2: u32,
-        /// Spelled-out hole.
-        pub hole_3: u32,
     }
 }
 
@@ -167,6 +207,40 @@ crate::dev_struct! {
         pub function: u32,
         /// Spelled-out hole.
         pub reserved: [u32; 27],
+    }
+}
+
+crate::dev_struct! {
+    /// The counters of a heap.
+    pub struct DevWgpuHeap: align 16, size 32 {
+        /// Blocks in use, in units of 16 bytes.
+        pub in_use: u32,
+        /// Requests that were refused, modulo 2^32.
+        pub refused: u32,
+        /// Frees of addresses without a block, modulo 2^32.
+        pub wrong_frees: u32,
+        /// Errors that a checked heap found, modulo 2^32.
+        pub errors: u32,
+        /// Where the next search for a run of pages begins; free-running.
+        pub run_next: u32,
+        /// The number of the last dispatch in which a task allocated or freed.
+        pub touched: u32,
+        /// Spelled-out hole.
+        pub reserved: [u32; 2],
+    }
+}
+
+crate::dev_struct! {
+    /// The account of an owner of blocks.
+    pub struct DevWgpuOwner: align 16, size 16 {
+        /// Bytes of the owner's blocks.
+        pub in_use: u32,
+        /// The most bytes that the owner may hold; 0: no limit. Only the host writes it.
+        pub quota: u32,
+        /// Refused requests of the owner, modulo 2^32.
+        pub refused: u32,
+        /// Spelled-out hole.
+        pub hole: u32,
     }
 }
 

@@ -107,9 +107,10 @@ const WAYS: [Way; 6] = [
 ];
 
 /// Cases under validation, which is slow: every call of the driver that the engine makes is in one of them.
-const VALIDATED: [&str; 4] = [
+const VALIDATED: [&str; 5] = [
     "bfs_equals_the_reference",
     "exchanges_its_image_under_load",
+    "heap_mistakes_are_reported",
     "pieces_arrive_in_order",
     "urgent_work_overtakes",
 ];
@@ -121,8 +122,6 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
-        // The engine has no heap yet, so there is nothing to stress.
-        "wgpu_stressed" if is_of(heap_tasks::ALL) => return false,
         _ if is_of(losses::ALL) => return false,
         _ => {}
     }
@@ -163,10 +162,6 @@ fn main() {
             trials.push(match way.engine {
                 "cuda" => gpu.trial(trial),
                 "wgpu" if way.name == "wgpu_validated" && !has_layers => {
-                    trial.with_ignored_flag(true)
-                }
-                // The engine has no heap for tasks yet, and refuses to start with one.
-                "wgpu" if heap_tasks::ALL.iter().any(|c| c.0 == *case) => {
                     trial.with_ignored_flag(true)
                 }
                 "wgpu" => adapter.trial(trial),

@@ -3,11 +3,11 @@
 
 use everwarp_engine::Image;
 use everwarp_engine_wgpu::ImageText;
-use everwarp_programs::{benchmarks, probe, standard};
+use everwarp_programs::{benchmarks, heap_probe, probe, standard};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 fn image() -> Image {
-    let mut programs: Vec<&'static everwarp::Program> = vec![&probe::PROGRAM];
+    let mut programs: Vec<&'static everwarp::Program> = vec![&probe::PROGRAM, &heap_probe::PROGRAM];
     programs.extend(standard().chain(benchmarks()));
     Image::of(programs)
 }

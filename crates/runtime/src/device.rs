@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+#[cfg(feature = "wgpu")]
+use everwarp_engine::EngineError;
 use everwarp_engine::{EngineKind, ProgramRef};
 use everwarp_engine_cuda::{CudaDevice, CudaUnavailable};
 #[cfg(feature = "wgpu")]
@@ -110,15 +112,16 @@ impl Device {
         }
     }
     /// Opens a device for programs. [`Select::Auto`] takes an NVIDIA GPU; else the first adapter of Vulkan, Metal or
-    /// Direct3D 12 that is hardware, if all of `programs` have WGSL and no heap is needed; else the host's cores.
-    /// [`why`](Self::why) has the reasons. Other selections are those of [`open`](Self::open).
+    /// Direct3D 12 that is hardware, if all of `programs` have WGSL and its window is larger than `heap`, the bytes to which
+    /// a heap may grow, or 0; else the host's cores. [`why`](Self::why) has the reasons. Other selections are those of
+    /// [`open`](Self::open).
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn for_tasks(
         select: Select,
         programs: impl IntoIterator<Item = impl Into<ProgramRef>>,
-        heap: bool,
+        heap: u64,
     ) -> Result<Self, Error> {
         let device = Self::open(select)?;
         if select != Select::Auto || device.kind() != EngineKind::Cpu {
@@ -126,14 +129,9 @@ impl Device {
         }
         let programs: Vec<ProgramRef> = programs.into_iter().map(Into::into).collect();
         let bare = programs.iter().find(|p| p.wgsl_source.is_empty());
-        let obstacle = match bare {
-            Some(program) => Some(format!("the program `{}` has no WGSL", program.name)),
-            None if heap => Some("the wgpu engine has no heap yet".to_owned()),
-            None => None,
-        };
-        let refused = match obstacle {
-            Some(obstacle) => obstacle,
-            None => match Self::open_hardware() {
+        let refused = match bare {
+            Some(program) => format!("the program `{}` has no WGSL", program.name),
+            None => match Self::open_hardware(heap) {
                 Ok(opened) => {
                     return Ok(Self {
                         why: format!("{}, but this adapter is there", device.why),
@@ -149,11 +147,23 @@ impl Device {
         })
     }
     #[cfg(feature = "wgpu")]
-    fn open_hardware() -> Result<Opened, Error> {
-        Ok(Opened::Wgpu(WgpuDevice::open_hardware()?))
+    fn open_hardware(heap: u64) -> Result<Opened, Error> {
+        let device = WgpuDevice::open_hardware()?;
+        let facts = device.facts();
+        if heap >= facts.window_bytes {
+            return Err(Error::Engine(EngineError::OutOfMemory {
+                kind: "device",
+                bytes: heap,
+                detail: format!(
+                    "programs reach a window of {} bytes on {}",
+                    facts.window_bytes, facts.name
+                ),
+            }));
+        }
+        Ok(Opened::Wgpu(device))
     }
     #[cfg(not(feature = "wgpu"))]
-    fn open_hardware() -> Result<Opened, Error> {
+    fn open_hardware(_heap: u64) -> Result<Opened, Error> {
         Err(Error::NotBuilt)
     }
     /// All adapters of Vulkan, Metal and Direct3D 12, by the numbers that [`open_adapter`](Self::open_adapter) takes. Each is

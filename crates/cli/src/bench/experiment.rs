@@ -33,6 +33,8 @@ pub(crate) enum On {
     Both,
     Cpu,
     Cuda,
+    #[cfg(feature = "wgpu")]
+    Adapter,
 }
 
 /// How a part is measured.
@@ -63,6 +65,8 @@ impl Part {
             On::Both => true,
             On::Cpu => kind == EngineKind::Cpu,
             On::Cuda => kind == EngineKind::Cuda,
+            #[cfg(feature = "wgpu")]
+            On::Adapter => kind == EngineKind::Wgpu,
         }
     }
 }

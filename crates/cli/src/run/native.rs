@@ -67,7 +67,7 @@ pub(super) fn main(
         None => {
             let device = || match select {
                 Select::Wgpu => Ok(Device::open_adapter(adapter)?),
-                select => Ok(Device::for_tasks(select, [program.program()], false)?),
+                select => Ok(Device::for_tasks(select, [program.program()], 0)?),
             };
             let write = |fill: &mut Fill<'_>| match output {
                 Some(path) => write_file(path, fill),

@@ -51,6 +51,8 @@ fn ew_uniform_arg() -> vec3<u32> {
 fn ew_param(word: u32) -> u32 {
   return params[((t_task.x >> TASK_INSTANCE_SHIFT) & (INSTANCES - 1u)) * (PARAM_BYTES / 4u) + word];
 }
+// The owner of what the task's instance allocates.
+fn ew_owner() -> u32 { return ((t_task.x >> TASK_INSTANCE_SHIFT) & (INSTANCES - 1u)) + 1u; }
 fn ew_pointer(word: u32) -> u32 { return ew_param(word) >> 2u; }
 
 fn ew_load(at: u32) -> u32 { return atomicLoad(&memory[at]); }
@@ -58,6 +60,12 @@ fn ew_store(at: u32, value: u32) { atomicStore(&memory[at], value); }
 fn ew_add(at: u32, value: u32) -> u32 { return atomicAdd(&memory[at], value); }
 fn ew_min(at: u32, value: u32) -> u32 { return atomicMin(&memory[at], value); }
 fn ew_or(at: u32, value: u32) -> u32 { return atomicOr(&memory[at], value); }
+// A byte, by its address in bytes. No other invocation may write its word meanwhile.
+fn ew_load_byte(at: u32) -> u32 { return (atomicLoad(&memory[at / 4u]) >> (at % 4u * 8u)) & 0xffu; }
+fn ew_store_byte(at: u32, value: u32) {
+  let shift = at % 4u * 8u;
+  atomicStore(&memory[at / 4u], (atomicLoad(&memory[at / 4u]) & ~(0xffu << shift)) | (value << shift));
+}
 // Adds to a 64-bit number. The two halves change one after the other, and another invocation may read between them.
 fn ew_add64(at: u32, value: vec2<u32>) {
   let before = atomicAdd(&memory[at], value.x);

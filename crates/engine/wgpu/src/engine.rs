@@ -23,8 +23,9 @@ use crate::pump::{Pump, Rings};
 use crate::sizes::Sizes;
 use crate::window::Window;
 
-/// Looks of a waiter that only spin, on a GPU: a round trip takes less. Software needs the cores.
-const SPINS: u32 = 256;
+/// A waiter only looks while the oldest submission is younger than this, on a GPU: a round trip takes less, and waking up
+/// would be a third of it. Software needs the cores.
+const SPIN: Duration = Duration::from_micros(250);
 /// A dispatch that has run this long does not answer a question about its counters.
 const SLOW: Duration = Duration::from_millis(200);
 /// How long a waiter's last step keeps the thread from stepping.
@@ -85,17 +86,19 @@ impl WgpuDevice {
     ) -> Result<WgpuEngine, EngineError> {
         let begin = Instant::now();
         image.check()?;
-        if pools.heap.bytes > 0 {
-            return Err(EngineError::NotHere {
-                what: "a heap for tasks",
-                engine: EngineKind::Wgpu,
-            });
-        }
         // Room for more workgroups than were asked for, if the pools are large enough for them.
         let most = Sizes::most_workgroups(&pools).min(self.default_workgroups());
         let size = size.unwrap_or(most);
-        let sizes = Sizes::new(pools, most.max(size).max(1), self.facts().window_bytes)?;
+        let mut sizes = Sizes::new(pools, most.max(size).max(1), self.facts().window_bytes)?;
         let gpu = Gpu::new(self, &sizes)?;
+        let mut window = Window::new(gpu.window_bytes);
+        let heap = &sizes.pools.heap;
+        if heap.bytes > 0 {
+            let place = window
+                .alloc(heap.limit)
+                .ok_or_else(|| no_room(&gpu, &window, heap.limit))?;
+            sizes.round.heap_base = place.address as u32;
+        }
         crate::loops::check(&gpu)?;
         let compiled = gpu.compile(image)?;
         write_functions(&gpu, image);
@@ -116,7 +119,7 @@ impl WgpuDevice {
         let functions = image.functions().count() as u32;
         let mut pump = Pump::new(&gpu, sizes, compiled, functions, size)?;
         pump.warm_up(&gpu, &rings)?;
-        let window = Mutex::new(Window::new(gpu.window_bytes));
+        let window = Mutex::new(window);
         rings
             .word(offset_of!(DevWords, epoch))
             .store(1, Ordering::Release);
@@ -153,6 +156,20 @@ impl WgpuDevice {
             thread: Some(thread),
             start_time: begin.elapsed(),
         })
+    }
+}
+
+/// The window has no room for so much memory.
+pub(crate) fn no_room(gpu: &Gpu, window: &Window, bytes: u64) -> EngineError {
+    EngineError::OutOfMemory {
+        kind: "device",
+        bytes,
+        detail: format!(
+            "programs reach a window of {} bytes on {}, and {} of it are free",
+            gpu.window_bytes,
+            gpu.name,
+            window.left()
+        ),
     }
 }
 
@@ -355,7 +372,7 @@ impl TaskEngine for WgpuEngine {
         }
         self.shared.wake();
     }
-    fn idle_wait(&self, round: u32) {
+    fn idle_wait(&self, _: u32) {
         let shared = &self.shared;
         let now = shared.begin.elapsed().as_micros() as u64;
         shared.stepped.store(now, Ordering::Relaxed);
@@ -363,12 +380,12 @@ impl TaskEngine for WgpuEngine {
             None => None,
             Some(mut pump) => match pump.step(&shared.gpu, &shared.rings) {
                 true => return,
-                false => pump.oldest(),
+                false => pump.oldest().zip(pump.age()),
             },
         };
         match oldest {
-            Some(_) if round < SPINS && !shared.gpu.software => std::hint::spin_loop(),
-            Some((index, _)) => shared.gpu.poll_until(&index, TURN),
+            Some((_, age)) if age < SPIN && !shared.gpu.software => std::hint::spin_loop(),
+            Some(((index, _), _)) => shared.gpu.poll_until(&index, TURN),
             None => std::thread::sleep(Duration::from_micros(50)),
         }
     }

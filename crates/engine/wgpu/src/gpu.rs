@@ -59,6 +59,8 @@ pub(crate) struct Gpu {
     pub(crate) inbox: wgpu::Buffer,
     pub(crate) completed: wgpu::Buffer,
     pub(crate) rounds: wgpu::Buffer,
+    /// Whether the engine has a heap, which is settled between dispatches.
+    has_heap: bool,
     pub(crate) bind_group: wgpu::BindGroup,
     layout: wgpu::PipelineLayout,
     staging: Mutex<wgpu::Buffer>,
@@ -73,6 +75,8 @@ pub(crate) struct Gpu {
 pub(crate) struct Compiled {
     pub(crate) text: Arc<ImageText>,
     pub(crate) pipeline: wgpu::ComputePipeline,
+    /// What settles the heap before a dispatch, if there is one.
+    pub(crate) settle: Option<wgpu::ComputePipeline>,
 }
 
 impl Gpu {
@@ -205,6 +209,7 @@ impl Gpu {
             inbox,
             completed,
             rounds,
+            has_heap: sizes.round.heap_pages > 0,
             bind_group,
             layout,
             staging: Mutex::new(staging),
@@ -212,6 +217,10 @@ impl Gpu {
             lost,
         };
         this.write_words(&this.state, 0, &sizes.first_state());
+        if this.has_heap {
+            let bits = vec![u32::MAX; sizes.round.heap_pages as usize / 32];
+            this.write_words(&this.state, sizes.at_free(0), &bits);
+        }
         this.check()?;
         Ok(this)
     }
@@ -239,7 +248,13 @@ impl Gpu {
         let text = ImageText::new(image)?;
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
-        let module = self.module(&text.text)?;
+        let settles = self.has_heap && text.has_heap;
+        let entries: &[&str] = if text.has_heap {
+            &["main", "settle_heap"]
+        } else {
+            &["main"]
+        };
+        let module = self.module(&text.text, entries)?;
         let messages = now(module.get_compilation_info()).messages;
         if let Some(error) = messages
             .iter()
@@ -256,20 +271,22 @@ impl Gpu {
             ));
         }
         let kept = Pipelines::open(&self.device, &self.adapter, &text.text);
-        let pipeline = self
-            .device
-            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        let pipeline = |entry_point| {
+            let descriptor = wgpu::ComputePipelineDescriptor {
                 label: Some("everwarp"),
                 layout: Some(&self.layout),
                 module: &module,
-                entry_point: Some("main"),
+                entry_point: Some(entry_point),
                 compilation_options: wgpu::PipelineCompilationOptions {
                     // The scheduler does that itself, for the words that need it.
                     zero_initialize_workgroup_memory: false,
                     ..Default::default()
                 },
                 cache: kept.as_ref().map(|kept| &kept.cache),
-            });
+            };
+            self.device.create_compute_pipeline(&descriptor)
+        };
+        let (main, settle) = (pipeline("main"), settles.then(|| pipeline("settle_heap")));
         let errors = [now(internal.pop()), now(scope.pop())];
         if let Some(error) = errors.into_iter().flatten().next() {
             return Err(EngineError::Compile(error.to_string().into()));
@@ -279,12 +296,17 @@ impl Gpu {
         }
         Ok(Compiled {
             text: Arc::new(text),
-            pipeline,
+            pipeline: main,
+            settle,
         })
     }
 
-    /// The module of an image's text. If the text is not valid, the module says so.
-    pub(crate) fn module(&self, wgsl: &str) -> Result<wgpu::ShaderModule, EngineError> {
+    /// The module of a text with some entry points of `WGPU_THREADS` invocations. If the text is not valid, the module says so.
+    pub(crate) fn module(
+        &self,
+        wgsl: &str,
+        entries: &[&'static str],
+    ) -> Result<wgpu::ShaderModule, EngineError> {
         let label = Some("everwarp");
         if self.device.features().contains(PASSTHROUGH)
             && let Some(image) = crate::spirv::translate(wgsl)
@@ -298,17 +320,18 @@ impl Gpu {
                     needed: image.workgroup_bytes,
                 });
             }
-            let entry = wgpu::PassthroughShaderEntryPoint {
-                name: "main".into(),
+            let entry = |name: &&'static str| wgpu::PassthroughShaderEntryPoint {
+                name: (*name).into(),
                 workgroup_size: (WGPU_THREADS, 1, 1),
             };
+            let entry_points: Vec<_> = entries.iter().map(entry).collect();
             // SAFETY: the words are naga's translation of valid WGSL with the bindings of the layout. For the programs of
             // an image, see below.
             return Ok(unsafe {
                 self.device.create_shader_module_passthrough(
                     wgpu::ShaderModuleDescriptorPassthrough {
                         label,
-                        entry_points: vec![entry].into(),
+                        entry_points: entry_points.into(),
                         spirv: Some(image.words.into()),
                         ..Default::default()
                     },

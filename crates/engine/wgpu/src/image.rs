@@ -25,6 +25,24 @@ const SCHEDULER: [&str; 7] = [
     include_str!("../device/engine.wgsl"),
 ];
 
+/// The heap's files, for images with programs that call it.
+const HEAP: [&str; 5] = [
+    include_str!("../device/heap/block.wgsl"),
+    include_str!("../device/heap/run.wgsl"),
+    include_str!("../device/heap/owner.wgsl"),
+    include_str!("../device/heap/heap.wgsl"),
+    include_str!("../device/heap/settle.wgsl"),
+];
+/// How a program calls the heap.
+const HEAP_CALLS: [&str; 6] = [
+    "ew_alloc",
+    "ew_realloc",
+    "ew_free",
+    "ew_release_owner",
+    "ew_check_heap",
+    "ew_visit_heap",
+];
+
 /// An image's WGSL, and where each program's text begins, to name the program of a compiler's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageText {
@@ -34,6 +52,8 @@ pub struct ImageText {
     programs: Vec<(usize, String)>,
     /// The line after the last program.
     end: usize,
+    /// Whether a program calls the heap.
+    pub(crate) has_heap: bool,
 }
 
 impl ImageText {
@@ -61,6 +81,7 @@ impl ImageText {
             text: String::new(),
             programs: Vec::new(),
             end: 0,
+            has_heap: image.programs.iter().any(calls_heap),
         };
         text.write(&mut out, image)
             .expect("every layout of a program with WGSL has a WGSL form");
@@ -70,7 +91,8 @@ impl ImageText {
 
     fn write(&mut self, out: &mut Wgsl, image: &Image) -> std::fmt::Result {
         write_wgsl_header(out)?;
-        for file in SCHEDULER {
+        let heap = HEAP.iter().filter(|_| self.has_heap);
+        for file in SCHEDULER.iter().chain(heap) {
             out.write_str(file)?;
         }
         // Parameters first: two programs may share those of programs that have none.
@@ -91,10 +113,8 @@ impl ImageText {
         self.end = line(&out.0);
         for (name, wide) in [("call_lane", false), ("call_wide", true)] {
             writeln!(out, "fn {name}(function: u32) {{\n  switch function {{")?;
-            let functions = image.functions();
-            for (id, program, function) in functions.filter(|(_, _, f)| is_wide(f) == wide) {
-                let (program, function) = (&program.name, &function.name);
-                writeln!(out, "    case {id}u: {{ {program}_{function}(); }}")?;
+            for program in &image.programs {
+                write_cases(out, image, program, wide)?;
             }
             writeln!(out, "    default: {{}}\n  }}\n}}")?;
         }
@@ -108,6 +128,36 @@ impl ImageText {
         let (first, name) = found.into_iter().find(|(first, _)| *first <= line)?;
         Some((name.as_str(), line - first + 1))
     }
+}
+
+/// Writes the calls of a program's functions of one kind. A program that has a function `PROGRAM_lanes` or `PROGRAM_wides`
+/// gets one call of it for all of them, because drivers copy what a function calls.
+fn write_cases(
+    out: &mut Wgsl,
+    image: &Image,
+    program: &ProgramRef,
+    wide: bool,
+) -> std::fmt::Result {
+    let functions = image.functions();
+    let of_kind = functions.filter(|(_, p, f)| p.name == program.name && is_wide(f) == wide);
+    let all = format!("{}_{}", program.name, if wide { "wides" } else { "lanes" });
+    if program.wgsl_source.contains(&format!("fn {all}(")) {
+        let ids: Vec<_> = of_kind.map(|(id, _, _)| format!("{id}u")).collect();
+        if !ids.is_empty() {
+            writeln!(out, "    case {}: {{ {all}(function); }}", ids.join(", "))?;
+        }
+        return Ok(());
+    }
+    for (id, program, function) in of_kind {
+        let (program, function) = (&program.name, &function.name);
+        writeln!(out, "    case {id}u: {{ {program}_{function}(); }}")?;
+    }
+    Ok(())
+}
+
+fn calls_heap(program: &ProgramRef) -> bool {
+    let source = &program.wgsl_source;
+    HEAP_CALLS.iter().any(|call| source.contains(call))
 }
 
 /// The number of the line at the end of a text.

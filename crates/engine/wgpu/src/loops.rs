@@ -18,7 +18,7 @@ pub(crate) fn check(gpu: &Gpu) -> Result<(), EngineError> {
   for (var i = 0u; i < rounds; i += 1u) { atomicAdd(&out[0], 1u); }
 }";
     // Translated as an image is, whose loops matter.
-    let module = gpu.module(source)?;
+    let module = gpu.module(source, &["main"])?;
     let bindings = gpu
         .device
         .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {

@@ -6,10 +6,10 @@ use everwarp_contract::InstanceId;
 use everwarp_engine::sync::lock;
 use everwarp_engine::{ElementSize, EngineError, EngineMemory, HeapControl};
 
-use crate::engine::WgpuEngine;
+use crate::engine::{WgpuEngine, no_room};
 
 /// How long a copy may take: submissions in flight come first.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 impl WgpuEngine {
     /// Reads a range; the copy is one of whole words.
@@ -55,16 +55,7 @@ impl WgpuEngine {
         let mut window = lock(&self.shared.window);
         let place = window
             .alloc(bytes)
-            .ok_or_else(|| EngineError::OutOfMemory {
-                kind: "device",
-                bytes,
-                detail: format!(
-                    "programs reach a window of {} bytes on {}, and {} of it are free",
-                    gpu.window_bytes,
-                    gpu.name,
-                    window.left()
-                ),
-            })?;
+            .ok_or_else(|| no_room(gpu, &window, bytes))?;
         drop(window);
         let used = place.used - place.address;
         if clear && used > 0 {
@@ -128,6 +119,6 @@ impl EngineMemory for WgpuEngine {
         Ok(())
     }
     fn heap(&self) -> Option<&dyn HeapControl> {
-        None
+        (self.sizes.round.heap_pages > 0).then_some(self)
     }
 }

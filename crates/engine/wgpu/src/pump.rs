@@ -32,6 +32,8 @@ const SHORT: Duration = Duration::from_micros(700);
 const BEAT: Duration = Duration::from_millis(4);
 /// The longest time that a driver may compile.
 const COMPILING: Duration = Duration::from_secs(300);
+/// A batch with so many tasks left is worth a submission of its own while another one is in flight.
+const BACKLOG: u32 = 4096;
 const LEAST_TURNS: u32 = 4;
 const MOST_TURNS: u32 = 2048;
 
@@ -187,6 +189,10 @@ impl Pump {
         let flight = self.flights.front()?;
         Some((flight.index.clone(), flight.mapped.clone()))
     }
+    /// How long the oldest submission to the driver has been in flight.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.flights.front().map(|flight| flight.begin.elapsed())
+    }
     /// The function that was submitted last.
     pub(crate) fn newest(&self) -> FunctionId {
         FunctionId(self.newest)
@@ -213,7 +219,7 @@ impl Pump {
         }
         // A software driver takes no second submission before the first has ended: the call would not return.
         let most = if gpu.software { 1 } else { 2 };
-        while self.flights.len() < most && self.wants() {
+        while self.flights.len() < most && self.wants(rings) {
             if !self.submit(gpu, rings) {
                 break;
             }
@@ -222,9 +228,15 @@ impl Pump {
         moved
     }
 
-    /// Whether another submission may be useful: the first one always, a second one when the device is known to be busy.
-    fn wants(&self) -> bool {
-        self.flights.is_empty() || self.waiting > 0
+    /// Whether another submission may be useful: the first one always, a second one when the device is known to be busy, or
+    /// when a batch waits for which the host can do its part meanwhile.
+    fn wants(&self, rings: &Rings) -> bool {
+        self.flights.is_empty() || self.waiting > 0 || self.has_backlog(rings)
+    }
+    fn has_backlog(&self, rings: &Rings) -> bool {
+        let large = |entry: &Entry| matches!(entry, Entry::Batch { left, .. } if *left >= BACKLOG);
+        let new = |task: DevTask| task.head & TASK_BATCH != 0 && task.arg >> 32 >= BACKLOG.into();
+        self.queued.iter().flatten().any(large) || self.peek(rings).is_some_and(new)
     }
 
     /// Takes the result of the oldest submission, if it is there.
@@ -394,15 +406,14 @@ impl Pump {
         bad
     }
 
-    /// Moves submissions to the device, the most urgent first, and not many more than it takes in the next dispatches: those
-    /// that come later may be more urgent.
+    /// Moves submissions to the device, the most urgent first, and no more than the next dispatches take, or those of a second
+    /// submission: those that come later may be more urgent.
     fn intake(&mut self, gpu: &Gpu, rings: &Rings) {
         let mut bad = self.take(gpu, rings);
         let first = self.inbox_tail;
-        let wanted = self.size * WGPU_INTAKE * 2 * self.rounds;
-        let room = wanted
-            .min(INBOX)
-            .saturating_sub(first.wrapping_sub(self.inbox_head)) as usize;
+        let each = self.size * WGPU_INTAKE * self.rounds;
+        let there = first.wrapping_sub(self.inbox_head);
+        let room = (2 * each).min(INBOX).saturating_sub(there).min(each) as usize;
         let mut entries: Vec<[u32; 4]> = Vec::new();
         while bad.is_none() && entries.len() < room {
             let Some(queue) = self.queued.iter_mut().find(|queue| !queue.is_empty()) else {
@@ -413,6 +424,7 @@ impl Pump {
                     let arena = Slots::new(self.sizes.pools.arena_tasks);
                     let count = (*left).min((room - entries.len()) as u32);
                     let limit = FunctionId::FIRST.0 + self.functions;
+                    entries.reserve(count as usize);
                     for i in 0..count {
                         let slot = arena.slot(next.wrapping_add(i));
                         // SAFETY: the slot is inside the arena; the host wrote it before it submitted the batch, and reuses
@@ -476,6 +488,18 @@ impl Pump {
         gpu.queue.write_buffer(&gpu.tasks, at, then.bytes());
     }
 
+    /// Pages of the heap that tasks see.
+    pub(crate) fn heap_pages(&self) -> u32 {
+        self.sizes.round.heap_pages
+    }
+    /// Appends pages to the heap, from the next dispatch on.
+    pub(crate) fn append_pages(&mut self, gpu: &Gpu, more: u32) {
+        let first = self.heap_pages();
+        let bits = vec![u32::MAX; more as usize / 32];
+        gpu.write_words(&gpu.state, self.sizes.at_free(first), &bits);
+        self.sizes.round.heap_pages = first + more;
+    }
+
     /// Runs a dispatch that has nothing to do, and waits for it: some drivers compile a pipeline when it is first used,
     /// which may take many seconds. Nothing is in flight.
     pub(crate) fn warm_up(&mut self, gpu: &Gpu, rings: &Rings) -> Result<(), EngineError> {
@@ -494,8 +518,11 @@ impl Pump {
 
     /// Submits dispatches, if there is anything for them to do.
     fn submit(&mut self, gpu: &Gpu, rings: &Rings) -> bool {
+        let before = self.inbox_tail;
         self.intake(gpu, rings);
-        let useful = !self.ended && self.is_busy();
+        // What the host has sent before may be all taken by a submission that is in flight.
+        let known = self.flights.is_empty() || self.waiting > 0 || self.inbox_tail != before;
+        let useful = !self.ended && self.is_busy() && known;
         if useful {
             self.dispatch(gpu);
         }
@@ -533,6 +560,11 @@ impl Pump {
             pass.set_pipeline(&self.compiled.pipeline);
             for round in 0..rounds {
                 pass.set_bind_group(0, &gpu.bind_group, &[round * ROUND_STRIDE as u32]);
+                if let Some(settle) = &self.compiled.settle {
+                    pass.set_pipeline(settle);
+                    pass.dispatch_workgroups(self.sizes.settlers(), 1, 1);
+                    pass.set_pipeline(&self.compiled.pipeline);
+                }
                 pass.dispatch_workgroups(self.sizes.workgroups, 1, 1);
             }
         }

@@ -1,15 +1,19 @@
 //! The sizes of an engine's buffers, and where each table is in the state.
 
+use everwarp_contract::heap::{
+    HEAP_CHECKED, HEAP_CLASSES, HEAP_ERRORS, HEAP_OWNED, HEAP_PAGE_SHIFT, HEAP_PAGE_TAGS,
+    HEAP_PAGE_WORDS,
+};
 use everwarp_contract::task::{FN_LIMIT, INSTANCES, PARAM_BYTES};
 use everwarp_contract::wgpu::{
-    DevRound, DevWgpuGroup, DevWgpuHeader, DevWgpuQueue, DevWgpuWorkgroup, WGPU_CHUNK, WGPU_QUEUES,
-    WGPU_WORKGROUPS,
+    DevRound, DevWgpuGroup, DevWgpuHeader, DevWgpuHeap, DevWgpuOwner, DevWgpuQueue,
+    DevWgpuWorkgroup, WGPU_CHUNK, WGPU_QUEUES, WGPU_THREADS, WGPU_WORKGROUPS,
 };
-use everwarp_contract::{DevTask, DevType, DevWorker};
-use everwarp_engine::{EngineError, Pools};
+use everwarp_contract::{DevHeapError, DevTask, DevType, DevWorker};
+use everwarp_engine::{EngineError, HeapConfig, HeapMode, Pools};
 
 /// Slots of submissions on the device.
-pub(crate) const INBOX: u32 = 1 << 16;
+pub(crate) const INBOX: u32 = 1 << 18;
 /// The most free group ids that a workgroup keeps.
 const STACK: u32 = 4096;
 /// Groups that a workgroup defers in a dispatch.
@@ -18,6 +22,9 @@ const DEFERRED: u32 = 4096;
 const LEAST_CHUNKS: u32 = 24;
 /// The fewest group ids for each workgroup.
 const LEAST_GROUPS: u32 = 64;
+
+/// Pages for each class and party of workgroups, at least.
+const PARTY_PAGES: u32 = 4;
 
 /// The sizes of an engine.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +35,8 @@ pub(crate) struct Sizes {
     pub(crate) round: DevRound,
     /// Words of the state.
     pub(crate) state_words: u32,
+    /// Words of the state before the heap's tables.
+    first_words: u32,
 }
 
 fn words<T>() -> u32 {
@@ -44,6 +53,7 @@ impl Sizes {
     /// The sizes for `workgroups` workgroups, in buffers of up to `limit` bytes.
     pub(crate) fn new(mut pools: Pools, workgroups: u32, limit: u64) -> Result<Self, EngineError> {
         pools.check()?;
+        pools.heap = pools.heap.rounded()?;
         if workgroups == 0 || workgroups > WGPU_WORKGROUPS {
             return Err(EngineError::Size {
                 min: 1,
@@ -89,7 +99,7 @@ impl Sizes {
             end += count;
             at
         };
-        let round = DevRound {
+        let mut round = DevRound {
             workgroups,
             inbox_mask: INBOX - 1,
             queues: WGPU_QUEUES,
@@ -113,17 +123,28 @@ impl Sizes {
             at_thens: pools.tasks,
             ..DevRound::ZERO
         };
+        let first_words = end;
+        let state_words = place_heap(&mut round, &pools.heap, first_words, limit)?;
         Ok(Self {
             pools,
             workgroups,
             round,
-            state_words: end,
+            state_words,
+            first_words,
         })
     }
+    /// The first words of the free pages, from the page numbered `first` on; whole words.
+    pub(crate) fn at_free(&self, first: u32) -> u64 {
+        (self.round.at_free + first / 32).into()
+    }
+    /// Workgroups of the dispatch that settles the heap; 0 without one.
+    pub(crate) fn settlers(&self) -> u32 {
+        self.round.heap_words * 32 / WGPU_THREADS
+    }
 
-    /// The state before the first dispatch: every chunk is free, and so is every group's id.
+    /// The beginning of the state before the first dispatch: every chunk is free, and so is every group's id. The rest is 0.
     pub(crate) fn first_state(&self) -> Vec<u32> {
-        let (round, mut state) = (&self.round, vec![0; self.state_words as usize]);
+        let (round, mut state) = (&self.round, vec![0; self.first_words as usize]);
         let mut set = |at: u32, value: u32| state[at as usize] = value;
         for workgroup in 0..self.workgroups {
             let own = round.at_workgroups + workgroup * words::<DevWgpuWorkgroup>();
@@ -165,5 +186,105 @@ impl Sizes {
     /// A region of completions for each of two submissions.
     pub(crate) fn completion_bytes(&self) -> u64 {
         2 * u64::from(self.pools.tokens) * 16
+    }
+}
+
+/// Pages of a size that is a whole number of them.
+pub(crate) fn pages(bytes: u64) -> u32 {
+    (bytes >> HEAP_PAGE_SHIFT) as u32
+}
+
+/// Places the heap's tables in the state from word `begin` on. Returns where they end.
+fn place_heap(
+    round: &mut DevRound,
+    heap: &HeapConfig,
+    begin: u32,
+    limit: u64,
+) -> Result<u32, EngineError> {
+    if heap.bytes == 0 {
+        return Ok(begin);
+    }
+    let refused = |detail: String| EngineError::OutOfMemory {
+        kind: "device",
+        bytes: heap.limit,
+        detail,
+    };
+    if heap.limit >= limit {
+        return Err(refused(format!(
+            "a heap that may grow to that size, in a window of {limit} bytes"
+        )));
+    }
+    let owned = heap.mode != HeapMode::Plain;
+    let all = pages(heap.limit);
+    // A record begins at a multiple of its size.
+    let mut end = u64::from(begin).next_multiple_of(16);
+    let mut place = |count: u64| {
+        let at = end;
+        end += count.next_multiple_of(16);
+        at as u32
+    };
+    let of = |count: u32, words: u32| u64::from(count) * u64::from(words);
+    let owners = if owned { heap.owners } else { 0 };
+    round.heap_pages = pages(heap.bytes);
+    round.heap_mode = match heap.mode {
+        HeapMode::Plain => 0,
+        HeapMode::Owned => HEAP_OWNED,
+        HeapMode::Checked => HEAP_OWNED | HEAP_CHECKED,
+    };
+    round.heap_owners = owners;
+    round.heap_parties = (all / (HEAP_CLASSES * PARTY_PAGES)).clamp(1, round.workgroups);
+    round.heap_words = all / 32;
+    round.at_heap = place(words::<DevWgpuHeap>().into());
+    round.at_pages = place(all.into());
+    round.at_free = place(round.heap_words.into());
+    round.at_roomy = place(of(round.heap_words, HEAP_CLASSES));
+    round.at_dirty = place(round.heap_words.into());
+    round.at_used = place(of(all, HEAP_PAGE_WORDS));
+    round.at_freed = place(of(all, HEAP_PAGE_WORDS));
+    round.at_active = place(of(round.heap_parties, HEAP_CLASSES));
+    round.at_tags = place(if owned {
+        of(all, HEAP_PAGE_TAGS / 2)
+    } else {
+        0
+    });
+    round.at_owners = place(of(owners, words::<DevWgpuOwner>()));
+    round.at_errors = place(of(HEAP_ERRORS, words::<DevHeapError>()));
+    if end * 4 > limit {
+        return Err(refused(format!(
+            "its tables take {} bytes, and the adapter binds {limit}",
+            end * 4
+        )));
+    }
+    Ok(end as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_has_tables_for_its_limit() {
+        let heap = HeapConfig::of(1 << 24)
+            .up_to(1 << 26)
+            .mode(HeapMode::Checked);
+        let pools = Pools {
+            heap,
+            ..Pools::default()
+        };
+        let sizes = Sizes::new(pools, 8, 1 << 27).expect("there is room");
+        let round = sizes.round;
+        assert_eq!((round.heap_pages, round.heap_words), (128, 16));
+        assert_eq!(sizes.settlers(), 8);
+        assert_eq!(round.at_tags - round.at_active, 128);
+        assert_eq!(round.at_owners - round.at_tags, 512 * 4096);
+        assert!(sizes.state_words >= round.at_errors + 64 * 8);
+        assert!(sizes.first_state().len() <= round.at_heap as usize);
+        let none = Sizes::new(Pools::default(), 8, 1 << 27).expect("there is room");
+        assert_eq!((none.settlers(), none.round.heap_pages), (0, 0));
+        for limit in [1 << 26, (1 << 26) + 1] {
+            let error = Sizes::new(pools, 8, limit).map(|_| ());
+            let error = error.expect_err("too small").to_string();
+            assert_eq!(error.contains("window"), limit == 1 << 26, "{error}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The layouts of the contract, as a compiler of WGSL understands them.
 
 use everwarp_contract::header::write_wgsl_header;
-use everwarp_contract::{Layout, Wgsl, ring, task, telemetry, wgpu};
+use everwarp_contract::{Layout, Wgsl, heap, ring, task, telemetry, wgpu};
 
 fn check<T: Layout>(module: &naga::Module) {
     let (_, found) = module
@@ -37,6 +37,9 @@ fn wgsl_lays_structs_out_as_rust_does() {
     check::<wgpu::DevRound>(&module);
     check::<wgpu::DevWgpuGroup>(&module);
     check::<wgpu::DevWgpuHeader>(&module);
+    check::<wgpu::DevWgpuHeap>(&module);
+    check::<wgpu::DevWgpuOwner>(&module);
+    check::<heap::DevHeapError>(&module);
     check::<wgpu::DevWgpuQueue>(&module);
     check::<wgpu::DevWgpuWorkgroup>(&module);
 }

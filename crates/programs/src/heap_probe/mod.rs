@@ -25,7 +25,7 @@ dev_struct! {
 
 program! {
     /// The program.
-    pub static PROGRAM: heap_probe(DevHeapProbe), "heap_probe.cu" {
+    pub static PROGRAM: heap_probe(DevHeapProbe), "heap_probe.cu"; wgsl "heap_probe.wgsl" {
         /// Allocates a block for place `lo` and writes the place's pattern. The block has `hi` bytes; where `hi` is 0, its
         /// size follows from the place. It belongs to the owner in the tag (0: the instance's own). Reports 1 if there was
         /// room.

@@ -29,8 +29,19 @@ const MIB: u64 = 1 << 20;
 /// In a task's report: a request was refused.
 const REFUSED: u64 = 1 << 32;
 
+/// The largest heap where the memory that programs reach may have only 128 MiB.
+const SMALL: u64 = 96 * MIB;
+
 fn start(select: Select, heap: HeapConfig) -> Engine {
     let device = Device::open(select).expect("the device opens");
+    let heap = match device.kind() {
+        EngineKind::Wgpu => HeapConfig {
+            bytes: heap.bytes.min(SMALL),
+            limit: heap.limit.min(SMALL),
+            ..heap
+        },
+        EngineKind::Cpu | EngineKind::Cuda => heap,
+    };
     let builder = device.engine().program(&heap_probe::PROGRAM).heap(heap);
     builder.start().expect("the engine starts")
 }
@@ -40,6 +51,14 @@ fn scaled(engine: &Engine, gpu: u32) -> u32 {
     match engine.kind() {
         EngineKind::Cuda => gpu,
         EngineKind::Cpu | EngineKind::Wgpu => gpu / 16,
+    }
+}
+
+/// Fewer in a small heap.
+fn fitting(engine: &Engine, large: u32, small: u32) -> u32 {
+    match engine.kind() {
+        EngineKind::Wgpu => small,
+        EngineKind::Cpu | EngineKind::Cuda => large,
     }
 }
 
@@ -87,8 +106,9 @@ fn heap_serves_tasks(select: Select) {
         let n = scaled(&engine, 200_000);
         let small = HeapProbe::new(&engine, n as usize, 1, 96).expect("it is made");
         let mixed = HeapProbe::new(&engine, n as usize / 4, 4, 8192).expect("it is made");
-        let large = HeapProbe::new(&engine, 256, 30_000, 700_000).expect("it is made");
-        let counts = [(&small, n), (&mixed, n / 4), (&large, 256)];
+        let many = fitting(&engine, 256, 32);
+        let large = HeapProbe::new(&engine, many as usize, 30_000, 700_000).expect("it is made");
+        let counts = [(&small, n), (&mixed, n / 4), (&large, many)];
         for round in 0..3 {
             for &(probe, count) in &counts {
                 // The smallest stay until the end.
@@ -113,7 +133,7 @@ fn heap_serves_tasks(select: Select) {
                     assert_eq!(owner.in_use, held(probe), "{mode:?}");
                 }
             }
-            each(&engine, &large, heap_probe::EMPTY, 0..256);
+            each(&engine, &large, heap_probe::EMPTY, 0..many);
             each(&engine, &mixed, heap_probe::EMPTY, 0..n / 4);
         }
         each(&engine, &small, heap_probe::EMPTY, 0..n);
@@ -124,19 +144,20 @@ fn heap_serves_tasks(select: Select) {
 fn heap_serves_warps_and_blocks(select: Select) {
     let engine = start(select, HeapConfig::of(512 * MIB).mode(HeapMode::Checked));
     let probe = HeapProbe::new(&engine, 2000, 1, 1).expect("it is made");
+    let n = fitting(&engine, 1000, 150);
     for (function, bytes) in [
         (heap_probe::WARP, 700),
         (heap_probe::BLOCK, 5000),
         (heap_probe::BLOCK, 70_000),
     ] {
-        let args: Vec<_> = (0..1000).map(|place| (place, bytes)).collect();
+        let args: Vec<_> = (0..n).map(|place| (place, bytes)).collect();
         assert_eq!(run(&engine, &probe, function, 0, &args), 0);
         let blocks = probe.blocks.read().expect("it is read");
-        let there = blocks[..1000].iter().filter(|&&b| b != 0).count();
-        assert_eq!(there, 500);
-        assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..1000), 0);
+        let there = blocks[..n as usize].iter().filter(|&&b| b != 0).count();
+        assert_eq!(there, n as usize / 2);
+        assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..n), 0);
         assert_eq!(in_use(&engine), rounded(&probe, 8));
-        each(&engine, &probe, heap_probe::EMPTY, 0..1000);
+        each(&engine, &probe, heap_probe::EMPTY, 0..n);
     }
     is_empty(&engine);
 }
@@ -144,7 +165,11 @@ fn heap_serves_warps_and_blocks(select: Select) {
 /// All workers take millions of steps and read back every byte that they wrote.
 fn random_operations(select: Select, mode: HeapMode, high: u32, tasks: u32) {
     let engine = start(select, HeapConfig::of(4096 * MIB).mode(mode));
-    let tasks = scaled(&engine, tasks);
+    let mut tasks = scaled(&engine, tasks);
+    // What tasks free comes back after a dispatch, so a small heap has room for the runs of a few at a time.
+    if u64::from(high) > 32_768 {
+        tasks = fitting(&engine, tasks, 20);
+    }
     let probe = HeapProbe::new(&engine, 4 * tasks as usize, 1, high).expect("it is made");
     let args: Vec<_> = (0..tasks).map(|i| (i, 40)).collect();
     assert_eq!(run(&engine, &probe, heap_probe::CHURN, 0, &args), 0);
@@ -436,8 +461,9 @@ fn heap_grows_while_tasks_run(select: Select) {
             .mode(HeapMode::Owned),
     );
     let probe = HeapProbe::new(&engine, 4000, 1, 1).expect("it is made");
-    // Four times as much as there is; tasks whose requests are refused ask again and again.
-    let ask: Vec<_> = (0..1000)
+    // Several times as much as there is; tasks whose requests are refused ask again and again.
+    let n = fitting(&engine, 1000, 400);
+    let ask: Vec<_> = (0..n)
         .map(|place| {
             probe
                 .instance
@@ -452,34 +478,28 @@ fn heap_grows_while_tasks_run(select: Select) {
     }
     let before = engine.heap_stats().expect("there is a heap");
     assert!(before.bytes == 16 * MIB && !pending.is_done(), "{before:?}");
+    let limit = before.limit;
     let mut size = before.bytes;
-    while size < 128 * MIB {
+    while size < u64::from(n) * 131_072 {
         let next = engine.grow_heap(5 * MIB).expect("there is memory");
         assert_eq!(next, size + 16 * MIB);
         size = next;
     }
     pending.wait().expect("it runs");
-    assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..1000), 0);
+    assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..n), 0);
     assert_eq!(in_use(&engine), rounded(&probe, 0));
     // A block that is larger than the heap was.
-    assert_eq!(
-        run(&engine, &probe, heap_probe::FILL, 0, &[(1000, 30 << 20)]),
-        0
-    );
-    assert_eq!(
-        engine.grow_heap(128 * MIB).expect("there is memory"),
-        256 * MIB
-    );
-    assert_eq!(
-        run(&engine, &probe, heap_probe::FILL, 0, &[(1000, 30 << 20)]),
-        1
-    );
+    let large = [(n, 30 << 20)];
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &large), 0);
+    let size = engine.grow_heap(limit - size).expect("there is memory");
+    assert_eq!(size, limit);
+    assert_eq!(run(&engine, &probe, heap_probe::FILL, 0, &large), 1);
     let error = engine.grow_heap(1).expect_err("that is the limit");
     assert!(
         matches!(error, Error::Engine(EngineError::HeapLimit { .. })),
         "{error}"
     );
-    each(&engine, &probe, heap_probe::EMPTY, 0..1001);
+    each(&engine, &probe, heap_probe::EMPTY, 0..n + 1);
     is_empty(&engine);
 }
 

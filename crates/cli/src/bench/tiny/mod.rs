@@ -1,5 +1,7 @@
 //! B: many tiny tasks that do not depend on each other.
 
+#[cfg(feature = "wgpu")]
+mod adapter;
 mod gpu;
 mod host;
 
@@ -32,7 +34,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Each task adds 1 to a cell of its own. `bulk` is one kernel with a thread for each task, `bulk_wide` the same at \
             the speed of memory: where all tasks are alike and known, that is the right tool, and single tasks lose to \
             it. `range_split` and `range_fan` are one task over all cells that divides itself into grains, by halves or into \
-            64 parts at a time. There is one grain for each warp, of 4,096 cells or more. `graph` has a node for each task.",
+            64 parts at a time. There is one grain for each warp, of 4,096 cells or more. `graph` has a node for each task. \
+            On an adapter, `dispatch_and_wait` submits a dispatch for each task and maps a result, `dispatches` submits 1,000 \
+            dispatches at a time, and `bulk` is one dispatch.",
     parts: &[
         Part::many("launch_and_wait", On::Cuda, gpu::launch_and_wait),
         Part::many("stream", On::Cuda, gpu::stream),
@@ -45,6 +49,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("pool", On::Cpu, host::pool),
         Part::many("pool_ranges", On::Cpu, host::pool_ranges),
         Part::many("loop", On::Cpu, host::plain_loop),
+        #[cfg(feature = "wgpu")]
+        Part::many("dispatch_and_wait", On::Adapter, adapter::dispatch_and_wait),
+        #[cfg(feature = "wgpu")]
+        Part::many("dispatches", On::Adapter, adapter::dispatches),
+        #[cfg(feature = "wgpu")]
+        Part::many("bulk", On::Adapter, adapter::bulk),
         Part::many("from_host", On::Both, from_host),
         Part::many("from_threads", On::Both, from_threads),
         Part::many("on_device", On::Both, on_device),

@@ -1,6 +1,7 @@
-// What a program without the engine does: a dispatch that counts, and a level of a breadth-first search for each dispatch.
+// What a program without the engine does: a dispatch that counts, one that adds to cells, and a level of a breadth-first
+// search for each dispatch.
 
-// word 0: the level; word 1: its number of vertices
+// Of a level: its number, and how many vertices there are. Of cells: the first one, and how many.
 @group(0) @binding(0) var<uniform> step: vec4<u32>;
 // Counts of the levels' vertices, modulo 4; the first one also counts dispatches.
 @group(0) @binding(1) var<storage, read_write> counts: array<atomic<u32>>;
@@ -13,6 +14,15 @@
 @compute @workgroup_size(64)
 fn count(@builtin(global_invocation_id) id: vec3<u32>) {
   if id.x == 0u { atomicAdd(&counts[0], step.x); }
+}
+
+// The cells are where a search has its levels.
+@compute @workgroup_size(64)
+fn add(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  for (var i = id.x; i < step.y; i += groups.x * 64u) {
+    let at = step.x + i;
+    atomicStore(&levels[at], atomicLoad(&levels[at]) + 1u);
+  }
 }
 
 @compute @workgroup_size(256)
