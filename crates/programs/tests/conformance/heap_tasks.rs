@@ -5,6 +5,7 @@ use everwarp::{
     DevTask, Device, Engine, EngineError, EngineKind, Error, HeapConfig, HeapErrorKind, HeapMode,
     HeapOwner, Select,
 };
+use everwarp_contract::heap::{HEAP_CLASSES, HEAP_LARGEST_CLASS, HEAP_PAGE_SHIFT, block_bytes};
 use everwarp_programs::heap_probe::{self, HeapProbe};
 use everwarp_testkit::cases;
 
@@ -17,6 +18,7 @@ pub(crate) const ALL: &[Case] = cases![
     heap_random_operations_checked,
     heap_random_operations_of_all_sizes,
     heap_is_full_and_then_empty,
+    heap_of_few_pages_serves_a_herd,
     heap_resizes_keep_contents,
     heap_owner_is_released,
     heap_quotas_are_exact,
@@ -95,7 +97,7 @@ fn rounded(probe: &HeapProbe, guard: u64) -> u64 {
     let sizes = probe.sizes.read().expect("it is read");
     let there = blocks.iter().zip(&sizes).filter(|&(&block, _)| block != 0);
     there
-        .map(|(_, &size)| everwarp_contract::heap::block_bytes(u64::from(size) + guard))
+        .map(|(_, &size)| block_bytes(u64::from(size) + guard))
         .sum()
 }
 
@@ -246,6 +248,60 @@ fn heap_is_full_and_then_empty(select: Select) {
             is_empty(&engine);
         }
     }
+}
+
+/// Very many tasks at once need the same pages, and there are only as many as all of them fill.
+fn heap_of_few_pages_serves_a_herd(select: Select) {
+    const PAGE: u64 = 1 << HEAP_PAGE_SHIFT;
+    const CLASSES: u64 = HEAP_CLASSES as u64;
+    // On CUDA, every multiprocessor has pages of its own for each class.
+    let bytes = match Device::open(select).expect("the device opens").kind() {
+        EngineKind::Cuda => 1024 * MIB,
+        EngineKind::Cpu | EngineKind::Wgpu => 16 * MIB,
+    };
+    let pages = 16 * MIB / PAGE;
+    let class_bytes: Vec<u32> = (1..=HEAP_LARGEST_CLASS)
+        .filter(|&size| block_bytes(size.into()) == u64::from(size))
+        .collect();
+    assert_eq!(class_bytes.len() as u64, CLASSES);
+    let few = |bytes: u32| bytes < 1024;
+    let in_pages = |bytes: u32, pages: u64| vec![bytes; (PAGE / u64::from(bytes) * pages) as usize];
+    // All of one class; then of all classes at once, a few blocks of the small ones and full pages of the large ones.
+    let (small, large): (Vec<u32>, Vec<u32>) = class_bytes.iter().partition(|&&b| few(b));
+    let rest = (pages - small.len() as u64) / large.len() as u64;
+    let mut mixed: Vec<u32> = small.iter().flat_map(|&b| [b; 60]).collect();
+    mixed.extend(large.iter().flat_map(|&b| in_pages(b, rest)));
+    let ways = [
+        in_pages(32_768, pages),
+        in_pages(1024, pages),
+        in_pages(24_576, pages),
+        mixed,
+    ];
+    let engine = start(select, HeapConfig::of(bytes));
+    let most = ways.iter().map(Vec::len).max().expect("there are some");
+    let probe = HeapProbe::new(&engine, most, 1, 1).expect("it is made");
+    for round in 0..2 {
+        for sizes in &ways {
+            // Neighbours need blocks of different classes.
+            let n = sizes.len();
+            let step = (n / 3..).find(|&s| gcd(s, n) == 1).expect("there is one");
+            let args: Vec<_> = (0..n).map(|i| (i as u32, sizes[i * step % n])).collect();
+            let served = run(&engine, &probe, heap_probe::FILL, 0, &args);
+            let stats = engine.heap_stats().expect("there is a heap");
+            let largest = sizes.iter().max().expect("there are some");
+            assert_eq!(
+                served, n as u64,
+                "round {round}, up to {largest} bytes: {stats:?}"
+            );
+            assert_eq!(in_use(&engine), rounded(&probe, 0));
+            assert_eq!(each(&engine, &probe, heap_probe::CHECK, 0..n as u32), 0);
+            each(&engine, &probe, heap_probe::EMPTY, 0..n as u32);
+            is_empty(&engine);
+        }
+    }
+}
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn heap_resizes_keep_contents(select: Select) {

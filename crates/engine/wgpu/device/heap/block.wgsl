@@ -6,14 +6,20 @@
 //    workgroups use one after the other has the end of a dispatch between its uses.
 // 2. A taker first lowers the count in the page's state, then sets one of the page's bits. There are never fewer clear
 //    bits than takers, so one look at each word of the page finds one.
-// 3. Nothing waits. A taker that loses a page to another one looks at it a few times, and then goes on.
-// 4. An invocation may take back what it has freed itself.
+// 3. The state of a page decides whose it is: the exchange of 0, which is "free", for a class takes the page and its first
+//    block in one. The bits of free pages only say where to look.
+// 4. A party of workgroups fills one page of a class before it takes another. Its slot names that page; an invocation that
+//    has found it full exchanges the name for that of a free page, and takes blocks of whatever the slot names then. So
+//    thousands of invocations that need a page at once take one. Each of them may do all of it by itself: nothing waits,
+//    and an exchange fails only if another invocation has gone on, or for no reason, after which it is tried again, a few
+//    times.
+// 5. An invocation may take back what it has freed itself.
 
 const HEAP_PAGE_BYTES = 1u << HEAP_PAGE_SHIFT;
 const HEAP_COUNT_MASK = (1u << HEAP_KIND_SHIFT) - 1u;
 const HEAP_NO_PAGE = 0xffffffffu;
-// How often a taker looks at a page that it has lost.
-const HEAP_LOOKS = 8u;
+// How often an exchange is tried that fails for no reason, as drivers allow it to.
+const HEAP_TRIES = 4u;
 
 // The page and the number of the last block that this invocation has freed, and its class plus one.
 var<private> heap_kept: vec3<u32>;
@@ -60,14 +66,41 @@ fn heap_address(page: u32, index: u32, bytes: u32) -> u32 {
 }
 fn heap_bits_at(table: u32, page: u32, index: u32) -> u32 { return table + page * HEAP_PAGE_WORDS + index / 32u; }
 
-// Lowers the count of a page of this class; whether it had a block left.
+// Takes a free page: its state goes from 0 to this one. Whether it was free.
+fn heap_take_page(page: u32, owned: u32) -> bool {
+  for (var i = 0u; i < HEAP_TRIES; i += 1u) {
+    let seen = atomicCompareExchangeWeak(&state[round.at_pages + page], 0u, owned);
+    if seen.exchanged {
+      atomicAnd(&state[round.at_free + page / 32u], ~(1u << (page % 32u)));
+      return true;
+    }
+    if seen.old_value != 0u { break; }
+  }
+  return false;
+}
+// Lowers the count of a page of this class, or of a free one, which is of this class then; whether it had a block left.
 fn heap_reserve(page: u32, class_: u32) -> bool {
   let at = round.at_pages + page;
+  let kind = (class_ + 1u) << HEAP_KIND_SHIFT;
+  if word(at) == 0u && heap_take_page(page, kind + HEAP_NO_BLOCKS + HEAP_PAGE_BYTES / heap_class_bytes(class_) - 1u) { return true; }
   let now = word(at);
-  if now >> HEAP_KIND_SHIFT != class_ + 1u || (now & HEAP_COUNT_MASK) <= HEAP_NO_BLOCKS { return false; }
+  if now - (now & HEAP_COUNT_MASK) != kind || (now & HEAP_COUNT_MASK) <= HEAP_NO_BLOCKS { return false; }
   if (atomicSub(&state[at], 1u) & HEAP_COUNT_MASK) > HEAP_NO_BLOCKS { return true; }
   atomicAdd(&state[at], 1u);
   return false;
+}
+// A free page, from one word of their bits on; HEAP_NO_PAGE: there is none.
+fn heap_free_page(first: u32) -> u32 {
+  let words = round.heap_pages / 32u;
+  for (var i = 0u; i < words; i += 1u) {
+    let number = (first + i) % words;
+    for (var bits = word(round.at_free + number); bits != 0u; bits &= bits - 1u) {
+      let page = 32u * number + firstTrailingBit(bits);
+      // The bit of a page that was just taken may still be set.
+      if word(round.at_pages + page) == 0u { return page; }
+    }
+  }
+  return HEAP_NO_PAGE;
 }
 
 // A block of a page whose count was lowered for it.
@@ -98,7 +131,6 @@ fn heap_block_of(page: u32, class_: u32) -> u32 {
 
 // Takes a block of a class; 0: there is none.
 fn heap_take(class_: u32) -> u32 {
-  let none = HEAP_NO_PAGE;
   if heap_kept.z == class_ + 1u {
     heap_kept.z = 0u;
     let at = heap_bits_at(round.at_freed, heap_kept.x, heap_kept.y);
@@ -107,44 +139,60 @@ fn heap_take(class_: u32) -> u32 {
   }
   let words = round.heap_pages / 32u;
   let party = ew_workgroup % round.heap_parties;
-  let own_slot = round.at_active + party * HEAP_CLASSES + class_;
-  let current = word(own_slot) - 1u;
-  var page = none;
-  if current != none && heap_reserve(current, class_) { page = current; }
-  // Pages with room.
-  for (var i = 0u; i < words && page == none; i += 1u) {
-    let number = (i + party) % words;
-    let at = round.at_roomy + class_ * round.heap_words + number;
-    for (var bits = word(at); bits != 0u && page == none; bits &= bits - 1u) {
-      let bit = firstTrailingBit(bits);
-      if heap_reserve(32u * number + bit, class_) { page = 32u * number + bit; } else { atomicAnd(&state[at], ~(1u << bit)); }
+  let slot = round.at_active + party * HEAP_CLASSES + class_;
+  // What the slot names, plus one, and where a block was found: the page of the party; pages with room; free pages; and at
+  // last the pages of other parties, which are not among those with room yet. The loop has one place that takes a block.
+  var named = word(slot);
+  var page = named - 1u;
+  var step = 0u;
+  var found = false;
+  var number = 0u;
+  var bits = 0u;
+  loop {
+    if page != HEAP_NO_PAGE {
+      found = heap_reserve(page, class_);
+      if found { break; }
+    }
+    page = HEAP_NO_PAGE;
+    if step == 0u {
+      // Pages with room, a bit each.
+      let at = round.at_roomy + class_ * round.heap_words;
+      if bits != 0u {
+        // The last one has none.
+        let bit = bits & (~bits + 1u);
+        atomicAnd(&state[at + (number - 1u + party) % words], ~bit);
+        bits ^= bit;
+      }
+      while bits == 0u && number < words {
+        bits = word(at + (number + party) % words);
+        number += 1u;
+      }
+      if bits != 0u {
+        page = 32u * ((number - 1u + party) % words) + firstTrailingBit(bits);
+      } else {
+        step = 1u;
+        number = 0u;
+      }
+    } else if step == 1u {
+      // Each round, a page is taken, or an exchange fails for no reason.
+      let free = heap_free_page(party * words / round.heap_parties);
+      if free != HEAP_NO_PAGE && number < HEAP_TRIES * round.heap_pages {
+        let seen = atomicCompareExchangeWeak(&state[slot], named, free + 1u);
+        named = select(seen.old_value, free + 1u, seen.exchanged);
+        page = named - 1u;
+        number += 1u;
+      } else {
+        step = 2u;
+        number = 0u;
+      }
+    } else {
+      if number == round.heap_parties { break; }
+      page = word(round.at_active + number * HEAP_CLASSES + class_) - 1u;
+      number += 1u;
     }
   }
-  // Free pages. One that another invocation was faster to take may be of this class now.
-  for (var i = 0u; i < words && page == none; i += 1u) {
-    let at = round.at_free + i;
-    var bits = word(at);
-    while bits != 0u && page == none {
-      let bit = firstTrailingBit(bits);
-      let before = atomicAnd(&state[at], ~(1u << bit));
-      let found = 32u * i + bit;
-      if (before & (1u << bit)) != 0u {
-        let blocks = HEAP_PAGE_BYTES / heap_class_bytes(class_);
-        set_word(round.at_pages + found, ((class_ + 1u) << HEAP_KIND_SHIFT) + HEAP_NO_BLOCKS + blocks - 1u);
-        page = found;
-      }
-      for (var look = 0u; look < HEAP_LOOKS && page == none; look += 1u) {
-        if heap_reserve(found, class_) { page = found; }
-      }
-      bits = before & ~(1u << bit);
-    }
-  }
-  // The pages of others, which are not among those with room yet.
-  for (var i = 0u; i < round.heap_parties && page == none; i += 1u) {
-    let other = word(round.at_active + i * HEAP_CLASSES + class_) - 1u;
-    if other != none && heap_reserve(other, class_) { page = other; }
-  }
-  if page == none { return 0u; }
-  if page != current { set_word(own_slot, page + 1u); }
+  if !found { return 0u; }
+  // A full page makes room in the slot for this one.
+  if step == 0u && page + 1u != named { let seen = atomicCompareExchangeWeak(&state[slot], named, page + 1u); }
   return heap_block_of(page, class_);
 }

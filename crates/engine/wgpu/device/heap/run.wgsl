@@ -13,21 +13,19 @@ fn heap_set_free(first: u32, end: u32) {
     page = next;
   }
 }
-// Takes all of these pages, or none.
+// Takes all of these pages, or none. Their states decide, as for pages of blocks.
 fn heap_claim(first: u32, end: u32) -> bool {
   var got = first;
   while got < end {
-    let next = min(end, (got / 32u + 1u) * 32u);
-    let mask = heap_page_mask(got, next);
-    let before = atomicAnd(&state[round.at_free + got / 32u], ~mask) & mask;
-    if before != mask {
-      atomicOr(&state[round.at_free + got / 32u], before);
-      break;
-    }
-    got = next;
+    let owned = select((HEAP_KIND_REST << HEAP_KIND_SHIFT) + got - first, (HEAP_KIND_RUN << HEAP_KIND_SHIFT) + end - first, got == first);
+    if !heap_take_page(got, owned) { break; }
+    got += 1u;
   }
-  if got < end { heap_set_free(first, got); }
-  return got >= end;
+  if got == end { return true; }
+  // The bits come first: another invocation may take a page as soon as its state is 0, and clears its bit then.
+  heap_set_free(first, got);
+  for (var page = first; page < got; page += 1u) { set_word(round.at_pages + page, 0u); }
+  return false;
 }
 
 // Takes a run of `n` pages; 0: there is none. Searches begin where the one before has ended.
@@ -51,12 +49,7 @@ fn heap_take_run(n: u32) -> u32 {
     i += more;
     if length == n {
       let end = at + more;
-      if heap_claim(end - n, end) {
-        let first = end - n;
-        set_word(round.at_pages + first, (HEAP_KIND_RUN << HEAP_KIND_SHIFT) + n);
-        for (var j = 1u; j < n; j += 1u) { set_word(round.at_pages + first + j, (HEAP_KIND_REST << HEAP_KIND_SHIFT) + j); }
-        return heap_address(first, 0u, 0u);
-      }
+      if heap_claim(end - n, end) { return heap_address(end - n, 0u, 0u); }
       length = 0u;
     }
   }
