@@ -32,7 +32,7 @@ const SHORT: Duration = Duration::from_micros(700);
 const BEAT: Duration = Duration::from_millis(4);
 /// The longest time that a driver may compile.
 const COMPILING: Duration = Duration::from_secs(300);
-/// A batch with so many tasks left is worth a submission of its own while another one is in flight.
+/// A batch with this number of tasks left, or more, is worth a submission of its own while another one is in flight.
 const BACKLOG: u32 = 4096;
 const LEAST_TURNS: u32 = 4;
 const MOST_TURNS: u32 = 2048;

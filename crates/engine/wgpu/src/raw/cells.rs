@@ -5,7 +5,7 @@ use everwarp_engine::EngineError;
 use super::{CHAIN, LIMIT, RawWgpu, STRIDE, pipeline, storage};
 use crate::gpu::buffer;
 
-/// Every adapter takes so many.
+/// Every adapter takes this number.
 const MOST_WORKGROUPS: u32 = 65_535;
 
 /// How the cells are added to.
