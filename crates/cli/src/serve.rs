@@ -15,6 +15,8 @@ const HTTP: &[u8] = include_bytes!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../guests/built/http.wasm"
 ));
+/// The exit code by which the program hands an idle connection back.
+const IDLE_STATUS: &str = "75";
 /// The name of the directory of files in the program.
 pub(crate) const FILES: &str = "/files";
 
@@ -39,7 +41,8 @@ pub(crate) struct ServeArgs {
     /// The engine: auto, cpu or cuda.
     #[arg(long, default_value = "auto")]
     engine: String,
-    /// How many connections are served at the same time; further ones wait.
+    /// How many connections are served at the same time; further ones wait. A connection that has been idle for a quarter
+    /// of a second does not count; after a minute it is closed.
     #[arg(long, value_name = "N", default_value_t = 500)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
@@ -90,6 +93,7 @@ pub(crate) fn main(args: ServeArgs) -> Result<u8, CliError> {
     }
     word(&["--connections", &args.connections.to_string()]);
     word(&["--drain", &args.drain.to_string()]);
+    word(&["--idle-status", IDLE_STATUS]);
     if let Some(fuel) = args.fuel {
         word(&["--fuel", &fuel.to_string()]);
     }
@@ -99,7 +103,7 @@ pub(crate) fn main(args: ServeArgs) -> Result<u8, CliError> {
     if args.verbose {
         word(&["--verbose"]);
     }
-    word(&["--"]);
+    word(&["--", "--idle-status", IDLE_STATUS]);
     if args.files.is_some() {
         word(&["--files", FILES]);
     }

@@ -1,6 +1,6 @@
 //! Files beneath a directory: whole, in part, or not because the client has them (RFC 9110, 13 and 14).
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 
 use crate::date;
@@ -168,12 +168,17 @@ fn open(path: &str) -> Result<(File, Metadata, String), u16> {
             _ => 500,
         }
     };
+    let open = |path: &str| -> Result<(File, Metadata), u16> {
+        let file = File::open(path).map_err(status)?;
+        let metadata = file.metadata().map_err(status)?;
+        Ok((file, metadata))
+    };
     let mut path = path.to_owned();
-    if fs::metadata(&path).map_err(status)?.is_dir() {
+    let (mut file, mut metadata) = open(&path)?;
+    if metadata.is_dir() {
         path += "/index.html";
+        (file, metadata) = open(&path)?;
     }
-    let file = File::open(&path).map_err(status)?;
-    let metadata = file.metadata().map_err(status)?;
     match metadata.is_file() {
         true => Ok((file, metadata, path)),
         false => Err(404),
@@ -237,7 +242,7 @@ pub(crate) fn answer(wire: &mut Wire, request: &Request, directory: &str) -> Res
 
 /// Sends a part of a file. A file that has become shorter ends the connection, because its length was promised.
 fn send_part(wire: &mut Wire, file: &mut File, first: u64, count: u64) -> Result<(), Broken> {
-    if file.seek(SeekFrom::Start(first)).is_err() {
+    if first > 0 && file.seek(SeekFrom::Start(first)).is_err() {
         return Err(Broken::Failed);
     }
     let mut piece = vec![0; PIECE.min(count as usize)];

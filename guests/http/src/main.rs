@@ -1,6 +1,7 @@
 //! An HTTP/1.1 server for one connection, which is its standard input and output: a process of `everwarp serve`, or of
 //! `everwarp run http.wasm --listen PORT --per-connection`. `http [--files DIR] [--route /PATH]...` answers with the files
-//! beneath a directory, and for the paths of routes by the programs that the host knows by these names.
+//! beneath a directory, and for the paths of routes by the programs that the host knows by these names. With
+//! `--idle-status CODE` it exits with that code when no request comes, and leaves the connection to the host.
 //!
 //! The host moves bytes; everything about HTTP is here.
 
@@ -13,8 +14,9 @@ mod wasi;
 mod wire;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use request::{Request, Wrong};
+use request::{Next, Request, Wrong};
 use response::send_status;
 use wire::{Broken, Wire};
 
@@ -22,12 +24,19 @@ use wire::{Broken, Wire};
 const BODY_MOST: u64 = 16 << 20;
 /// Requests of one connection.
 const REQUESTS_MOST: u32 = 100_000;
+/// Requests until the process hands the connection back, so that other connections get their turn.
+const TURN: u32 = 1000;
+/// How long a connection may be idle between two requests, and how long until it is handed back.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+const LINGER: Duration = Duration::from_millis(250);
 
 /// What the command line asks for.
 struct Site {
     files: Option<String>,
     /// The paths of programs, the longest first.
     routes: Vec<String>,
+    /// The exit code that leaves the connection to the host until the next request comes.
+    idle_status: Option<u8>,
 }
 
 impl Site {
@@ -35,14 +44,19 @@ impl Site {
         let mut site = Self {
             files: None,
             routes: Vec::new(),
+            idle_status: None,
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--files" => site.files = Some(args.next().ok_or("--files needs a directory")?),
                 "--route" => site.routes.push(args.next().ok_or("--route needs a path")?),
+                "--idle-status" => {
+                    let status = args.next().and_then(|status| status.parse().ok());
+                    site.idle_status = Some(status.ok_or("--idle-status needs a code")?);
+                }
                 other => {
                     return Err(format!(
-                        "`{other}` is no option: use http [--files DIR] [--route /PATH]..."
+                        "`{other}` is no option: use http [--files DIR] [--route /PATH]... [--idle-status CODE]"
                     ));
                 }
             }
@@ -74,17 +88,27 @@ fn answer(wire: &mut Wire, site: &Site, request: &Request) -> Result<bool, Wrong
     })
 }
 
-/// Answers the requests of the connection, one after the other.
-fn serve(wire: &mut Wire, site: &Site) -> Result<(), Wrong> {
-    for _ in 0..REQUESTS_MOST {
-        let Some(request) = request::read(wire)? else {
-            return Ok(());
+/// Answers the requests of the connection, one after the other. Returns whether the connection goes on without this process.
+fn serve(wire: &mut Wire, site: &Site) -> Result<bool, Wrong> {
+    let hands_back = site.idle_status.is_some();
+    let most = if hands_back { TURN } else { REQUESTS_MOST };
+    let limit = if hands_back { LINGER } else { IDLE_LIMIT };
+    let mut answered = 0;
+    loop {
+        if answered >= most && (!hands_back || wire.ready().is_empty()) {
+            wire.flush()?;
+            return Ok(hands_back);
+        }
+        let request = match request::read(wire, limit)? {
+            Next::Request(request) => request,
+            Next::Idle => return Ok(hands_back),
+            Next::End => return Ok(false),
         };
         if !answer(wire, site, &request)? {
-            return Ok(());
+            return Ok(false);
         }
+        answered += 1;
     }
-    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -97,7 +121,9 @@ fn main() -> ExitCode {
     };
     let mut wire = Wire::new();
     match serve(&mut wire, &site) {
-        Ok(()) => wire.close(),
+        // The code is there: only with it a connection is handed back.
+        Ok(true) => return ExitCode::from(site.idle_status.unwrap_or(0)),
+        Ok(false) => wire.close(),
         Err(Wrong::Status(status)) => {
             if send_status(&mut wire, status, None).is_ok() {
                 wire.close();

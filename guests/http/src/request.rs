@@ -15,8 +15,15 @@ const TRAILER_MOST: usize = 4 << 10;
 /// How long a peer may take for a head, from its first byte on, and for a body.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 const BODY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a connection may be idle between two requests.
-const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What comes next on a connection.
+pub(crate) enum Next {
+    Request(Request),
+    /// Nothing for a while.
+    Idle,
+    /// The peer sends no more, or the connection has failed.
+    End,
+}
 
 /// Why there is no request.
 pub(crate) enum Wrong {
@@ -79,15 +86,16 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
-/// Reads the head of the next request; `None` if the peer has none.
-pub(crate) fn read(wire: &mut Wire) -> Result<Option<Request>, Wrong> {
-    let idle = Instant::now() + IDLE_LIMIT;
+/// Reads the head of the next request, if its first byte comes in time.
+pub(crate) fn read(wire: &mut Wire, limit: Duration) -> Result<Next, Wrong> {
+    let idle = Instant::now() + limit;
     // An empty line before a request is ignored, as some clients send one after a body.
     loop {
         match wire.ready() {
             [] | [b'\r'] => match wire.more(idle) {
                 Ok(()) => {}
-                Err(_) => return Ok(None),
+                Err(Broken::Late) if wire.ready().is_empty() => return Ok(Next::Idle),
+                Err(_) => return Ok(Next::End),
             },
             [b'\r', b'\n', ..] => wire.use_up(2),
             _ => break,
@@ -110,7 +118,7 @@ pub(crate) fn read(wire: &mut Wire) -> Result<Option<Request>, Wrong> {
     }
     let head = wire.ready()[..end - 2].to_vec();
     wire.use_up(end);
-    parse(&head).map(Some).map_err(Wrong::Status)
+    parse(&head).map(Next::Request).map_err(Wrong::Status)
 }
 
 /// Refuses a head that is too long or wrong before all of it has come.

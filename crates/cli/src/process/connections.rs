@@ -2,6 +2,9 @@
 //!
 //! One thread accepts and starts, another takes the processes that have exited. While as many processes run as may, or the
 //! system gives no descriptors, nothing is accepted, and the system keeps further connections until there is room.
+//!
+//! With `--idle-status` a connection without bytes needs no process: one is started when bytes come, and it hands the
+//! connection back by exiting with that status (`idle.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -17,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use everwarp::process::sync::{ignore_poison, lock};
 use everwarp::process::{
-    Child, Children, Command, Connection, Host, HostError, Listener, SpawnError, StartWriter,
+    Child, Children, Command, Connection, ExitStatus, Host, HostError, Listener, SpawnError,
+    StartWriter,
 };
 use everwarp_io::{Interest, Reactor};
 
+use super::idle::{Idle, Spare, raise_descriptors};
 use super::plan::Plan;
 use super::routes::{Launch, Routes};
 use super::tally::Tally;
@@ -38,6 +43,8 @@ pub(super) struct Gate {
     draining: AtomicBool,
     /// Processes that run.
     live: AtomicUsize,
+    /// Connections whose processes have handed them back.
+    handed_back: Mutex<Vec<Connection>>,
 }
 
 impl Gate {
@@ -46,6 +53,7 @@ impl Gate {
             reactor: Reactor::new()?,
             draining: AtomicBool::new(false),
             live: AtomicUsize::new(0),
+            handed_back: Mutex::default(),
         }))
     }
 
@@ -59,8 +67,8 @@ impl Gate {
 
 /// Something that the thread which takes exits has to do.
 enum Task {
-    /// These have started.
-    Started(Children),
+    /// These have started. Those that may hand their connections back come with them.
+    Started(Children, Vec<Connection>),
     /// The process with this number may have exited.
     Look(u64),
     /// No further ones will start.
@@ -107,16 +115,29 @@ impl Wake for ExitWaker {
 struct Serving {
     child: Child,
     waker: Waker,
+    /// Its connection, if the process may hand it back.
+    connection: Option<Connection>,
 }
 
 impl Serving {
-    /// Counts its exit if it has exited.
-    fn look(&mut self, tally: &mut Tally) -> Result<bool, HostError> {
+    /// Counts its exit if it has exited. A process with the status `idle` has handed its connection back.
+    fn look(
+        &mut self,
+        tally: &mut Tally,
+        gate: &Gate,
+        idle: Option<u8>,
+    ) -> Result<bool, HostError> {
         let pid = self.child.pid();
         match Pin::new(&mut self.child).poll(&mut Context::from_waker(&self.waker)) {
             Poll::Pending => Ok(false),
             Poll::Ready(exit) => {
-                let exit = exit?;
+                let mut exit = exit?;
+                let connection = self.connection.take();
+                if exit.status.code().is_some() && exit.status.code() == idle.map(u32::from) {
+                    lock(&gate.handed_back).extend(connection);
+                    // It has done what it was started for.
+                    exit.status = ExitStatus::Exited(0);
+                }
                 if !exit.success() && tally.failed == 0 {
                     eprintln!("everwarp: process {pid} ended: {}", exit.status);
                 }
@@ -128,20 +149,29 @@ impl Serving {
 }
 
 /// Takes the exits of processes until the last has exited.
-fn take_exits(tasks: &Arc<Tasks>, gate: &Gate, most: usize) -> Result<Tally, HostError> {
+fn take_exits(
+    tasks: &Arc<Tasks>,
+    gate: &Gate,
+    (most, idle): (usize, Option<u8>),
+) -> Result<Tally, HostError> {
     let mut tally = Tally::default();
     let mut serving = HashMap::<u64, Serving>::new();
     let (mut number, mut last) = (0, false);
     while !last || !serving.is_empty() {
         let mut ended = 0;
         match tasks.next() {
-            Task::Started(children) => {
+            Task::Started(children, connections) => {
+                let mut connections = connections.into_iter();
                 for child in children {
                     number += 1;
                     let tasks = Arc::clone(tasks);
                     let waker = Arc::new(ExitWaker { number, tasks }).into();
-                    let mut process = Serving { child, waker };
-                    match process.look(&mut tally)? {
+                    let mut process = Serving {
+                        child,
+                        waker,
+                        connection: connections.next(),
+                    };
+                    match process.look(&mut tally, gate, idle)? {
                         true => ended += 1,
                         false => drop(serving.insert(number, process)),
                     }
@@ -149,7 +179,7 @@ fn take_exits(tasks: &Arc<Tasks>, gate: &Gate, most: usize) -> Result<Tally, Hos
             }
             Task::Look(number) => {
                 if let Some(process) = serving.get_mut(&number)
-                    && process.look(&mut tally)?
+                    && process.look(&mut tally, gate, idle)?
                 {
                     serving.remove(&number);
                     ended = 1;
@@ -157,9 +187,12 @@ fn take_exits(tasks: &Arc<Tasks>, gate: &Gate, most: usize) -> Result<Tally, Hos
             }
             Task::Last => last = true,
         }
-        // The other thread waits for room only if there was none.
-        if ended > 0 && gate.live.fetch_sub(ended, SeqCst) >= most {
-            gate.reactor.wake();
+        // The other thread waits for room only if there was none, and for connections that are handed back.
+        if ended > 0 {
+            let full = gate.live.fetch_sub(ended, SeqCst) >= most;
+            if full || !lock(&gate.handed_back).is_empty() {
+                gate.reactor.wake();
+            }
         }
     }
     Ok(tally)
@@ -188,48 +221,54 @@ fn name_peer(peer: Option<SocketAddr>, start: &mut dyn StartWriter) {
     }
 }
 
+/// Starts the processes of connections. With `idle` they may hand them back.
+fn start(
+    plan: &Plan<'_>,
+    (command, gate, tasks): (&Command, &Gate, &Tasks),
+    connections: &[Connection],
+    idle: bool,
+) -> Result<(), SpawnError> {
+    gate.live.fetch_add(connections.len(), SeqCst);
+    command.spawn_parts(
+        connections.len() as u32,
+        |number, start| {
+            let connection = &connections[number as usize];
+            plan.write(number, &mut *start, |start| {
+                name_peer(connection.peer(), start)
+            });
+            start.connection(connection.clone());
+        },
+        |first, children| {
+            let kept = match idle {
+                true => &connections[first as usize..][..children.len()],
+                false => &[],
+            };
+            tasks.add(Task::Started(children, kept.to_vec()));
+            ControlFlow::Continue(())
+        },
+    )
+}
+
 /// Accepts connections and starts their processes until the gate is closed.
 fn accept_all(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Result<(), CliError> {
     let listeners = plan.listeners();
     let most = plan.instances as usize;
     let command = plan.command(host);
     let mut ready = Vec::new();
-    let mut refused = false;
+    let mut refused = Refusals::default();
     while !gate.draining.load(SeqCst) {
         let room = most.saturating_sub(gate.live.load(SeqCst)).min(BATCH);
         let (connections, error) = accept(listeners, room);
         if !connections.is_empty() {
-            gate.live.fetch_add(connections.len(), SeqCst);
-            command.spawn_parts(
-                connections.len() as u32,
-                |number, start| {
-                    let connection = &connections[number as usize];
-                    plan.write(number, &mut *start, |start| {
-                        name_peer(connection.peer(), start)
-                    });
-                    start.connection(connection.clone());
-                },
-                |_, children| {
-                    tasks.add(Task::Started(children));
-                    ControlFlow::Continue(())
-                },
-            )?;
+            start(plan, (&command, gate, tasks), &connections, false)?;
             continue;
         }
-        if let Some(error) = error {
-            if !refused {
-                eprintln!("everwarp: no further connection for now: {error}");
-            }
-            refused = true;
+        if refused.note(error) {
             std::thread::sleep(PAUSE);
             continue;
         }
-        refused = false;
         if room > 0 {
-            for listener in listeners {
-                let watched = gate.reactor.watch(listener.socket(), Interest::READ);
-                watched.map_err(CliError::Connections)?;
-            }
+            watch_listeners(gate, listeners)?;
         }
         ready.clear();
         gate.reactor
@@ -237,6 +276,83 @@ fn accept_all(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resul
             .map_err(CliError::Connections)?;
     }
     Ok(())
+}
+
+fn watch_listeners(gate: &Gate, listeners: &[Listener]) -> Result<(), CliError> {
+    for listener in listeners {
+        let watched = gate.reactor.watch(listener.socket(), Interest::READ);
+        watched.map_err(CliError::Connections)?;
+    }
+    Ok(())
+}
+
+/// Says once when the system refuses connections, until it gives one again.
+#[derive(Default)]
+struct Refusals {
+    said: bool,
+}
+
+impl Refusals {
+    /// Whether the system has refused one.
+    fn note(&mut self, error: Option<io::Error>) -> bool {
+        if let Some(error) = &error
+            && !std::mem::replace(&mut self.said, true)
+        {
+            eprintln!("everwarp: no further connection for now: {error}");
+        }
+        self.said = error.is_some();
+        self.said
+    }
+}
+
+/// The same for processes that hand idle connections back: a process is started when a connection has bytes.
+fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Result<(), CliError> {
+    let listeners = plan.listeners();
+    let most = plan.instances as usize;
+    let command = plan.command(host);
+    let (mut idle, spare) = (Idle::default(), Spare::new());
+    let (mut ready, mut refused) = (Vec::new(), Refusals::default());
+    while !gate.draining.load(SeqCst) {
+        let room = spare.batch().min(BATCH);
+        let (accepted, error) = match spare.check(listeners[0].socket()) {
+            Ok(()) => accept(listeners, room),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let more = accepted.len() == room;
+        let handed_back = std::mem::take(&mut *lock(&gate.handed_back));
+        for connection in accepted.into_iter().chain(handed_back) {
+            // One that cannot be watched, because the system is short of memory, is closed; the others go on.
+            drop(idle.add(connection, &gate.reactor));
+        }
+        let room = most.saturating_sub(gate.live.load(SeqCst)).min(BATCH);
+        let starting = idle.take_ready(room, &gate.reactor);
+        if !starting.is_empty() {
+            start(plan, (&command, gate, tasks), &starting, true)?;
+        }
+        let mut until = idle.close_old(Instant::now());
+        if refused.note(error) {
+            // A refused listener stays ready, so it is not watched for a while.
+            let pause = Instant::now() + PAUSE;
+            until = Some(until.map_or(pause, |until| until.min(pause)));
+        } else {
+            watch_listeners(gate, listeners)?;
+        }
+        if more || (!starting.is_empty() && idle.has_ready()) {
+            gate.reactor.wake();
+        }
+        ready.clear();
+        gate.reactor
+            .wait_until(&mut ready, until)
+            .map_err(CliError::Connections)?;
+        idle.note_ready(&ready);
+    }
+    // Nothing is lost with those that have sent nothing; the others are answered if there is room.
+    let room = most.saturating_sub(gate.live.load(SeqCst));
+    let last = idle.take_ready(room, &gate.reactor);
+    match last.is_empty() {
+        true => Ok(()),
+        false => Ok(start(plan, (&command, gate, tasks), &last, true)?),
+    }
 }
 
 /// Starts the processes of routes until no further request for one can come.
@@ -254,7 +370,7 @@ fn start_routes(
             launches.len() as u32,
             |number, start| launches[number as usize].write(start),
             |_, children| {
-                tasks.add(Task::Started(children));
+                tasks.add(Task::Started(children, Vec::new()));
                 ControlFlow::Continue(())
             },
         )
@@ -282,9 +398,11 @@ fn drain(plan: &Plan<'_>, host: &Host, gate: &Gate) -> Result<(), CliError> {
 pub(super) fn serve(plan: &Plan<'_>, host: &Host, gate: &Arc<Gate>) -> Result<Tally, CliError> {
     let tasks = Arc::<Tasks>::default();
     let most = plan.instances as usize;
+    let idle = plan.args.process.idle_status;
+    raise_descriptors();
     std::thread::scope(|scope| {
         let exits = scope.spawn(|| {
-            let taken = take_exits(&tasks, gate, most);
+            let taken = take_exits(&tasks, gate, (most, idle));
             // After an error of the engine nothing can be served.
             gate.drain();
             taken
@@ -293,7 +411,10 @@ pub(super) fn serve(plan: &Plan<'_>, host: &Host, gate: &Arc<Gate>) -> Result<Ta
             let tasks = &tasks;
             scope.spawn(move || start_routes(plan, host, gate, tasks, routes))
         });
-        let accepted = accept_all(plan, host, gate, &tasks);
+        let accepted = match idle {
+            None => accept_all(plan, host, gate, &tasks),
+            Some(_) => accept_idle(plan, host, gate, &tasks),
+        };
         let drained = match &accepted {
             Ok(()) => drain(plan, host, gate),
             Err(_) => Ok(host.kill_all()?),

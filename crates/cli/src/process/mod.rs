@@ -1,6 +1,7 @@
 //! `everwarp run MODULE.wasm`: one process, or many of one module.
 
 mod connections;
+mod idle;
 mod job;
 mod options;
 mod place;

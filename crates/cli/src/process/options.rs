@@ -121,6 +121,11 @@ pub(crate) struct Options {
     /// SIGTERM lets the connections that there are end.
     #[arg(long, requires = "listen", conflicts_with_all = ["instances", "stdin_lines"])]
     pub(super) per_connection: bool,
+    /// A process that exits with this code leaves its connection open and idle: bytes on it start another process, and a
+    /// minute without any closes it. A connection starts its first process when it has bytes.
+    #[arg(long, value_name = "CODE", requires = "per_connection")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=125))]
+    pub(super) idle_status: Option<u8>,
     /// How many connections are served at the same time; further ones wait.
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS, requires = "per_connection")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MOST)))]

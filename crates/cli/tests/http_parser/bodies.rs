@@ -1,10 +1,14 @@
 //! Bodies: those in chunks are read as a plain decoder over `httparse` reads them, in whatever segments they come.
 
+use std::time::Duration;
+
 use crate::random::Random;
-use crate::request::{self, Wrong};
+use crate::request::{self, Next, Wrong};
 use crate::wire::Wire;
 
 const INPUTS: usize = 50_000;
+/// A peer in memory is never late.
+const LIMIT: Duration = Duration::from_secs(30);
 const MOST: u64 = 1 << 20;
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -17,7 +21,9 @@ fn ours(body: &[u8], random: &mut Random, most: usize) -> Result<(Vec<u8>, usize
         Wrong::Status(status) => status,
         Wrong::Broken => 0,
     };
-    let request = request::read(&mut wire).map_err(status)?.expect("a head");
+    let Next::Request(request) = request::read(&mut wire, LIMIT).map_err(status)? else {
+        panic!("there is a head");
+    };
     let read = request::read_body(&mut wire, &request, MOST).map_err(status)?;
     Ok((read, wire.used - HEAD.len()))
 }

@@ -1,9 +1,11 @@
 //! Heads of requests: what the parser takes, `httparse` takes as well, and both read the same in it.
 
+use std::time::Duration;
+
 use httparse::Status;
 
 use crate::random::Random;
-use crate::request::{self, Request};
+use crate::request::{self, Next, Request};
 use crate::wire::Wire;
 
 const SEEDS: &[&[u8]] = &[
@@ -17,12 +19,16 @@ const SEEDS: &[&[u8]] = &[
     b"\r\nDELETE /%20 HTTP/1.1\r\nHost: [::1]:80\r\nX-A: \t b \t\r\n\r\n",
 ];
 const INPUTS: usize = 200_000;
+/// A peer in memory is never late.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The request at the beginning of some segments, and the bytes that it takes; `None` if it is refused.
 fn ours(segments: Vec<Vec<u8>>) -> Option<(Request, usize)> {
     let mut wire = Wire::new(segments);
-    let request = request::read(&mut wire).ok()??;
-    Some((request, wire.used))
+    match request::read(&mut wire, LIMIT).ok()? {
+        Next::Request(request) => Some((request, wire.used)),
+        Next::Idle | Next::End => None,
+    }
 }
 
 /// The path and the query of a target in either form.

@@ -221,10 +221,10 @@ fn slow_peers_do_not_delay_others_and_are_cut_off() {
 fn more_connections_than_are_served_wait_for_their_turn() {
     let folder = site();
     let server = Server::with_files(folder.path(), &["--connections", "3"]);
-    let idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
-    // They have been accepted when they are answered.
-    for mut peer in &idle {
-        peer.write_all(b"GET /empty HTTP/1.1\r\nHost: x\r\n\r\n")
+    // They keep their processes: half of the head of their second request has come.
+    let busy: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for mut peer in &busy {
+        peer.write_all(b"GET /empty HTTP/1.1\r\nHost: x\r\n\r\nGET /")
             .expect("it reads");
         let mut first = [0; 12];
         peer.read_exact(&mut first).expect("it answers");
@@ -239,7 +239,7 @@ fn more_connections_than_are_served_wait_for_their_turn() {
         waits.kind(),
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
     ));
-    drop(idle);
+    drop(busy);
     fourth
         .set_read_timeout(Some(Duration::from_secs(60)))
         .expect("a limit");
@@ -247,6 +247,42 @@ fn more_connections_than_are_served_wait_for_their_turn() {
     fourth.read_to_string(&mut answer).expect("it ends");
     assert_eq!(body(&answer), "0123456789");
     server.end();
+}
+
+/// A connection without a request needs no process, whether it has had one before or not.
+#[test]
+fn many_idle_connections_are_served_by_few_processes() {
+    const IDLE: usize = 400;
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--connections", "3"]);
+    let silent: Vec<_> = (0..IDLE).map(|_| server.connect()).collect();
+    let ask = |mut peer: &std::net::TcpStream| {
+        peer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+            .expect("it reads");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"0123456789") {
+            let mut some = [0; 1000];
+            let bytes = peer.read(&mut some).expect("it answers");
+            assert!(bytes > 0, "it has ended");
+            answer.extend(&some[..bytes]);
+        }
+        assert_eq!(statuses(&String::from_utf8_lossy(&answer)), [200]);
+    };
+    let asking: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    // All of them at a time are four times as many as are served, and each comes back after the others.
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for peer in &asking {
+                scope.spawn(|| ask(peer));
+            }
+        });
+    }
+    for peer in silent.iter().step_by(100) {
+        ask(peer);
+    }
+    drop((silent, asking));
+    let report = server.end();
+    assert!(!report.contains("ended:"), "{report}");
 }
 
 #[test]

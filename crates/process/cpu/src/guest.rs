@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wasmtime::{AsContext, StoreContext};
+use wasmtime::{AsContext, Memory, StoreContext};
 
 use crate::family::Family;
 use crate::limits::{MemoryBound, MemoryCounter};
@@ -20,6 +20,8 @@ pub(crate) struct Guest {
     /// Threads other than the first have none: modules with threads do not import `everwarp:gpu`.
     pub(crate) family: Option<Box<Family>>,
     pub(crate) memory: MemoryCounter,
+    /// The memory that the instance exports, once it exists and unless it is shared.
+    pub(crate) exported: Option<Memory>,
     /// What the instance shares with the other threads of its process.
     pub(crate) threads: Option<Threads>,
     /// The descriptors by number, if the process has sockets; its threads share them.
@@ -77,6 +79,7 @@ impl Guest {
             wasi: Descriptors::Own(Box::new(wasi)),
             family: None,
             memory: MemoryCounter::new(MemoryBound::new(None, 0), None),
+            exported: None,
             threads: None,
             numbers: None,
             permit: None,

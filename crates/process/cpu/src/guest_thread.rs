@@ -135,6 +135,7 @@ impl GuestThread {
             wasi: Descriptors::Shared(None),
             family: None,
             memory: group.table_counter(),
+            exported: None,
             threads: Some(Arc::clone(group)),
             numbers: group.numbers().cloned(),
             permit: None,

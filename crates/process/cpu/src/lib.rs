@@ -31,7 +31,7 @@
 //!
 //! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
 //! (`tests/layers.rs`):
-//! * `lock`, `permits`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
+//! * `lock`, `permits`, `watch`, `cached_file`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
 //!   `rewrite`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
@@ -40,6 +40,11 @@
 //!
 //! This crate is internal to everwarp and promises no stability.
 
+#[cfg(target_os = "linux")]
+mod cached_file;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_cached_file.rs"]
+mod cached_file;
 mod channel;
 mod compiled;
 mod engines;
@@ -70,6 +75,7 @@ mod spawn;
 mod status;
 mod threads;
 mod usage;
+mod watch;
 mod worker;
 mod worker_load;
 

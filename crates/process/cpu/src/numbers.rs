@@ -4,14 +4,19 @@
 //! streams, sees numbers of its own: each stands for a descriptor of wasmtime's or for a socket. As on a GPU, a new
 //! descriptor gets the lowest free number. A process without sockets has no such table and sees wasmtime's numbers.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use everwarp_io::{Connection, Endpoint, Listener, Network, Socket};
+use everwarp_process::Directory;
 use everwarp_process::net::Launcher;
-use everwarp_process::sync::lock;
+use everwarp_process::sync::{ignore_poison, lock};
 
+use crate::cached_file::CachedFile;
 use crate::host_input::HostStdin;
+use crate::watch::Watch;
 
 /// A listener that the processes of one request share.
 #[derive(Clone)]
@@ -44,12 +49,22 @@ pub(crate) struct OpenSocket {
     pub(crate) kind: SocketKind,
     /// Whether calls that would wait return `EAGAIN`.
     pub(crate) nonblock: AtomicBool,
+    /// Its place in the event queue; that of both standard streams, if it is these.
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl OpenSocket {
     pub(crate) fn new(kind: SocketKind, nonblock: bool) -> Arc<Self> {
+        Self::watched(kind, nonblock, Arc::default())
+    }
+
+    fn watched(kind: SocketKind, nonblock: bool, watch: Arc<Watch>) -> Arc<Self> {
         let nonblock = AtomicBool::new(nonblock);
-        Arc::new(Self { kind, nonblock })
+        Arc::new(Self {
+            kind,
+            nonblock,
+            watch,
+        })
     }
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
@@ -67,12 +82,16 @@ pub(crate) enum Numbered {
     /// wasmtime's descriptor with this number.
     Inner(u32),
     Socket(Arc<OpenSocket>),
+    /// A file that the process reads on its own thread.
+    File(Arc<CachedFile>),
 }
 
 /// The descriptors of a process by number.
 pub(crate) struct Numbers {
     entries: Mutex<Vec<Option<Numbered>>>,
     limit: usize,
+    /// The directories that the process was given and has not closed, by wasmtime's numbers.
+    directories: Mutex<BTreeMap<u32, Arc<File>>>,
     /// Starts the programs that the process asks for by name.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     /// What of the network the process may use.
@@ -98,9 +117,13 @@ impl Numbers {
         let inner = 0..3 + directories as u32;
         let mut entries: Vec<_> = inner.map(|number| Some(Numbered::Inner(number))).collect();
         if let Some(connection) = connection {
-            let kind = |connection| OpenSocket::new(SocketKind::Connection(connection), false);
-            entries[0] = Some(Numbered::Socket(kind(connection.clone())));
-            entries[1] = Some(Numbered::Socket(kind(connection)));
+            let watch = Arc::<Watch>::default();
+            let open = |connection| {
+                let kind = SocketKind::Connection(connection);
+                OpenSocket::watched(kind, false, Arc::clone(&watch))
+            };
+            entries[0] = Some(Numbered::Socket(open(connection.clone())));
+            entries[1] = Some(Numbered::Socket(open(connection)));
         }
         let sockets = listeners.iter().map(|listener| {
             let kind = SocketKind::Listener(listener.clone());
@@ -110,6 +133,7 @@ impl Numbers {
         Self {
             launcher: None,
             network: None,
+            directories: Mutex::default(),
             // What a process is given counts, but is never too much.
             limit: limit.map_or(usize::MAX, |limit| (limit as usize).max(entries.len())),
             entries: Mutex::new(entries),
@@ -124,6 +148,29 @@ impl Numbers {
         let entries = entries.unwrap_or_else(std::sync::PoisonError::into_inner);
         entries.push(Some(Numbered::Socket(OpenSocket::new(kind, false))));
         self.limit = self.limit.max(entries.len());
+    }
+
+    /// Lets files be opened beneath the directories that the process was given without wasmtime's library.
+    pub(crate) fn give_directories(&mut self, directories: &[Directory]) {
+        let handles = directories.iter().map(|directory| directory.handle());
+        *ignore_poison(self.directories.get_mut()) = (3..).zip(handles.cloned()).collect();
+    }
+
+    /// The directory with this number of wasmtime's, if the process was given it.
+    pub(crate) fn directory(&self, inner: u32) -> Option<Arc<File>> {
+        lock(&self.directories).get(&inner).cloned()
+    }
+
+    /// wasmtime's number stands for something else from now on.
+    pub(crate) fn forget_directory(&self, inner: u32) {
+        lock(&self.directories).remove(&inner);
+    }
+
+    /// Replaces what a number stands for.
+    pub(crate) fn replace(&self, number: i32, descriptor: Numbered) {
+        if let Some(entry) = lock(&self.entries).get_mut(number as u32 as usize) {
+            *entry = Some(descriptor);
+        }
     }
 
     pub(crate) fn find(&self, number: i32) -> Option<Numbered> {
@@ -183,7 +230,7 @@ mod tests {
     fn inner(numbers: &Numbers, number: i32) -> Option<u32> {
         match numbers.find(number)? {
             Numbered::Inner(inner) => Some(inner),
-            Numbered::Socket(_) => None,
+            Numbered::Socket(_) | Numbered::File(_) => None,
         }
     }
 

@@ -105,17 +105,21 @@ fn descriptors(
     Ok(wasi.build_p1())
 }
 
-/// The descriptors by number of a process that has sockets.
+/// The descriptors by number of a process that has sockets or directories.
 fn numbers(
     grants: &CheckedGrants,
     connection: Option<Connection>,
     host: &HostAccess,
+    with_threads: bool,
 ) -> Result<Option<Arc<Numbers>>, String> {
     let events = grants.events.as_ref().map(|events| events.open());
     let events = events
         .transpose()
         .map_err(|error| format!("no stream of events: {error}"))?;
-    let bare = grants.listeners.is_empty() && grants.launcher.is_none() && grants.network.is_none();
+    let bare = grants.listeners.is_empty()
+        && grants.launcher.is_none()
+        && grants.network.is_none()
+        && (grants.directories.is_empty() || with_threads);
     if bare && connection.is_none() && events.is_none() {
         return Ok(None);
     }
@@ -124,6 +128,7 @@ fn numbers(
     let directories = grants.directories.len();
     let given = &grants.listeners;
     let mut numbers = Numbers::new(connection, directories, given, grants.handles, stdin);
+    numbers.give_directories(&grants.directories);
     numbers.launcher.clone_from(&grants.launcher);
     numbers.network.clone_from(&grants.network);
     events.into_iter().for_each(|events| numbers.give(events));
@@ -133,9 +138,16 @@ fn numbers(
 /// Runs `work` unless the switch is thrown, which drops it wherever it waits.
 async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut killed) = (pin!(work), pin!(switch.thrown()));
-    poll_fn(|cx| match killed.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(None),
-        Poll::Pending => work.as_mut().poll(cx).map(Some),
+    let mut waits = false;
+    poll_fn(|cx| {
+        // Once it waits for the switch, the switch wakes this task. It need not be asked each time that something else does.
+        if !waits || switch.is_thrown() {
+            waits = true;
+            if killed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+        }
+        work.as_mut().poll(cx).map(Some)
     })
     .await
 }
@@ -190,7 +202,8 @@ async fn run(mut work: ProcessWork, process: Arc<Process>, load: Arc<WorkerLoad>
         stderr: stderr.clone(),
         handles: HandleTable::new(work.ends),
     };
-    let numbers = numbers(&grants, work.values.connection.take(), &host);
+    let with_threads = work.program.facts.threads.is_some();
+    let numbers = numbers(&grants, work.values.connection.take(), &host, with_threads);
     let opened = numbers.and_then(|numbers| {
         let wasi = descriptors(&grants, work.values, &host, &stdout, &stderr)?;
         Ok((wasi, numbers))
@@ -228,6 +241,7 @@ async fn execute(
     let mut guest = Guest {
         wasi: Descriptors::Own(Box::new(wasi)),
         memory: MemoryCounter::new(bound, family.host.budgets.clone()),
+        exported: None,
         family: Some(Box::new(family)),
         threads: None,
         numbers,
@@ -343,6 +357,7 @@ async fn run_code(
     let work = async {
         let instance = linked.instantiate_async(&mut store).await?;
         started = true;
+        store.data_mut().exported = instance.get_memory(&mut store, "memory");
         let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
         start.call_async(&mut store, ()).await
     };

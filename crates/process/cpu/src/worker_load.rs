@@ -1,6 +1,6 @@
 //! What a worker thread has to do, as the processes on it see it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -11,7 +11,9 @@ pub(crate) struct WorkerLoad {
     processes: AtomicUsize,
     /// Processes that wait for other processes.
     blocked: AtomicUsize,
-    /// Another process has blocked.
+    /// The thread waits until it has room for another process.
+    full: AtomicBool,
+    /// Another process has blocked while it did.
     changed: Notify,
 }
 
@@ -28,7 +30,9 @@ impl WorkerLoad {
     /// The process that runs now waits for other processes until the result is dropped.
     pub(crate) fn block(&self) -> BlockedProcess<'_> {
         self.blocked.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_one();
+        if self.full.load(Ordering::Relaxed) {
+            self.changed.notify_one();
+        }
         BlockedProcess(self)
     }
 
@@ -42,9 +46,14 @@ impl WorkerLoad {
         self.processes.load(Ordering::Relaxed) <= self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Waits until another process has blocked.
+    /// Waits until another process has blocked, if the thread has no room; otherwise for ever.
     pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+        let full = !self.has_room();
+        self.full.store(full, Ordering::Relaxed);
+        match full {
+            true => self.changed.notified().await,
+            false => std::future::pending().await,
+        }
     }
 
     /// Adds a process; returns whether the thread is shared from now on.

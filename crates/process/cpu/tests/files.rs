@@ -174,3 +174,106 @@ fn directory_is_removed_with_and_without_slashes_after_its_name() {
         "it ends beyond the memory"
     );
 }
+
+/// A process reads a regular file on its own thread, until it makes a call that only wasmtime's library has. It must not see
+/// any difference.
+#[test]
+fn a_file_is_the_same_before_and_after_the_library_has_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("in.txt"), "0123456789").expect("it is writable");
+    let wasi = |name: &str, parameters: &str| {
+        format!(
+            r#"(import "wasi_snapshot_preview1" "{name}" (func ${name} (param {parameters}) (result i32)))"#
+        )
+    };
+    let imports = [
+        wasi("fd_advise", "i32 i64 i64 i32"),
+        wasi("fd_fdstat_get", "i32 i32"),
+        wasi("fd_filestat_get", "i32 i32"),
+        wasi("fd_pread", "i32 i32 i32 i64 i32"),
+        wasi("fd_prestat_dir_name", "i32 i32 i32"),
+        wasi("fd_seek", "i32 i64 i32 i32"),
+        wasi("fd_tell", "i32 i32"),
+        wasi("path_filestat_get", "i32 i32 i32 i32 i32"),
+    ];
+    let module = common::module(&format!(
+        r#"(module {imports} {shared}
+        (memory (export "memory") 1) (data (i32.const 500) "in.txt")
+        (func $vector (param $at i32) (param $length i32)
+          (i32.store (i32.const 16) (local.get $at)) (i32.store (i32.const 20) (local.get $length)))
+        ;; Everything that can be asked of the file, with 200 bytes of answers.
+        (func $look (param $fd i32) (param $to i32)
+          (i32.store8 offset=180 (local.get $to) (call $fd_fdstat_get (local.get $fd) (local.get $to)))
+          (i32.store8 offset=181 (local.get $to)
+            (call $fd_filestat_get (local.get $fd) (i32.add (local.get $to) (i32.const 24))))
+          (i32.store8 offset=182 (local.get $to)
+            (call $fd_seek (local.get $fd) (i64.const 2) (i32.const 0) (i32.add (local.get $to) (i32.const 88))))
+          (call $vector (i32.add (local.get $to) (i32.const 96)) (i32.const 3))
+          (i32.store8 offset=183 (local.get $to)
+            (call $fd_read (local.get $fd) (i32.const 16) (i32.const 1) (i32.add (local.get $to) (i32.const 100))))
+          (i32.store8 offset=184 (local.get $to)
+            (call $fd_tell (local.get $fd) (i32.add (local.get $to) (i32.const 104))))
+          (call $vector (i32.add (local.get $to) (i32.const 112)) (i32.const 8))
+          (i32.store8 offset=185 (local.get $to) (call $fd_pread (local.get $fd) (i32.const 16) (i32.const 1)
+            (i64.const 6) (i32.add (local.get $to) (i32.const 120))))
+          (i32.store8 offset=186 (local.get $to)
+            (call $fd_seek (local.get $fd) (i64.const -1) (i32.const 0) (i32.add (local.get $to) (i32.const 128))))
+          (i32.store8 offset=187 (local.get $to)
+            (call $fd_seek (local.get $fd) (i64.const 0) (i32.const 3) (i32.add (local.get $to) (i32.const 128))))
+          (i32.store8 offset=188 (local.get $to)
+            (call $fd_seek (local.get $fd) (i64.const 0) (i32.const 2) (i32.add (local.get $to) (i32.const 136))))
+          (i32.store8 offset=189 (local.get $to)
+            (call $fd_read (local.get $fd) (i32.const 16) (i32.const 1) (i32.add (local.get $to) (i32.const 144))))
+          (i32.store8 offset=190 (local.get $to) (call $write (local.get $fd) (i32.const 500) (i32.const 6)))
+          (i32.store8 offset=191 (local.get $to)
+            (call $fd_prestat_dir_name (local.get $fd) (i32.const 600) (i32.const 9)))
+          (i32.store8 offset=192 (local.get $to) (call $path_filestat_get (i32.const 3) (i32.const 1)
+            (i32.const 500) (i32.const 6) (i32.const 600)))
+          ;; The path leads to the same file.
+          (i64.store offset=152 (local.get $to) (i64.load (i32.const 608)))
+          (i32.store8 offset=193 (local.get $to) (call $path_filestat_get (local.get $fd) (i32.const 1)
+            (i32.const 500) (i32.const 6) (i32.const 600))))
+        (func (export "_start") (local $fd i32)
+          (if (call $path_open (i32.const 3) (i32.const 1) (i32.const 500) (i32.const 6) (i32.const 0)
+              (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 40))
+            (then unreachable))
+          (local.set $fd (i32.load (i32.const 40)))
+          ;; The time of the first access changes with the first read.
+          (call $vector (i32.const 600) (i32.const 1))
+          (drop (call $fd_read (local.get $fd) (i32.const 16) (i32.const 1) (i32.const 24)))
+          (call $look (local.get $fd) (i32.const 1000))
+          (if (call $fd_seek (local.get $fd) (i64.const 5) (i32.const 0) (i32.const 48)) (then unreachable))
+          (if (call $fd_advise (local.get $fd) (i64.const 0) (i64.const 0) (i32.const 0)) (then unreachable))
+          (if (call $fd_tell (local.get $fd) (i32.const 1400)) (then unreachable))
+          (call $look (local.get $fd) (i32.const 1200))
+          (drop (call $write (i32.const 1) (i32.const 1000) (i32.const 408)))))"#,
+        imports = imports.concat(),
+        shared = common::IMPORTS,
+    ));
+    let exit = run(&module, given(folder.path()));
+    assert!(exit.success(), "{}", exit.status);
+    let output = exit.stdout_bytes();
+    let (before, after) = (&output[..200], &output[200..400]);
+    assert_eq!(before, after, "the answers differ");
+    assert_eq!(output[400..408], 5_u64.to_le_bytes(), "its place is kept");
+    let word = |at: usize| u64::from_le_bytes(before[at..at + 8].try_into().expect("eight bytes"));
+    assert_eq!(before[0], 4, "a regular file");
+    assert_eq!((word(24), word(40) & 0xff, word(56)), (1, 4, 10));
+    assert_eq!(
+        (word(88), &before[96..99], before[100]),
+        (2, &b"234"[..], 3)
+    );
+    assert_eq!(
+        (word(104), &before[112..116], before[120]),
+        (5, &b"6789"[..], 4)
+    );
+    assert_eq!((word(136), before[144]), (10, 0));
+    assert_eq!(word(152), word(32), "the number of the file");
+    assert_eq!(before[180..186], [0; 6]);
+    const BADF: u8 = 8;
+    const INVAL: u8 = 28;
+    const NOTDIR: u8 = 54;
+    assert_eq!(before[186..190], [INVAL, INVAL, 0, 0]);
+    assert_eq!(before[190], BADF);
+    assert_eq!(before[191..193], [NOTDIR, 0]);
+}

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod descriptors;
+mod files;
 mod gpu;
 mod net;
 mod poll;

@@ -18,10 +18,12 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1 as p1;
 use wiggle::{GuestMemory, GuestPtr};
 
 use super::arguments::as_errno;
-use super::sockets::{find, load, ready, with_memory};
+use super::files::settle;
+use super::sockets::{find, load, ready, watch, with_memory};
 use super::waiting::relock;
 use crate::guest::Guest;
 use crate::numbers::{Numbered, OpenSocket, SocketKind};
+use crate::watch::Memory;
 use crate::worker_load::WorkerLoad;
 
 /// Kinds of subscriptions and events.
@@ -93,7 +95,7 @@ fn subscription(
         _ => return Ok(Err(errno::ERRNO_INVAL)),
     };
     Ok(match find(guest, number as i32) {
-        None => Err(errno::ERRNO_BADF),
+        None | Some(Numbered::File(_)) => Err(errno::ERRNO_BADF),
         Some(Numbered::Socket(open)) => match (&open.kind, interest.write) {
             (SocketKind::Listener(_), true) => Err(errno::ERRNO_BADF),
             _ => Ok(Awaited::Socket(open, interest)),
@@ -106,9 +108,25 @@ fn subscription(
     })
 }
 
-/// The event of a socket, if it has occurred.
-fn socket_event(open: &OpenSocket, interest: Interest) -> Option<Event> {
+/// The event of a socket, if it has occurred. `trusting` takes the event queue's word for it that nothing has.
+fn socket_event(
+    guest: &Guest,
+    open: &OpenSocket,
+    interest: Interest,
+    trusting: bool,
+) -> Option<Event> {
     let kind = if interest.read { READ } else { WRITE };
+    let watch = watch(guest, open);
+    match watch.map_or(Memory::Unknown, |watch| watch.memory(interest)) {
+        Memory::Nothing if trusting => return None,
+        Memory::Happened { ended: false } if interest.read => {
+            let bytes = open.socket().available();
+            if bytes > 0 {
+                return Some((0, kind, bytes, 0));
+            }
+        }
+        _ => {}
+    }
     match open.socket().readiness() {
         Err(error) => Some((errno_of(&error), kind, 0, 0)),
         Ok(ready) if ready.meets(interest) => {
@@ -123,7 +141,10 @@ fn socket_event(open: &OpenSocket, interest: Interest) -> Option<Event> {
             };
             Some((0, kind, bytes, if ready.hung_up { HANGUP } else { 0 }))
         }
-        Ok(_) => None,
+        Ok(_) => {
+            watch.inspect(|watch| watch.found_nothing(interest));
+            None
+        }
     }
 }
 
@@ -204,9 +225,16 @@ async fn wait(caller: &mut Caller<'_, Guest>, all: &[Subscription]) {
     }
     for one in all {
         if let Awaited::Socket(open, interest) = &one.awaited {
+            let watch = watch(caller.data(), open);
             // An error shows when the socket is looked at again.
-            waiting.push(Box::pin(async {
-                drop(ready(open.socket(), *interest).await)
+            waiting.push(Box::pin(async move {
+                let happened = match watch {
+                    Some(watch) => watch.happened(open.socket(), *interest).await,
+                    None => None,
+                };
+                if happened.is_none() {
+                    drop(ready(open.socket(), *interest).await);
+                }
             }));
         }
     }
@@ -261,6 +289,11 @@ pub(super) async fn poll(
     let now = Instant::now();
     let mut all = Vec::with_capacity(count as usize);
     for bytes in list.as_chunks::<SUBSCRIPTION>().0 {
+        if bytes[8] != CLOCK
+            && let Some(errno) = settle(caller, u32::from_le_bytes(word(bytes, 16)) as i32).await?
+        {
+            return Ok(errno);
+        }
         match subscription(caller.data_mut(), bytes, now)? {
             Err(errno) => return Ok(errno as i32),
             Ok(awaited) => all.push(Subscription {
@@ -271,19 +304,24 @@ pub(super) async fn poll(
     }
     loop {
         let now = Instant::now();
+        let look = |guest: &Guest, one: &Subscription, trusting| match &one.awaited {
+            Awaited::Clock(at) => at.is_some_and(|at| at <= now).then_some((0, CLOCK, 0, 0)),
+            Awaited::Socket(open, interest) => socket_event(guest, open, *interest, trusting),
+            Awaited::Inner(_) => None,
+        };
         let mut events: Vec<Option<Event>> = all
             .iter()
-            .map(|one| match &one.awaited {
-                Awaited::Clock(at) => at.is_some_and(|at| at <= now).then_some((0, CLOCK, 0, 0)),
-                Awaited::Socket(open, interest) => socket_event(open, *interest),
-                Awaited::Inner(_) => None,
-            })
+            .map(|one| look(caller.data(), one, true))
             .collect();
         let errno = ask_library(caller.data_mut(), &all, &mut events).await?;
         if errno != 0 {
             return Ok(errno);
         }
         if events.iter().any(Option::is_some) {
+            // The queue has only known of what had happened when the process waited last, and this call does not wait.
+            for (one, event) in all.iter().zip(&mut events) {
+                *event = event.or_else(|| look(caller.data(), one, false));
+            }
             let to = (to as u32, events_at as u32);
             with_memory(caller, |memory| write(memory, &all, &events, to))??;
             return Ok(0);

@@ -19,6 +19,7 @@ use super::arguments::{Argument, U32, as_errno, refused};
 use crate::guest::Guest;
 use crate::numbers::{Numbered, OpenSocket, SharedListener, SocketKind};
 use crate::permits::WaitingPermit;
+use crate::watch::{Memory, Watch, queue_interest};
 use crate::worker_load::WorkerLoad;
 
 /// Bytes that one call sends or receives.
@@ -34,6 +35,9 @@ pub(super) fn with_memory<T>(
     caller: &mut Caller<'_, Guest>,
     act: impl FnOnce(&mut GuestMemory<'_>) -> T,
 ) -> Result<T> {
+    if let Some(memory) = caller.data().exported {
+        return Ok(act(&mut GuestMemory::Unshared(memory.data_mut(caller))));
+    }
     let shared: SharedMemory;
     let mut memory = match caller.get_export("memory") {
         Some(Extern::Memory(memory)) => GuestMemory::Unshared(memory.data_mut(caller)),
@@ -65,6 +69,12 @@ pub(super) fn inner(guest: &Guest, fd: i32, call: &str) -> std::result::Result<i
             OtherCall::NoOffset => errno::ERRNO_SPIPE,
             OtherCall::NoFile => errno::ERRNO_BADF,
         })),
+        // Of a file that the process reads on its own thread. The calls that may succeed have settled it before.
+        Some(Numbered::File(_)) => Err(code(match call {
+            "fd_allocate" | "fd_fdstat_set_rights" => errno::ERRNO_NOTSUP,
+            "fd_prestat_dir_name" => errno::ERRNO_NOTDIR,
+            _ => errno::ERRNO_BADF,
+        })),
         None => Err(code(errno::ERRNO_BADF)),
     }
 }
@@ -81,7 +91,7 @@ pub(super) fn socket(guest: &mut Guest, fd: i32) -> std::result::Result<Arc<Open
         }
         Some(numbers) => match numbers.find(fd) {
             Some(Numbered::Socket(socket)) => Ok(socket),
-            Some(Numbered::Inner(_)) => Err(code(errno::ERRNO_NOTSOCK)),
+            Some(Numbered::Inner(_) | Numbered::File(_)) => Err(code(errno::ERRNO_NOTSOCK)),
             None => Err(code(errno::ERRNO_BADF)),
         },
     }
@@ -98,11 +108,7 @@ fn connection(socket: &OpenSocket) -> std::result::Result<&Connection, i32> {
 /// Waits until a socket is ready, in the event queue of this thread.
 pub(super) async fn ready(socket: &Socket, interest: Interest) -> io::Result<()> {
     use std::os::fd::AsFd;
-    let wanted = match (interest.read, interest.write) {
-        (true, true) => tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE,
-        (false, true) => tokio::io::Interest::WRITABLE,
-        _ => tokio::io::Interest::READABLE,
-    };
+    let wanted = queue_interest(interest);
     // SAFETY: the descriptor is borrowed from a socket that outlives the registration, and a socket keeps its descriptor.
     let watched = unsafe { AsyncFd::register_with_interest(socket.as_fd(), wanted) };
     match watched.map_err(io::Error::from) {
@@ -118,6 +124,32 @@ pub(super) async fn ready(socket: &Socket, interest: Interest) -> io::Result<()>
                 .map(drop)
         }
         watched => watched?.ready(wanted).await.map(drop),
+    }
+}
+
+/// The place of a socket in the event queue, if it stays there: that of a connection, in a process without further threads.
+/// A listener is shared with other processes, and a socket of the process's own may not be connected yet.
+pub(super) fn watch<'o>(guest: &Guest, open: &'o OpenSocket) -> Option<&'o Watch> {
+    let stays = matches!(open.kind, SocketKind::Connection(_)) && guest.threads.is_none();
+    stays.then_some(&*open.watch)
+}
+
+/// Waits for a socket of the process.
+async fn wait_for(
+    caller: &mut Caller<'_, Guest>,
+    open: &OpenSocket,
+    interest: Interest,
+) -> io::Result<()> {
+    let Some(watch) = watch(caller.data(), open) else {
+        return wait(caller, open.socket(), interest).await;
+    };
+    let load = load(caller.data_mut());
+    let blocked = load.as_deref().map(WorkerLoad::block);
+    let happened = watch.happened(open.socket(), interest).await;
+    drop(blocked);
+    match happened {
+        Some(happened) => happened,
+        None => wait(caller, open.socket(), interest).await,
     }
 }
 
@@ -154,17 +186,25 @@ pub(super) async fn retry<T>(
     interest: Interest,
     mut attempt: impl FnMut(&mut Caller<'_, Guest>) -> Result<io::Result<T>>,
 ) -> Result<std::result::Result<T, i32>> {
+    let waits = !socket.nonblock.load(Relaxed);
+    // Where the queue knows that there is nothing, the system need not be asked.
+    let remembered = watch(caller.data(), socket).map(|watch| watch.memory(interest));
+    let mut idle = waits && remembered == Some(Memory::Nothing);
     loop {
-        match attempt(caller)? {
-            Ok(value) => return Ok(Ok(value)),
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && !socket.nonblock.load(Relaxed) =>
-            {
-                if let Err(error) = wait(caller, socket.socket(), interest).await {
-                    return Ok(Err(code(errno_of(&error))));
+        if !idle {
+            match attempt(caller)? {
+                Ok(value) => return Ok(Ok(value)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && waits => {
+                    if let Some(watch) = watch(caller.data(), socket) {
+                        watch.found_nothing(interest);
+                    }
                 }
+                Err(error) => return Ok(Err(code(errno_of(&error)))),
             }
-            Err(error) => return Ok(Err(code(errno_of(&error)))),
+        }
+        idle = false;
+        if let Err(error) = wait_for(caller, socket, interest).await {
+            return Ok(Err(code(errno_of(&error))));
         }
     }
 }
@@ -237,7 +277,7 @@ pub(super) async fn accept(
 }
 
 /// The first vector that holds anything: its address and length. A read fills that one alone, as the library's does.
-fn first_vector(memory: &GuestMemory<'_>, at: i32, count: i32) -> Result<(u32, usize)> {
+pub(super) fn first_vector(memory: &GuestMemory<'_>, at: i32, count: i32) -> Result<(u32, usize)> {
     for n in 0..count as u32 {
         let vector = at as u32 + 8 * n;
         let length = memory.read(GuestPtr::<u32>::new(vector + 4))?;
@@ -301,7 +341,16 @@ pub(super) async fn receive(
         });
         match received.await? {
             Ok(0) => break,
-            Ok(bytes) => done += bytes,
+            Ok(bytes) => {
+                done += bytes;
+                if bytes < rest.1
+                    && !peek
+                    && let Some(watch) = watch(caller.data(), open)
+                {
+                    // The system had no more.
+                    watch.found_nothing(Interest::READ);
+                }
+            }
             Err(errno) if done == 0 => return Ok(Err(errno)),
             Err(_) => break,
         }
@@ -322,6 +371,27 @@ pub(super) async fn send(
         Ok(connection) => connection,
         Err(errno) => return Ok(Err(errno)),
     };
+    let mut done = 0;
+    if count == 1 {
+        // Most calls have one vector, which needs no copy if there is room for all of it.
+        let sent = with_memory(caller, |memory| -> Result<_> {
+            let from = memory.read(GuestPtr::<u32>::new(list as u32))?;
+            let length = memory.read(GuestPtr::<u32>::new(list as u32 + 4))?;
+            let length = length.min(BYTES_MOST as u32);
+            let bytes = memory.as_slice_mut(GuestPtr::<[u8]>::new((from, length)))?;
+            let bytes = bytes.filter(|bytes| !bytes.is_empty());
+            Ok(bytes.map(|bytes| (connection.send(bytes), length as usize)))
+        })??;
+        match sent {
+            Some((Ok(sent), length)) if sent == length => return Ok(Ok(sent)),
+            Some((Ok(sent), _)) => done = sent,
+            // The system tells an error of the connection once.
+            Some((Err(error), _)) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Ok(Err(code(errno_of(&error))));
+            }
+            _ => {}
+        }
+    }
     let bytes = with_memory(caller, |memory| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for n in 0..count as u32 {
@@ -333,7 +403,6 @@ pub(super) async fn send(
         }
         Ok(bytes)
     })??;
-    let mut done = 0;
     while done < bytes.len() {
         let sent = retry(caller, open, Interest::WRITE, |_| {
             Ok(connection.send(&bytes[done..]))

@@ -196,7 +196,8 @@ async fn read(
         return Ok(errno);
     }
     let fd = match find(caller.data(), fd) {
-        None => return Ok(BAD_DESCRIPTOR),
+        // A process with threads reads no file on its own thread.
+        None | Some(Numbered::File(_)) => return Ok(BAD_DESCRIPTOR),
         Some(Numbered::Inner(number)) => number as i32,
         Some(Numbered::Socket(open)) => {
             let received = super::sockets::receive(&mut caller, &open, (list, count), 0).await?;

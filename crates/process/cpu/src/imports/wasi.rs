@@ -1,6 +1,8 @@
 //! WASI preview 1 but for the calls on any descriptor (`descriptors.rs`): wasmtime's library with the arguments checked
 //! before each call, and functions of this crate's own.
 
+use std::sync::Arc;
+
 use everwarp_process::imports::WASI_MODULE;
 use wasmtime::{Caller, Extern, Linker, Result};
 use wasmtime_wasi::p1::WasiP1Ctx;
@@ -10,7 +12,9 @@ use wiggle::{GuestMemory, GuestPtr};
 use super::HostCall;
 use super::arguments::{Argument, FILESTAT, PRESTAT, U32, U64, as_errno, refused, size};
 use super::descriptors;
+use super::files;
 use super::sockets;
+use crate::cached_file::Attempt;
 use crate::guest::Guest;
 use crate::numbers::Numbered;
 use crate::status::ProcExit;
@@ -24,7 +28,10 @@ const TOO_MANY_DESCRIPTORS: i32 = 33;
 /// Binds the memory and the data of a caller.
 macro_rules! memory_and_guest {
     ($caller:ident => $memory:ident, $guest:ident) => {
-        let exported = $caller.get_export("memory");
+        let exported = match $caller.data().exported {
+            Some(memory) => Some(Extern::Memory(memory)),
+            None => $caller.get_export("memory"),
+        };
         let shared;
         let (mut $memory, $guest) = match exported {
             Some(Extern::Memory(memory)) => {
@@ -81,11 +88,15 @@ macro_rules! add_waiting {
             stringify!($name),
             |mut caller: Caller<'_, Guest>, ($($arg,)*): ($($ty,)*)| -> HostCall<'_, i32> {
                 Box::new(async move {
-                    memory_and_guest!(caller => memory, guest);
                     let arguments: &[Argument] = &[$($check),*];
-                    if let Some(errno) = refused(&memory, arguments) {
+                    let wrong = sockets::with_memory(&mut caller, |memory| refused(memory, arguments));
+                    if let Some(errno) = wrong? {
                         return Ok(errno);
                     }
+                    $($(if let Some(errno) = files::settle(&mut caller, $fd).await? {
+                        return Ok(errno);
+                    })*)?
+                    memory_and_guest!(caller => memory, guest);
                     $($(let $fd = match sockets::inner(guest, $fd, stringify!($name)) {
                         Ok(number) => number,
                         Err(errno) => return Ok(errno),
@@ -110,7 +121,6 @@ fn add_immediate(linker: &mut Linker<Guest>) -> Result<()> {
         fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) {fd} [];
         fd_prestat_get(fd: i32, to: i32) {fd} [Out(to, PRESTAT)];
         fd_prestat_dir_name(fd: i32, path: i32, length: i32) {fd} [Bytes(path, length)];
-        fd_tell(fd: i32, to: i32) {fd} [Out(to, U64)];
         proc_raise(signal: i32) [];
         sched_yield() [];
         random_get(at: i32, length: i32) [Bytes(at, length)];
@@ -124,13 +134,10 @@ fn add_waiting(linker: &mut Linker<Guest>) -> Result<()> {
         fd_datasync(fd: i32) {fd} [];
         fd_filestat_set_size(fd: i32, bytes: i64) {fd} [];
         fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32) {fd} [];
-        fd_pread(fd: i32, at: i32, count: i32, offset: i64, to: i32) {fd} [Vectors(at, count), Out(to, U32)];
         fd_pwrite(fd: i32, at: i32, count: i32, offset: i64, to: i32) {fd} [Vectors(at, count), Out(to, U32)];
         fd_readdir(fd: i32, at: i32, length: i32, cookie: i64, to: i32) {fd} [Bytes(at, length), Out(to, U32)];
-        fd_seek(fd: i32, offset: i64, whence: i32, to: i32) {fd} [Out(to, U64)];
         fd_sync(fd: i32) {fd} [];
         path_create_directory(fd: i32, path: i32, length: i32) {fd} [Bytes(path, length)];
-        path_filestat_get(fd: i32, flags: i32, path: i32, length: i32, to: i32) {fd} [Bytes(path, length), Out(to, FILESTAT)];
         path_filestat_set_times(fd: i32, lookup: i32, path: i32, length: i32, accessed: i64, modified: i64, flags: i32) {fd}
             [Bytes(path, length)];
         path_link(fd: i32, flags: i32, path: i32, length: i32, new_fd: i32, new_path: i32, new_length: i32) {fd, new_fd}
@@ -173,7 +180,7 @@ async fn remove_directory(
     as_errno(p1::path_remove_directory(wasi, &mut memory, fd, path, length).await)
 }
 
-type OpenArguments = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
+pub(super) type OpenArguments = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
 
 /// Opens a file, unless the process would have more descriptors than it may. The library gives the lowest free
 /// descriptor, so the number says how many there are at least.
@@ -191,6 +198,18 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
     if numbers.as_ref().is_some_and(|numbers| !numbers.has_room()) {
         return Ok(TOO_MANY_DESCRIPTORS);
     }
+    let mut held = None;
+    if let Some(numbers) = &numbers {
+        match files::attempt(guest, &memory, numbers, fd, &arguments)? {
+            Attempt::Opened(file) => {
+                let number = numbers.insert(Numbered::File(Arc::new(file)));
+                memory.write(GuestPtr::<u32>::new(to as u32), number)?;
+                return Ok(0);
+            }
+            Attempt::Other(other) => held = Some(other),
+            Attempt::No => {}
+        }
+    }
     let most = guest.descriptor_limit.filter(|_| numbers.is_none());
     let wasi = ready(guest, &memory);
     let opened = p1::path_open(
@@ -206,7 +225,9 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
         flags,
         to,
     );
-    let errno = as_errno(opened.await)?;
+    let opened = opened.await;
+    drop(held);
+    let errno = as_errno(opened)?;
     if errno != 0 {
         return Ok(errno);
     }
@@ -223,6 +244,28 @@ async fn open(mut caller: Caller<'_, Guest>, arguments: OpenArguments) -> Result
     Ok(TOO_MANY_DESCRIPTORS)
 }
 
+async fn path_filestat(
+    mut caller: Caller<'_, Guest>,
+    (fd, flags, path, length, to): (i32, i32, i32, i32, i32),
+) -> Result<i32> {
+    if let Some(errno) = files::settle(&mut caller, fd).await? {
+        return Ok(errno);
+    }
+    memory_and_guest!(caller => memory, guest);
+    if let Some(errno) = refused(&memory, &[Bytes(path, length), Out(to, FILESTAT)]) {
+        return Ok(errno);
+    }
+    let fd = match sockets::inner(guest, fd, "path_filestat_get") {
+        Ok(number) => number,
+        Err(errno) => return Ok(errno),
+    };
+    if let Some(errno) = files::path_stat(guest, &mut memory, fd, (flags, path, length, to))? {
+        return Ok(errno);
+    }
+    let wasi = ready(guest, &memory);
+    as_errno(p1::path_filestat_get(wasi, &mut memory, fd, flags, path, length, to).await)
+}
+
 /// Adds all of WASI.
 pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     add_immediate(linker)?;
@@ -232,6 +275,9 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     })?;
     linker.func_wrap_async(WASI_MODULE, "path_open", |caller, arguments| {
         Box::new(open(caller, arguments))
+    })?;
+    linker.func_wrap_async(WASI_MODULE, "path_filestat_get", |caller, arguments| {
+        Box::new(path_filestat(caller, arguments))
     })?;
     descriptors::add(linker)?;
     // The library refuses codes from 126 on, which programs do use.
