@@ -340,6 +340,8 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
         if more || (!starting.is_empty() && idle.has_ready()) {
             gate.reactor.wake();
         }
+        // A connection that is held here would stay open after its process has ended.
+        drop(starting);
         ready.clear();
         gate.reactor
             .wait_until(&mut ready, until)
