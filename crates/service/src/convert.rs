@@ -63,6 +63,8 @@ impl From<HostSettings> for HostConfig {
     fn from(settings: HostSettings) -> Self {
         Self {
             workers: settings.workers,
+            // A client cannot ask a service that others use as well for more.
+            waiting: Self::WAITING,
             load: settings.load.into(),
             stack_bytes: settings.stack_bytes,
             interleaved: settings.interleaved,

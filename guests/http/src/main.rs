@@ -14,7 +14,7 @@ mod wasi;
 mod wire;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use request::{Next, Request, Wrong};
 use response::send_status;
@@ -24,8 +24,9 @@ use wire::{Broken, Wire};
 const BODY_MOST: u64 = 16 << 20;
 /// Requests of one connection.
 const REQUESTS_MOST: u32 = 100_000;
-/// Requests until the process hands the connection back, so that other connections get their turn.
-const TURN: u32 = 1000;
+/// How long a process serves a connection that is never idle, so that other connections get their turn. A client waits for
+/// seconds at most, and to start a process takes some 50 us.
+const TURN: Duration = Duration::from_millis(500);
 /// How long a connection may be idle between two requests, and how long until it is handed back.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_millis(250);
@@ -91,13 +92,13 @@ fn answer(wire: &mut Wire, site: &Site, request: &Request) -> Result<bool, Wrong
 /// Answers the requests of the connection, one after the other. Returns whether the connection goes on without this process.
 fn serve(wire: &mut Wire, site: &Site) -> Result<bool, Wrong> {
     let hands_back = site.idle_status.is_some();
-    let most = if hands_back { TURN } else { REQUESTS_MOST };
     let limit = if hands_back { LINGER } else { IDLE_LIMIT };
-    let mut answered = 0;
-    loop {
-        if answered >= most && (!hands_back || wire.ready().is_empty()) {
+    let begin = Instant::now();
+    for _ in 0..REQUESTS_MOST {
+        // What was read and not used would be lost.
+        if hands_back && wire.ready().is_empty() && begin.elapsed() >= TURN {
             wire.flush()?;
-            return Ok(hands_back);
+            return Ok(true);
         }
         let request = match request::read(wire, limit)? {
             Next::Request(request) => request,
@@ -107,8 +108,8 @@ fn serve(wire: &mut Wire, site: &Site) -> Result<bool, Wrong> {
         if !answer(wire, site, &request)? {
             return Ok(false);
         }
-        answered += 1;
     }
+    Ok(false)
 }
 
 fn main() -> ExitCode {

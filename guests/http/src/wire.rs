@@ -97,18 +97,19 @@ impl Wire {
 
     /// Sends what was put.
     pub(crate) fn flush(&mut self) -> Result<(), Broken> {
+        let out = std::mem::take(&mut self.out);
         let mut sent = 0;
-        while sent < self.out.len() {
-            match raw(OUTPUT).write(&self.out[sent..]) {
+        while sent < out.len() {
+            match raw(OUTPUT).write(&out[sent..]) {
                 Ok(bytes) => sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !wasi::wait(OUTPUT, For::Write, WRITE_LIMIT).unwrap_or(false) {
-                        return Err(Broken::Late);
-                    }
-                }
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock
+                        && wasi::wait(OUTPUT, For::Write, WRITE_LIMIT).unwrap_or(false) => {}
+                // A part is missing from now on, so nothing may follow: no other answer, and no other process.
                 Err(_) => return Err(Broken::Failed),
             }
         }
+        self.out = out;
         self.out.clear();
         Ok(())
     }

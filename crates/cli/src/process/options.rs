@@ -126,7 +126,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CODE", requires = "per_connection")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=125))]
     pub(super) idle_status: Option<u8>,
-    /// How many connections are served at the same time; further ones wait.
+    /// How many connections are served at the same time; further ones wait. With Linux's default limits the CPU engine has
+    /// room for some 9,500.
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS, requires = "per_connection")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MOST)))]
     pub(super) connections: u32,
@@ -153,7 +154,7 @@ pub(crate) struct Options {
     args: Vec<String>,
 }
 
-/// Connections that are served at the same time: the CPU engine has room for this many processes that wait.
+/// Connections that are served at the same time: the CPU engine has room for this many processes without a larger pool.
 const CONNECTIONS: u32 = 1000;
 /// The most that can be asked for.
 const CONNECTIONS_MOST: u32 = 100_000;

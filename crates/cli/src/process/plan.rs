@@ -156,6 +156,13 @@ impl<'a> Plan<'a> {
         if let Some(memory) = options.memory {
             builder = builder.memory(memory);
         }
+        if self.per_connection() {
+            // Each may ask for a program, and waits for it.
+            let routes = self.routes.as_ref();
+            let asks = routes.is_some_and(|routes| routes.modules().next().is_some());
+            let each = if asks { 2 } else { 1 };
+            builder = builder.waiting(self.instances.saturating_mul(each));
+        }
         if let Some(stack) = options.stack {
             builder = builder.stack(stack_bytes(stack)?);
         }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -283,6 +284,120 @@ fn many_idle_connections_are_served_by_few_processes() {
     drop((silent, asking));
     let report = server.end();
     assert!(!report.contains("ended:"), "{report}");
+}
+
+/// Clients that are never idle share fewer processes than there are clients.
+#[test]
+fn clients_that_never_pause_take_turns() {
+    const CLIENTS: usize = 6;
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--connections", "2"]);
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut peer = server.connect();
+                let mut first = true;
+                while answered.load(SeqCst) < CLIENTS {
+                    peer.write_all(b"GET /empty HTTP/1.1\r\nHost: x\r\n\r\n")
+                        .expect("it reads");
+                    let mut answer = Vec::new();
+                    while !answer.ends_with(b"\r\n\r\n") {
+                        let mut some = [0; 1000];
+                        let bytes = peer.read(&mut some).expect("its turn comes");
+                        assert!(bytes > 0, "it has ended");
+                        answer.extend(&some[..bytes]);
+                    }
+                    if std::mem::take(&mut first) {
+                        answered.fetch_add(1, SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    server.end();
+}
+
+/// More processes wait for their clients than the CPU engine has room for by default.
+#[test]
+fn fifteen_hundred_busy_connections_have_a_process_each() {
+    const BUSY: usize = 1500;
+    raise_descriptors(BUSY as u64 + 100);
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--connections", "2000"]);
+    let mut busy: Vec<_> = (0..BUSY).map(|_| server.connect()).collect();
+    for peer in &mut busy {
+        let head =
+            b"POST /a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+        peer.write_all(head).expect("it reads");
+    }
+    // The word comes from a process, which then waits for the body.
+    const WORD: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    for peer in &mut busy {
+        let mut word = [0; WORD.len()];
+        peer.read_exact(&mut word).expect("it has a process");
+        assert_eq!(word, WORD);
+    }
+    for peer in &mut busy {
+        peer.write_all(b"body").expect("it reads");
+        peer.shutdown(Shutdown::Write).expect("it is connected");
+    }
+    for peer in &mut busy {
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).expect("it answers");
+        assert_eq!(statuses(&answer), [405]);
+    }
+    server.end();
+}
+
+/// Lets this program have more descriptors.
+fn raise_descriptors(least: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    assert!(most >= least, "a hard limit of {most} open files");
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("it is not above the hard limit");
+}
+
+/// A program that only exits leaves its connection to nobody, and the server is not to hold it while it waits.
+#[test]
+fn a_connection_ends_with_a_process_that_does_not_hand_it_back() {
+    let words = guest("built/words.wasm");
+    let words = words.to_str().expect("the path is text");
+    let options = ["--alone", "--engine", "cpu", "--verbose", "--listen", "0"];
+    let per_connection = ["--per-connection", "--idle-status", "75"];
+    let server = Server::start(&[&["run", words], &options[..], &per_connection].concat());
+    assert_eq!(server.exchange(b"three short words"), "0 3 17 -\n");
+    // Both come together, and one of the processes goes on.
+    let mut peers = [server.connect(), server.connect()];
+    for peer in &mut peers {
+        peer.write_all(b"two words").expect("it reads");
+    }
+    let [mut ends, stays] = peers;
+    ends.shutdown(Shutdown::Write).expect("it is open");
+    let mut answer = String::new();
+    ends.read_to_string(&mut answer).expect("it ends");
+    assert_eq!(answer, "0 2 9 -\n");
+    drop(stays);
+    server.end();
+}
+
+/// More than there is room for is refused before anything is served.
+#[test]
+fn too_many_connections_are_refused_with_the_limit() {
+    let folder = site();
+    let files = folder.path().to_str().expect("the path is text");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command.args(["serve", "--engine", "cpu", "--listen", "0"]);
+    command.args(["--files", files, "--connections", "60000"]);
+    let output = everwarp_testkit::output(&mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("vm.max_map_count"), "{said}");
 }
 
 #[test]

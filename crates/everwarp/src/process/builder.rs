@@ -81,6 +81,15 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
+    /// Sets how many processes may wait for sockets at the same time on the CPU engine, of all hosts of this program
+    /// together (1,024 by default). Further ones wait until one of these ends. Only the first host of a program can ask for
+    /// more, and Linux's default limits have room for some 9,500; a service takes the default. A GPU has a place for
+    /// each process.
+    pub fn waiting(mut self, processes: u32) -> Self {
+        self.config.waiting = processes;
+        self
+    }
+
     /// Sets how many processes of each module are on a GPU at the same time (1,024 by default). Further processes wait.
     /// Fewer fit if the memory does not suffice: [`Host::width`] returns how many there are.
     pub fn places(mut self, places: u32) -> Self {

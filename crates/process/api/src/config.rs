@@ -31,6 +31,10 @@ pub struct HostConfig {
     /// On the CPU engine, the number of threads that run processes; by default one for each core. A GPU does not have
     /// this option.
     pub workers: Option<NonZeroUsize>,
+    /// On the CPU engine, the number of processes that may wait for sockets at the same time, of all hosts of the program
+    /// together; 1,024 by default. Further ones wait for these. More can be asked for before the program's first
+    /// host starts, and Linux's default limits have room for some 9,500. On a GPU a process that waits keeps its place.
+    pub waiting: u32,
     /// The settings of each module that the host starts with.
     pub load: LoadConfig,
     /// The bytes of stack on which calls nest. On the CPU engine that is the stack of each process, 8 MiB by default and
@@ -60,10 +64,16 @@ pub struct HostConfig {
     pub channels: u32,
 }
 
+impl HostConfig {
+    /// The default of [`waiting`](Self::waiting).
+    pub const WAITING: u32 = 1024;
+}
+
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
             workers: None,
+            waiting: Self::WAITING,
             load: LoadConfig::default(),
             stack_bytes: None,
             interleaved: false,

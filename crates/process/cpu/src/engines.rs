@@ -6,10 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::lock::lock;
-use crate::permits::THREADS_MOST;
-
-/// Instances that a pool holds. Each takes 4 GiB of addresses; x86-64 has 128 TiB.
-const POOL: u32 = THREADS_MOST as u32;
+use crate::permits;
 
 /// Elements for which a table in the pool has room.
 const POOL_TABLE: u64 = 20_000;
@@ -98,11 +95,12 @@ fn config(metering: Metering, stack: Stack) -> Config {
 }
 
 fn pool() -> PoolingAllocationConfig {
+    let instances = permits::pool() as u32;
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_core_instances(POOL)
-        .total_memories(POOL)
-        .total_tables(POOL)
-        .total_stacks(POOL)
+    pool.total_core_instances(instances)
+        .total_memories(instances)
+        .total_tables(instances)
+        .total_stacks(instances)
         .max_memory_size(1 << 32)
         .table_elements(POOL_TABLE as usize)
         .linear_memory_keep_resident(KEPT)

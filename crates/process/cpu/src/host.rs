@@ -21,7 +21,7 @@ use crate::host_input::HostStdin;
 use crate::host_stream::HostStream;
 use crate::list::list;
 use crate::modules::ModuleSet;
-use crate::permits::{EXTRAS_MOST, HostPermit};
+use crate::permits::{self, EXTRAS_LEAST, HostPermit};
 use crate::process::Taken;
 use crate::scheduler::Scheduler;
 use crate::spawn::spawn;
@@ -75,8 +75,9 @@ impl CpuProcesses {
     /// Starts a host with these modules, whose ids are their positions.
     ///
     /// # Errors
-    /// A module is refused; an option is given that only a GPU has; more than 1,024 threads are asked for; the system
-    /// refuses a thread; or this program has 1,024 hosts already.
+    /// A module is refused; an option is given that only a GPU has; more than 1,024 threads are asked for, or more
+    /// [processes that wait](HostConfig::waiting) than there is room for; the system refuses a thread; or this program has
+    /// 1,024 hosts already.
     pub fn start(modules: &[Module], config: &HostConfig) -> Result<Self, StartError> {
         Self::start_with(modules, config, None)
     }
@@ -97,10 +98,14 @@ impl CpuProcesses {
                 .map_err(system_error("counting the cores"))?
                 .get(),
         };
-        if count > EXTRAS_MOST {
-            let text = format!("{count} were asked for; a host may have {EXTRAS_MOST}");
+        if count > EXTRAS_LEAST {
+            let text = format!("{count} were asked for; a host may have {EXTRAS_LEAST}");
             let refused = system_error("the threads of the CPU engine");
             return Err(refused(std::io::Error::other(text)));
+        }
+        if config.waiting > HostConfig::WAITING {
+            let extras = config.waiting as usize + count;
+            permits::reserve(extras).map_err(system_error("processes that wait for sockets"))?;
         }
         let permit = HostPermit::take().map_err(system_error("a host of the CPU engine"))?;
         let scheduler = Scheduler::new(count, start_worker);

@@ -184,6 +184,10 @@ impl Scheduler {
             return None;
         }
         let process = queue.ready.pop_front()?;
+        if !queue.ready.is_empty() {
+            // Several may have become ready at once, and another thread's processes may all be blocked as well.
+            self.more.notify_one();
+        }
         self.serve_ready(queue);
         Some(process)
     }

@@ -5,6 +5,9 @@
 //! or a file keeps its thread, because its wait ends by itself, and the queued processes must not all be started at
 //! once.
 //!
+//! A process that has once waited for a socket keeps no thread any more, also while it computes. On a busy server some
+//! such process computes at any time, and no further one would ever start.
+//!
 //! Processes that share a thread take turns while they compute: the epoch moves on, and compiled code yields when it
 //! does. A process that has its thread to itself is not interrupted.
 

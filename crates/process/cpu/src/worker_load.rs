@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct WorkerLoad {
     processes: AtomicUsize,
-    /// Processes that wait for other processes.
-    blocked: AtomicUsize,
+    /// Those that wait for other processes, and those that have instances apart from the thread's.
+    apart: AtomicUsize,
     /// The thread waits until it has room for another process.
     full: AtomicBool,
-    /// Another process has blocked while it did.
+    /// Another process has blocked, or has got an instance of its own, while it did.
     changed: Notify,
 }
 
@@ -22,18 +22,28 @@ pub(crate) struct BlockedProcess<'l>(&'l WorkerLoad);
 
 impl Drop for BlockedProcess<'_> {
     fn drop(&mut self) {
-        self.0.blocked.fetch_sub(1, Ordering::Relaxed);
+        self.0.remove_apart();
     }
 }
 
 impl WorkerLoad {
     /// The process that runs now waits for other processes until the result is dropped.
     pub(crate) fn block(&self) -> BlockedProcess<'_> {
-        self.blocked.fetch_add(1, Ordering::Relaxed);
+        self.add_apart();
+        BlockedProcess(self)
+    }
+
+    /// The process that runs now has an instance of its own, so that the thread may take another one.
+    pub(crate) fn add_apart(&self) {
+        self.apart.fetch_add(1, Ordering::Relaxed);
         if self.full.load(Ordering::Relaxed) {
             self.changed.notify_one();
         }
-        BlockedProcess(self)
+    }
+
+    /// The process that runs now needs the thread's instance again, or gives its own back.
+    pub(crate) fn remove_apart(&self) {
+        self.apart.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether several processes share the thread.
@@ -41,12 +51,12 @@ impl WorkerLoad {
         self.processes.load(Ordering::Relaxed) > 1
     }
 
-    /// Whether the thread may take another process: all of its processes are blocked.
+    /// Whether the thread may take another process: no process needs its instance.
     pub(crate) fn has_room(&self) -> bool {
-        self.processes.load(Ordering::Relaxed) <= self.blocked.load(Ordering::Relaxed)
+        self.processes.load(Ordering::Relaxed) <= self.apart.load(Ordering::Relaxed)
     }
 
-    /// Waits until another process has blocked, if the thread has no room; otherwise for ever.
+    /// Waits until another process needs the thread's instance no more, if the thread has no room; otherwise for ever.
     pub(crate) async fn changed(&self) {
         let full = !self.has_room();
         self.full.store(full, Ordering::Relaxed);

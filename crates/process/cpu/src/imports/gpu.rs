@@ -8,6 +8,7 @@ use everwarp_process::{ChannelError, ExitStatus, Pid};
 use wasmtime::{Caller, Linker, Memory, Result};
 
 use super::HostCall;
+use super::sockets::block;
 use crate::channel::{Channel, ChannelSide, HostId, Side};
 use crate::family::{Child, ChildRefused, ChildRequest, Family};
 use crate::guest::Guest;
@@ -60,7 +61,7 @@ async fn send(mut caller: Caller<'_, Guest>, args: (u32, u32, u32), waits: bool)
     if sent == Err(ChannelError::Again) && waits {
         let message = message.to_vec();
         let load = Arc::clone(&guest.family().load);
-        let _blocked = load.block();
+        let _blocked = block(guest, &load);
         let attempt = || channel.try_send(&message);
         sent = channel.retry(Side::Send, attempt).await;
     }
@@ -81,7 +82,7 @@ async fn receive(mut caller: Caller<'_, Guest>, args: (u32, u32, u32), waits: bo
     let mut received = attempt();
     if received == Err(ChannelError::Again) && waits {
         let load = Arc::clone(&guest.family().load);
-        let _blocked = load.block();
+        let _blocked = block(guest, &load);
         received = channel.retry(Side::Receive, attempt).await;
     }
     Ok(match received {
@@ -244,7 +245,7 @@ async fn wait(mut caller: Caller<'_, Guest>, pid: u64, to: u32) -> Result<i32> {
     let process = Arc::clone(&family.children[position].process);
     if !process.has_ended() {
         let load = Arc::clone(&family.load);
-        let _blocked = load.block();
+        let _blocked = block(guest, &load);
         process.ended().await;
     }
     let (bytes, guest) = memory.data_and_store_mut(&mut caller);

@@ -19,12 +19,11 @@ use wiggle::{GuestMemory, GuestPtr};
 
 use super::arguments::as_errno;
 use super::files::settle;
-use super::sockets::{find, load, ready, watch, with_memory};
+use super::sockets::{find, leave_thread, ready, watch, with_memory};
 use super::waiting::relock;
 use crate::guest::Guest;
 use crate::numbers::{Numbered, OpenSocket, SocketKind};
 use crate::watch::Memory;
-use crate::worker_load::WorkerLoad;
 
 /// Kinds of subscriptions and events.
 const CLOCK: u8 = 0;
@@ -213,8 +212,7 @@ async fn first(mut waiting: Vec<Waiting<'_>>) {
 /// Waits until something may have happened.
 async fn wait(caller: &mut Caller<'_, Guest>, all: &[Subscription]) {
     caller.data_mut().wasi.unlock();
-    let load = load(caller.data_mut());
-    let _blocked = load.as_deref().map(WorkerLoad::block);
+    leave_thread(caller.data_mut());
     let mut waiting = Vec::<Waiting<'_>>::new();
     let clocks = all.iter().filter_map(|one| match one.awaited {
         Awaited::Clock(at) => at,

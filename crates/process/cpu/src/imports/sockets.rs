@@ -20,7 +20,7 @@ use crate::guest::Guest;
 use crate::numbers::{Numbered, OpenSocket, SharedListener, SocketKind};
 use crate::permits::WaitingPermit;
 use crate::watch::{Memory, Watch, queue_interest};
-use crate::worker_load::WorkerLoad;
+use crate::worker_load::{BlockedProcess, WorkerLoad};
 
 /// Bytes that one call sends or receives.
 const BYTES_MOST: usize = 1 << 20;
@@ -143,11 +143,8 @@ async fn wait_for(
     let Some(watch) = watch(caller.data(), open) else {
         return wait(caller, open.socket(), interest).await;
     };
-    let load = load(caller.data_mut());
-    let blocked = load.as_deref().map(WorkerLoad::block);
-    let happened = watch.happened(open.socket(), interest).await;
-    drop(blocked);
-    match happened {
+    leave_thread(caller.data_mut());
+    match watch.happened(open.socket(), interest).await {
         Some(happened) => happened,
         None => wait(caller, open.socket(), interest).await,
     }
@@ -160,23 +157,21 @@ pub(super) async fn wait(
     interest: Interest,
 ) -> io::Result<()> {
     caller.data_mut().wasi.unlock();
-    let load = load(caller.data_mut());
-    let _blocked = load.as_deref().map(WorkerLoad::block);
+    leave_thread(caller.data_mut());
     ready(socket, interest).await
 }
 
-/// The load of the caller's worker thread, if that may take another process while this one waits. The thread of a process
-/// that gets no instance of its own waits with it, and so does a further thread of a process.
-pub(super) fn load(guest: &mut Guest) -> Option<Arc<WorkerLoad>> {
-    let load = guest
-        .family
-        .as_ref()
-        .map(|family| Arc::clone(&family.load))?;
-    if guest.permit.is_none() {
-        // It keeps the permit to its end: the process that the thread takes meanwhile may still be there then.
-        guest.permit = WaitingPermit::take();
+/// Lets the caller's worker thread take other processes, from now on. The thread of a process that gets no instance of its
+/// own waits with it, and so does a further thread of a process.
+pub(super) fn leave_thread(guest: &mut Guest) {
+    if let (None, Some(family)) = (&guest.permit, &guest.family) {
+        guest.permit = WaitingPermit::take(&family.load);
     }
-    guest.permit.is_some().then_some(load)
+}
+
+/// Lets the worker thread take another process while this one waits for others, if it does not do so anyway.
+pub(super) fn block<'l>(guest: &Guest, load: &'l WorkerLoad) -> Option<BlockedProcess<'l>> {
+    guest.permit.is_none().then(|| load.block())
 }
 
 /// Tries a call until it need not wait, or once if the process does not want to wait.
@@ -222,8 +217,7 @@ async fn next_connection(
         accepted => return Ok(accepted.map_err(|error| code(errno_of(&error)))),
     }
     caller.data_mut().wasi.unlock();
-    let load = load(caller.data_mut());
-    let _blocked = load.as_deref().map(WorkerLoad::block);
+    leave_thread(caller.data_mut());
     let _turn = shared.turn.lock().await;
     retry(caller, open, Interest::READ, |_| {
         Ok(shared.listener.accept())
