@@ -73,6 +73,9 @@ fn own_stdin() -> io::Result<std::os::fd::OwnedFd> {
 }
 
 impl Service {
+    /// The processes of one request to which a service gives [events](crate::process::Command::events).
+    pub const EVENTS_MOST: u32 = everwarp_service::EVENTS_MOST;
+
     /// Connects to the service of this user; `None` if none is up. [`Select::Auto`] takes a GPU if the service has one.
     ///
     /// # Errors

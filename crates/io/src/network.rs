@@ -70,6 +70,28 @@ impl Network {
         self
     }
 
+    /// The rules for the peers of processes.
+    pub fn connect_rules(&self) -> &[AddressRule] {
+        &self.connect
+    }
+
+    /// The rules for local addresses.
+    pub fn bind_rules(&self) -> &[AddressRule] {
+        &self.bind
+    }
+
+    /// Whether it [reports](Self::reporting) what processes are refused.
+    pub fn is_reporting(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Reports a sentence of a network with the same rules in another program.
+    pub fn pass_on(&self, sentence: &str) {
+        if let Some(report) = &self.report {
+            report(sentence);
+        }
+    }
+
     /// Whether it has no rules.
     pub fn is_empty(&self) -> bool {
         self.connect.is_empty() && self.bind.is_empty()

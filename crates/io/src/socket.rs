@@ -303,6 +303,24 @@ impl Connection {
         Ok((a?, b?))
     }
 
+    /// Takes over a connected stream within this machine.
+    ///
+    /// # Errors
+    /// The descriptor is no such stream.
+    pub fn from_local_stream(stream: OwnedFd) -> io::Result<Self> {
+        let is_stream = sockopt::socket_type(&stream)? == net::SocketType::STREAM;
+        if !is_stream || sockopt::socket_domain(&stream)? != net::AddressFamily::UNIX {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // A socket without a peer, or one that listens, is no stream.
+        net::getpeername(&stream)?;
+        rustix::io::ioctl_fionbio(&stream, true)?;
+        Ok(Self {
+            socket: Socket::new(stream),
+            peer: None,
+        })
+    }
+
     /// The socket.
     pub fn socket(&self) -> &Arc<Socket> {
         &self.socket
@@ -433,6 +451,24 @@ mod tests {
         }
         let full = a.send(&bytes).expect_err("no room");
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn only_a_connected_local_stream_is_taken_over() {
+        let refused = |fd: OwnedFd| Connection::from_local_stream(fd).expect_err("it is none");
+        let file = std::fs::File::open("/dev/null").expect("it exists");
+        refused(file.into());
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        refused(TcpStream::connect(address).expect("it listens").into());
+        refused(listener.into());
+        let (a, b) = std::os::unix::net::UnixStream::pair().expect("two descriptors");
+        let own = Connection::from_local_stream(a.into()).expect("it is a stream");
+        let none = own.receive(&mut [0; 4], false).expect_err("nothing came");
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+        (&b).write_all(b"word").expect("there is room");
+        until(own.socket(), Interest::READ);
+        assert_eq!(own.receive(&mut [0; 4], false).expect("it came"), 4);
     }
 
     #[test]

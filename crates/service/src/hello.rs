@@ -18,8 +18,8 @@ use everwarp_telemetry::control::own_user;
 use crate::convert::kind_of;
 
 /// The versions of the protocol that this program speaks.
-pub(crate) const LOWEST: u32 = 2;
-pub(crate) const HIGHEST: u32 = 2;
+pub(crate) const LOWEST: u32 = 3;
+pub(crate) const HIGHEST: u32 = 3;
 
 const LENGTH: usize = 64;
 const WORD: &[u8; 8] = b"everwarp";

@@ -39,7 +39,7 @@ mod supervisor;
 mod wire;
 
 pub use child::{CONTROL_FD, engine_child};
-pub use client::{ClientConnection, ClientEngine, ClientFiles};
+pub use client::{ClientConnection, ClientEngine, ClientFiles, EVENTS_MOST};
 pub use connect::{ConnectError, Connected, connect, connect_in};
 pub use everwarp_telemetry::control::{Folder, FolderError, Lock};
 pub use hello::{GreetingError, Purpose, Wanted};

@@ -63,11 +63,23 @@ wire! {
         read_only: bool,
     }
 
+    /// [`Network`](everwarp_process::Network): its rules as a user writes them.
+    struct NetworkGrant {
+        connect: Vec<String>,
+        bind: Vec<String>,
+        /// Whether the client wants to know what processes are refused.
+        reports: bool,
+    }
+
     /// [`Grants`](everwarp_process::Grants).
     struct SharedGrants {
         directories: Vec<DirectoryGrant>,
         /// How many listeners there are. Their descriptors follow those of the directories.
         listeners: u32,
+        network: Option<NetworkGrant>,
+        /// How many streams of events there are: none, or one for each process. Their descriptors follow those of the
+        /// listeners.
+        events: u32,
         stdin: InputGrant,
         stdout: OutputGrant,
         stderr: OutputGrant,
@@ -84,7 +96,7 @@ wire! {
         /// Loads a module, whose file is the descriptor.
         Load = 2 { request: u32, name: String, settings: LoadSettings, },
         /// Starts processes as soon as `data` bytes have come with [`ToEngine::SpawnData`]. The descriptors are the
-        /// directories, then the listeners.
+        /// directories, then the listeners, then the streams of events.
         Spawn = 3 { request: u32, module: u32, count: u32, grants: SharedGrants, data: u64, },
         /// The next part of what each process gets of its own.
         SpawnData = 4 { request: u32, bytes: Bytes, },
@@ -127,6 +139,8 @@ wire! {
         ReadInput = 4 { most: u32, },
         /// The first failed write to the client's standard output or standard error.
         OutputFailed = 5 { stderr: bool, error: SystemError, },
+        /// What a process was refused, for [`NetworkGrant`]s with reports.
+        Refused = 6 { sentence: String, },
     }
 
     /// A reply to a request.

@@ -198,12 +198,16 @@ fn take_exits(
     Ok(tally)
 }
 
-/// The connections that have come, up to `room`; the error if the system refuses to give one.
-fn accept(listeners: &[Listener], room: usize) -> (Vec<Connection>, Option<io::Error>) {
+/// The connections that have come, up to `room`; the error if the system refuses to give one, or `check` does.
+fn accept(
+    listeners: &[Listener],
+    room: usize,
+    check: impl Fn(&Listener) -> io::Result<()>,
+) -> (Vec<Connection>, Option<io::Error>) {
     let mut connections = Vec::new();
     for listener in listeners {
         while connections.len() < room {
-            match listener.accept() {
+            match check(listener).and_then(|()| listener.accept()) {
                 Ok(connection) => connections.push(connection),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return (connections, Some(error)),
@@ -258,7 +262,7 @@ fn accept_all(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resul
     let mut refused = Refusals::default();
     while !gate.draining.load(SeqCst) {
         let room = most.saturating_sub(gate.live.load(SeqCst)).min(BATCH);
-        let (connections, error) = accept(listeners, room);
+        let (connections, error) = accept(listeners, room, |_| Ok(()));
         if !connections.is_empty() {
             start(plan, (&command, gate, tasks), &connections, false)?;
             continue;
@@ -313,12 +317,8 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
     let (mut idle, spare) = (Idle::default(), Spare::new());
     let (mut ready, mut refused) = (Vec::new(), Refusals::default());
     while !gate.draining.load(SeqCst) {
-        let room = spare.batch().min(BATCH);
-        let (accepted, error) = match spare.check(listeners[0].socket()) {
-            Ok(()) => accept(listeners, room),
-            Err(error) => (Vec::new(), Some(error)),
-        };
-        let more = accepted.len() == room;
+        let (accepted, error) = accept(listeners, BATCH, |listener| spare.check(listener.socket()));
+        let more = accepted.len() == BATCH;
         let handed_back = std::mem::take(&mut *lock(&gate.handed_back));
         for connection in accepted.into_iter().chain(handed_back) {
             // One that cannot be watched, because the system is short of memory, is closed; the others go on.

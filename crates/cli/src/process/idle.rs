@@ -42,12 +42,8 @@ impl Spare {
         Self { limit, count }
     }
 
-    /// How many connections may be accepted before the next check; with those, half of the spare ones are left.
-    pub(super) fn batch(&self) -> usize {
-        (self.count / 2).max(1)
-    }
-
-    /// Whether there are enough descriptors to accept some. A new descriptor has the lowest free number.
+    /// Whether there are enough descriptors to accept a connection. It has the lowest free number, which another one may have
+    /// had for a moment. So this is to be asked before each: several could take all numbers above it as well.
     ///
     /// # Errors
     /// `EMFILE` if there are not.

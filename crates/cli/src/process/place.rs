@@ -20,8 +20,13 @@ pub(super) enum Place {
 /// Whether the command is for many processes. One process is faster on a core, because a lane of a GPU is many times
 /// slower; only many lanes are fast together.
 fn many(args: &Args) -> bool {
+    has_many(args, 1)
+}
+
+/// Whether the command may be for more processes than that.
+fn has_many(args: &Args, most: u32) -> bool {
     match args.process.instances() {
-        Some(instances) => instances > 1,
+        Some(instances) => instances > most,
         None => args.process.stdin_lines.is_some(),
     }
 }
@@ -56,12 +61,18 @@ impl Place {
             }
             return Ok(None);
         }
-        let network = !options.connect.is_empty() || !options.bind.is_empty();
-        let events = options.events.is_some();
-        if network || events || options.per_connection {
+        let refused = match () {
+            () if options.per_connection => Some("takes no connections yet".to_owned()),
+            () if options.events.is_some() && has_many(args, Service::EVENTS_MOST) => {
+                let most = Service::EVENTS_MOST;
+                Some(format!("gives events to {most} processes at most"))
+            }
+            () => None,
+        };
+        if let Some(refused) = refused {
             if args.verbose {
                 eprintln!(
-                    "everwarp: a service takes listeners, but no other sockets and no events yet, so this command starts an engine of its own"
+                    "everwarp: a service {refused}, so this command starts an engine of its own"
                 );
             }
             return Ok(None);

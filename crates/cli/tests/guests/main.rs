@@ -8,6 +8,8 @@ mod channels;
 mod dial;
 #[path = "../../../../guests/json/src/document/mod.rs"]
 mod document;
+#[path = "../shared/echo.rs"]
+mod echo;
 mod events;
 mod forth;
 mod given;

@@ -101,14 +101,27 @@ fn many_processes_share_a_listener_and_a_command_that_is_killed_frees_it() {
 }
 
 #[test]
-fn other_sockets_take_an_engine_of_the_commands_own() {
+fn connections_take_an_engine_of_the_commands_own() {
     let sandbox = Sandbox::new();
     let _service = sandbox.up(&[]);
-    let (child, address, said) = listen(&sandbox, &["--connect", "1"]);
-    assert!(
-        said.contains("no other sockets and no events yet"),
-        "{said}"
-    );
-    assert_eq!(ask(address, "alone"), "ALONE");
-    assert!(finish(child).status.success());
+    let words = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built/words.wasm");
+    let mut command = sandbox.command(&["run"]);
+    command.arg(words);
+    command.args(["--listen", "0", "--per-connection", "--verbose"]);
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut said = String::new();
+    while !said.contains("is a process") {
+        let read = errors.read_line(&mut said).expect("it is text");
+        assert!(read > 0, "{said}");
+    }
+    child.stderr = Some(errors.into_inner());
+    let address = said.split(' ').find_map(|word| word.parse().ok());
+    assert_eq!(ask(address.expect("an address"), "two words"), "0 2 9 -\n");
+    assert!(said.contains("no connections yet"), "{said}");
+    child.kill().expect("it runs");
+    finish(child);
 }

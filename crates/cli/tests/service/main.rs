@@ -5,6 +5,8 @@
 mod alike;
 mod client;
 mod clients;
+#[path = "../shared/echo.rs"]
+mod echo;
 mod ends;
 mod hostile;
 mod library;
@@ -17,6 +19,7 @@ mod pseudo_terminal;
 mod quotas;
 mod sandbox;
 mod settings;
+mod sockets;
 mod terminal;
 
 use std::process::Command;

@@ -61,7 +61,18 @@ impl Shared {
 }
 
 /// The streams of events of processes, and the thread that serves them.
-pub struct Events {
+pub struct Events(Origin);
+
+/// Where the streams come from.
+enum Origin {
+    /// A thread of this program serves them.
+    Own(Own),
+    /// Another program serves them, and has opened these.
+    Given(Mutex<Vec<Connection>>),
+}
+
+/// The thread that serves streams.
+struct Own {
     shared: Arc<Shared>,
     commands: Sender<Command>,
     thread: Option<JoinHandle<()>>,
@@ -82,36 +93,58 @@ impl Events {
         let pump = Pump::new(Arc::clone(&shared), received, sources);
         let thread = std::thread::Builder::new().name("events".to_owned());
         let thread = thread.spawn(move || pump.run())?;
-        Ok(Arc::new(Self {
+        Ok(Arc::new(Self(Origin::Own(Own {
             shared,
             commands,
             thread: Some(thread),
-        }))
+        }))))
+    }
+
+    /// Streams that another program serves and has [opened](Self::open), one for each process.
+    pub fn given(streams: Vec<Connection>) -> Arc<Self> {
+        Arc::new(Self(Origin::Given(Mutex::new(streams))))
+    }
+
+    fn own(&self) -> Option<&Own> {
+        match &self.0 {
+            Origin::Own(own) => Some(own),
+            Origin::Given(_) => None,
+        }
     }
 
     /// A stream of events for a process: its end, which it reads and writes.
     ///
     /// # Errors
-    /// The system gives no descriptors.
+    /// The system gives no descriptors, or all [given](Self::given) streams have been taken.
     pub fn open(&self) -> io::Result<Connection> {
-        let (host, process) = Connection::pair()?;
-        self.send(Command::Open(host));
-        Ok(process)
+        match &self.0 {
+            Origin::Own(own) => {
+                let (host, process) = Connection::pair()?;
+                own.send(Command::Open(host));
+                Ok(process)
+            }
+            Origin::Given(streams) => {
+                let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
+                let none = || io::Error::other("all streams of events have been taken");
+                streams.pop().ok_or_else(none)
+            }
+        }
     }
 
     /// Passes a signal on, and returns whether a process has asked for it. A change of the terminal's size (SIGWINCH) is
     /// always passed on.
     pub fn signal(&self, number: i32) -> bool {
+        let Some(own) = self.own() else { return false };
         let bit = u32::try_from(number)
             .ok()
             .and_then(|n| 1_u64.checked_shl(n));
-        let asked = self.shared.signals.load(SeqCst) & bit.unwrap_or(0) != 0;
+        let asked = own.shared.signals.load(SeqCst) & bit.unwrap_or(0) != 0;
         if number == SIGWINCH {
-            self.send(Command::Resized);
+            own.send(Command::Resized);
             return true;
         }
         if asked {
-            self.send(Command::Signal(number));
+            own.send(Command::Signal(number));
         }
         asked
     }
@@ -119,18 +152,27 @@ impl Events {
     /// Gives the terminal its settings from before the processes had it: before the program is stopped, or exits without
     /// dropping this.
     pub fn suspend(&self) {
-        if let Some(terminal) = &mut *self.shared.terminal() {
-            terminal.restore();
+        if let Some(own) = self.own() {
+            own.suspend();
         }
     }
 
     /// Takes the terminal again after [`Events::suspend`].
     pub fn resume(&self) {
-        if let Some(terminal) = &mut *self.shared.terminal() {
+        let Some(own) = self.own() else { return };
+        if let Some(terminal) = &mut *own.shared.terminal() {
             // A terminal that refuses has gone, which its reader learns.
             let _ = terminal.apply();
         }
-        self.send(Command::Resized);
+        own.send(Command::Resized);
+    }
+}
+
+impl Own {
+    fn suspend(&self) {
+        if let Some(terminal) = &mut *self.shared.terminal() {
+            terminal.restore();
+        }
     }
 
     fn send(&self, command: Command) {
@@ -140,7 +182,7 @@ impl Events {
     }
 }
 
-impl Drop for Events {
+impl Drop for Own {
     fn drop(&mut self) {
         self.send(Command::Stop);
         if let Some(thread) = self.thread.take() {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use everwarp_engine::sync::lock;
-use everwarp_process::{HostError, OutputErrors, OutputStream};
+use everwarp_process::{HostError, Network, OutputErrors, OutputStream};
 
 use super::stdin::StdinForwarder;
 use super::waits::Waits;
@@ -29,6 +29,8 @@ pub(super) struct Connection {
     pub(super) waits: Waits,
     pub(super) errors: OutputErrors,
     stdin: StdinForwarder,
+    /// Reports what processes are refused.
+    network: Mutex<Option<Arc<Network>>>,
 }
 
 /// A request whose replies have not all come.
@@ -69,12 +71,20 @@ impl Connection {
             waits: Waits::default(),
             errors: OutputErrors::new(),
             stdin: StdinForwarder::new(stdin),
+            network: Mutex::default(),
         });
         let receiving = Arc::clone(&connection);
         std::thread::Builder::new()
             .name("service".to_owned())
             .spawn(move || receiving.receive(FrameReceiver::new(socket)))?;
         Ok(connection)
+    }
+
+    /// Has `network` report what processes are refused from now on, if it reports anything.
+    pub(super) fn report_to(&self, network: &Arc<Network>) {
+        if network.is_reporting() {
+            *lock(&self.network) = Some(Arc::clone(network));
+        }
     }
 
     fn requests(&self) -> MutexGuard<'_, Option<HashMap<u32, Sender<Reply>>>> {
@@ -153,7 +163,7 @@ impl Connection {
         shut_down(&self.socket);
     }
 
-    /// The thread that receives. It never waits for anything but the service.
+    /// The thread that receives. It waits for nothing but the service, and for this program's own reports.
     fn receive(self: Arc<Self>, mut receiver: FrameReceiver) {
         let reason = loop {
             let frame = match receiver.receive() {
@@ -198,6 +208,12 @@ impl Connection {
             FromEngine::Exited { pid, exit } => self.waits.exited(pid, exit),
             FromEngine::Captured { pid, stderr, bytes } => {
                 self.waits.captured(pid, stderr, &bytes);
+            }
+            FromEngine::Refused { sentence } => {
+                let network = lock(&self.network).clone();
+                if let Some(network) = network {
+                    network.pass_on(&sentence);
+                }
             }
             FromEngine::ReadInput { most } => self.stdin.read(self, most),
             FromEngine::OutputFailed { stderr, error } => {

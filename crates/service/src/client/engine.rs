@@ -14,22 +14,42 @@ use everwarp_engine::EngineKind;
 use everwarp_engine::sync::lock;
 use everwarp_engine::trace::spanned;
 use everwarp_process::{
-    ChannelError, Exit, Grants, HostConfig, HostError, Input, InputLines, Listing, LoadConfig,
-    LoadedModule, Module, ModuleId, OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError,
-    SpawnRequest, StartError,
+    AddressRule, ChannelError, Exit, Grants, HostConfig, HostError, Input, InputLines, Listing,
+    LoadConfig, LoadedModule, Module, ModuleId, OutputErrors, Pid, ProcessEngine, Receiver, Sender,
+    SpawnError, SpawnRequest, StartError,
 };
 
 use super::channel::RemoteEnd;
 use super::connection::Connection;
 use crate::connect::Connected;
 use crate::convert::kind_of;
-use crate::protocol::{DirectoryGrant, InputGrant, Reply, SharedGrants, ToEngine};
+use crate::protocol::{DirectoryGrant, InputGrant, NetworkGrant, Reply, SharedGrants, ToEngine};
 use crate::records::{Records, RemoteLines, no_sockets};
 
 /// The bytes of one part of a request's data.
 const PART: usize = 512 << 10;
 /// The pids of one request for exits.
 const PIDS: usize = 64 << 10;
+
+/// The processes of one request to which a service gives events: each takes a descriptor of the request's message.
+pub const EVENTS_MOST: u32 = 64;
+
+/// A stream of events for each process of a request, which this program serves.
+fn open_streams(
+    request: &SpawnRequest<'_>,
+) -> Result<Vec<everwarp_process::Connection>, SpawnError> {
+    let Some(events) = &request.grants.events else {
+        return Ok(Vec::new());
+    };
+    if request.count > EVENTS_MOST {
+        return Err(SpawnError::Service(format!(
+            "a service gives events to {EVENTS_MOST} processes of a request, not to {}: start fewer, or add --alone",
+            request.count
+        )));
+    }
+    let streams: io::Result<Vec<_>> = (0..request.count).map(|_| events.open()).collect();
+    streams.map_err(|error| SpawnError::Service(format!("no stream of events: {error}")))
+}
 
 /// The standard streams that a client passes on.
 #[derive(Clone, Copy, Debug)]
@@ -210,7 +230,8 @@ impl ClientEngine {
         &self.device
     }
 
-    fn shared(&self, grants: &Grants) -> Result<SharedGrants, SpawnError> {
+    /// What `count` processes get together.
+    fn shared(&self, grants: &Grants, count: u32) -> Result<SharedGrants, SpawnError> {
         let end = |end: &everwarp_process::ChannelEnd| {
             let remote = end.endpoint().as_any().downcast_ref::<RemoteEnd>();
             let number = remote.and_then(|remote| remote.number_on(&self.connection));
@@ -221,15 +242,20 @@ impl ClientEngine {
             guest: directory.guest().to_owned(),
             read_only: directory.is_read_only(),
         };
-        let network = grants.network.as_ref();
-        let events = grants.events.is_some();
-        if grants.launcher.is_some() || events || network.is_some_and(|network| !network.is_empty())
-        {
+        if grants.launcher.is_some() {
             return Err(no_sockets());
         }
+        let texts = |rules: &[AddressRule]| rules.iter().map(AddressRule::to_string).collect();
+        let network = grants.network.as_ref().map(|network| NetworkGrant {
+            connect: texts(network.connect_rules()),
+            bind: texts(network.bind_rules()),
+            reports: network.is_reporting(),
+        });
         Ok(SharedGrants {
             directories: grants.directories.iter().map(directory).collect(),
             listeners: grants.listeners.len() as u32,
+            network,
+            events: if grants.events.is_some() { count } else { 0 },
             stdin: match &grants.stdin {
                 Input::Empty => InputGrant::Empty,
                 Input::Inherit => InputGrant::Inherit,
@@ -308,7 +334,11 @@ impl ProcessEngine for ClientEngine {
     }
 
     fn spawn(&self, request: &SpawnRequest<'_>) -> Result<(), SpawnError> {
-        let grants = self.shared(request.grants)?;
+        let grants = self.shared(request.grants, request.count)?;
+        let streams = open_streams(request)?;
+        if let Some(network) = &request.grants.network {
+            self.connection.report_to(network);
+        }
         let records = spanned("client: write records", || {
             Records::of_all(request.count, request.write)
         })?;
@@ -324,6 +354,7 @@ impl ProcessEngine for ClientEngine {
         let files: Vec<_> = directories
             .map(|d| d.handle().as_fd())
             .chain(listeners)
+            .chain(streams.iter().map(|stream| stream.socket().as_fd()))
             .collect();
         let make = |number| ToEngine::Spawn {
             request: number,
@@ -333,6 +364,9 @@ impl ProcessEngine for ClientEngine {
             data: total,
         };
         let asked = self.connection.request(make, &files)?;
+        // A stream ends with its process, so nothing here may keep it open.
+        drop(files);
+        drop(streams);
         for part in data.flat_map(|part| part.chunks(PART)) {
             self.connection.tell(&ToEngine::SpawnData {
                 request: asked.number,

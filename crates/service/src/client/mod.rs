@@ -7,4 +7,4 @@ mod engine;
 mod stdin;
 mod waits;
 
-pub use engine::{ClientConnection, ClientEngine, ClientFiles};
+pub use engine::{ClientConnection, ClientEngine, ClientFiles, EVENTS_MOST};

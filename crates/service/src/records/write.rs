@@ -83,9 +83,9 @@ const TOGETHER: u32 = 1 << 12;
 /// The most threads that write records.
 const THREADS: usize = 8;
 
-/// The error for sockets other than listeners, which do not travel to a service yet.
+/// The error for connections, and for programs that processes ask for by name, which do not travel to a service yet.
 pub(crate) fn no_sockets() -> SpawnError {
-    let text = "a service takes listeners, but no connections and no other sockets yet: start the host on a device of your own, or add --alone";
+    let text = "a service takes listeners, rules for addresses and events, but no connections yet: start the host on a device of your own, or add --alone";
     SpawnError::Service(text.to_owned())
 }
 

@@ -240,8 +240,10 @@ fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
         _ => compare(cx, std::mem::take(sides), 4, false),
     };
     let mut sides = Vec::new();
-    let how = format!("everwarp serve, a process for each connection, its sockets by {BACKEND}");
-    let server = Server::http(idle + 2 * CONNECTIONS);
+    let how =
+        format!("everwarp serve, a process for each busy connection, its sockets by {BACKEND}");
+    // Those that are idle have no process.
+    let server = Server::http(2 * CONNECTIONS);
     let server = server.map_err(failed("everwarp"))?;
     match side("everwarp", Role::Ours, &how, Ok(server)) {
         Ok(side) => sides.push(side),

@@ -21,8 +21,8 @@ use engine::FakeBackend;
 
 use super::{ModuleCache, Quotas, Session, SessionSettings, install_interrupt};
 use crate::protocol::{
-    DirectoryGrant, FromEngine, HostSettings, InputGrant, LoadSettings, OutputGrant, SharedGrants,
-    SystemError, ToEngine, body,
+    DirectoryGrant, FromEngine, HostSettings, InputGrant, LoadSettings, NetworkGrant, OutputGrant,
+    SharedGrants, SystemError, ToEngine, body,
 };
 use crate::wire::codec::decoded;
 use crate::wire::socket::{FrameReceiver, send_all};
@@ -77,6 +77,11 @@ impl Dice {
         }
     }
 
+    fn rule(&mut self) -> String {
+        let rules = ["80", "127.0.0.1:*", "example.com:80", "no rule", ""];
+        rules[self.below(rules.len() as u32) as usize].to_owned()
+    }
+
     fn grants(&mut self) -> SharedGrants {
         let directories = (0..self.below(8) / 6).map(|_| DirectoryGrant {
             path: "/somewhere".to_owned(),
@@ -86,6 +91,12 @@ impl Dice {
         SharedGrants {
             directories: directories.collect(),
             listeners: self.below(8) / 7,
+            network: (self.below(4) == 0).then(|| NetworkGrant {
+                connect: (0..self.below(3)).map(|_| self.rule()).collect(),
+                bind: (0..self.below(2)).map(|_| self.rule()).collect(),
+                reports: self.below(2) == 0,
+            }),
+            events: self.below(8) / 7,
             stdin: match self.below(3) {
                 0 => InputGrant::Empty,
                 1 => InputGrant::Inherit,
@@ -218,7 +229,9 @@ fn wanted(message: &ToEngine) -> usize {
     match message {
         ToEngine::Start { modules, .. } => 3 + modules.len(),
         ToEngine::Load { .. } | ToEngine::ReadLines { .. } => 1,
-        ToEngine::Spawn { grants, .. } => grants.directories.len() + grants.listeners as usize,
+        ToEngine::Spawn { grants, .. } => {
+            grants.directories.len() + (grants.listeners + grants.events) as usize
+        }
         _ => 0,
     }
 }

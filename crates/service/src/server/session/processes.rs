@@ -5,16 +5,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::task::Context;
 use std::thread::Scope;
 
 use everwarp_engine::sync::lock;
 use everwarp_engine::trace::span;
-use everwarp_process::{ChannelEnd, Directory, Grants, Input, Listener, Output, Pid};
+use everwarp_process::{
+    AddressRule, ChannelEnd, Connection, Directory, Events, Grants, Input, Listener, Network,
+    Output, Pid,
+};
 
 use super::{Misbehaved, Session, host_fault};
 use crate::protocol::{
-    FromEngine, HostFault, InputGrant, OutputGrant, ProcessExit, Reply, SharedGrants, body,
+    FromEngine, HostFault, InputGrant, NetworkGrant, OutputGrant, ProcessExit, Reply, SharedGrants,
+    body,
 };
 use crate::server::requests::{PendingSpawn, send_captured, wait_each};
 
@@ -27,7 +32,61 @@ fn listener(file: OwnedFd) -> io::Result<Listener> {
     }
 }
 
+/// The streams of events that a client has opened, one for each process.
+fn events(streams: Vec<OwnedFd>, count: u32) -> Result<Option<Arc<Events>>, Misbehaved> {
+    if streams.is_empty() {
+        return Ok(None);
+    }
+    if streams.len() as u64 != u64::from(count) {
+        let text = "not one stream of events for each process";
+        return Err(Misbehaved(text.to_owned()));
+    }
+    let streams = streams.into_iter().map(Connection::from_local_stream);
+    let streams: io::Result<Vec<_>> = streams.collect();
+    let streams = streams.map_err(|_| Misbehaved("a stream of events that is none".to_owned()))?;
+    Ok(Some(Events::given(streams)))
+}
+
+/// The rules of a client.
+fn rules(texts: &[String]) -> Result<Vec<AddressRule>, Misbehaved> {
+    let rules = texts.iter().map(|text| text.parse::<AddressRule>());
+    let rules: Result<_, _> = rules.collect();
+    rules.map_err(|error| Misbehaved(error.to_string()))
+}
+
 impl Session {
+    /// What of the network processes may use. The client is this user, and could use it itself.
+    fn network(&self, grant: &NetworkGrant) -> Result<Arc<Network>, Misbehaved> {
+        let (connect, bind) = (rules(&grant.connect)?, rules(&grant.bind)?);
+        if bind.iter().any(AddressRule::is_for_names) {
+            return Err(Misbehaved("a rule to bind a name".to_owned()));
+        }
+        let network = Network::new(connect, bind);
+        if !grant.reports {
+            return Ok(Arc::new(network));
+        }
+        // An engine must not wait for a client that does not read. The network reports each sentence once, and not many.
+        let (sentences, reported) = channel::<String>();
+        let sender = Arc::clone(&self.sender);
+        let send = move || {
+            for sentence in reported {
+                let message = FromEngine::Refused { sentence };
+                if sender.send(&body(&message), &[]).is_err() {
+                    return;
+                }
+            }
+        };
+        let started = std::thread::Builder::new().name("reports".to_owned());
+        if started.spawn(send).is_err() {
+            // The processes are refused all the same.
+            return Ok(Arc::new(network));
+        }
+        Ok(Arc::new(network.reporting(move |sentence| {
+            // A client that has gone need not know.
+            let _ = sentences.send(sentence.to_owned());
+        })))
+    }
+
     /// Checks a request for processes. The inner error is the client's to see.
     pub(super) fn prepare(
         &self,
@@ -38,16 +97,21 @@ impl Session {
         mut files: Vec<OwnedFd>,
     ) -> Result<Result<PendingSpawn, String>, Misbehaved> {
         let host = self.host()?;
-        let wanted = (shared.directories.len() as u64) + u64::from(shared.listeners);
+        let given = u64::from(shared.listeners) + u64::from(shared.events);
+        let wanted = shared.directories.len() as u64 + given;
         if files.len() as u64 != wanted {
-            let text = "not one file for each directory and each listener";
+            let text = "not one file for each directory, listener and stream of events";
             return Err(Misbehaved(text.to_owned()));
         }
-        let listeners = files.split_off(shared.directories.len()).into_iter();
-        let listeners: io::Result<Vec<_>> = listeners.map(listener).collect();
+        let mut listeners = files.split_off(shared.directories.len());
+        let streams = listeners.split_off(shared.listeners as usize);
+        let listeners: io::Result<Vec<_>> = listeners.into_iter().map(listener).collect();
         let Ok(listeners) = listeners else {
             return Err(Misbehaved("a listener that is none".to_owned()));
         };
+        let events = events(streams, count)?;
+        let network = shared.network.as_ref();
+        let network = network.map(|grant| self.network(grant)).transpose()?;
         let quotas = &self.settings.quotas;
         let live = self.live.load(Ordering::Acquire);
         if live.checked_add(count).is_none_or(|n| n > quotas.processes) {
@@ -102,8 +166,8 @@ impl Session {
                 directories,
                 listeners,
                 launcher: None,
-                network: None,
-                events: None,
+                network,
+                events,
                 stdin,
                 stdout: output(shared.stdout),
                 stderr: output(shared.stderr),
