@@ -73,7 +73,7 @@ fn processes_of_the_service_without_rules_open_no_sockets() {
 fn processes_of_the_service_have_timers() {
     let sandbox = Sandbox::new();
     let _service = sandbox.up(&[]);
-    let mut expected = vec![
+    let expected = [
         "request 1 for 5 refused: 28",
         "timer 1 expired 1 time",
         "timer 2 expired ten times",
@@ -91,7 +91,6 @@ fn processes_of_the_service_have_timers() {
         let out = text(&output.stdout);
         let mut lines: Vec<_> = out.lines().collect();
         lines.sort_unstable();
-        expected.sort_unstable();
         let expected: Vec<_> = expected
             .iter()
             .flat_map(|line| std::iter::repeat_n(*line, count))
