@@ -363,7 +363,7 @@ fn raise_descriptors(least: u64) {
     setrlimit(Resource::Nofile, raised).expect("it is not above the hard limit");
 }
 
-/// A program that only exits leaves its connection to nobody, and the server is not to hold it while it waits.
+/// A program that only exits leaves its connection to no other process, and the server is not to hold it while it waits.
 #[test]
 fn a_connection_ends_with_a_process_that_does_not_hand_it_back() {
     let words = guest("built/words.wasm");
