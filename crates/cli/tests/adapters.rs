@@ -36,7 +36,7 @@ fn main() {
         ),
         with("a_damaged_pipeline_on_disk_is_compiled_again", damaged),
         with("validation_without_layers_is_an_error", no_layers),
-        layers(Trial::test("validation_layers_are_heard", canary)),
+        layers().trial(Trial::test("validation_layers_are_heard", canary)),
     ];
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -67,11 +67,12 @@ fn refusal(mut command: Command) -> String {
 
 const FIB: [&str; 7] = ["run", "fib", "--n", "16", "--alone", "--verify", "--json"];
 
-/// A trial that needs the validation layers. A variable says where they are.
-fn layers(trial: Trial) -> Trial {
+/// Vulkan's validation layers; a variable says where they are.
+fn layers() -> Needed {
     let names = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"];
-    let set = names.iter().any(|name| std::env::var_os(name).is_some());
-    trial.with_ignored_flag(!set)
+    let folder = names.into_iter().find_map(std::env::var_os);
+    let folder = folder.ok_or("VK_LAYER_PATH is not set");
+    Needed::look("Vulkan's validation layers", &folder)
 }
 
 /// A file that is no library hides the system's loader, if there is one.

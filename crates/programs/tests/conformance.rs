@@ -144,16 +144,13 @@ fn main() {
     limit();
     let gpu = needs_gpu(&everwarp::Device::open(Select::Cuda));
     let adapter = Needed::look("an adapter of wgpu", &everwarp::Device::open(Select::Wgpu));
-    if std::env::var_os("EVERWARP_NEEDS_ADAPTER").is_some() && !adapter.is_present() {
-        eprintln!("EVERWARP_NEEDS_ADAPTER is set, but the cases of wgpu would be ignored");
-        std::process::exit(1);
-    }
     let known = |case: &&str| all().any(|c| c.0 == *case);
     assert!(VALIDATED.iter().all(known), "every validated case exists");
     // What sets the adapter up for tests also says where the layers are.
-    let has_layers = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some());
+    let named = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"];
+    let folder = named.into_iter().find_map(std::env::var_os);
+    let folder = folder.ok_or("VK_LAYER_PATH is not set");
+    let layers = Needed::look("Vulkan's validation layers", &folder);
     let mut trials = Vec::new();
     for way in &WAYS {
         for (case, _) in all().filter(|c| concerns(way, c.0)) {
@@ -161,9 +158,7 @@ fn main() {
             let trial = Trial::test(name, move || run_child(way, case));
             trials.push(match way.engine {
                 "cuda" => gpu.trial(trial),
-                "wgpu" if way.name == "wgpu_validated" && !has_layers => {
-                    trial.with_ignored_flag(true)
-                }
+                "wgpu" if way.name == "wgpu_validated" => layers.trial(adapter.trial(trial)),
                 "wgpu" => adapter.trial(trial),
                 _ => trial,
             });

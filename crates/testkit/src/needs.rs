@@ -4,6 +4,10 @@ use std::fmt::Display;
 
 use libtest_mimic::Trial;
 
+/// Lists what this machine may lack, separated by commas. If it is set, tests that need anything else that is missing end
+/// with an error: CI lists there what it does not run.
+const MAY_LACK: &str = "EVERWARP_MAY_LACK";
+
 /// Whether something is there that tests need. Without it the tests are reported as `ignored`, never as `ok`.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "tests are ignored only if they ask"]
@@ -12,18 +16,20 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// Looks at the result of opening `what`. If it failed, the reason is written to standard error once.
+    /// Looks at the result of opening `what`. If it failed, the reason is written to standard error once. Where
+    /// `EVERWARP_MAY_LACK` is set and does not list it, the process ends with an error.
     pub fn look<T, E: Display>(what: &str, opened: &Result<T, E>) -> Self {
         if let Err(reason) = opened {
+            let listed = std::env::var(MAY_LACK);
+            if listed.is_ok_and(|list| !lists(&list, what)) {
+                eprintln!("{MAY_LACK} does not list `{what}`, which is missing: {reason}");
+                std::process::exit(1);
+            }
             eprintln!("the tests that need {what} are ignored: {reason}");
         }
         Self {
             present: opened.is_ok(),
         }
-    }
-    /// Whether it is there.
-    pub fn is_present(self) -> bool {
-        self.present
     }
     /// A test that needs it.
     pub fn trial(self, trial: Trial) -> Trial {
@@ -33,6 +39,10 @@ impl Needed {
             false => trial.with_ignored_flag(true),
         }
     }
+}
+
+fn lists(list: &str, what: &str) -> bool {
+    list.split(',').any(|one| one.trim() == what)
 }
 
 /// Whether the GPU's tests can run: `device` is the result of opening the device.
@@ -49,6 +59,12 @@ mod tests {
         let trial = needs_gpu(device).trial(Trial::test("on_a_gpu", || Ok(())));
         let conclusion = libtest_mimic::run(&libtest_mimic::Arguments::default(), vec![trial]);
         (conclusion.num_passed, conclusion.num_ignored)
+    }
+
+    #[test]
+    fn a_list_names_what_may_be_missing() {
+        assert!(lists("zsh, a GPU", "a GPU"));
+        assert!(!lists("zsh,a GPU", "GPU") && !lists("", "zsh"));
     }
 
     #[test]
