@@ -165,7 +165,8 @@ fn not_by_itself() -> Result<(), Failed> {
 }
 
 fn unknown() -> Result<(), Failed> {
-    for wanted in ["Voodoo", "99"] {
+    // Every name contains an empty one.
+    for wanted in ["Voodoo", "99", ""] {
         let text = refusal(everwarp(&[
             "run",
             "fib",

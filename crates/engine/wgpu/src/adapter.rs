@@ -187,7 +187,7 @@ impl WgpuDevice {
             Err(_) => {
                 let lower = wanted.to_lowercase();
                 let mut named = devices.iter();
-                named.find(|d| d.facts.name.to_lowercase().contains(&lower))
+                named.find(|d| !lower.is_empty() && d.facts.name.to_lowercase().contains(&lower))
             }
         };
         chosen.cloned().ok_or_else(|| WgpuUnavailable::Unknown {
