@@ -38,6 +38,9 @@ pub(crate) enum CliError {
     #[error("`--adapter` chooses the adapter of the wgpu engine, which runs native programs")]
     #[diagnostic(help("add --engine wgpu, or leave it out"))]
     AdapterWithoutWgpu,
+    #[error("{} is there, and it is not of a page that `everwarp web` has written", path.display())]
+    #[diagnostic(help("choose another folder, or move the file away"))]
+    NotOfPage { path: PathBuf },
     #[error("the program `{program}` needs a graph")]
     #[diagnostic(help(
         "give one with --graph FILE or --generate SPEC, for example --graph data/karate.txt"

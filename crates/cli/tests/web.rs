@@ -22,6 +22,7 @@ fn main() {
     let other = one.clone();
     let trials = vec![
         Trial::test("the_command_writes_a_whole_page", whole_page),
+        Trial::test("files_of_others_are_not_replaced", files_of_others),
         needed.trial(Trial::test("a_browser_verifies_both_programs", move || {
             verifies(&one)
         })),
@@ -73,6 +74,33 @@ fn whole_page() -> Result<(), Failed> {
         names += 1;
     }
     assert!(names >= 10, "{names}");
+    Ok(())
+}
+
+fn files_of_others() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let index = folder.path().join("index.html");
+    std::fs::write(&index, "mine")?;
+    let run = |folder: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+        everwarp_testkit::output(command.arg("web").arg(folder))
+    };
+    let output = run(folder.path());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("index.html") && text.contains("another folder"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read_to_string(&index)?, "mine");
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 1);
+    // An older page is replaced.
+    let older = page();
+    let older = older.path().join("page");
+    std::fs::write(older.join("index.html"), "old")?;
+    let output = run(&older);
+    assert!(output.status.success(), "{output:?}");
+    assert_ne!(std::fs::read_to_string(older.join("index.html"))?, "old");
     Ok(())
 }
 
