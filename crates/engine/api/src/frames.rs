@@ -7,6 +7,11 @@ use std::sync::Arc;
 pub struct Frames(Arc<[(Box<str>, u32)]>);
 
 impl Frames {
+    /// Each function's name, and the bytes of its frame.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.0.iter().map(|(name, bytes)| (&**name, *bytes))
+    }
+
     /// The bytes of the largest frame; 0 if there is none.
     pub fn largest(&self) -> u32 {
         self.largest_of(|_| true)

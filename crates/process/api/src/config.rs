@@ -39,8 +39,8 @@ pub struct HostConfig {
     pub load: LoadConfig,
     /// The bytes of stack on which calls nest. On the CPU engine that is the stack of each process, 8 MiB by default and
     /// otherwise rounded up to a power of two; memory is taken as it is touched. On a GPU it is the stack of each thread; by
-    /// default 32 KiB, or more if a module's frames need more. The driver reserves it for every thread that the device can
-    /// hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
+    /// default 32 KiB, or more if fewer than 90 calls fit, up to an eighth of the device's memory for all threads. The
+    /// driver reserves it for every thread that the device can hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: Option<u32>,
     /// On a GPU, interleave the memories of every 32 processes of a module by 4 bytes. Processes that run in step gain,
     /// because what they access at the same time is adjacent; processes that each do something else lose. Modules that

@@ -131,18 +131,17 @@ pub enum StartError {
     },
     /// The stack is too small for the functions of the modules.
     #[error(
-        "a stack of {stack} bytes holds calls {depth} deep, because the largest frame has {frame} bytes, and at least \
-         {least} are needed: set a larger stack"
+        "calls nest {depth} deep on a stack of {stack} bytes, and at least {least} are needed: set a stack of {needed} bytes"
     )]
     Stack {
         /// The stack of each thread, in bytes.
         stack: u32,
-        /// The largest frame, in bytes.
-        frame: u32,
         /// The depth of calls that fits.
         depth: u32,
         /// The least depth.
         least: u32,
+        /// The stack that the least depth needs, in bytes.
+        needed: u64,
     },
     /// There are no places left for a module that is loaded later.
     #[error(

@@ -16,6 +16,7 @@ use crate::emit::body::Body;
 use crate::emit::functions::{self, Function};
 use crate::emit::{carried, image, indirect};
 use crate::error::CompileError;
+use crate::facts::calls::CallGraph;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::limits;
 use crate::facts::module::Module;
@@ -74,11 +75,10 @@ fn compile_after(
     let bodies = body_offsets(&module, &functions);
     let written = write(head, context, &facts, functions)?;
     let suspending = context.suspending;
-    let save_need = suspending.map(|s| s.need(&facts.referenced, &written.frames));
+    let save_need = suspending.map(|s| s.need(&facts.graph, &facts.referenced, &written.frames));
     Ok(Compiled {
         ptx: written.ptx,
         save_need: save_need.unwrap_or_default(),
-        indirect_groups: written.indirect_groups,
         suspending: (0..module.functions.len() as u32)
             .map(|f| suspending.is_some_and(|s| s.function(f)))
             .collect(),
@@ -86,6 +86,7 @@ fn compile_after(
         entries: module.entries(),
         names: names::functions(&module),
         referenced: facts.referenced,
+        graph: facts.graph,
         layout: facts.layout,
         module,
         bodies,
@@ -135,6 +136,7 @@ struct Facts<'o> {
     /// For each imported function what a call of it does.
     actions: Vec<ImportAction<'o>>,
     referenced: Referenced,
+    graph: CallGraph,
     suspending: Option<Suspending>,
     tails: Tails,
     layout: InstanceLayout,
@@ -152,9 +154,10 @@ impl<'o> Facts<'o> {
         let actions = names::function_imports(module).map(|import| action(import, options));
         let actions = actions.collect::<Result<Vec<_>, _>>()?;
         let bodies = || functions.iter().map(|(_, body)| body);
-        let suspending =
-            Suspending::new(module, &referenced, options, &actions, bodies(), &waiting);
+        let mut graph = CallGraph::new(module, bodies());
+        let suspending = Suspending::new(module, &referenced, options, &actions, &waiting, &graph);
         let tails = Tails::new(module, &referenced, bodies());
+        tails.add_to(&mut graph, module);
         if tails.is_empty() {
             module.convention = facts::carried::convention(module);
         }
@@ -163,6 +166,7 @@ impl<'o> Facts<'o> {
             waiting,
             actions,
             referenced,
+            graph,
             suspending,
             tails,
             layout,
@@ -182,8 +186,6 @@ fn body_offsets(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
 struct Written {
     ptx: String,
     frames: Vec<usize>,
-    /// How many functions of groups an indirect call passes at most.
-    indirect_groups: u32,
 }
 
 /// Emits all text, after `head`.
@@ -224,10 +226,7 @@ fn write(
     }
     head.push_str(&image::support(prefix, module.interleaved));
     last.push_str(&tails.functions(context));
-    let mut indirect_groups = 0;
     for call in indirect {
-        let functions = context.referenced.list(call.0).len();
-        indirect_groups = indirect_groups.max(indirect::groups_passed(functions));
         last.push_str(&indirect::function(context, call));
     }
     last.push_str(&carried::outer_functions(context));
@@ -239,11 +238,7 @@ fn write(
     let bytes = texts.iter().map(|text| text.len()).sum();
     limits::check(0, "bytes of PTX for a module", bytes, most)?;
     let ptx = texts.concat();
-    Ok(Written {
-        ptx,
-        frames,
-        indirect_groups,
-    })
+    Ok(Written { ptx, frames })
 }
 
 /// Emits the next imported function: its declaration, its code, and the frame that it saves.

@@ -3,11 +3,13 @@
 use everwarp_contract::TrapKind;
 
 use crate::emit::carried;
+use crate::facts::calls::CallGraph;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::module::{Export, Import, Limits, Module};
 use crate::facts::referenced::Referenced;
 use crate::facts::suspending::SaveNeed;
 use crate::facts::types::{Convention, FunctionType, ValueType};
+use crate::stack_need::StackNeed;
 
 /// A compiled module.
 #[derive(Debug)]
@@ -20,14 +22,13 @@ pub struct Compiled {
     pub(crate) entries: Vec<u32>,
     pub(crate) prefix: String,
     pub(crate) referenced: Referenced,
+    pub(crate) graph: CallGraph,
     pub(crate) names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
     pub(crate) bodies: Vec<usize>,
     /// For each function whether it may be suspended.
     pub(crate) suspending: Vec<bool>,
     pub(crate) save_need: SaveNeed,
-    /// How many functions of groups an indirect call passes at most.
-    pub(crate) indirect_groups: u32,
 }
 
 impl Compiled {
@@ -66,19 +67,20 @@ impl Compiled {
     }
 
     /// How many bytes a save area must have, so that every suspension fits in it when calls may nest this
-    /// deep: the frames of the longest chain of calls, or where calls can go in a circle as many of the
-    /// largest.
+    /// deep: the most that the frames of a chain of calls take together.
     pub fn save_bytes(&self, depth: u32) -> u64 {
         // One more than the depth: a function that calls nothing does not count.
-        let deepest = (u64::from(depth) + 1) * self.save_need.largest;
-        let longest = self.save_need.longest.unwrap_or(deepest);
-        deepest.min(longest)
+        self.save_need.chains.most(u64::from(depth) + 1)
     }
 
-    /// The most frames on the device's stack that one level of the calls' depth takes: that of the function, and those of
-    /// the functions that an indirect call passes.
-    pub fn frames_for_each_call(&self) -> u32 {
-        2 + self.indirect_groups
+    /// What calls take of the device's stack, given the names of the image's functions and the bytes of their frames, as
+    /// the machine code says. Names that are not this module's do not count.
+    pub fn stack_need<'n>(&self, frames: impl Iterator<Item = (&'n str, u32)>) -> StackNeed {
+        let own = frames.filter_map(|(name, bytes)| {
+            let name = name.strip_prefix(&*self.prefix)?;
+            Some((name, bytes))
+        });
+        StackNeed::new(&self.graph, &self.referenced, own)
     }
 
     /// The start function, which must be called once before any other.
@@ -150,5 +152,72 @@ impl Compiled {
             Some(name) => format!("{trap} in `{name}` +{distance:#x}"),
             None => format!("{trap} in function {function} +{distance:#x}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::options::CompileOptions;
+    use crate::stack_need::DEPTH_MOST;
+
+    fn compiled(text: &str) -> Compiled {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
+        let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
+        let options = CompileOptions {
+            prefix: "p_".to_owned(),
+            ..CompileOptions::default()
+        };
+        let bytes = wat.encode().expect("it can be encoded");
+        crate::compile(&bytes, &options).expect("it is supported")
+    }
+
+    /// A large function calls a small one, which calls itself, also through the table.
+    const TEXT: &str = r#"(module (table funcref (elem $small))
+      (func $large (export "go") (param i64) (call $small (i32.const 1)))
+      (func $small (param i32)
+        (call_indirect (param i32) (local.get 0) (i32.const 0)) (call $small (local.get 0))))"#;
+
+    #[test]
+    fn a_large_frame_counts_as_often_as_it_can_be_on_the_stack() {
+        let compiled = compiled(TEXT);
+        let frames = [
+            ("p_f0", 5000),
+            ("p_f1", 100),
+            ("p_i1_0", 30),
+            ("p_enter", 40),
+            ("p_memory_grow", 24),
+            ("q_f1", 1 << 20),
+            ("everwarp_engine", 1 << 20),
+        ];
+        let need = compiled.stack_need(frames.into_iter());
+        assert_eq!(need.bytes(0), 5000 + 80);
+        // The last one may have made an indirect call that reaches nothing.
+        assert_eq!(need.bytes(10), 5000 + 10 * 130 + 80);
+        assert_eq!(need.depth(need.bytes(10)), Some(10));
+        assert_eq!(need.depth(need.bytes(10) - 1), Some(9));
+        assert_eq!(need.depth(79), None);
+        assert_eq!(need.depth(5079), None);
+    }
+
+    #[test]
+    fn functions_without_a_known_frame_count_as_the_largest() {
+        let compiled = compiled(TEXT);
+        let need = compiled.stack_need([("p_f1", 200)].into_iter());
+        assert_eq!(need.bytes(1), 2 * (200 + 200) + 32);
+        // Nothing is known: some bytes for each.
+        let need = compiled.stack_need(std::iter::empty());
+        assert!(need.bytes(100) >= 100 * 16);
+        assert!(need.depth(1 << 40).expect("it fits") <= DEPTH_MOST);
+    }
+
+    #[test]
+    fn calls_that_end_nest_as_deep_as_they_can() {
+        let text = r#"(module (func (export "a") (call 1)) (func (call 2)) (func))"#;
+        let compiled = compiled(text);
+        let frames = [("p_f0", 64), ("p_f1", 64), ("p_f2", 64)];
+        let need = compiled.stack_need(frames.into_iter());
+        assert_eq!(need.depth(3 * 64 + 32), Some(DEPTH_MOST));
+        assert_eq!(need.depth(3 * 64 + 31), Some(1));
     }
 }

@@ -49,11 +49,11 @@
 //! # What the host is responsible for
 //!
 //! * **Stack.** Calls nest on the device's own stack: up to `depth` functions that call others. An indirect call adds
-//!   the frames of one more function between caller and callee, or of two if it chooses between more than 256 functions
-//!   ([`Compiled::frames_for_each_call`]), and a leaf, a helper and `enter` add one each. The driver cannot know the
-//!   size for modules with recursion: set `CU_LIMIT_STACK_SIZE` to at least that number * `depth` + 3 times the largest
-//!   frame that `ptxas -v` reports (or `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without
-//!   recursion). The device does not check it.
+//!   the frames of one more function between caller and callee, or of two if it chooses between more than 256 functions,
+//!   and a leaf, a helper and `enter` add one each. The driver cannot know the size for modules with recursion, and the
+//!   device does not check it: set `CU_LIMIT_STACK_SIZE` to at least what [`Compiled::stack_need`] says for the depth,
+//!   given the frames that the machine code declares, and add what the functions outside the module take (or to
+//!   `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES` of a module without recursion).
 //! * **Fuel.** Each round of a loop takes one unit, and so does each call of a function that itself calls. Fuel must
 //!   be positive when a call begins; `i64::MAX` never runs out in practice. A bulk operation (`memory.fill` and the
 //!   like) is one step, however long it is.
@@ -123,8 +123,7 @@
 //!
 //! * **Save area.** Frames are saved at the end of the block. [`Initial::block_bytes`] includes the area;
 //!   [`Initial::save_bytes`] is its size and may be changed before the block is made. Its initial value
-//!   [`Compiled::save_bytes`] always suffices: the frames of the longest chain of calls, or with recursion `depth` times
-//!   the [largest frame](Compiled::largest_frame). To put the area elsewhere, write `base` and `end` of the
+//!   [`Compiled::save_bytes`] always suffices: the most that the frames of a chain of calls take. To put the area elsewhere, write `base` and `end` of the
 //!   [`DevSuspension`], which follows the header. Only frames that are on the stack are saved. A frame that does not fit
 //!   ends the call with [`TrapKind::StackExhausted`] at the call that was to be suspended; a request that an import has
 //!   posted is then still pending, but no instance waits for it.
@@ -224,6 +223,7 @@ mod emit;
 mod error;
 mod facts;
 mod instance;
+mod stack_need;
 mod text;
 
 pub use compile::{PTX_HEAD, compile, compile_part};
@@ -240,3 +240,4 @@ pub use facts::options::{CompileOptions, ProvidedImport, Provider};
 pub use facts::types::{FunctionType, ValueType};
 pub use facts::waiting::{NOTIFY, WAIT, WAITING};
 pub use instance::{Addresses, Initial, InstanceLimits, Link, NoImports, SharedMemory};
+pub use stack_need::StackNeed;

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The floors from the lowest to the highest, by the first segment of a module's path in the crate.
-const FLOORS: [&[&str]; 6] = [
+const FLOORS: [&[&str]; 7] = [
     &["error"],
     &["facts"],
     &["context", "text"],
     &["emit"],
+    &["stack_need"],
     &["compiled", "compile"],
     &["instance"],
 ];

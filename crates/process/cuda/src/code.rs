@@ -452,19 +452,11 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
     })
 }
 
-/// The stack that calls of these modules use. The largest frame is among their own functions and those of the engine.
+/// The stack that calls of these modules use.
 pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
-    let own = |name: &str| {
-        let mut prefixes = codes.iter().map(|code| &*code.module.prefix);
-        prefixes.any(|prefix| name.starts_with(prefix))
-    };
-    let each = codes
-        .iter()
-        .map(|code| code.module.compiled.frames_for_each_call());
-    StackUse {
-        frame: frames.largest_of(|name| !program::is_of_module(name) || own(name)),
-        frames_for_each_call: each.max().unwrap_or(2),
-    }
+    let need = |code: &Arc<LoadedCode>| code.module.compiled.stack_need(frames.iter());
+    let outside = frames.largest_of(|name| !program::is_of_module(name));
+    StackUse::new(codes.iter().map(need).collect(), outside)
 }
 
 #[cfg(test)]
@@ -607,8 +599,8 @@ mod tests {
             .map(|(name, bytes)| (name.into(), bytes))
             .into_iter()
             .collect();
-        assert_eq!(stack_use(&frames, &[a]).frame, 96);
-        assert_eq!(stack_use(&frames, &[b]).frame, 400);
-        assert_eq!(stack_use(&frames, &[]).frame, 64);
+        let bytes = |codes: &[Arc<LoadedCode>]| stack_use(&frames, codes).bytes(0);
+        assert_eq!(bytes(&[]), (12 * 64_u64).next_multiple_of(1024));
+        assert_eq!(bytes(&[a]), (12 * 64 + 2 * 96_u64).next_multiple_of(1024));
     }
 }

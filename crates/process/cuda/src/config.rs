@@ -112,6 +112,26 @@ pub(crate) fn memory_budget(free_bytes: u64, modules: usize) -> u64 {
     free_bytes / 10 * 7 / (modules.max(1) as u64)
 }
 
+/// The largest stack that the threads of a device may have together without being asked for: an eighth of its memory.
+const STACKS_SHARE: u64 = 8;
+/// The most threads of a multiprocessor.
+const THREADS: u64 = 2048;
+
+/// The largest stack of a thread that a host gets which asks for none.
+pub(crate) fn stack_most(device: &Device) -> Result<u32, StartError> {
+    let Some(gpu) = device.cuda() else {
+        return Ok(STACK_BYTES);
+    };
+    let (_, total) = gpu.memory().map_err(|e| not_started(e.into()))?;
+    Ok(stack_share(total, gpu.multiprocessors()))
+}
+
+fn stack_share(memory: u64, multiprocessors: u32) -> u32 {
+    let threads = u64::from(multiprocessors.max(1)) * THREADS;
+    let share = memory / STACKS_SHARE / threads / 1024 * 1024;
+    u32::try_from(share).unwrap_or(u32::MAX).max(STACK_BYTES)
+}
+
 /// The bytes of device memory that are free.
 pub(crate) fn free_bytes(device: &Device) -> Result<u64, StartError> {
     let Some(gpu) = device.cuda() else {
@@ -166,6 +186,13 @@ mod tests {
         assert_eq!(CONFIG.places_with(&threads, 24), 10_000);
         let shared = module(memory);
         assert_eq!(CONFIG.places_with(&shared, 24), 1000);
+    }
+
+    #[test]
+    fn stacks_may_take_an_eighth_of_the_memory() {
+        // An H200, and a GPU with little memory for its threads.
+        assert_eq!(stack_share(150_000_000_000, 132), 67 << 10);
+        assert_eq!(stack_share(24_000_000_000, 128), STACK_BYTES);
     }
 
     #[test]

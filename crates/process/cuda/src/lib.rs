@@ -30,7 +30,7 @@
 //!
 //! **Stack.** Compiled functions call each other on the device's own stack, which the driver reserves for every
 //! thread that the device can hold. [`everwarp_process::HostConfig::stack_bytes`] says how much that is, and the depth of
-//! calls that it allows follows from the largest frame among the image's functions.
+//! calls that it allows follows from the frames of the functions on the way (`link`).
 //!
 //! This crate is internal to everwarp and promises no stability.
 #![cfg(target_os = "linux")]

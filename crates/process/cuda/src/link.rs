@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use everwarp_compiler::StackNeed;
 use everwarp_process::StartError;
 use everwarp_runtime::{HeapConfig, LinkedPart, Pools};
 
-use crate::config::PlaceConfig;
+use crate::config::{PlaceConfig, STACK_BYTES};
 use crate::module::CompiledModule;
 
 /// The least depth of calls that ordinary programs need.
 const DEPTH_LEAST: u32 = 24;
-/// The depth that programs with a standard library need.
-const DEPTH_WANTED: u32 = 40;
+/// The depth that programs want: QuickJS nests 80 calls for a script of some lines, SQLite and Lua nest 29.
+const DEPTH_WANTED: u32 = 90;
+/// The largest stack that a thread of a device can have.
+const STACK_LIMIT: u32 = 512 << 10;
 /// Frames on a thread's stack that do not belong to compiled functions: the engine's own, and an import's.
 const OTHER_FRAMES: u32 = 12;
 /// A start holds a token until the processes that it started have exited or parked, so there are as many tokens as lanes.
@@ -61,61 +64,110 @@ fn with_places(places: u64) -> Pools {
     }
 }
 
-/// The frames of a process's functions on a thread's stack.
-#[derive(Clone, Copy, Debug)]
+/// What the calls of a host's modules take of a thread's stack.
 pub(crate) struct StackUse {
-    /// Bytes of the largest frame.
-    pub(crate) frame: u32,
-    /// The frames that each level of the calls' depth takes.
-    pub(crate) frames_for_each_call: u32,
+    /// Each module's own functions.
+    modules: Vec<StackNeed>,
+    /// Bytes of all functions that belong to no module.
+    others: u64,
 }
 
-/// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.
-pub(crate) fn depth(stack: u32, calls: StackUse) -> Result<u32, StartError> {
-    let frame = calls.frame;
-    let frames = stack / frame.max(16);
-    let depth = frames.saturating_sub(OTHER_FRAMES) / calls.frames_for_each_call;
-    if depth < DEPTH_LEAST {
-        return Err(StartError::Stack {
-            stack,
-            frame,
-            depth,
-            least: DEPTH_LEAST,
-        });
+impl StackUse {
+    /// `outside` is the largest frame of a function that belongs to no module.
+    pub(crate) fn new(modules: Vec<StackNeed>, outside: u32) -> Self {
+        let others = u64::from(outside.max(16)) * u64::from(OTHER_FRAMES);
+        Self { modules, others }
     }
-    Ok(depth)
-}
 
-/// Bytes of stack with which calls nest as deep as most programs want, if the largest frame has this size. `None` if the
-/// stack would be too large for any device.
-pub(crate) fn stack_wanted(calls: StackUse) -> Option<u32> {
-    let frames = OTHER_FRAMES + calls.frames_for_each_call * DEPTH_WANTED;
-    let bytes = calls.frame.checked_mul(frames)?;
-    bytes.checked_next_multiple_of(1024)
+    /// How deep calls may nest on a stack: see the stack's rule of `everwarp-compiler`.
+    pub(crate) fn depth(&self, stack: u32) -> Result<u32, StartError> {
+        let left = u64::from(stack).checked_sub(self.others);
+        let depth = |module: &StackNeed| left.and_then(|left| module.depth(left)).unwrap_or(0);
+        let depth = self.modules.iter().map(depth).min().unwrap_or(DEPTH_LEAST);
+        if depth < DEPTH_LEAST {
+            return Err(StartError::Stack {
+                stack,
+                depth,
+                least: DEPTH_LEAST,
+                needed: self.bytes(DEPTH_LEAST),
+            });
+        }
+        Ok(depth)
+    }
+
+    /// Bytes of stack on which calls nest this deep.
+    pub(crate) fn bytes(&self, depth: u32) -> u64 {
+        let modules = self.modules.iter().map(|module| module.bytes(depth));
+        let bytes = self.others + modules.max().unwrap_or(0);
+        bytes.next_multiple_of(1024)
+    }
+
+    /// The stack for a host that asks for none: calls nest as deep as programs want, unless that takes more than `most`,
+    /// and as deep as they must. `None` if no device has such a stack.
+    pub(crate) fn stack(&self, most: u32) -> Option<u32> {
+        let wanted = self.bytes(DEPTH_WANTED).min(most.into());
+        let stack = wanted.max(self.bytes(DEPTH_LEAST));
+        let stack = u32::try_from(stack).ok()?;
+        (stack <= STACK_LIMIT).then_some(stack.max(STACK_BYTES))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::module::tests::load;
+
+    /// A module whose entry calls a function that calls itself, with these frames.
+    fn recursive(entry: u32, itself: u32) -> StackNeed {
+        let text = r#"(module (func (export "_start") (call $f)) (func $f (call $f)))"#;
+        let module = load(text).expect("it compiles");
+        let names = ["f0", "f1", "enter"].map(|name| format!("{}{name}", module.prefix));
+        let names = names.iter().map(String::as_str);
+        module.compiled.stack_need(names.zip([entry, itself, 40]))
+    }
 
     #[test]
     fn the_depth_leaves_room_for_other_frames() {
-        let calls = |frame| StackUse {
-            frame,
-            frames_for_each_call: 2,
-        };
-        let depth_of = |stack, frame| depth(stack, calls(frame)).expect("it is enough");
-        assert_eq!(depth_of(32 << 10, 128), 122);
-        assert!((2 * depth_of(65_536, 400) + 3) * 400 <= 65_536);
-        let error = depth(1024, calls(200)).expect_err("too little");
-        let wanted = stack_wanted(calls(200)).expect("a device can have it");
-        assert_eq!(depth_of(wanted, 200), DEPTH_WANTED);
-        let deeper = StackUse {
-            frames_for_each_call: 3,
-            ..calls(128)
-        };
-        assert_eq!(depth(32 << 10, deeper).expect("it is enough"), 81);
-        let error = error.to_string();
-        assert!(error.contains("1024") && error.contains("200"), "{error}");
+        let calls = StackUse::new(vec![recursive(128, 128)], 200);
+        let depth = calls.depth(32 << 10).expect("it is enough");
+        let others = 12 * 200 + 2 * 40;
+        assert_eq!(depth, ((32 << 10) - others) / 128 - 1);
+        let error = calls.depth(1024).expect_err("too little").to_string();
+        assert!(error.contains("1024") && error.contains("6144"), "{error}");
+        let least = calls.depth(6144).expect("the error names what is enough");
+        assert!(least >= DEPTH_LEAST);
+    }
+
+    #[test]
+    fn the_module_with_the_largest_frames_decides() {
+        let calls = StackUse::new(vec![recursive(64, 64), recursive(64, 640)], 100);
+        let alone = StackUse::new(vec![recursive(64, 640)], 100);
+        let nests = |calls: &StackUse| calls.depth(64 << 10).expect("it is enough");
+        assert_eq!(nests(&calls), nests(&alone));
+    }
+
+    #[test]
+    fn a_large_frame_that_is_on_the_stack_once_needs_no_larger_stack() {
+        // The largest function of bzip2 has 2040 bytes.
+        let calls = StackUse::new(vec![recursive(2040, 104)], 184);
+        assert_eq!(calls.stack(64 << 10), Some(STACK_BYTES));
+        assert!(calls.depth(STACK_BYTES).expect("it is enough") > DEPTH_WANTED);
+    }
+
+    #[test]
+    fn the_stack_follows_from_the_frames_within_bounds() {
+        let calls = StackUse::new(vec![recursive(64, 500)], 184);
+        let stack = calls.stack(1 << 20).expect("a device can have it");
+        assert!(calls.depth(stack).expect("it is enough") >= DEPTH_WANTED);
+        assert!((45_000..50_000).contains(&stack), "{stack}");
+        assert_eq!(calls.stack(40 << 10), Some(40 << 10));
+        // What programs must have is more than the bound.
+        let must = calls.stack(0).expect("a device can have it");
+        assert_eq!(must, STACK_BYTES);
+        let large = StackUse::new(vec![recursive(64, 4000)], 184);
+        let stack = large.stack(64 << 10).expect("a device can have it");
+        assert_eq!(large.depth(stack).ok(), Some(DEPTH_LEAST));
+        let huge = StackUse::new(vec![recursive(64, 1 << 20)], 184);
+        assert_eq!(huge.stack(64 << 10), None);
     }
 }

@@ -12,7 +12,6 @@ use crate::error::not_started;
 use crate::family::{FamilyHead, FamilyMemory, JoinedModule};
 use crate::host_core::{HostCore, HostedModule};
 use crate::layout::family::DevWorld;
-use crate::link::depth;
 use crate::module::{CompileChoice, CompiledModule};
 use crate::places::{CommonParameters, Places};
 use crate::queue::ModuleQueue;
@@ -74,7 +73,7 @@ impl ModuleLoader {
         let family = meets_others.then(|| FoundFamily::of(core)).transpose();
         let family = family.map_err(not_started)?;
         let common = CommonParameters {
-            depth: depth(stack, stack_use(&core.engine.frames(), &codes))?,
+            depth: stack_use(&core.engine.frames(), &codes).depth(stack)?,
             family: family.as_ref().map_or(DevPtr::NULL, FoundFamily::address),
             ..self.common.clone()
         };

@@ -20,7 +20,7 @@ use everwarp_runtime::{Device, Engine, Error, LinkedEngine, LinkedEngineBuilder,
 
 use crate::clock::clock_offset;
 use crate::code::CodeSet;
-use crate::config::{STACK_BYTES, free_bytes, memory_budget};
+use crate::config::{STACK_BYTES, free_bytes, memory_budget, stack_most};
 use crate::error::{not_started, system};
 use crate::family::Anchor;
 use crate::idle::IdlePlaces;
@@ -73,6 +73,8 @@ pub struct ResidentProcesses {
     pub(crate) anchor: Anchor,
     /// Nanoseconds from the device's clock to the time of day.
     pub(crate) clock_offset: u64,
+    /// The largest stack of a thread that a host gets which asks for none.
+    pub(crate) stack_most: u32,
     /// How many hosts there are. The engine is parked while there is none, if it is shared.
     users: Mutex<u32>,
     shared: bool,
@@ -152,6 +154,7 @@ impl ResidentProcesses {
             room: Room::new(most, slots),
             anchor: Anchor::default(),
             clock_offset,
+            stack_most: stack_most(device)?,
             users: Mutex::new(0),
             shared,
             left: Mutex::default(),

@@ -21,7 +21,7 @@ use crate::engine::CudaProcesses;
 use crate::error::{not_started, system};
 use crate::family::{FamilyHead, FamilyMemory, SharedFamily};
 use crate::host_core::{HostCore, HostedModule};
-use crate::link::{depth, pools, stack_wanted};
+use crate::link::pools;
 use crate::listener::ServiceListener;
 use crate::load::ModuleLoader;
 use crate::module::CompileChoice;
@@ -112,7 +112,7 @@ impl CudaProcesses {
         let load = quota.limit(&config.load, modules.len());
         let choice = choice(config);
         let LoadedSet { mut set, codes, .. } = resident.load_code(modules, choice)?;
-        let depth = stack_depth(&mut set, engine, &codes, config)?;
+        let depth = stack_depth(&mut set, resident, &codes, config)?;
         drop(set);
         let share = spanned("host: share of the engine", || {
             let wanted = wanted(&codes, &load, config.spare_places, depth)?;
@@ -274,22 +274,18 @@ fn wanted(
     })
 }
 
-/// How deep calls of these modules may nest on the stack that the configuration grants. Without one, the stack is made
-/// larger if the frames need it.
+/// How deep calls of these modules may nest on the stack that the configuration grants, or else on one that the frames need.
 fn stack_depth(
     code: &mut CodeSet,
-    engine: &Engine,
+    resident: &ResidentProcesses,
     codes: &[Arc<LoadedCode>],
     config: &HostConfig,
 ) -> Result<u32, StartError> {
+    let engine = &resident.engine;
     let calls = stack_use(&engine.frames(), codes);
-    let granted = config.stack_bytes.unwrap_or(STACK_BYTES);
-    let (stack, nests) = match (depth(granted, calls), stack_wanted(calls)) {
-        (Err(StartError::Stack { .. }), Some(wanted)) if config.stack_bytes.is_none() => {
-            (wanted, depth(wanted, calls)?)
-        }
-        (nests, _) => (granted, nests?),
-    };
+    let chosen = || calls.stack(resident.stack_most).unwrap_or(STACK_BYTES);
+    let stack = config.stack_bytes.unwrap_or_else(chosen);
+    let nests = calls.depth(stack)?;
     code.grow_stack(engine, stack)?;
     Ok(nests)
 }

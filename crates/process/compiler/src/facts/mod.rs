@@ -2,7 +2,9 @@
 
 pub(crate) mod abi;
 pub(crate) mod assigned;
+pub(crate) mod calls;
 pub(crate) mod carried;
+pub(crate) mod chains;
 pub(crate) mod features;
 pub(crate) mod layout;
 pub(crate) mod limits;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wasmparser::{FunctionBody, Operator};
 
+use crate::facts::calls::CallGraph;
 use crate::facts::module::Module;
 use crate::facts::referenced::Referenced;
 use crate::facts::suspending::INDIRECT_FRAME;
@@ -92,6 +93,14 @@ impl Tails {
 
     fn place(&self, results: &[ValueType]) -> Option<usize> {
         self.trampolines.iter().position(|t| t.results == results)
+    }
+
+    /// Adds to the graph of calls which trampoline runs which functions.
+    pub(crate) fn add_to(&self, graph: &mut CallGraph, module: &Module) {
+        let callers = self.callers.iter();
+        graph.trampolines = callers.map(|&f| (f, self.of(module, f))).collect();
+        let trampolines = self.trampolines.iter();
+        graph.targets = trampolines.map(|t| t.targets.clone()).collect();
     }
 
     /// The trampoline of a function that calls at its end.
