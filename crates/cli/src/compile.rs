@@ -5,7 +5,7 @@ mod image;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everwarp::process::Module;
+use everwarp::process::{ImageFile, Module};
 use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, compile};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::output::{print, print_json, write_file};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A WebAssembly module (.wasm).
+    /// A WebAssembly module (.wasm), or a file of images (.ewimg) with one.
     module: PathBuf,
     /// What to write: ptx (to standard output, if no file is named) or image, which is the module with machine code for
     /// GPUs. Without this option and --output the module is only described.
@@ -102,9 +102,22 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     };
     let emit = args.emit()?;
     let bytes = std::fs::read(&args.module).map_err(unreadable)?;
+    let (name, bytes) = match ImageFile::is(&bytes) {
+        true => {
+            let file = ImageFile::read(&bytes.into()).map_err(|source| CliError::Module {
+                path: args.module.clone(),
+                source,
+            })?;
+            (file.name, file.module.to_vec())
+        }
+        false => {
+            let name = args.module.file_name().unwrap_or(args.module.as_os_str());
+            (name.to_string_lossy().into_owned(), bytes)
+        }
+    };
     if emit == Some(Emit::Image) {
         let output = args.output.as_deref().expect("it was asked for");
-        return image::write(args, bytes, output);
+        return image::write(args, name, bytes, output);
     }
     let begin = Instant::now();
     let options = CompileOptions {

@@ -1,6 +1,7 @@
 //! Writing results: files that appear whole or not at all, and lines on standard output.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::error::CliError;
@@ -36,15 +37,7 @@ pub(crate) fn write_file(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), CliError> {
-    let result = ResultFile::create(path)?;
-    let mut buffered = std::io::BufWriter::new(result.file());
-    let written = fill(&mut buffered).and_then(|()| buffered.flush());
-    written.map_err(|source| CliError::Output {
-        path: path.to_owned(),
-        source,
-    })?;
-    drop(buffered);
-    result.keep()
+    ResultFile::create(path)?.fill(fill)
 }
 
 /// A file for a result. Until it is kept, nothing has changed at its path.
@@ -73,7 +66,11 @@ impl<'p> ResultFile<'p> {
                 OpenResult::Direct(file.map_err(failed)?)
             }
             false => {
-                let file = tempfile::NamedTempFile::new_in(folder(path));
+                // As other programs create files: who may read it follows from the user's mask.
+                let mode = std::fs::Permissions::from_mode(0o666);
+                let file = tempfile::Builder::new()
+                    .permissions(mode)
+                    .tempfile_in(folder(path));
                 OpenResult::Temporary(file.map_err(failed)?)
             }
         };
@@ -86,6 +83,21 @@ impl<'p> ResultFile<'p> {
             OpenResult::Temporary(file) => file.as_file(),
             OpenResult::Direct(file) => file,
         }
+    }
+
+    /// Writes the whole result, and puts it at its path.
+    pub(crate) fn fill(
+        self,
+        fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<(), CliError> {
+        let mut buffered = std::io::BufWriter::new(self.file());
+        let written = fill(&mut buffered).and_then(|()| buffered.flush());
+        written.map_err(|source| CliError::Output {
+            path: self.path.to_owned(),
+            source,
+        })?;
+        drop(buffered);
+        self.keep()
     }
 
     /// Puts the result at its path.

@@ -1,5 +1,6 @@
 //! `everwarp compile` from end to end.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -240,6 +241,34 @@ fn an_image_is_made_without_a_gpu_and_its_module_runs() {
     assert_eq!(run(&image).stdout, b"hello\n");
     // What was kept makes the same image again.
     assert!(made == compile(), "the images differ");
+    // Who may read the file is as for any other file of the user.
+    let mode = |path: &Path| {
+        let found = std::fs::metadata(path).expect("the file is there");
+        found.permissions().mode()
+    };
+    assert_eq!(mode(&image), mode(&module));
+    // The module in the file can be described, and compiled once more.
+    let described = self::compile(&image, &["--json"]);
+    assert!(described.status.success(), "{}", text(&described.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&described.stdout).expect("it is JSON");
+    assert_eq!(report["bytes"], hello.len());
+    assert!(self::compile(&image, &["--emit", "ptx"]).status.success());
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_named_before_anything_is_compiled() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hello = wat::parse_str(HELLO).expect("the text is right");
+    let module = file(folder.path(), "hello.wasm", &hello);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    let output = folder.path().join("missing/hello.ewimg");
+    command.arg("compile").arg(&module).arg("-o").arg(&output);
+    // Compiling would fail because of this.
+    command.env("EVERWARP_NVRTC", folder.path().join("no-nvrtc.so"));
+    let refused = everwarp_testkit::output(&mut command);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("there is no folder"), "{said}");
 }
 
 #[test]

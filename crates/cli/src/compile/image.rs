@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::error::CliError;
-use crate::output::{print, print_json, write_file};
+use crate::output::{ResultFile, print, print_json};
 
 /// The least architecture that the engine runs on.
 const LEAST: u32 = 80;
@@ -63,9 +63,14 @@ pub(super) fn expected(module: &Module, ptx: &str) -> Estimate {
 }
 
 /// Makes the images of a module, and writes them and the module to a file.
-pub(super) fn write(args: &Args, bytes: Vec<u8>, output: &Path) -> Result<(), CliError> {
-    let name = args.module.file_name().unwrap_or(args.module.as_os_str());
-    let name = name.to_string_lossy().into_owned();
+pub(super) fn write(
+    args: &Args,
+    name: String,
+    bytes: Vec<u8>,
+    output: &Path,
+) -> Result<(), CliError> {
+    // What is wrong with the path is said before minutes of work.
+    let result = ResultFile::create(output)?;
     let module = Module::new(name.as_str(), bytes).map_err(|source| CliError::Module {
         path: args.module.clone(),
         source,
@@ -99,7 +104,7 @@ pub(super) fn write(args: &Args, bytes: Vec<u8>, output: &Path) -> Result<(), Cl
         images,
     };
     let file = file.to_bytes();
-    write_file(output, |out| out.write_all(&file))?;
+    result.fill(|out| out.write_all(&file))?;
     let report = ImageReport {
         output,
         module_bytes,
