@@ -18,6 +18,7 @@ from ._function import Function, function
 from ._handlers import forward, parent, sender, spawn
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
+from ._rehearsal import Rehearsal, Rehearsed
 from ._ring import AsyncRingKernel, Native, RingKernel, native
 from ._groups import Group
 from ._services import DeadLetter, DeadLetters, Monitor, Timer
@@ -47,6 +48,8 @@ __all__ = [
     "ProgramResult",
     "Received",
     "Receiver",
+    "Rehearsal",
+    "Rehearsed",
     "RingKernel",
     "Sender",
     "Timer",

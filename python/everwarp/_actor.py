@@ -87,6 +87,7 @@ class ActorClass:
         #: The class as a WebAssembly module.
         limits = Limits(mailbox, sends, often, seconds, retries, atomic, keep_latest)
         self.wasm = compile_actor(self.python, handlers, limits)
+        self.limits = limits
 
     def message(self, name: str) -> Message:
         """The message with this name."""

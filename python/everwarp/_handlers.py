@@ -1,22 +1,22 @@
-"""What handlers of actors use next to messages. `everwarp.actor` compiles these calls; CPython cannot run them."""
+"""What handlers of actors use next to messages: `everwarp.actor` compiles these calls, and CPython runs them in a rehearsal."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any
 
-
-def _only(call: str) -> NoReturn:
-    raise RuntimeError(f"everwarp.{call} is for the handlers of an actor: spawn the class, and send the actor a message")
+from ._rehearsal import current
+from ._types import ActorNumber
 
 
 def sender() -> Any:
     """The sender of the message, as an `everwarp.actor_id`; 0 if it is the program."""
-    _only("sender()")
+    return ActorNumber(current("everwarp.sender()").envelope.sender)
 
 
 def parent() -> Any:
     """The actor that has spawned this one; 0 if the program has."""
-    _only("parent()")
+    return ActorNumber(current("everwarp.parent()").actor.parent)
 
 
 def spawn(cls: Any) -> Any:
@@ -24,7 +24,10 @@ def spawn(cls: Any) -> Any:
 
     Without room for another actor the handler fails; `Engine.spawn` takes the `capacity`.
     """
-    _only("spawn(...)")
+    turn = current("everwarp.spawn(...)")
+    if cls is not turn.actor.cls:
+        raise TypeError(f"a handler spawns actors of its own class, which is {turn.actor.cls.name}")
+    return turn.stage._spawn(cls, turn.actor.number)
 
 
 def forward(to: Any) -> None:
@@ -32,7 +35,10 @@ def forward(to: Any) -> None:
 
     The result of the handler itself is dropped.
     """
-    _only("forward(...)")
+    turn = current("everwarp.forward(...)")
+    envelope = turn.envelope
+    turn.forwarded = True
+    turn.send(replace(envelope, to=to._number if hasattr(to, "_number") else int(to)))
 
 
 __all__ = ["forward", "parent", "sender", "spawn"]

@@ -190,7 +190,7 @@ class Handle:
         A task that is cancelled drops the reply. Asks of one round of the loop are sent together, in their order.
         """
         actors = self._actors
-        if not actors.single or (loop := asking()) is None:
+        if not actors.single or (found := asking()) is None:
             return asyncio.to_thread(self.ask, *values, timeout=timeout)
         message = self._message
         fields = message.fields
@@ -201,7 +201,9 @@ class Handle:
             words = [int(column[0]) for column in self._columns(values)]
         elif fields:
             words = [word_of(name, kind, value, actors._system) for (name, kind), value in zip(fields, values)]
-        return loop.ask(actors._system, message.name, decoder(self._result()), actors.id, words, timeout)
+        loop, asks = found
+        decode = message.decode or decoder(self._result())
+        return asks.ask(loop, actors._system, message.name, decode, actors._ids[0], words, timeout)
 
     def ask_array_async(self, *values: Any, timeout: float | None = None) -> Coroutine[Any, Any, Any]:
         """The same as `ask_array` for asyncio."""

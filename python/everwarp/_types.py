@@ -12,15 +12,56 @@ __all__ = [
 ]  # fmt: skip
 
 
+class ActorNumber(int):
+    """An id in a handler that CPython runs, in a rehearsal: its attributes are the messages of its actor."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        from ._rehearsal import Outgoing, current
+
+        current(f"`{name}` of an actor's id").actor.cls.message(name)
+        return Outgoing(self, name)
+
+    def stop(self) -> None:
+        from ._rehearsal import current
+
+        turn = current("stop")
+        turn.spend()
+        turn.stage._stop(self)
+
+    def kill(self) -> None:
+        from ._rehearsal import current
+
+        turn = current("kill")
+        turn.spend()
+        turn.stage._kill(self)
+
+
+class TimerNumber(int):
+    """A timer in a handler that CPython runs."""
+
+    __slots__ = ()
+
+    def cancel(self) -> bool:
+        from ._rehearsal import current
+
+        turn = current("cancel")
+        return turn.stage._cancel(self, turn.actor.number)
+
+
 class Scalar:
     """A type of numbers. Calling it converts a number, or raises `OverflowError` if it does not fit.
 
     A floating-point number becomes an integer by dropping its fraction, as with `int`.
     """
 
-    __slots__ = ("code", "high", "kind", "low", "name", "size")
+    __slots__ = ("code", "high", "kind", "low", "name", "number", "size")
 
-    def __init__(self, name: str, kind: str, size: int, code: str) -> None:
+    def __init__(self, name: str, kind: str, size: int, code: str, number: type[int] = int) -> None:
+        self.number = number
         self.name, self.kind, self.size, self.code = name, kind, size, code
         bits = 8 * size
         self.low = -(1 << (bits - 1)) if kind == "i" and name[0] == "i" else 0
@@ -35,7 +76,7 @@ class Scalar:
         value = int(value)
         if not self.low <= value <= self.high:
             raise OverflowError(f"{value} does not fit {self.name}, which holds {self.low} to {self.high}")
-        return value
+        return value if self.number is int else self.number(value)
 
     def __repr__(self) -> str:
         return f"everwarp.{self.name}"
@@ -56,9 +97,9 @@ i8, i16, i32, i64 = (Scalar(f"i{8 * s}", "i", s, c) for s, c in ((1, "b"), (2, "
 u8, u16, u32 = (Scalar(f"u{8 * s}", "i", s, c) for s, c in ((1, "B"), (2, "H"), (4, "I")))
 u64 = Scalar("u64", "u", 8, "Q")
 #: The id of an actor.
-actor_id = Scalar("actor_id", "u", 8, "Q")
+actor_id = Scalar("actor_id", "u", 8, "Q", ActorNumber)
 #: A timer of an actor, which its handler has set.
-timer_id = Scalar("timer_id", "u", 8, "Q")
+timer_id = Scalar("timer_id", "u", 8, "Q", TimerNumber)
 f32, f64 = Scalar("f32", "f", 4, "f"), Scalar("f64", "f", 8, "d")
 boolean = Scalar("boolean", "b", 1, "?")
 

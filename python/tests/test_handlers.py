@@ -405,7 +405,7 @@ def test_functions_are_no_handlers(line: str, tmp_path: Path) -> None:
 
 def test_outside_of_handlers_these_calls_say_what_they_are_for() -> None:
     for call in (ew.sender, ew.parent, lambda: ew.spawn(Node), lambda: ew.forward(0)):
-        with pytest.raises(RuntimeError, match="is for the handlers of an actor: spawn the class"):
+        with pytest.raises(RuntimeError, match="is for the handlers of an actor: spawn the class and send"):
             call()
 
 

@@ -87,8 +87,19 @@ enum Command {
     Kb(kb::KbArgs),
 }
 
+/// A file that reaches the limit of its size (`ulimit -f`) is an error of the write, as a full disk is, and not the end of the
+/// command, which would leave half of the file. The children of the command have the signal's own effect again.
+fn size_limits_are_errors() {
+    // Without a handler everything else works.
+    drop(signal_hook::flag::register(
+        signal_hook::consts::SIGXFSZ,
+        std::sync::Arc::default(),
+    ));
+}
+
 fn main() -> ExitCode {
     let command = trace::span("command");
+    size_limits_are_errors();
     assembling::show();
     let quick = run::Args::of_program().map(Command::Run);
     let result = match quick.unwrap_or_else(|| Cli::parse().command) {

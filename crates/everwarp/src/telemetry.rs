@@ -38,6 +38,8 @@ use std::net::SocketAddr;
 pub use everwarp_telemetry::Distribution;
 pub use everwarp_telemetry::metrics::{MetricsError, MetricsServer, text as openmetrics};
 pub use everwarp_telemetry::registry::view;
+#[cfg(feature = "tracing")]
+pub use everwarp_telemetry::trace::TracingLayer;
 pub use everwarp_telemetry::trace::{DEFAULT_LIMIT, TraceError, TraceSummary};
 pub use everwarp_telemetry::view::{
     ActorRow, EngineView, FunctionView, Health, HealthState, HostView, KindView, ProcessRow,

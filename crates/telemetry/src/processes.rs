@@ -19,6 +19,9 @@ const CALLS_PER_SAMPLE: u32 = 32;
 const FIRST_PROCESSES: u64 = 1024;
 const PROCESSES_PER_SAMPLE: u64 = 8;
 
+/// A host call in a trace whose name is not known.
+const UNNAMED: &str = "host call";
+
 #[derive(Debug, Default)]
 struct Totals {
     started: AtomicU64,
@@ -56,6 +59,8 @@ thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
     /// Those of them that the totals do not have yet.
     static PENDING: Cell<u32> = const { Cell::new(0) };
+    /// What the host call is called.
+    static NAME: Cell<&'static str> = const { Cell::new(UNNAMED) };
     /// The calls that the running one stands for.
     static WEIGHT: Cell<u32> = const { Cell::new(1) };
 }
@@ -76,10 +81,10 @@ pub struct ProcessHand {
     /// Processes that this one stands for; 0 if it is not measured.
     weight: u64,
     number: u32,
-    /// Of the process, and of its host calls, in a trace.
-    names: Option<(NameId, NameId)>,
-    /// When the host call began in which it waits; 0 outside of one.
-    call: u64,
+    /// What it is called in a trace.
+    name: Option<NameId>,
+    /// When the host call began in which it waits, and what that is called; 0 outside of one.
+    call: (u64, &'static str),
 }
 
 impl ProcessHand {
@@ -102,47 +107,38 @@ impl ProcessHand {
                 .wait
                 .record_shared(began.saturating_sub(queued), weight);
         }
-        let names = tracer().map(|tracer| {
-            (
-                tracer.name("process", "process"),
-                tracer.name("host call", "host call"),
-            )
-        });
+        let name = tracer().map(|tracer| tracer.name("process", "process"));
         Some(Self {
             totals,
             began,
             weight,
             number,
-            names,
-            call: 0,
+            name,
+            call: (0, UNNAMED),
         })
     }
 
     /// Lets the process go on until it waits or ends.
     pub fn run<T>(&mut self, poll: impl FnOnce() -> T) -> T {
         // Only a trace shows turns.
-        let resumed = self.names.map_or(0, |_| clock::now());
+        let resumed = self.name.map_or(0, |_| clock::now());
         TURN.with(|turn| turn.set(resumed));
         // A call in which it waited goes on.
-        CALL.with(|call| call.set(self.call));
+        CALL.with(|call| call.set(self.call.0));
+        NAME.with(|name| name.set(self.call.1));
         let result = poll();
         let left = CALL.with(|call| call.replace(0));
         add_calls(self.totals);
-        if let (Some(tracer), Some((own, in_call))) = (tracer(), self.names) {
+        self.call = (left, NAME.with(Cell::get));
+        if let (Some(tracer), Some(own)) = (tracer(), self.name) {
             let now = clock::now();
             if left != 0 {
                 // Each part of a call lies within its own turn on the thread.
-                tracer.record(Event::slice(
-                    in_call,
-                    left.max(resumed),
-                    now,
-                    self.number,
-                    0,
-                ));
+                let name = tracer.name("host call", self.call.1);
+                tracer.record(Event::slice(name, left.max(resumed), now, self.number, 0));
             }
             tracer.record(Event::slice(own, resumed, now, self.number, 0));
         }
-        self.call = left;
         result
     }
 
@@ -170,6 +166,14 @@ pub fn host_call(calls: bool, number: u32) {
     }
 }
 
+/// Says what the host call is called in which the running process of this thread is; only a trace shows it.
+#[inline]
+pub fn host_call_is(name: &'static str) {
+    if tracer().is_some() {
+        NAME.with(|own| own.set(name));
+    }
+}
+
 /// Adds the calls of this thread to the totals.
 fn add_calls(totals: &Totals) {
     let pending = PENDING.with(|pending| pending.replace(0));
@@ -186,7 +190,11 @@ fn measured_call(totals: &Totals, calls: bool, number: u32) {
         if each {
             add_calls(totals);
         }
-        let each = each || tracer().is_some();
+        let traced = tracer().is_some();
+        if traced {
+            NAME.with(|name| name.set(UNNAMED));
+        }
+        let each = each || traced;
         if each || before.is_multiple_of(CALLS_PER_SAMPLE) {
             WEIGHT.with(|weight| weight.set(if each { 1 } else { CALLS_PER_SAMPLE }));
             CALL.with(|call| call.set(clock::now()));
@@ -203,7 +211,7 @@ fn measured_call(totals: &Totals, calls: bool, number: u32) {
         .call
         .record_shared(now.saturating_sub(began), weight.into());
     if let Some(tracer) = tracer() {
-        let name = tracer.name("host call", "host call");
+        let name = tracer.name("host call", NAME.with(Cell::get));
         let turn = TURN.with(Cell::get);
         tracer.record(Event::slice(name, began.max(turn), now, number, 0));
     }

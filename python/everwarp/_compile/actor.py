@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,13 @@ class Message:
     name: str
     fields: list[tuple[str, Scalar]]
     result: Scalar | None
+
+    @functools.cached_property
+    def decode(self) -> Callable[[int], Any] | None:
+        """What makes the result of a word."""
+        from .._asking import decoder
+
+        return None if self.result is None else decoder(self.result)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 //! Engines are watched while they run: `everwarp top`, metrics, health and traces.
 
+mod book;
 mod metrics;
 mod once;
 mod perfetto;
@@ -7,5 +8,6 @@ mod perfetto;
 mod pseudo_terminal;
 mod sandbox;
 mod screen;
+mod spans;
 mod terminal;
 mod trace;

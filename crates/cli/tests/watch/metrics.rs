@@ -34,6 +34,23 @@ fn get(address: &str, path: &str) -> (String, String) {
 }
 
 #[test]
+fn taken_port_is_one_error_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = holder.local_addr().expect("it has one").to_string();
+    for args in [
+        &["run", "fib", "--n", "5", "--engine", "cpu", "--json"][..],
+        &["up"],
+    ] {
+        let output = sandbox.run(&[args, &["--metrics", &address]].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let told = words(&output.stderr);
+        assert!(told.contains(&address) && told.contains("in use"), "{told}");
+    }
+}
+
+#[test]
 fn metrics_and_health_of_processes_are_served() {
     let sandbox = Sandbox::new();
     let mut engine = sandbox.looping(5, &["--metrics", "127.0.0.1:0"]);

@@ -55,14 +55,11 @@ impl Sandbox {
         let module = self.path("loop.wasm");
         let bytes = wat::parse_str(LOOP).expect("the text is right");
         std::fs::write(&module, bytes).expect("the folder is writable");
-        let (module, instances) = (
-            module.to_str().expect("a plain path"),
-            instances.to_string(),
-        );
+        let instances = instances.to_string();
         let mut engine = Running::start(
             self.command(&[
                 "run",
-                module,
+                "loop.wasm",
                 "--engine",
                 "cpu",
                 "--size",
@@ -71,6 +68,7 @@ impl Sandbox {
                 &instances,
             ])
             .args(options)
+            .current_dir(self.0.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
         );

@@ -75,14 +75,20 @@ fn host_calls_lie_within_processes() {
     let calls: Vec<_> = trace
         .slices
         .iter()
-        .filter(|slice| slice.name == "host call")
+        .filter(|slice| slice.within == ["process"])
         .collect();
-    assert!(calls.len() >= 20, "{}", calls.len());
-    assert!(
-        calls
-            .iter()
-            .all(|call| call.within == ["process"] && call.begin <= call.end)
-    );
+    assert!(calls.iter().all(|call| call.begin <= call.end));
+    let count = |name: &str| calls.iter().filter(|call| call.name == name).count();
+    // It writes one line for each of its parts, and asks for its arguments and variables.
+    for name in [
+        "args_get",
+        "args_sizes_get",
+        "environ_sizes_get",
+        "fd_write",
+    ] {
+        assert!(count(name) >= 20, "{name}: {}", count(name));
+    }
+    assert_eq!(count("host call"), 0, "all of them have names");
 }
 
 #[test]
@@ -166,6 +172,35 @@ fn a_trace_that_cannot_be_written_is_one_error_and_loses_nothing_else() {
         Some(2),
         "it needs --trace"
     );
+}
+
+#[test]
+fn file_size_limit_is_an_error_of_the_trace_and_no_signal() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("traces");
+    std::fs::create_dir(&folder).expect("it is new");
+    let file = folder.join("fib.pftrace");
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 1; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_everwarp"))
+        .args(["run", "fib", "--n", "16", "--engine", "cpu", "--json"])
+        .arg("--trace")
+        .arg(&file)
+        .env("XDG_RUNTIME_DIR", &folder);
+    let output = everwarp_testkit::output(&mut limited);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = words(&output.stderr);
+    assert!(
+        told.contains("the trace was not written") && told.contains("File too large"),
+        "{told}"
+    );
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("the result is printed");
+    assert_eq!(report["result"], 987);
+    let left = std::fs::read_dir(&folder).expect("it is there").flatten();
+    let left: Vec<_> = left.filter(|e| e.path().is_file()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A thread writes its own ring and takes no lock. A full ring loses its oldest events, and says how many. Slices are
 //! recorded when they end, as one event, so what is left of a ring still nests.
 
+#[cfg(feature = "tracing")]
+mod layer;
 mod names;
 mod perfetto;
 mod ring;
@@ -12,6 +14,8 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+#[cfg(feature = "tracing")]
+pub use layer::TracingLayer;
 pub use names::NameId;
 use names::Names;
 pub use perfetto::TraceSummary;

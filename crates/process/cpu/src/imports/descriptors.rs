@@ -2,6 +2,7 @@
 //! or one of wasmtime's.
 
 use everwarp_process::imports::WASI_MODULE;
+use everwarp_telemetry::processes::host_call_is;
 use wasmtime::{Caller, Extern, Linker, Result};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as p1;
 use wiggle::GuestMemory;
@@ -235,7 +236,10 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
             linker.func_wrap_async(
                 WASI_MODULE,
                 $name,
-                |caller, arguments: ($($ty,)*)| -> HostCall<'_, i32> { Box::new($call(caller, arguments)) },
+                |caller, arguments: ($($ty,)*)| -> HostCall<'_, i32> {
+                    host_call_is($name);
+                    Box::new($call(caller, arguments))
+                },
             )?;
         )*};
     }
@@ -259,6 +263,7 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
         WASI_MODULE,
         "sock_shutdown",
         |mut caller: Caller<'_, Guest>, fd: i32, how: i32| -> i32 {
+            host_call_is("sock_shutdown");
             sockets::sock_shutdown(&mut caller, fd, how)
         },
     )?;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use everwarp_process::gpu::{self, MODULE};
 use everwarp_process::{ChannelError, ExitStatus, Pid};
+use everwarp_telemetry::processes::host_call_is;
 use wasmtime::{Caller, Linker, Memory, Result};
 
 use super::HostCall;
@@ -305,22 +306,34 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap_async(
         MODULE,
         "send",
-        |c: C<'_>, args: Three| -> HostCall<'_, i32> { Box::new(send(c, args, true)) },
+        |c: C<'_>, args: Three| -> HostCall<'_, i32> {
+            host_call_is("send");
+            Box::new(send(c, args, true))
+        },
     )?;
     linker.func_wrap_async(
         MODULE,
         "try_send",
-        |c: C<'_>, args: Three| -> HostCall<'_, i32> { Box::new(send(c, args, false)) },
+        |c: C<'_>, args: Three| -> HostCall<'_, i32> {
+            host_call_is("try_send");
+            Box::new(send(c, args, false))
+        },
     )?;
     linker.func_wrap_async(
         MODULE,
         "receive",
-        |c: C<'_>, args: Three| -> HostCall<'_, i32> { Box::new(receive(c, args, true)) },
+        |c: C<'_>, args: Three| -> HostCall<'_, i32> {
+            host_call_is("receive");
+            Box::new(receive(c, args, true))
+        },
     )?;
     linker.func_wrap_async(
         MODULE,
         "try_receive",
-        |c: C<'_>, args: Three| -> HostCall<'_, i32> { Box::new(receive(c, args, false)) },
+        |c: C<'_>, args: Three| -> HostCall<'_, i32> {
+            host_call_is("try_receive");
+            Box::new(receive(c, args, false))
+        },
     )?;
     linker.func_wrap(MODULE, "close", |mut c: C<'_>, handle: u32| {
         match c.data_mut().family().handles.close(handle) {
@@ -331,12 +344,18 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap(
         MODULE,
         "spawn",
-        |c: C<'_>, a: u32, b: u32, d: u32, e: u32, f: u32, g: u32| spawn(c, (a, b, d, e, f, g)),
+        |c: C<'_>, a: u32, b: u32, d: u32, e: u32, f: u32, g: u32| {
+            host_call_is("spawn");
+            spawn(c, (a, b, d, e, f, g))
+        },
     )?;
     linker.func_wrap_async(
         MODULE,
         "wait",
-        |c: C<'_>, (pid, to): (u64, u32)| -> HostCall<'_, i32> { Box::new(wait(c, pid, to)) },
+        |c: C<'_>, (pid, to): (u64, u32)| -> HostCall<'_, i32> {
+            host_call_is("wait");
+            Box::new(wait(c, pid, to))
+        },
     )?;
     linker.func_wrap(MODULE, "kill", |mut c: C<'_>, pid: u64| {
         kill(c.data_mut().family(), pid)

@@ -11,6 +11,7 @@ use everwarp_process::net::{
     ADDRESS_BYTES, LaunchError, MODULE, read_address, read_launch, socket_of, write_address,
 };
 use everwarp_process::sockets::{self, errno_of, option_value};
+use everwarp_telemetry::processes::host_call_is;
 use wasmtime::{Caller, Linker, Result};
 use wiggle::{GuestMemory, GuestPtr};
 
@@ -403,6 +404,7 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
                 MODULE,
                 $name,
                 |caller: Caller<'_, Guest>, $($argument: $ty),*| -> Result<i32> {
+                    host_call_is($name);
                     $call(caller, ($($argument),*))
                 },
             )?;
@@ -413,7 +415,10 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
             linker.func_wrap_async(
                 MODULE,
                 $name,
-                |caller, arguments: ($($ty,)*)| -> HostCall<'_, i32> { Box::new($call(caller, arguments)) },
+                |caller, arguments: ($($ty,)*)| -> HostCall<'_, i32> {
+                    host_call_is($name);
+                    Box::new($call(caller, arguments))
+                },
             )?;
         )*};
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everwarp_process::imports::WASI_MODULE;
+use everwarp_telemetry::processes::host_call_is;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 use wasmtime::{AsContextMut, Caller, Extern, Linker, SharedMemory};
@@ -219,12 +220,18 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         WASI_MODULE,
         "poll_oneoff",
-        |caller, arguments| -> HostCall<'_, i32> { Box::new(poll(caller, arguments)) },
+        |caller, arguments| -> HostCall<'_, i32> {
+            host_call_is("poll_oneoff");
+            Box::new(poll(caller, arguments))
+        },
     )?;
     linker.func_wrap_async(
         WASI_MODULE,
         "fd_read",
-        |caller, arguments| -> HostCall<'_, i32> { Box::new(read(caller, arguments)) },
+        |caller, arguments| -> HostCall<'_, i32> {
+            host_call_is("fd_read");
+            Box::new(read(caller, arguments))
+        },
     )?;
     Ok(())
 }

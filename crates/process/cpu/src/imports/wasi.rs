@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use everwarp_process::imports::WASI_MODULE;
+use everwarp_telemetry::processes::host_call_is;
 use wasmtime::{Caller, Extern, Linker, Result};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
@@ -64,6 +65,7 @@ macro_rules! add_immediate {
             WASI_MODULE,
             stringify!($name),
             |mut caller: Caller<'_, Guest>, $($arg: $ty),*| -> Result<i32> {
+                host_call_is(stringify!($name));
                 memory_and_guest!(caller => memory, guest);
                 let arguments: &[Argument] = &[$($check),*];
                 if let Some(errno) = refused(&memory, arguments) {
@@ -87,6 +89,7 @@ macro_rules! add_waiting {
             WASI_MODULE,
             stringify!($name),
             |mut caller: Caller<'_, Guest>, ($($arg,)*): ($($ty,)*)| -> HostCall<'_, i32> {
+                host_call_is(stringify!($name));
                 Box::new(async move {
                     let arguments: &[Argument] = &[$($check),*];
                     let wrong = sockets::with_memory(&mut caller, |memory| refused(memory, arguments));
@@ -271,9 +274,11 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     add_immediate(linker)?;
     add_waiting(linker)?;
     linker.func_wrap_async(WASI_MODULE, "path_remove_directory", |caller, arguments| {
+        host_call_is("path_remove_directory");
         Box::new(remove_directory(caller, arguments))
     })?;
     linker.func_wrap_async(WASI_MODULE, "path_open", |caller, arguments| {
+        host_call_is("path_open");
         Box::new(open(caller, arguments))
     })?;
     linker.func_wrap_async(WASI_MODULE, "path_filestat_get", |caller, arguments| {
@@ -282,6 +287,7 @@ pub(super) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     descriptors::add(linker)?;
     // The library refuses codes from 126 on, which programs do use.
     linker.func_wrap(WASI_MODULE, "proc_exit", |code: u32| -> Result<()> {
+        host_call_is("proc_exit");
         Err(ProcExit(code).into())
     })?;
     Ok(())
