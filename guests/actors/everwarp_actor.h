@@ -11,6 +11,8 @@
 
 // An actor's id; 0 is no actor.
 typedef uint64_t everwarp_actor;
+// A timer of this actor.
+typedef uint64_t everwarp_timer;
 
 // Why an ask has no reply.
 enum {
@@ -18,6 +20,8 @@ enum {
   EVERWARP_ENDED = 1,
   EVERWARP_NO_REPLY = 2,
   EVERWARP_FAILED = 3,
+  EVERWARP_DROPPED = 4,
+  EVERWARP_TIMEOUT = 5,
 };
 
 #define EVERWARP_EXPORT(name) __attribute__((export_name(name)))
@@ -29,10 +33,14 @@ enum {
 #define EVERWARP_NOT_REPLIED(message) EVERWARP_EXPORT("failed." #message)
 
 // Imports: `void f(everwarp_actor to, FIELDS)`, `int32_t f(everwarp_actor to, FIELDS)`,
-// `void f(everwarp_actor to, int32_t number, FIELDS)` and `everwarp_actor f(void)`.
+// `void f(everwarp_actor to, int32_t number, FIELDS)`, `void f(everwarp_actor to, int32_t number, uint64_t nanos, FIELDS)`,
+// `everwarp_timer f(uint64_t nanos, FIELDS)` twice, and `everwarp_actor f(void)`.
 #define EVERWARP_TELL(message) EVERWARP_IMPORT("everwarp:tell", #message)
 #define EVERWARP_TRY_TELL(message) EVERWARP_IMPORT("everwarp:try_tell", #message)
 #define EVERWARP_ASK(message) EVERWARP_IMPORT("everwarp:ask", #message)
+#define EVERWARP_ASK_WITHIN(message) EVERWARP_IMPORT("everwarp:ask_within", #message)
+#define EVERWARP_AFTER(message) EVERWARP_IMPORT("everwarp:after", #message)
+#define EVERWARP_EVERY(message) EVERWARP_IMPORT("everwarp:every", #message)
 #define EVERWARP_SPAWN(kind) EVERWARP_IMPORT("everwarp:spawn", #kind)
 
 EVERWARP_IMPORT("everwarp:actor", "self") everwarp_actor everwarp_self(void);
@@ -43,6 +51,7 @@ EVERWARP_IMPORT("everwarp:actor", "forward") void everwarp_forward(everwarp_acto
 EVERWARP_IMPORT("everwarp:actor", "stop") void everwarp_stop(void);
 EVERWARP_IMPORT("everwarp:actor", "stop_actor") void everwarp_stop_actor(everwarp_actor actor);
 EVERWARP_IMPORT("everwarp:actor", "kill") void everwarp_kill(everwarp_actor actor);
+EVERWARP_IMPORT("everwarp:actor", "cancel") int32_t everwarp_cancel(everwarp_timer timer);
 EVERWARP_IMPORT("everwarp:actor", "fail") _Noreturn void everwarp_fail(void);
 EVERWARP_IMPORT("everwarp:actor", "random") uint64_t everwarp_random(void);
 EVERWARP_IMPORT("everwarp:actor", "now") uint64_t everwarp_now(void);

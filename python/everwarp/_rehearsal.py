@@ -101,9 +101,14 @@ class Turn:
 _turn: ContextVar[Turn | None] = ContextVar("everwarp.rehearsal", default=None)
 
 
+def running() -> Turn | None:
+    """The handling that runs, if one does."""
+    return _turn.get()
+
+
 def current(call: str) -> Turn:
     """The handling that runs; an error outside of one."""
-    turn = _turn.get()
+    turn = running()
     if turn is None:
         refuse(call)
     return turn

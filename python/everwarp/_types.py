@@ -20,9 +20,12 @@ class ActorNumber(int):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        from ._rehearsal import Outgoing, current
+        from ._rehearsal import Outgoing, running
 
-        current(f"`{name}` of an actor's id").actor.cls.message(name)
+        turn = running()
+        if turn is None:
+            raise AttributeError(f"an actor's id has messages such as `{name}` in handlers only: see everwarp.Rehearsal")
+        turn.actor.cls.message(name)
         return Outgoing(self, name)
 
     def stop(self) -> None:

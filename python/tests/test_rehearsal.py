@@ -128,8 +128,12 @@ def test_wrong_uses_are_errors_in_a_rehearsal(engine: ew.Engine) -> None:
     assert stage.failures() == ["OverflowError: the value does not fit its type"]
     with pytest.raises(ew.ActorGone):
         asker.get_got.ask()
-    with pytest.raises(RuntimeError, match=re.escape("use everwarp.Rehearsal")):
+    with pytest.raises(AttributeError, match=re.escape("in handlers only: see everwarp.Rehearsal")):
         ew.actor_id(3).deposit.tell(1)
+    # To the engine it is a number like others.
+    one, two = engine.spawn(Router, 2)
+    one.end.tell(ew.actor_id(two.id), ew.actor_id(two.id))
+    assert two.monitor().wait(60) in ("stopped", "killed", "unknown")
 
 
 HEAD = "import everwarp as ew\n"

@@ -1,6 +1,7 @@
 //! The guests of `guests/actors`: the same account in Rust, in C and in text, and the chapter that shows them.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use everwarp_actor::{ActorConfig, ActorSystem, Value};
 use everwarp_handler::{ActorModule, program_of};
@@ -40,6 +41,8 @@ fn modules_are_built_from_the_sources_that_are_there() {
         "everwarp_actor.h",
         "actor/src/lib.rs",
         "account/src/lib.rs",
+        "metronome.c",
+        "metronome/src/lib.rs",
     ] {
         assert!(
             list.contains(&format!("  {name}\n")),
@@ -59,12 +62,55 @@ fn chapter_shows_the_guests_as_they_are() {
     }
 }
 
+fn built(name: &str) -> Vec<u8> {
+    let path = top().join("guests/actors/built").join(name);
+    std::fs::read(path).expect("it is built")
+}
+
+#[test]
+fn metronomes_in_rust_and_c_have_timers_and_ask_within_a_time() {
+    let modules = ["metronome.wasm", "metronome_c.wasm"]
+        .map(|name| ActorModule::new(name, built(name)).expect("it is a kind"));
+    let program = program_of("orchestra", &modules).expect("they agree about the messages");
+    let device = Device::open(Select::Cpu).expect("it opens");
+    let engine = device.engine().program(program.program());
+    let engine = engine.start().expect("it starts");
+    let system = ActorSystem::start(&engine, &program, ActorConfig::default()).expect("it starts");
+    let tell = |actor, name: &str, values: &[Value]| {
+        system.tell_named(actor, name, values).expect("it lives");
+        system.settle().expect("it settles");
+    };
+    let until = |actor, name: &str, wanted: Value| {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = system.ask_named(actor, name, &[]).expect("it lives");
+            if found == [wanted] {
+                return;
+            }
+            assert!(Instant::now() < end, "{name} is {found:?}, not {wanted:?}");
+            std::thread::yield_now();
+        }
+    };
+    let hour = Value::U64(3_600_000_000_000);
+    for kind in 0..2 {
+        let actor = system.launch(kind).expect("there is room");
+        let other = system.launch(1 - kind).expect("there is room");
+        tell(actor, "begin", &[Value::U64(1_000_000), Value::U64(5)]);
+        until(actor, "ticks", Value::U32(3));
+        tell(actor, "once", &[Value::U64(1), Value::U64(100)]);
+        until(actor, "sum", Value::U64(115));
+        tell(other, "listen", &[Value::Actor(actor), hour]);
+        until(other, "heard", Value::U32(4));
+        system.deactivate(&[actor]).expect("it lives");
+        tell(other, "listen", &[Value::Actor(actor), Value::U64(1)]);
+        until(other, "heard", Value::U32(1005));
+        system.activate(&[actor]).expect("it lives");
+    }
+    assert_eq!(system.failures().1, 0);
+}
+
 #[test]
 fn accounts_in_rust_c_and_text_pay_each_other() {
-    let built = |name: &str| {
-        let path = top().join("guests/actors/built").join(name);
-        std::fs::read(path).expect("it is built")
-    };
     let text = blocks("wat").remove(0);
     let text = wat::parse_str(text).expect("it is WebAssembly text");
     // In text the fields have no names, and their types are those of WebAssembly.

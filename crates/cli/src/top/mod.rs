@@ -52,6 +52,9 @@ pub(crate) fn top(args: &TopArgs) -> Result<(), CliError> {
         return print_json(&first);
     }
     if args.once {
+        for silent in &first.silent {
+            eprintln!("everwarp: warning: {}", silent.reason);
+        }
         return print(&all_tables(&first));
     }
     if !std::io::stdout().is_terminal() {

@@ -1,5 +1,8 @@
 //! `everwarp top --once`, for people and for scripts.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, words};
@@ -73,4 +76,40 @@ fn times_of_processes_are_measured_where_that_was_asked_for() {
     );
     assert_eq!(totals["wait"]["count"], 2);
     assert!(totals["calls"].as_u64() >= Some(2), "{totals}");
+}
+
+/// A program of another release, such as an old wheel in a Python that runs on, does not keep the others from being shown.
+#[test]
+fn engine_of_another_release_is_named_and_the_others_are_shown() {
+    let sandbox = Sandbox::new();
+    let engine = sandbox.looping(2, &[]);
+    let own = std::process::id();
+    let socket = sandbox.path("everwarp").join(format!("{own}.sock"));
+    let listener = UnixListener::bind(&socket).expect("the folder of sockets is there");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            let mut reader = BufReader::new(stream);
+            // A look whether it is there sends nothing.
+            if reader.read_line(&mut line).is_ok_and(|count| count > 0) {
+                drop(reader.get_mut().write_all(b"{\"answer\":\"panorama\"}\n"));
+            }
+        }
+    });
+    let wanted = format!("engine {own} sent an answer that this command does not understand");
+    let output = sandbox.run(&["top", "--once"]);
+    assert!(output.status.success(), "{output:?}");
+    let (shown, told) = (words(&output.stdout), words(&output.stderr));
+    assert_eq!(shown.matches("loop.wasm").count(), 2, "{shown}");
+    assert!(shown.contains(&format!("{own} ? ? silent")), "{shown}");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(told.contains(&wanted), "{told}");
+    assert!(
+        told.contains(&format!("use everwarp {version} for both")),
+        "{told}"
+    );
+    let json = sandbox.printed(&["top", "--once", "--json"]);
+    let seen: Value = serde_json::from_str(&json).expect("one object");
+    assert_eq!(seen["silent"][0]["os_pid"], own);
+    assert_eq!(seen["programs"][0]["os_pid"], engine.id());
 }

@@ -35,7 +35,11 @@ pub enum ControlError {
         source: io::Error,
     },
     /// Its answer is not understood.
-    #[error("engine {engine} sent an answer that this command does not understand: {reason}")]
+    #[error(
+        "engine {engine} sent an answer that this command does not understand, as an engine of another release does: use \
+         everwarp {} for both ({reason})",
+        env!("CARGO_PKG_VERSION")
+    )]
     Garbled {
         /// Its process id.
         engine: u32,

@@ -30,6 +30,21 @@ impl Actor {
     pub const NONE: Self = Self(0);
 }
 
+/// A timer of this actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Timer(pub u64);
+
+impl Timer {
+    /// No timer.
+    pub const NONE: Self = Self(0);
+
+    /// Cancels the timer. Returns whether a message was still to come, which does not come any more.
+    pub fn cancel(self) -> bool {
+        raw::cancel(self) != 0
+    }
+}
+
 /// A variable of this actor alone: `static COUNT: Own<Cell<u32>>`.
 #[derive(Debug)]
 pub struct Own<T>(pub T);
@@ -57,6 +72,10 @@ pub enum Reason {
     NoReply,
     /// It failed.
     Failed,
+    /// It keeps its latest messages only.
+    Dropped,
+    /// There was no reply within the time.
+    Timeout,
 }
 
 impl Reason {
@@ -66,13 +85,15 @@ impl Reason {
             0 => Self::Gone,
             1 => Self::Ended,
             2 => Self::NoReply,
+            4 => Self::Dropped,
+            5 => Self::Timeout,
             _ => Self::Failed,
         }
     }
 }
 
 mod raw {
-    use crate::Actor;
+    use crate::{Actor, Timer};
 
     #[link(wasm_import_module = "everwarp:actor")]
     unsafe extern "C" {
@@ -85,6 +106,7 @@ mod raw {
         pub(crate) safe fn stop();
         pub(crate) safe fn stop_actor(actor: Actor);
         pub(crate) safe fn kill(actor: Actor);
+        pub(crate) safe fn cancel(timer: Timer) -> i32;
         pub(crate) safe fn fail() -> !;
         pub(crate) safe fn random() -> u64;
         pub(crate) safe fn now() -> u64;
@@ -160,6 +182,9 @@ pub const fn line<const N: usize>(text: &str) -> [u8; N] {
 /// | `failed NAME(number: u32, reason: i32) { … }` | learns that an ask has no reply; see [`Reason::of`] |
 /// | `tell NAME(FIELD: TYPE, …);` | makes a function `NAME(to, FIELD, …)` that sends the message |
 /// | `ask NAME as FUNCTION(FIELD: TYPE, …);` | makes a function `FUNCTION(to, number, FIELD, …)` |
+/// | `ask_within NAME as FUNCTION(FIELD: TYPE, …);` | the same with a time: `FUNCTION(to, number, nanos, FIELD, …)` |
+/// | `after NAME as FUNCTION(FIELD: TYPE, …);` | makes a function `FUNCTION(nanos, FIELD, …)` that sends this actor a message once |
+/// | `every NAME as FUNCTION(FIELD: TYPE, …);` | the same with a period; both return a [`Timer`] |
 /// | `spawn KIND as FUNCTION;` | makes a function that launches an actor |
 ///
 /// Types are `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, `bool` and [`Actor`].
@@ -220,6 +245,30 @@ macro_rules! actor {
         unsafe extern "C" {
             #[link_name = stringify!($name)]
             safe fn $function(to: $crate::Actor, number: u32, $($field: $ty),*);
+        }
+        $crate::actor! { $($rest)* }
+    };
+    (ask_within $name:ident as $function:ident($($field:ident: $ty:ident),* $(,)?); $($rest:tt)*) => {
+        #[link(wasm_import_module = "everwarp:ask_within")]
+        unsafe extern "C" {
+            #[link_name = stringify!($name)]
+            safe fn $function(to: $crate::Actor, number: u32, nanos: u64, $($field: $ty),*);
+        }
+        $crate::actor! { $($rest)* }
+    };
+    (after $name:ident as $function:ident($($field:ident: $ty:ident),* $(,)?); $($rest:tt)*) => {
+        #[link(wasm_import_module = "everwarp:after")]
+        unsafe extern "C" {
+            #[link_name = stringify!($name)]
+            safe fn $function(nanos: u64, $($field: $ty),*) -> $crate::Timer;
+        }
+        $crate::actor! { $($rest)* }
+    };
+    (every $name:ident as $function:ident($($field:ident: $ty:ident),* $(,)?); $($rest:tt)*) => {
+        #[link(wasm_import_module = "everwarp:every")]
+        unsafe extern "C" {
+            #[link_name = stringify!($name)]
+            safe fn $function(nanos: u64, $($field: $ty),*) -> $crate::Timer;
         }
         $crate::actor! { $($rest)* }
     };
