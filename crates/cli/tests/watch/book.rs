@@ -99,6 +99,20 @@ fn block(screen: &str) -> String {
     lines.join("\n")
 }
 
+/// A paragraph in lines of the book's length.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_whitespace() {
+        if line.len() + word.len() > 120 {
+            lines.push(std::mem::take(&mut line));
+        }
+        let space = if line.is_empty() { "" } else { " " };
+        line = format!("{line}{space}{word}");
+    }
+    lines.push(line);
+    lines.join("\n")
+}
+
 fn recorded() -> String {
     let sandbox = Sandbox::new();
     let _processes = sandbox.looping(3, &["--measure"]);
@@ -116,13 +130,14 @@ fn recorded() -> String {
     let mut fib = sandbox.command(&fib);
     let _fib = Running::start(fib.stdout(Stdio::null()).stderr(Stdio::null()));
     let mut command = sandbox.command(&["top", "--every", "0.2"]);
-    let mut terminal = Terminal::start(&mut command, 24, 96);
+    let mut terminal = Terminal::start(&mut command, 24, 110);
     let mut text = String::new();
     for step in STEPS {
         terminal.press(step.keys);
         let screen = terminal.expect(step.text, |screen| missing(step, screen).is_none());
         let shown = block(&screen);
-        writeln!(text, "\n{}\n\n```text\n{shown}\n```", step.text).expect("memory");
+        let said = wrapped(step.text);
+        writeln!(text, "\n{said}\n\n```text\n{shown}\n```").expect("memory");
     }
     terminal.press("q");
     assert!(terminal.end().success());
@@ -154,7 +169,7 @@ fn book_shows_a_recorded_session() {
             "the book does not show it: EVERWARP_WRITE=1\n{screen}"
         );
         assert!(
-            session.contains(step.text),
+            session.contains(&wrapped(step.text)),
             "EVERWARP_WRITE=1: {}",
             step.text
         );

@@ -95,7 +95,7 @@ fn wait_for_screen(
         if wanted(terminal.screen.screen()) {
             return Ok(contents);
         }
-        if begin.elapsed() > std::time::Duration::from_secs(30) {
+        if begin.elapsed() > std::time::Duration::from_secs(120) {
             return Err(format!("{what}: {contents}"));
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
