@@ -14,9 +14,10 @@ use crate::compiled::Compiled;
 use crate::context::Context;
 use crate::emit::body::Body;
 use crate::emit::functions::{self, Function};
-use crate::emit::{carried, image, indirect};
+use crate::emit::{self, carried, image, indirect};
 use crate::error::CompileError;
 use crate::facts::calls::CallGraph;
+use crate::facts::deep::Deep;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::limits;
 use crate::facts::module::Module;
@@ -70,6 +71,7 @@ fn compile_after(
         referenced: &facts.referenced,
         tails: &facts.tails,
         suspending: facts.suspending.as_ref(),
+        deep: facts.deep.as_ref(),
         prefix: &options.prefix,
     };
     let bodies = body_offsets(&module, &functions);
@@ -138,6 +140,7 @@ struct Facts<'o> {
     referenced: Referenced,
     graph: CallGraph,
     suspending: Option<Suspending>,
+    deep: Option<Deep>,
     tails: Tails,
     layout: InstanceLayout,
 }
@@ -161,13 +164,29 @@ impl<'o> Facts<'o> {
         if tails.is_empty() {
             module.convention = facts::carried::convention(module);
         }
-        let layout = InstanceLayout::new(module, suspending.is_some(), tails.area_bytes());
+        let within = |action: &ImportAction<'_>| match action {
+            ImportAction::Call(provided) => provided.provider == Provider::Device,
+            _ => true,
+        };
+        let may_be_deep =
+            options.deep && options.preempt && tails.is_empty() && actions.iter().all(within);
+        let deep = match may_be_deep {
+            true => Deep::new(module, &graph, &referenced),
+            false => None,
+        };
+        let layout = InstanceLayout::new(
+            module,
+            suspending.is_some(),
+            tails.area_bytes(),
+            deep.as_ref().map(Deep::bytes),
+        );
         Ok(Self {
             waiting,
             actions,
             referenced,
             graph,
             suspending,
+            deep,
             tails,
             layout,
         })
@@ -230,6 +249,9 @@ fn write(
         last.push_str(&indirect::function(context, call));
     }
     last.push_str(&carried::outer_functions(context));
+    if let (Some(deep), Some(record)) = (context.deep, emit::deep::Record::of(context)) {
+        last.push_str(&emit::deep::functions(context, deep, record));
+    }
     last.push_str(&image::entry(context));
     let mut texts = vec![head.as_str(), &imports];
     texts.extend(parts.iter().map(|part| part.code.as_str()));

@@ -1,5 +1,6 @@
 //! What the emitters of a module share: the facts, in one place.
 
+use crate::facts::deep::Deep;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::module::Module;
 use crate::facts::referenced::Referenced;
@@ -15,5 +16,7 @@ pub(crate) struct Context<'m> {
     pub(crate) tails: &'m Tails,
     /// Given if the module can be suspended.
     pub(crate) suspending: Option<&'m Suspending>,
+    /// Given if calls may nest deeper than the device's stack.
+    pub(crate) deep: Option<&'m Deep>,
     pub(crate) prefix: &'m str,
 }

@@ -154,6 +154,15 @@
 //! * With `preempt` a loop's look at its fuel is a part of the loop, which it is not otherwise (`emit/body/fuel.rs`): a
 //!   small loop pays some four instructions more.
 //!
+//! # Deep calls
+//!
+//! With [`CompileOptions::deep`] a call that finds the device's stack full goes on: frames are moved to memory, and come
+//! back when the calls that they wait for have returned. The host reserves that memory by [`Initial::deep_bytes`], or writes
+//! `base`, `top` and `end` of the [`DevDeep`] elsewhere; calls that need more end with [`TrapKind::StackExhausted`]. Results,
+//! traps and fuel are those of a stack that holds all calls. Frames are divided at functions that are in circles of calls, so
+//! `depth` should be at least twice the number of calls that can follow each other without such a function. Nothing changes
+//! where calls do not nest that deep; the code becomes 1 to 10 % longer.
+//!
 //! # Shared memories
 //!
 //! With [`CompileOptions::threads`] a memory may be declared as shared, and atomic instructions work on it, in the
@@ -231,8 +240,8 @@ pub use compiled::Compiled;
 pub use error::{CompileError, InstantiateError};
 pub use everwarp_contract::TrapKind;
 pub use facts::abi::{
-    CallState, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED, KILL_INTERVAL, PAGE,
-    SUSPENDED, UNIT, UNIT_STRIDE, YIELD,
+    CallState, DevDeep, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED,
+    KILL_INTERVAL, PAGE, SUSPENDED, UNIT, UNIT_STRIDE, YIELD,
 };
 pub use facts::layout::InstanceLayout;
 pub use facts::module::{Export, Import, ImportKind, Limits};

@@ -6,6 +6,7 @@ use everwarp_contract::TrapKind;
 
 use crate::context::Context;
 use crate::emit::carried;
+use crate::emit::deep;
 use crate::emit::signature::write_head_arguments;
 use crate::facts::abi;
 use crate::facts::module::Module;
@@ -80,8 +81,12 @@ pub(crate) fn entry(context: Context<'_>) -> String {
     line!(out, "  setp.le.s64 %p, %fuel, 0;");
     line!(out, "  @%p bra $refuse;");
     line!(out, "  add.s64 %fuel, %fuel, -1;");
+    let record = deep::Record::of(context);
     if suspending.is_some() {
-        write_resumption(&mut out);
+        write_resumption(&mut out, record);
+    }
+    if let Some(record) = record {
+        deep::write_parts(&mut out, record, prefix);
     }
     line!(out, "  mov.b32 %r, {};", TrapKind::UnlinkedImport as u32);
     for (i, f) in entries.iter().enumerate() {
@@ -105,18 +110,29 @@ pub(crate) fn entry(context: Context<'_>) -> String {
     if suspending.is_some() {
         // Of what is suspended the innermost function has said why. A trap on the way up has the last word.
         line!(out, "  setp.eq.s64 %p, %fuel, {};", abi::SUSPENDED);
-        line!(out, "  @%p bra $suspended;");
+        let saved = if record.is_some() {
+            "$away"
+        } else {
+            "$suspended"
+        };
+        line!(out, "  @%p bra {saved};");
         line!(out, "  mov.b32 %r, 0;");
         line!(out, "  st.global.b32 [%inst+{}], %r;", abi::STATE);
         line!(out, "$suspended:");
     }
-    line!(out, "  ret;\n}}");
+    line!(out, "  ret;");
+    if record.is_some() {
+        line!(out, "$away:");
+        deep::write_away(&mut out, prefix);
+        line!(out, "  ret;");
+    }
+    line!(out, "}}");
     write_kernel(&mut out, prefix);
     out
 }
 
 /// A call of a suspended instance continues with the same entry, and has its own fuel.
-fn write_resumption(out: &mut String) {
+fn write_resumption(out: &mut String, record: Option<deep::Record>) {
     line!(out, "  .reg .pred %resumed;");
     line!(out, "  ld.global.b32 %r, [%inst+{}];", abi::STATE);
     line!(out, "  setp.ne.s32 %resumed, %r, 0;");
@@ -124,6 +140,9 @@ fn write_resumption(out: &mut String) {
     line!(out, "  st.global.b32 [%inst+{}], %entry;", abi::SAVED_ENTRY);
     line!(out, "  ld.global.b64 %d, [%inst+{}];", abi::SAVE_BASE);
     line!(out, "  st.global.b64 [%inst+{}], %d;", abi::SAVE_TOP);
+    if let Some(record) = record {
+        deep::write_begin(out, record);
+    }
     line!(out, "  bra $begin;");
     line!(out, "$resume:");
     line!(out, "  ld.global.b32 %entry, [%inst+{}];", abi::SAVED_ENTRY);

@@ -22,7 +22,7 @@ use crate::facts::types::{parts, placed};
 use crate::text::line;
 
 /// The most branches of one function, a power of two.
-const FANOUT: usize = 256;
+pub(crate) const FANOUT: usize = 256;
 
 /// How many functions of groups a call of one of `functions` functions passes.
 pub(crate) fn groups_passed(functions: usize) -> u32 {

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod carried;
+pub(crate) mod deep;
 pub(crate) mod functions;
 pub(crate) mod image;
 pub(crate) mod indirect;

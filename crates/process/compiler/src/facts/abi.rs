@@ -61,6 +61,30 @@ dev_struct! {
 }
 
 dev_struct! {
+    /// What an instance has whose calls may nest deeper than the device's stack, at
+    /// [`InstanceLayout::deep`](crate::InstanceLayout::deep). The results of a function that returns to frames in memory
+    /// follow it.
+    pub struct DevDeep: align 16, size 48 {
+        /// The beginning of the memory for frames that the stack does not hold, aligned to 8 bytes.
+        pub base: DevPtr<u8>,
+        /// Its end. Calls that need more end with [`TrapKind::StackExhausted`].
+        pub end: DevPtr<u8>,
+        /// The end of what it holds; compiled code's own, like all that follows.
+        pub top: DevPtr<u8>,
+        /// Where saved frames are divided, while the stack is full.
+        pub mark: DevPtr<u8>,
+        /// The number of the first function of the innermost part, or 0 if that is the entry.
+        pub function: u32,
+        /// The number of the function at the mark.
+        pub marked: u32,
+        /// How many more functions may move the mark.
+        pub left: u32,
+        /// Fills the record to a multiple of 16 bytes.
+        pub unused: u32,
+    }
+}
+
+dev_struct! {
     /// One table of an instance. An element is a reference: see [`Compiled::referenced_function`](crate::Compiled::referenced_function).
     pub struct DevTable: align 16, size 16 {
         /// The elements, 8 bytes each.
@@ -107,6 +131,13 @@ pub(crate) const MATES: usize = SUSPENSION + offset_of!(DevSuspension, mates);
 pub(crate) const STOP_FROM: usize = SUSPENSION + offset_of!(DevSuspension, stop_from);
 pub(crate) const STOP: usize = SUSPENSION + offset_of!(DevSuspension, stop);
 pub(crate) const SAVED_ENTRY: usize = SUSPENSION + offset_of!(DevSuspension, entry);
+pub(crate) const DEEP_BASE: usize = offset_of!(DevDeep, base);
+pub(crate) const DEEP_END: usize = offset_of!(DevDeep, end);
+pub(crate) const DEEP_TOP: usize = offset_of!(DevDeep, top);
+pub(crate) const DEEP_MARK: usize = offset_of!(DevDeep, mark);
+pub(crate) const DEEP_FUNCTION: usize = offset_of!(DevDeep, function);
+pub(crate) const DEEP_MARKED: usize = offset_of!(DevDeep, marked);
+pub(crate) const DEEP_LEFT: usize = offset_of!(DevDeep, left);
 pub(crate) const TABLE_LEN: usize = offset_of!(DevTable, len);
 pub(crate) const TABLE_LIMIT: usize = offset_of!(DevTable, limit);
 
@@ -130,6 +161,12 @@ pub const SUSPENDED: i64 = -2;
 
 /// The fuel that a function with a tail call returns to its trampoline: the trampoline makes the call.
 pub(crate) const TAIL_CALL: i64 = -3;
+
+/// What is in place of an operator's offset in a frame whose function has returned.
+pub(crate) const RETURNED: i32 = -1;
+
+/// The state of an instance while it makes room on a full stack. No host sees it.
+pub(crate) const DEEP: u32 = 3;
 
 /// The value of the kill word that asks an instance to suspend rather than to end. The code that
 /// resumes the instance clears it with a compare-and-exchange, so that no kill is lost.

@@ -12,6 +12,8 @@ pub struct InstanceLayout {
     pub suspension: Option<usize>,
     /// Offset of the record ([`DevSharing`]) of a module whose memory may be shared.
     pub sharing: Option<usize>,
+    /// Offset of the record ([`DevDeep`](crate::DevDeep)) of a module whose calls may nest deeper than the device's stack.
+    pub deep: Option<usize>,
     /// Offset of where a call at a function's end leaves its arguments; 0 if the module has none.
     pub tail: usize,
     /// Offset of the globals, in the order of the module's index space.
@@ -44,7 +46,12 @@ impl InstanceLayout {
         Some(self.global_offsets[global as usize])
     }
 
-    pub(crate) fn new(module: &Module, suspendable: bool, tail_bytes: usize) -> Self {
+    pub(crate) fn new(
+        module: &Module,
+        suspendable: bool,
+        tail_bytes: usize,
+        deep_bytes: Option<usize>,
+    ) -> Self {
         let mut layout = Self {
             suspension: suspendable.then_some(SUSPENSION),
             globals: size_of::<DevInstance>(),
@@ -60,6 +67,11 @@ impl InstanceLayout {
         if tail_bytes > 0 {
             layout.tail = layout.globals;
             layout.globals += tail_bytes;
+        }
+        if let Some(bytes) = deep_bytes {
+            layout.globals = layout.globals.next_multiple_of(16);
+            layout.deep = Some(layout.globals);
+            layout.globals += bytes;
         }
         let mut next = layout.globals;
         for global in &module.globals {

@@ -5,6 +5,7 @@ pub(crate) mod assigned;
 pub(crate) mod calls;
 pub(crate) mod carried;
 pub(crate) mod chains;
+pub(crate) mod deep;
 pub(crate) mod features;
 pub(crate) mod layout;
 pub(crate) mod limits;

@@ -17,6 +17,10 @@ pub struct CompileOptions {
     /// The instance may also be suspended at every safepoint, by [`YIELD`](crate::YIELD) or by the
     /// `slice` of its [`DevSuspension`](crate::DevSuspension). Implies `suspendable`.
     pub preempt: bool,
+    /// Calls may nest deeper than the header's `depth`: frames that the device's stack does not hold are kept in memory
+    /// ([`DevDeep`](crate::DevDeep)). Only with `preempt`, and not in modules with tail calls or functions of other modules.
+    /// No other module may import functions of the module.
+    pub deep: bool,
     /// The module may use the threads proposal: atomic instructions, and a memory that instances share.
     pub threads: bool,
     /// The memories of 32 instances are interleaved in units of [`UNIT`](crate::UNIT) bytes, so that lanes of a warp

@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use everwarp_contract::layout::{DevPtr, Layout};
 
-use crate::facts::abi::{DevInstance, DevSharing, DevSuspension, DevTable};
+use crate::facts::abi::{DevDeep, DevInstance, DevSharing, DevSuspension, DevTable};
 use crate::instance::link::SharedMemory;
 
 /// The most that a host allows an instance.
@@ -45,10 +45,14 @@ pub struct Initial {
     /// [`Compiled::save_bytes`](crate::Compiled::save_bytes) for the limits' depth, which always suffices; 0 if the module cannot be
     /// suspended.
     pub save_bytes: u64,
+    /// Bytes after the save area for frames that the device's stack does not hold, if the module is compiled with
+    /// [`CompileOptions::deep`](crate::CompileOptions::deep). At first none; the host decides how deep calls may nest.
+    pub deep_bytes: u64,
     pub(super) header: DevInstance,
     pub(super) tables: Vec<(usize, DevTable)>,
     pub(super) tables_at: usize,
     pub(super) suspension: Option<usize>,
+    pub(super) deep: Option<usize>,
     pub(super) sharing: Option<usize>,
     pub(super) shared: Option<SharedMemory>,
 }
@@ -59,9 +63,9 @@ impl Initial {
         self.tables.len()
     }
 
-    /// Size of the instance's block in bytes, with the save area at its end.
+    /// Size of the instance's block in bytes, with the areas for frames at its end.
     pub fn block_bytes(&self) -> usize {
-        self.block.len() + self.save_bytes as usize
+        self.block.len() + (self.save_bytes + self.deep_bytes) as usize
     }
 
     /// The block's bytes, once the addresses of all parts are known. The save area, which follows, need not be
@@ -88,6 +92,20 @@ impl Initial {
                 stop: DevPtr::NULL,
             };
             block[from..from + size_of::<DevSuspension>()].copy_from_slice(record.bytes());
+        }
+        if let Some(from) = self.deep {
+            let base = at.block + self.block.len() as u64 + self.save_bytes;
+            let record = DevDeep {
+                base: DevPtr::new(base),
+                end: DevPtr::new(base + self.deep_bytes),
+                top: DevPtr::new(base),
+                mark: DevPtr::NULL,
+                function: 0,
+                marked: 0,
+                left: 0,
+                unused: 0,
+            };
+            block[from..from + size_of::<DevDeep>()].copy_from_slice(record.bytes());
         }
         if let Some(from) = self.sharing {
             let own = from + offset_of!(DevSharing, memory_bytes);

@@ -231,6 +231,8 @@ impl Compiled {
             tables: block.tables,
             tables_at: self.layout.tables,
             save_bytes: self.save_bytes(limits.depth),
+            deep_bytes: 0,
+            deep: self.layout.deep,
             suspension: self.layout.suspension,
             sharing: self.layout.sharing,
             shared: resolved.shared,

@@ -25,6 +25,8 @@ pub(crate) struct Schedule {
     /// The instance is preempted by its slice instead of its kill word.
     pub(crate) by_slice: bool,
     pub(crate) seed: u64,
+    /// How deep calls nest on the stack, if they may nest deeper than that.
+    pub(crate) deep: Option<u32>,
 }
 
 /// Nothing is suspended, and the module is compiled without the ability to suspend.
@@ -35,6 +37,7 @@ pub(crate) const NEVER: Schedule = Schedule {
     every: 0,
     by_slice: false,
     seed: 1,
+    deep: None,
 };
 
 // Offsets in the control record, where the functions in the image keep their state, and the record's size.

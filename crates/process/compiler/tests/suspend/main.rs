@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod deep;
 mod host;
 mod leave;
 mod life;

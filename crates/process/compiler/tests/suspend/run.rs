@@ -20,6 +20,9 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     depth: 50,
 };
 
+/// Memory for the frames that a stack does not hold.
+pub(crate) const DEEP_BYTES: u64 = 4 << 20;
+
 /// Everything that can be observed of an instance after some calls.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -44,6 +47,7 @@ pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions
     let mut options = CompileOptions {
         suspendable: schedule.suspendable,
         preempt: schedule.preempt,
+        deep: schedule.deep.is_some(),
         ..threads
     };
     for import in ignoring.imports() {
@@ -106,10 +110,17 @@ impl Instance {
         let host = Host::new(&machine, schedule);
         let providers = providers(compiled, host.control);
         let text = providers + &without_externs(&compiled.ptx);
+        let limits = InstanceLimits {
+            depth: schedule.deep.unwrap_or(limits.depth),
+            ..*limits
+        };
         let loaded = machine.borrow_mut().load("", &text, &[], limits.depth);
         loaded.expect("the interpreter can read the emitted text");
-        let initial = compiled.instantiate(&HostLink(compiled), limits);
+        let initial = compiled.instantiate(&HostLink(compiled), &limits);
         let mut initial = initial.ok()?;
+        if schedule.deep.is_some() {
+            initial.deep_bytes = DEEP_BYTES;
+        }
         initial.save_bytes = save_bytes.unwrap_or(initial.save_bytes);
         Some(Self {
             process: Process::new(compiled, &machine, "", &initial)
@@ -173,7 +184,18 @@ pub(crate) fn run(
     calls: &[(&str, Vec<u64>)],
     schedule: Schedule,
 ) -> (Seen, Suspensions) {
-    let mut instance = Instance::new(bytes, schedule, &LIMITS, None);
+    run_within(bytes, globals, calls, schedule, &LIMITS)
+}
+
+/// The same within these limits.
+pub(crate) fn run_within(
+    bytes: &[u8],
+    globals: u32,
+    calls: &[(&str, Vec<u64>)],
+    schedule: Schedule,
+    limits: &InstanceLimits,
+) -> (Seen, Suspensions) {
+    let mut instance = Instance::new(bytes, schedule, limits, None);
     let mut outcomes = Vec::new();
     if let Some(start) = instance.process.compiled.start() {
         outcomes.push(instance.call_function(start, &[]));

@@ -175,7 +175,10 @@ impl Body<'_> {
             if self.preempted() {
                 self.at_entry();
             }
-            let deep = self.trap_label(TrapKind::StackExhausted);
+            let deep = match self.context.deep {
+                Some(_) => self.write_when_full(start),
+                None => self.trap_label(TrapKind::StackExhausted),
+            };
             line!(self.text, "  setp.eq.s32 %sp, %depth, 0;");
             line!(self.text, "  @%sp bra {deep};");
             line!(self.text, "  add.s32 %depth, %depth, -1;");

@@ -19,7 +19,9 @@ use everwarp_contract::TrapKind;
 
 use crate::emit::body::{Body, Place};
 use crate::emit::carried;
+use crate::emit::deep::Record;
 use crate::facts::abi;
+use crate::facts::types::{parts, placed};
 use crate::text::{Label, Operand, Pred, Reg, line};
 
 use super::fuel::write_reason;
@@ -277,6 +279,88 @@ impl Body<'_> {
         line!(site.after_restore, "  add.s32 %depth, %depth, 1;");
     }
 
+    /// The code of a function that finds the stack full at its entry, whose label is returned: it is suspended there as if it
+    /// were preempted, and gives its unit of fuel back.
+    pub(super) fn write_when_full(&mut self, start: usize) -> Label {
+        let label = self.fresh_label();
+        let record = Record::of(self.context).expect("calls may nest deeper than the stack");
+        let kept = carried::keep(self.context);
+        let cold = &mut self.cold;
+        line!(cold, "{label}:");
+        line!(cold, "  add.s64 %fuel, %fuel, 1;");
+        line!(cold, "  st.global.b64 [%inst+{}], %fuel;", abi::FUEL);
+        cold.push_str(&kept);
+        line!(cold, "  mov.b32 %tc, {};", abi::DEEP);
+        line!(cold, "  st.global.b32 [%inst+{}], %tc;", abi::STATE);
+        // Half of the functions stay on the stack.
+        line!(cold, "  ld.global.b32 %tc, [%inst+{}];", abi::DEPTH);
+        line!(cold, "  shr.u32 %tc, %tc, 1;");
+        line!(cold, "  st.global.b32 [%inst+{}], %tc;", record.left());
+        // If there is no room, this is where.
+        line!(cold, "  mov.b32 %tc, {};", self.function);
+        line!(cold, "  st.global.b32 [%inst+{}], %tc;", abi::TRAP_FUNCTION);
+        line!(cold, "  mov.b32 %to, {start};");
+        line!(cold, "  st.global.b32 [%inst+{}], %to;", abi::TRAP_OFFSET);
+        line!(cold, "  bra {};", save_locals(true));
+        label
+    }
+
+    /// A frame has been saved: if frames can be divided at the function, the innermost ones reach up to here so far.
+    fn write_mark(&self, out: &mut String) {
+        let deep = self
+            .context
+            .deep
+            .and_then(|deep| deep.number(self.function));
+        let (Some(number), Some(record)) = (deep, Record::of(self.context)) else {
+            return;
+        };
+        line!(out, "  ld.global.b32 %tc, [%inst+{}];", record.left());
+        line!(out, "  setp.eq.s32 %sp, %tc, 0;");
+        line!(out, "  @%sp bra $U;");
+        line!(out, "  add.s32 %tc, %tc, -1;");
+        line!(out, "  st.global.b32 [%inst+{}], %tc;", record.left());
+        line!(out, "  st.global.b64 [%inst+{}], %sn;", record.mark());
+        line!(out, "  mov.b32 %tc, {number};");
+        line!(out, "  st.global.b32 [%inst+{}], %tc;", record.marked());
+    }
+
+    /// A function that is resumed has returned already, if its frame says so: its results are in the block.
+    fn write_if_returned(&self, out: &mut String) -> bool {
+        let deep = self
+            .context
+            .deep
+            .and_then(|deep| deep.number(self.function));
+        if deep.is_none() {
+            return false;
+        }
+        line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
+        line!(out, "  ld.global.b32 %to, [%sn+-4];");
+        line!(out, "  setp.eq.s32 %sp, %to, {};", abi::RETURNED);
+        line!(out, "  @%sp bra $G;");
+        true
+    }
+
+    fn write_returned(&self, out: &mut String) {
+        let record = Record::of(self.context).expect("calls may nest deeper than the stack");
+        let module = self.context.module;
+        let ty = module.function_type(self.function);
+        line!(out, "$G:");
+        line!(out, "  add.s64 %sn, %sn, -8;");
+        line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
+        line!(out, "  ld.global.b64 %fuel, [%inst+{}];", abi::FUEL);
+        line!(out, "  st.param.b64 [ret], %fuel;");
+        if module.convention.global.is_some() {
+            line!(out, "  st.param.b32 [ret+{}], %carry;", ty.carried_at());
+        }
+        for (part, at) in placed(&parts(&ty.results)) {
+            let (size, reg) = (part.ptx(), if part.is_wide() { "%sv" } else { "%tc" });
+            let from = record.results() + at;
+            line!(out, "  ld.global.{size} {reg}, [%inst+{from}];");
+            line!(out, "  st.param.{size} [ret+{}], {reg};", 8 + at);
+        }
+        line!(out, "  ret;");
+    }
+
     /// The operand stack at a site, without what is a local.
     fn stack_slots(&self, site: &Site) -> Slots {
         let regs = site.regs.iter().copied();
@@ -354,9 +438,23 @@ impl Body<'_> {
         line!(out, "  add.s64 %fuel, %fuel, -1;");
         out.push_str(&carried::find(self.context));
         line!(out, "  bra $K{};", TrapKind::StackExhausted as u32);
-        line!(out, "$R:");
-        out.push_str(&carried::find(self.context));
-        if calls {
+        let mut ways = String::new();
+        line!(ways, "$R:");
+        ways.push_str(&carried::find(self.context));
+        if self.write_if_returned(&mut ways) {
+            self.write_returned(&mut out);
+        }
+        out.push_str(&ways);
+        if calls && self.context.deep.is_some() {
+            // Suspended at its entry it has no level yet, and may find the stack full once more.
+            line!(out, "  ld.global.b64 %sn, [%inst+{}];", abi::SAVE_TOP);
+            line!(out, "  ld.global.b32 %to, [%sn+-4];");
+            line!(out, "  setp.eq.s32 %sp, %depth, 0;");
+            line!(out, "  setp.ne.and.s32 %sp, %to, {start}, %sp;");
+            line!(out, "  mov.b32 %to, {start};");
+            line!(out, "  @%sp bra $X;");
+            line!(out, "  add.s32 %depth, %depth, -1;");
+        } else if calls {
             line!(out, "  mov.b32 %to, {start};");
             line!(out, "  setp.eq.s32 %sp, %depth, 0;");
             line!(out, "  @%sp bra $X;");
@@ -387,6 +485,7 @@ impl Body<'_> {
         line!(out, "  st.global.b32 [%sn+-4], %to;");
         line!(out, "  st.global.b64 [%inst+{}], %sn;", abi::SAVE_TOP);
         line!(out, "  mov.b64 %fuel, {};", abi::SUSPENDED);
+        self.write_mark(out);
         line!(out, "  bra $U;");
     }
 }
