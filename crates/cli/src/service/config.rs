@@ -42,6 +42,8 @@ pub(super) struct QuotaConfig {
     memory: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sockets: Option<u32>,
 }
 
 impl QuotaConfig {
@@ -56,6 +58,7 @@ impl QuotaConfig {
             capture_bytes: self.capture_bytes.unwrap_or(usual.capture_bytes),
             memory: self.memory.or(usual.memory),
             output_bytes: self.output_bytes.unwrap_or(usual.output_bytes),
+            sockets: self.sockets.unwrap_or(usual.sockets),
         }
     }
 }
@@ -116,7 +119,7 @@ mod tests {
         let config = Config::parse(
             "engines = ['cpu']\nlazy = true\nidle_exit = '10m'\nlog = 'debug'\nmodules = '/m'\n\
              [quota]\nclients = 3\nprocesses = 4\nprocess_memory = 5\ninput_bytes = 6\ncapture_bytes = 7\nmemory = 8\n\
-             output_bytes = 9\n",
+             output_bytes = 9\nsockets = 10\n",
         );
         let config = config.expect("it is right");
         assert_eq!(config.engines.as_deref(), Some(&["cpu".to_owned()][..]));
@@ -125,7 +128,7 @@ mod tests {
         assert_eq!(config.quota.quotas().processes, 4);
         let quotas = config.quota.quotas();
         assert_eq!((quotas.process_memory, quotas.memory), (Some(5), Some(8)));
-        assert_eq!(quotas.output_bytes, 9);
+        assert_eq!((quotas.output_bytes, quotas.sockets), (9, 10));
         let usual = Config::parse("").expect("it may be empty");
         assert_eq!(usual.quota.quotas(), Quotas::default());
         for (text, says) in [

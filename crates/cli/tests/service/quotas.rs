@@ -128,3 +128,35 @@ fn processes_count_until_they_are_waited_for() {
         assert!(again.to_string().contains("3 processes"), "{again}");
     }
 }
+
+/// Opens three sockets, closes them, opens one more, and ends with the error numbers of the third and of the last.
+const OPENS: &str = r#"(module
+  (import "everwarp:net" "socket" (func $socket (param i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "_start") (local $third i32)
+    (drop (call $socket (i32.const 4) (i32.const 1) (i32.const 0)))
+    (drop (call $socket (i32.const 4) (i32.const 2) (i32.const 4)))
+    (local.set $third (call $socket (i32.const 4) (i32.const 1) (i32.const 8)))
+    (drop (call $close (i32.load (i32.const 0))))
+    (drop (call $close (i32.load (i32.const 4))))
+    (call $exit (i32.add
+      (local.get $third)
+      (i32.mul (i32.const 100) (call $socket (i32.const 4) (i32.const 1) (i32.const 8)))))))"#;
+
+/// Descriptors are the whole service's, so no client takes all of them.
+#[test]
+fn sockets_of_a_client_are_counted_and_come_back() {
+    let sandbox = Sandbox::new();
+    let config = config(&sandbox, "sockets = 2");
+    let _service = sandbox.up(&["--config", config.to_str().expect("a plain path")]);
+    let opens = sandbox.module("opens.wasm", OPENS);
+    let opens = opens.to_str().expect("a plain path");
+    // A process that has ended has given its sockets back.
+    for _ in 0..3 {
+        let output = sandbox.run(&["run", opens, "--engine", "cpu", "--connect", "1"]);
+        // ENFILE.
+        assert_eq!(output.status.code(), Some(41), "{}", words(&output.stderr));
+    }
+}

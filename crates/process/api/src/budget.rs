@@ -63,6 +63,8 @@ pub struct HostBudgets {
     pub memory: Budget,
     /// Bytes of captured output, until the host's owner gives them back.
     pub output: Budget,
+    /// Sockets that processes of the CPU engine open or accept. On a GPU there are places for all descriptors.
+    pub sockets: Budget,
 }
 
 impl HostBudgets {

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use everwarp_io::{Connection, Endpoint, Listener, Network, Socket};
-use everwarp_process::Directory;
 use everwarp_process::net::Launcher;
 use everwarp_process::sync::{ignore_poison, lock};
+use everwarp_process::{Directory, HostBudgets};
 
 use crate::cached_file::CachedFile;
 use crate::host_input::HostStdin;
@@ -51,19 +52,44 @@ pub(crate) struct OpenSocket {
     pub(crate) nonblock: AtomicBool,
     /// Its place in the event queue; that of both standard streams, if it is these.
     pub(crate) watch: Arc<Watch>,
+    /// If the process has opened or accepted it.
+    _permit: Option<SocketPermit>,
+}
+
+/// The right to a socket, of those that the processes of a host may have together.
+#[derive(Debug)]
+pub(crate) struct SocketPermit(Option<Arc<HostBudgets>>);
+
+impl Drop for SocketPermit {
+    fn drop(&mut self) {
+        if let Some(budgets) = &self.0 {
+            budgets.sockets.give(1);
+        }
+    }
 }
 
 impl OpenSocket {
-    pub(crate) fn new(kind: SocketKind, nonblock: bool) -> Arc<Self> {
-        Self::watched(kind, nonblock, Arc::default())
+    /// A socket that the process was given.
+    fn given(kind: SocketKind) -> Arc<Self> {
+        Self::watched(kind, Arc::default())
     }
 
-    fn watched(kind: SocketKind, nonblock: bool, watch: Arc<Watch>) -> Arc<Self> {
-        let nonblock = AtomicBool::new(nonblock);
+    fn watched(kind: SocketKind, watch: Arc<Watch>) -> Arc<Self> {
         Arc::new(Self {
             kind,
-            nonblock,
+            nonblock: AtomicBool::new(false),
             watch,
+            _permit: None,
+        })
+    }
+
+    /// A socket that the process has opened or accepted.
+    pub(crate) fn opened(kind: SocketKind, nonblock: bool, permit: SocketPermit) -> Arc<Self> {
+        Arc::new(Self {
+            kind,
+            nonblock: AtomicBool::new(nonblock),
+            watch: Arc::default(),
+            _permit: Some(permit),
         })
     }
 
@@ -98,6 +124,8 @@ pub(crate) struct Numbers {
     pub(crate) network: Option<Arc<Network>>,
     /// The host's standard input, if the process has it.
     pub(crate) stdin: Option<HostStdin>,
+    /// What all processes of the host may have together, if that is limited.
+    pub(crate) budgets: Option<Arc<HostBudgets>>,
 }
 
 /// No descriptor has the number.
@@ -120,19 +148,20 @@ impl Numbers {
             let watch = Arc::<Watch>::default();
             let open = |connection| {
                 let kind = SocketKind::Connection(connection);
-                OpenSocket::watched(kind, false, Arc::clone(&watch))
+                OpenSocket::watched(kind, Arc::clone(&watch))
             };
             entries[0] = Some(Numbered::Socket(open(connection.clone())));
             entries[1] = Some(Numbered::Socket(open(connection)));
         }
         let sockets = listeners.iter().map(|listener| {
             let kind = SocketKind::Listener(listener.clone());
-            Some(Numbered::Socket(OpenSocket::new(kind, false)))
+            Some(Numbered::Socket(OpenSocket::given(kind)))
         });
         entries.extend(sockets);
         Self {
             launcher: None,
             network: None,
+            budgets: None,
             directories: Mutex::default(),
             // What a process is given counts, but is never too much.
             limit: limit.map_or(usize::MAX, |limit| (limit as usize).max(entries.len())),
@@ -146,7 +175,7 @@ impl Numbers {
         let kind = SocketKind::Connection(connection);
         let entries = self.entries.get_mut();
         let entries = entries.unwrap_or_else(std::sync::PoisonError::into_inner);
-        entries.push(Some(Numbered::Socket(OpenSocket::new(kind, false))));
+        entries.push(Some(Numbered::Socket(OpenSocket::given(kind))));
         self.limit = self.limit.max(entries.len());
     }
 
@@ -164,6 +193,17 @@ impl Numbers {
     /// wasmtime's number stands for something else from now on.
     pub(crate) fn forget_directory(&self, inner: u32) {
         lock(&self.directories).remove(&inner);
+    }
+
+    /// The right to one more socket.
+    ///
+    /// # Errors
+    /// `ENFILE`: the processes of the host have as many as they may.
+    pub(crate) fn socket_permit(&self) -> io::Result<SocketPermit> {
+        match &self.budgets {
+            Some(budgets) if !budgets.sockets.take(1) => Err(rustix::io::Errno::NFILE.into()),
+            budgets => Ok(SocketPermit(budgets.clone())),
+        }
     }
 
     /// Replaces what a number stands for.
@@ -249,10 +289,9 @@ mod tests {
             assert_eq!(inner(&numbers, number), expected, "{number}");
         }
         let socket = || {
-            Numbered::Socket(OpenSocket::new(
-                SocketKind::Connection(connection.clone()),
-                false,
-            ))
+            Numbered::Socket(OpenSocket::given(SocketKind::Connection(
+                connection.clone(),
+            )))
         };
         assert_eq!(numbers.insert(socket()), 5);
         assert!(matches!(numbers.remove(3), Some(Numbered::Inner(3))));

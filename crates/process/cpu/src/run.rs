@@ -131,6 +131,7 @@ fn numbers(
     numbers.give_directories(&grants.directories);
     numbers.launcher.clone_from(&grants.launcher);
     numbers.network.clone_from(&grants.network);
+    numbers.budgets.clone_from(&host.budgets);
     events.into_iter().for_each(|events| numbers.give(events));
     Ok(Some(Arc::new(numbers)))
 }

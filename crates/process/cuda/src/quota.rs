@@ -63,6 +63,7 @@ mod tests {
         let budgets = Arc::new(HostBudgets {
             memory: Budget::new(1000),
             output: Budget::new(0),
+            sockets: Budget::new(0),
         });
         let config = |memory_budget| LoadConfig {
             memory_budget,

@@ -70,6 +70,8 @@ pub struct Quotas {
     pub memory: Option<u64>,
     /// Bytes of captured output that the client has not received.
     pub output_bytes: u64,
+    /// Sockets that processes of the CPU engine have opened or accepted: descriptors are the whole service's.
+    pub sockets: u32,
 }
 
 impl Default for Quotas {
@@ -82,6 +84,7 @@ impl Default for Quotas {
             capture_bytes: 1 << 30,
             memory: None,
             output_bytes: 4 << 30,
+            sockets: 4096,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::HostCall;
 use super::arguments::{ADDRESS, Argument, U32, U64, refused};
 use super::sockets::{code, retry, socket, wait, with_memory};
 use crate::guest::Guest;
-use crate::numbers::{Numbered, Numbers, OpenSocket, SocketKind};
+use crate::numbers::{Numbered, Numbers, OpenSocket, SocketKind, SocketPermit};
 
 /// The bytes of a name and variables together: as many as a GPU's host call holds.
 const LAUNCH_BYTES: usize = 8192;
@@ -51,10 +51,10 @@ fn numbers(caller: &Caller<'_, Guest>) -> Attempt<Arc<Numbers>> {
 fn add_socket(
     caller: &mut Caller<'_, Guest>,
     numbers: &Numbers,
-    kind: SocketKind,
+    (kind, permit): (SocketKind, SocketPermit),
     to: i32,
 ) -> Result<i32> {
-    let number = numbers.insert(Numbered::Socket(OpenSocket::new(kind, false)));
+    let number = numbers.insert(Numbered::Socket(OpenSocket::opened(kind, false, permit)));
     let place = GuestPtr::<u32>::new(to as u32);
     with_memory(caller, |memory| memory.write(place, number))??;
     Ok(0)
@@ -93,10 +93,14 @@ fn launch(
     if !numbers.has_room() {
         return Ok(code(errno::ERRNO_MFILE));
     }
+    let permit = match numbers.socket_permit() {
+        Ok(permit) => permit,
+        Err(error) => return Ok(failed(&error)),
+    };
     match launcher.launch(&name, variables) {
         Ok(connection) => {
             let kind = SocketKind::Connection(connection);
-            add_socket(&mut caller, &numbers, kind, to)
+            add_socket(&mut caller, &numbers, (kind, permit), to)
         }
         Err(LaunchError::Unknown) => Ok(code(errno::ERRNO_NOENT)),
         Err(LaunchError::System(error)) => Ok(failed(&error)),
@@ -116,13 +120,13 @@ fn open(mut caller: Caller<'_, Guest>, (family, kind, to): (i32, i32, i32)) -> R
         if !numbers.has_room() {
             return Err(code(errno::ERRNO_MFILE));
         }
+        let permit = numbers.socket_permit().map_err(|error| failed(&error))?;
         let endpoint = Endpoint::open(&network, family, transport);
-        Ok((numbers, endpoint.map_err(|error| failed(&error))?))
+        let endpoint = endpoint.map_err(|error| failed(&error))?;
+        Ok((numbers, (SocketKind::Endpoint(endpoint), permit)))
     });
     match opened {
-        Ok((numbers, endpoint)) => {
-            add_socket(&mut caller, &numbers, SocketKind::Endpoint(endpoint), to)
-        }
+        Ok((numbers, socket)) => add_socket(&mut caller, &numbers, socket, to),
         Err(errno) => Ok(errno),
     }
 }

@@ -17,7 +17,7 @@ use wiggle::{GuestMemory, GuestPtr};
 
 use super::arguments::{Argument, U32, as_errno, refused};
 use crate::guest::Guest;
-use crate::numbers::{Numbered, OpenSocket, SharedListener, SocketKind};
+use crate::numbers::{Numbered, Numbers, OpenSocket, SharedListener, SocketKind, SocketPermit};
 use crate::permits::WaitingPermit;
 use crate::watch::{Memory, Watch, queue_interest};
 use crate::worker_load::{BlockedProcess, WorkerLoad};
@@ -208,10 +208,10 @@ pub(super) async fn retry<T>(
 async fn next_connection(
     caller: &mut Caller<'_, Guest>,
     open: &OpenSocket,
-    shared: &SharedListener,
-) -> Result<std::result::Result<Connection, i32>> {
+    (shared, numbers): (&SharedListener, &Numbers),
+) -> Result<std::result::Result<Accepted, i32>> {
     // There is no turn while connections are there.
-    match shared.listener.accept() {
+    match accept_within(numbers, || shared.listener.accept()) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && !open.nonblock.load(Relaxed) => {
         }
         accepted => return Ok(accepted.map_err(|error| code(errno_of(&error)))),
@@ -220,9 +220,21 @@ async fn next_connection(
     leave_thread(caller.data_mut());
     let _turn = shared.turn.lock().await;
     retry(caller, open, Interest::READ, |_| {
-        Ok(shared.listener.accept())
+        Ok(accept_within(numbers, || shared.listener.accept()))
     })
     .await
+}
+
+/// A connection that was accepted, and the right to it.
+type Accepted = (Connection, SocketPermit);
+
+/// Accepts a connection if there may be one more socket.
+fn accept_within(
+    numbers: &Numbers,
+    accept: impl FnOnce() -> io::Result<Connection>,
+) -> io::Result<Accepted> {
+    let permit = numbers.socket_permit()?;
+    Ok((accept()?, permit))
 }
 
 pub(super) async fn accept(
@@ -251,18 +263,24 @@ pub(super) async fn accept(
         return Ok(code(errno::ERRNO_MFILE));
     }
     let accepted = match &open.kind {
-        SocketKind::Listener(shared) => next_connection(&mut caller, &open, shared).await?,
+        SocketKind::Listener(shared) => {
+            next_connection(&mut caller, &open, (shared, &*numbers)).await?
+        }
         SocketKind::Endpoint(own) => {
-            retry(&mut caller, &open, Interest::READ, |_| Ok(own.accept())).await?
+            retry(&mut caller, &open, Interest::READ, |_| {
+                Ok(accept_within(&numbers, || own.accept()))
+            })
+            .await?
         }
         SocketKind::Connection(_) => Err(code(errno::ERRNO_INVAL)),
     };
-    let connection = match accepted {
-        Ok(connection) => connection,
+    let (connection, permit) = match accepted {
+        Ok(accepted) => accepted,
         Err(errno) => return Ok(errno),
     };
     let kind = SocketKind::Connection(connection);
-    let open = OpenSocket::new(kind, flags as u32 & sockets::NONBLOCK != 0);
+    let nonblock = flags as u32 & sockets::NONBLOCK != 0;
+    let open = OpenSocket::opened(kind, nonblock, permit);
     let number = numbers.insert(Numbered::Socket(open));
     with_memory(&mut caller, |memory| {
         memory.write(GuestPtr::<u32>::new(to as u32), number)

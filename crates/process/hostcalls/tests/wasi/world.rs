@@ -141,6 +141,7 @@ impl World {
         let budgets = Arc::new(HostBudgets {
             memory: Budget::new(u64::MAX),
             output: Budget::new(bytes),
+            sockets: Budget::new(0),
         });
         let streams = Streams::new(
             HostInput::new(io::empty(), false),

@@ -109,6 +109,7 @@ impl Session {
             budgets: Arc::new(HostBudgets {
                 memory: Budget::new(settings.quotas.memory.unwrap_or(u64::MAX)),
                 output: Budget::new(settings.quotas.output_bytes),
+                sockets: Budget::new(settings.quotas.sockets.into()),
             }),
         })
     }
