@@ -275,7 +275,9 @@ mod tests {
         let round = sizes.round;
         assert_eq!((round.heap_pages, round.heap_words), (128, 16));
         assert_eq!(sizes.settlers(), 8);
-        assert_eq!(round.at_tags - round.at_active, 128);
+        // Five parties with a slot for each of 22 classes, in whole lines.
+        assert_eq!(round.heap_parties, 5);
+        assert_eq!(round.at_tags - round.at_active, 112);
         assert_eq!(round.at_owners - round.at_tags, 512 * 4096);
         assert!(sizes.state_words >= round.at_errors + 64 * 8);
         assert!(sizes.first_state().len() <= round.at_heap as usize);
