@@ -56,6 +56,9 @@ enum Command {
     /// The child of the service that has an engine.
     #[command(hide = true)]
     Engine(service::EngineArgs),
+    /// The child of the service's child that compiles a module for the CPU engine.
+    #[command(hide = true)]
+    Compiler(service::CompilerArgs),
     /// List the engines that run, and their processes.
     Ps(ps::PsArgs),
     /// Ask a process of an engine that runs to end.
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Down(args) => service::down(&args).map(|()| 0),
         Command::Status(args) => service::status(&args).map(|()| 0),
         Command::Engine(args) => service::engine(&args),
+        Command::Compiler(args) => service::compiler(&args),
         Command::Ps(args) => ps::ps(&args).map(|()| 0),
         Command::Kill(args) => ps::kill(&args).map(|()| 0),
         Command::Actors(args) => actors::actors(&args).map(|()| 0),

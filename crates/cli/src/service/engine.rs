@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use everwarp::process::Module;
-use everwarp::process::serving::DeviceBackend;
+use everwarp::process::serving::{DeviceBackend, compile_in_children};
 use everwarp::{Device, EngineKind, Select};
 use everwarp_service::{Backend, Level, engine_child, log, native_runner, set_level};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,8 @@ pub(crate) fn engine(args: &EngineArgs) -> ! {
         "cuda" => Select::Cuda,
         _ => Select::Cpu,
     };
+    // A client's module can be made so that compiling it takes minutes and gigabytes.
+    compile_in_children(super::compiler::command);
     let own = settings.clone();
     let start = || -> Result<Arc<dyn Backend>, String> {
         let device = Device::open(select).map_err(|error| error.to_string())?;

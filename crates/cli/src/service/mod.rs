@@ -1,5 +1,6 @@
 //! The service: `everwarp up`, `down` and `status`.
 
+mod compiler;
 mod config;
 mod detach;
 mod engine;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use everwarp_service::{ConnectError, SupervisorError};
 
+pub(crate) use compiler::{CompilerArgs, compiler};
 pub(crate) use engine::{EngineArgs, engine};
 pub(crate) use status::{DownArgs, StatusArgs, down, status};
 pub(crate) use up::{UpArgs, up};

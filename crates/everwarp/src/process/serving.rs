@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
+pub use everwarp_process_cpu::{answer_parent, compile_in_children};
 use everwarp_process_cuda::{ResidentConfig, ResidentProcesses};
 use everwarp_runtime::{Device, EngineKind};
 pub use everwarp_service::*;

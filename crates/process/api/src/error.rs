@@ -80,6 +80,24 @@ pub enum LoadError {
     /// The module is valid, but the engine's compiler refuses it.
     #[error("the module cannot be compiled: {0}")]
     Compile(String),
+    /// Compiling the module took longer than it may, where the compiler is limited.
+    #[error(
+        "compiling the module takes more than {} s, the limit of the service: divide its largest functions, or run it with --alone",
+        limit.as_secs()
+    )]
+    CompileTime {
+        /// The limit.
+        limit: std::time::Duration,
+    },
+    /// Compiling the module took more memory than it may, where the compiler is limited.
+    #[error(
+        "compiling the module takes more than {limit} bytes of memory, the limit of the service: divide its largest functions, \
+         or run it with --alone"
+    )]
+    CompileMemory {
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The module compiles, and what it starts with does not fit its own memory or tables, or the limits of a process.
     #[error("the module cannot be instantiated: {0}")]
     Instantiate(String),

@@ -4,7 +4,10 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use everwarp_cache::{Cache, Key, Kind};
-use wasmtime::{Engine, Module, Result};
+use everwarp_process::LoadError;
+use wasmtime::{Engine, Module};
+
+use crate::child_compiler::{self, Form};
 
 /// A module is kept if compiling it took at least this long. Reading an entry of a small module takes nearly as long as
 /// compiling it, and test suites would fill the folder with thousands of them.
@@ -12,11 +15,23 @@ const WORTH_KEEPING: Duration = Duration::from_millis(10);
 
 /// Compiles a module, or takes it from the user's cache. An engine with other settings, or of another version of
 /// wasmtime, has entries of its own.
-pub(crate) fn compiled(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Module> {
-    compiled_in(&Cache::user(), engine, name, bytes)
+pub(crate) fn compiled(
+    engine: &Engine,
+    form: Form,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Module, LoadError> {
+    compiled_in(&Cache::user(), engine, form, name, bytes)
 }
 
-fn compiled_in(cache: &Cache, engine: &Engine, name: &str, bytes: &[u8]) -> Result<Module> {
+fn compiled_in(
+    cache: &Cache,
+    engine: &Engine,
+    form: Form,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Module, LoadError> {
+    let failed = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
     let key = key(engine, bytes);
     if let Some(code) = cache.read(Kind::Module, &key) {
         // SAFETY: the cache returns only what a process of this user has written, whole and unchanged: it checks the
@@ -28,13 +43,24 @@ fn compiled_in(cache: &Cache, engine: &Engine, name: &str, bytes: &[u8]) -> Resu
             Err(_) => cache.forget(Kind::Module, &key),
         }
     }
+    let keep = |code: &[u8]| {
+        if let Err(reason) = cache.write(Kind::Module, &key, name, code) {
+            reason.warn();
+        }
+    };
+    if let Some(code) = child_compiler::compile(form, bytes) {
+        let code = code?;
+        keep(&code);
+        // SAFETY: the result of `Module::serialize` in a child of this process that runs the same program, through a pipe that
+        // no other process has.
+        return unsafe { Module::deserialize(engine, &code) }.map_err(failed);
+    }
     let begin = Instant::now();
-    let module = Module::from_binary(engine, bytes)?;
+    let module = Module::from_binary(engine, bytes).map_err(failed)?;
     if begin.elapsed() >= WORTH_KEEPING
         && let Ok(code) = module.serialize()
-        && let Err(reason) = cache.write(Kind::Module, &key, name, &code)
     {
-        reason.warn();
+        keep(&code);
     }
     Ok(module)
 }
@@ -79,7 +105,11 @@ mod tests {
             pair.mapped()
         });
         let compile = |engine| {
-            let module = compiled_in(&cache, engine, "large", &bytes).expect("it compiles");
+            let form = Form {
+                metering: Metering::Fuel,
+                stack: Stack::of(None),
+            };
+            let module = compiled_in(&cache, engine, form, "large", &bytes).expect("it compiles");
             assert_eq!(module.exports().count(), 2000);
         };
         let labels = || {

@@ -78,7 +78,7 @@ impl Stack {
         self == Self::DEFAULT
     }
 
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         1 << self.0
     }
 }
@@ -123,11 +123,15 @@ impl EnginePair {
         let strategy = InstanceAllocationStrategy::Pooling(pool());
         // A limit on addresses, such as `ulimit -v`, refuses the pool. Then every instance gets fresh mappings.
         let pooled = Engine::new(config(metering, stack).allocation_strategy(strategy)).ok();
-        let mapped = Self::make_mapped(metering, stack)?;
+        let mapped = Self::without_pool(metering, stack)?;
         Ok(Self { pooled, mapped })
     }
 
-    fn make_mapped(metering: Metering, stack: Stack) -> Result<Engine, String> {
+    /// An engine that compiles for both.
+    ///
+    /// # Errors
+    /// wasmtime cannot generate code for this machine.
+    pub(crate) fn without_pool(metering: Metering, stack: Stack) -> Result<Engine, String> {
         Engine::new(&config(metering, stack)).map_err(|e| format!("{e:#}"))
     }
 
@@ -154,7 +158,7 @@ impl EnginePair {
         }
         let pair: &'static Self = Box::leak(Box::new(Self {
             pooled: None,
-            mapped: Self::make_mapped(metering, stack)?,
+            mapped: Self::without_pool(metering, stack)?,
         }));
         others.insert((metering, stack), pair);
         Ok(pair)
@@ -206,6 +210,22 @@ mod tests {
         assert_eq!(bytes(u32::MAX), 1 << 32);
         assert_eq!(Stack::of(None).bytes(), 8 << 20);
         assert!(Stack::of(Some(8 << 20)).is_default());
+    }
+
+    #[test]
+    fn code_for_one_engine_of_a_pair_is_code_for_the_other() {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let pair = EnginePair::get(Metering::Fuel, Stack::of(None)).expect("it is made");
+        let hash = |engine: &Engine| {
+            let mut hasher = DefaultHasher::new();
+            engine.precompile_compatibility_hash().hash(&mut hasher);
+            hasher.finish()
+        };
+        let pooled = pair
+            .pooled
+            .as_ref()
+            .expect("addresses are not limited here");
+        assert_eq!(hash(pooled), hash(pair.mapped()));
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //!
 //! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
 //! (`tests/layers.rs`):
-//! * `lock`, `permits`, `watch`, `cached_file`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `host_input`, `host_stream`, `worker_load`,
+//! * `lock`, `permits`, `watch`, `cached_file`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `child_compiler`, `host_input`, `host_stream`, `worker_load`,
 //!   `rewrite`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
@@ -46,6 +46,7 @@ mod cached_file;
 #[path = "no_cached_file.rs"]
 mod cached_file;
 mod channel;
+mod child_compiler;
 mod compiled;
 mod engines;
 mod epoch;
@@ -79,6 +80,7 @@ mod watch;
 mod worker;
 mod worker_load;
 
+pub use child_compiler::{answer_parent, compile_in_children};
 pub use host::CpuProcesses;
 
 /// An engine like the one that any process with a fuel limit may run on, for tests that run modules by other means. Its stack

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use everwarp_process::{LoadConfig, LoadError, Module, StartError, threads};
 use wasmtime::{Engine, InstancePre, Linker};
 
+use crate::child_compiler::Form;
 use crate::compiled::compiled;
 use crate::engines::{EnginePair, Metering, Stack};
 use crate::facts::ModuleFacts;
@@ -132,7 +133,7 @@ impl Program {
         let engines = EnginePair::get(metering, self.stack).map_err(LoadError::Compile)?;
         let mut refused = None;
         for engine in engines.suitable(&self.facts.tables, self.facts.waits) {
-            match self.compile_for(engine) {
+            match self.compile_for(engine, metering) {
                 Err(LoadError::Compile(why)) => refused = Some(why),
                 decided => return decided,
             }
@@ -140,19 +141,23 @@ impl Program {
         Err(LoadError::Compile(refused.unwrap_or_default()))
     }
 
-    fn compile_for(&self, engine: &Engine) -> Result<Code, LoadError> {
+    fn compile_for(&self, engine: &Engine, metering: Metering) -> Result<Code, LoadError> {
+        let form = Form {
+            metering,
+            stack: self.stack,
+        };
         let failed = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
         let facts = &self.facts;
         let linker = linker(engine, facts.threads.is_some()).map_err(failed)?;
         let bytes = self.module.bytes();
         if facts.threads.is_none() {
-            let module = compiled(engine, self.name(), bytes).map_err(failed)?;
+            let module = compiled(engine, form, self.name(), bytes)?;
             return Ok(Code::Linked(
                 linker.instantiate_pre(&module).map_err(failed)?,
             ));
         }
         let bytes = rewrite(bytes, facts.imported_functions).map_err(LoadError::Compile)?;
-        let module = compiled(engine, self.name(), &bytes).map_err(failed)?;
+        let module = compiled(engine, form, self.name(), &bytes)?;
         Ok(Code::Threaded(Box::new(ThreadedCode { module, linker })))
     }
 }
