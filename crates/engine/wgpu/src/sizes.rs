@@ -283,10 +283,13 @@ mod tests {
         assert!(sizes.first_state().len() <= round.at_heap as usize);
         let none = Sizes::new(Pools::default(), 8, 1 << 27).expect("there is room");
         assert_eq!((none.settlers(), none.round.heap_pages), (0, 0));
-        for limit in [1 << 26, (1 << 26) + 1] {
-            let error = Sizes::new(pools, 8, limit).map(|_| ());
-            let error = error.expect_err("too small").to_string();
-            assert_eq!(error.contains("window"), limit == 1 << 26, "{error}");
-        }
+        let error = Sizes::new(pools, 8, 1 << 26).map(|_| ());
+        let error = error.expect_err("too small").to_string();
+        assert!(error.contains("window"), "{error}");
+        // The tables begin where the buffer ends.
+        let (limit, mut round) = (1 << 27, sizes.round);
+        let error = place_heap(&mut round, &sizes.pools.heap, limit / 4, limit.into());
+        let error = error.expect_err("too small").to_string();
+        assert!(error.contains("its tables take"), "{error}");
     }
 }
