@@ -189,13 +189,7 @@ fn write_spill(out: &mut String, prefix: &str, record: Record) {
     line!(out, "  st.global.b64 [%inst+{}], %d;", record.top());
     line!(out, "  st.global.b64 [%inst+{}], %mark;", abi::SAVE_TOP);
     line!(out, "  mov.b64 %from, %mark;");
-    line!(out, "$copy:");
-    line!(out, "  ld.global.b64 %d, [%from];");
-    line!(out, "  st.global.b64 [%to], %d;");
-    line!(out, "  add.s64 %from, %from, 8;");
-    line!(out, "  add.s64 %to, %to, 8;");
-    line!(out, "  setp.lt.u64 %p, %from, %end;");
-    line!(out, "  @%p bra $copy;");
+    write_copy(out);
     line!(out, "  ld.global.b32 %r, [%inst+{}];", record.function());
     line!(out, "  st.global.b32 [%to], %r;");
     line!(out, "  st.global.b32 [%to+4], %bytes;");
@@ -243,6 +237,15 @@ fn write_unspill(out: &mut String, prefix: &str, record: Record) {
     line!(out, "  mov.b32 %r, {};", abi::RETURNED);
     line!(out, "  st.global.b32 [%to+4], %r;");
     line!(out, "  add.s64 %to, %to, 8;");
+    write_copy(out);
+    line!(out, "  st.global.b64 [%inst+{}], %to;", abi::SAVE_TOP);
+    line!(out, "  mov.b32 %r, 0;");
+    line!(out, "  st.param.b32 [r], %r;");
+    line!(out, "  ret;\n}}");
+}
+
+/// Copies what is from `%from` to `%end`, which is not nothing, to `%to`. Both end behind what was copied.
+fn write_copy(out: &mut String) {
     line!(out, "$copy:");
     line!(out, "  ld.global.b64 %d, [%from];");
     line!(out, "  st.global.b64 [%to], %d;");
@@ -250,10 +253,6 @@ fn write_unspill(out: &mut String, prefix: &str, record: Record) {
     line!(out, "  add.s64 %to, %to, 8;");
     line!(out, "  setp.lt.u64 %p, %from, %end;");
     line!(out, "  @%p bra $copy;");
-    line!(out, "  st.global.b64 [%inst+{}], %to;", abi::SAVE_TOP);
-    line!(out, "  mov.b32 %r, 0;");
-    line!(out, "  st.param.b32 [r], %r;");
-    line!(out, "  ret;\n}}");
 }
 
 fn write_head(out: &mut String, prefix: &str, name: &str) {
