@@ -11,6 +11,7 @@ use everwarp_engine::{ElementSize, EngineError};
 
 use crate::core::EngineCore;
 use crate::error::Error;
+use crate::retired::Region;
 
 mod sealed {
     pub trait Sealed {}
@@ -34,6 +35,8 @@ elements!(u8, u16, u32, u64, i32, i64, f32, f64);
 #[derive(Debug)]
 pub struct Buffer<T: Element> {
     core: Arc<EngineCore>,
+    /// The region whose tasks reach it; none is the common one.
+    region: Option<Arc<Region>>,
     address: u64,
     len: usize,
     /// As allocated.
@@ -44,7 +47,12 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     const ELEMENT: ElementSize = ElementSize::of::<T>();
 
-    pub(crate) fn new(core: &Arc<EngineCore>, len: usize, clear: bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        core: &Arc<EngineCore>,
+        region: Option<&Arc<Region>>,
+        len: usize,
+        clear: bool,
+    ) -> Result<Self, Error> {
         // An empty buffer has an address of its own, too.
         let bytes = len
             .max(1)
@@ -61,6 +69,7 @@ impl<T: Element> Buffer<T> {
         };
         Ok(Self {
             core: core.clone(),
+            region: region.cloned(),
             address,
             len,
             bytes,
@@ -78,6 +87,16 @@ impl<T: Element> Buffer<T> {
     /// The buffer's address, for parameters.
     pub fn ptr(&self) -> DevPtr<T> {
         DevPtr::new(self.address)
+    }
+
+    /// Gives the buffer to another region of its engine.
+    pub(crate) fn move_to(&mut self, region: Option<&Arc<Region>>) {
+        // A task of the old region that has not ended may still reach it; then it waits for everything, when it is dropped.
+        let reached = self.region.as_ref().is_none_or(|region| region.is_busy());
+        self.region = match reached {
+            true => None,
+            false => region.cloned(),
+        };
     }
 
     fn range(&self, offset: usize, len: usize) -> Result<u64, Error> {
@@ -188,6 +207,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
-        self.core.retire(self.address, self.bytes);
+        let region = Region::id_of(self.region.as_ref());
+        self.core.retire(region, self.address, self.bytes);
     }
 }

@@ -121,6 +121,6 @@ impl<'d> EngineBuilder<'d> {
         if self.shown {
             core.show();
         }
-        Ok(Engine { core })
+        Ok(Engine { core, region: None })
     }
 }

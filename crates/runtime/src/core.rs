@@ -13,7 +13,7 @@ use everwarp_telemetry::{Registration, register};
 use crate::error::Error;
 use crate::instance_slot::InstanceSlot;
 use crate::reap::Consumer;
-use crate::retired::RetiredBuffers;
+use crate::retired::Regions;
 use crate::submit::Producer;
 use crate::sync::Mutex;
 use crate::token::Token;
@@ -32,7 +32,7 @@ pub(crate) struct EngineCore {
     /// Tokens that came free since the producer last looked.
     pub(crate) recycled: Mutex<Vec<TokenId>>,
     pub(crate) slots: Box<[InstanceSlot]>,
-    pub(crate) retired: RetiredBuffers,
+    pub(crate) regions: Regions,
     pub(crate) image: Mutex<Image>,
     pub(crate) watchdog: Duration,
     /// How often the engine was parked or resumed; odd while it is parked.
@@ -72,7 +72,7 @@ impl EngineCore {
             tokens: (0..pools.tokens).map(|_| Token::new()).collect(),
             recycled: Mutex::new(Vec::new()),
             slots: (0..INSTANCES).map(|_| InstanceSlot::new()).collect(),
-            retired: RetiredBuffers::new(),
+            regions: Regions::new(),
             image: Mutex::new(image),
             watchdog,
             parked: AtomicU32::new(0),

@@ -13,6 +13,7 @@ use crate::core::EngineCore;
 use crate::error::Error;
 use crate::instance::{Instance, TaskBuilder, check_batch};
 use crate::pending::{Completion, Pending};
+use crate::retired::Region;
 use crate::sync::lock;
 use crate::wait::WaitLoop;
 
@@ -20,6 +21,8 @@ use crate::wait::WaitLoop;
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) core: Arc<EngineCore>,
+    /// The region of what is made through this handle; none is the common one.
+    pub(crate) region: Option<Arc<Region>>,
 }
 
 impl Engine {
@@ -62,7 +65,7 @@ impl Engine {
     /// The device has no memory left.
     pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         self.core.check()?;
-        Buffer::new(&self.core, len, true)
+        Buffer::new(&self.core, self.region.as_ref(), len, true)
     }
     /// Allocates a buffer that may hold any values, for a buffer that a task will clear: clearing from the host goes
     /// over the bus.
@@ -71,7 +74,7 @@ impl Engine {
     /// The device has no memory left.
     pub fn buffer_uncleared<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         self.core.check()?;
-        Buffer::new(&self.core, len, false)
+        Buffer::new(&self.core, self.region.as_ref(), len, false)
     }
     /// Allocates a buffer and fills it.
     ///
@@ -112,7 +115,7 @@ impl Engine {
                 given: P::NAME.to_owned(),
             });
         }
-        Instance::new(&self.core, program, params.bytes())
+        Instance::new(&self.core, self.region.as_ref(), program, params.bytes())
     }
     /// Makes an instance of a program that has no parameters.
     ///

@@ -9,6 +9,7 @@ use everwarp_engine::{Image, Program, ProgramRef};
 use crate::core::EngineCore;
 use crate::error::Error;
 use crate::instance_slot::InstanceSlot;
+use crate::retired::Region;
 use crate::sync::lock;
 
 /// A program with parameters on one engine. It holds one of 256 slots, until it is dropped and everything that was
@@ -16,6 +17,8 @@ use crate::sync::lock;
 #[derive(Debug)]
 pub struct Instance {
     core: Arc<EngineCore>,
+    /// Kept so that the region's number is given to no other one.
+    _region: Option<Arc<Region>>,
     program: ProgramRef,
     /// The id of the program's first function.
     base: FunctionId,
@@ -25,6 +28,7 @@ pub struct Instance {
 impl Instance {
     pub(crate) fn new(
         core: &Arc<EngineCore>,
+        region: Option<&Arc<Region>>,
         program: ProgramRef,
         params: &[u8],
     ) -> Result<Self, Error> {
@@ -41,10 +45,12 @@ impl Instance {
         // From here on the slot is released when the instance is dropped.
         let instance = Self {
             core: core.clone(),
+            _region: region.cloned(),
             program,
             base,
             id,
         };
+        core.slot(id).set_region(Region::id_of(region));
         core.engine.set_params(id, params)?;
         core.slot(id).set_functions(base, functions);
         Ok(instance)

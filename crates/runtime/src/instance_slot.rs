@@ -10,6 +10,7 @@
 use everwarp_contract::FunctionId;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::token::RegionId;
 
 const HELD: u32 = 1 << 31;
 
@@ -19,6 +20,8 @@ pub(crate) struct InstanceSlot {
     word: AtomicU32,
     /// The function ids that tasks of the instance may name: first | number << 32. Empty if the slot is not held.
     functions: AtomicU64,
+    /// The region of the instance that holds the slot.
+    region: AtomicU32,
 }
 
 impl InstanceSlot {
@@ -26,6 +29,7 @@ impl InstanceSlot {
         Self {
             word: AtomicU32::new(0),
             functions: AtomicU64::new(0),
+            region: AtomicU32::new(0),
         }
     }
     /// Takes the slot, if it is free. Acquire pairs with the release of `end` and `release`: all tasks that ran in it
@@ -42,6 +46,16 @@ impl InstanceSlot {
             u64::from(number) << 32 | u64::from(first.0),
             Ordering::Release,
         );
+    }
+    /// Sets the region whose buffers its tasks may reach, besides the common ones. Only for the holder.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn set_region(&self, region: RegionId) {
+        self.region.store(u32::from(region.0), Ordering::Relaxed);
+    }
+    /// The region of the instance that holds the slot.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn region(&self) -> RegionId {
+        RegionId(self.region.load(Ordering::Relaxed) as u8)
     }
     /// The functions that tasks of the instance may name: the first, and how many there are.
     #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]

@@ -9,11 +9,13 @@ use everwarp_engine::{
     EngineError, Frames, HostCallMemory, Image, Linked, LinkedPart, PreparedImage,
 };
 
+use crate::buffer::{Buffer, Element};
 use crate::builder::EngineBuilder;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::TaskBuilder;
 use crate::pending::Pending;
+use crate::retired::Region;
 use crate::sync::lock;
 
 /// How long an engine took to go on with another image.
@@ -69,12 +71,21 @@ pub trait LinkedEngine {
     /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
     /// the engine is lost. If the device refuses to load the image, the engine goes on with its current one.
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error>;
-    /// Submits one task, which lasts as long as the engine. It must not access a buffer that is dropped before the engine:
-    /// such buffers are freed as if it had ended.
+    /// A handle with a region of its own: buffers that are made through it are freed, after they were dropped, as soon as
+    /// the tasks in flight of instances that were made through it have ended, whatever else the engine does. No task of
+    /// another instance may reach them. There are 255 regions; further handles share the common one.
+    fn region(&self) -> Engine;
+    /// Gives a buffer to this handle's region. No process or task that is still to run in its old region may reach it.
+    fn adopt<T: Element>(&self, buffer: &mut Buffer<T>);
+    /// Submits one task that lasts. It must not access a buffer that is dropped before [`count`](Self::count): such buffers
+    /// are freed as if it had ended.
     ///
     /// # Errors
     /// As [`Engine::submit`].
     fn submit_lasting(&self, task: TaskBuilder<'_>) -> Result<Pending, Error>;
+    /// Counts a task that lasts as one in flight, before it is made to end: buffers of its region that are dropped afterwards
+    /// are freed when it has ended.
+    fn count(&self, lasting: &Pending);
     /// Gives back the memory of earlier images and of buffers that were dropped, if the engine is parked.
     fn trim(&self);
 }
@@ -114,8 +125,20 @@ impl LinkedEngine for Engine {
             resuming: end.elapsed(),
         })
     }
+    fn region(&self) -> Engine {
+        Engine {
+            core: self.core.clone(),
+            region: Region::take(&self.core),
+        }
+    }
+    fn adopt<T: Element>(&self, buffer: &mut Buffer<T>) {
+        buffer.move_to(self.region.as_ref());
+    }
     fn submit_lasting(&self, task: TaskBuilder<'_>) -> Result<Pending, Error> {
         self.patiently(|| self.try_submit_one(task, true))
+    }
+    fn count(&self, lasting: &Pending) {
+        lock(&self.core.producer).count(&self.core, lasting.token);
     }
     fn trim(&self) {
         // What was dropped is free once the engine is known to have done what was submitted before.

@@ -125,6 +125,7 @@ pub(crate) fn start(pools: Pools, watchdog: Duration) -> (Engine, Hand) {
     (
         Engine {
             core: EngineCore::new(Box::new(mock), image, watchdog),
+            region: None,
         },
         Hand(shared),
     )

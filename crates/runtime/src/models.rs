@@ -10,11 +10,15 @@ use everwarp_contract::InstanceId;
 
 use crate::instance_slot::InstanceSlot;
 use crate::sync::{AtomicU32, Ordering};
-use crate::token::{Completed, Dropped, Registered, SubmissionInfo, Token};
+use crate::token::{Completed, Counted, Dropped, RegionId, Registered, SubmissionInfo, Token};
 
 const INFO: SubmissionInfo = SubmissionInfo {
     instance: InstanceId(0),
-    phase: Some(false),
+    counted: Counted {
+        common: Some(false),
+        region: RegionId::COMMON,
+        own: false,
+    },
     batch: None,
 };
 

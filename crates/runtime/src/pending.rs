@@ -30,7 +30,7 @@ pub struct Completion {
 #[must_use = "wait for it, or drop it explicitly"]
 pub struct Pending {
     core: Arc<EngineCore>,
-    token: TokenId,
+    pub(crate) token: TokenId,
     taken: bool,
     /// Whether a waker may be registered.
     polled: bool,

@@ -99,9 +99,7 @@ impl EngineCore {
         };
         // Before the token is done: its owner may reuse everything at once.
         self.slot(info.instance).end();
-        if let Some(phase) = info.phase {
-            self.retired.end(phase);
-        }
+        self.regions.end(info.counted);
         if let Some(sequence) = info.batch {
             lock(&self.producer).release(sequence);
         }

@@ -11,7 +11,7 @@ use everwarp_engine::{EngineRings, Pools};
 use crate::core::EngineCore;
 use crate::error::Error;
 use crate::sync::lock;
-use crate::token::SubmissionInfo;
+use crate::token::{Counted, SubmissionInfo};
 
 /// Sequence numbers of batches have 31 bits.
 const SEQUENCE: u32 = u32::MAX >> 1;
@@ -99,16 +99,19 @@ impl Producer {
             what: "the completion ring",
         })?;
         core.slot(instance).begin();
-        let phase = (!lasts).then(|| core.retired.begin());
+        let counted = match lasts {
+            true => Counted::NOT,
+            false => core.regions.begin(core.slot(instance).region()),
+        };
         core.token(token).begin(SubmissionInfo {
             instance,
-            phase,
+            counted,
             batch,
         });
         Ok(token)
     }
 
-    /// Submits one task. Returns its token. One that `lasts` as long as the engine keeps no dropped buffer.
+    /// Submits one task. Returns its token. One that `lasts` keeps no dropped buffer until it is counted.
     pub(crate) fn task(
         &mut self,
         core: &EngineCore,
@@ -123,6 +126,15 @@ impl Producer {
             task.arg,
         );
         Ok(token)
+    }
+
+    /// Counts a submission in flight that lasts, and has not been counted.
+    pub(crate) fn count(&mut self, core: &EngineCore, token: TokenId) {
+        let token = core.token(token);
+        if let Some(info) = token.in_flight() {
+            let region = core.slot(info.instance).region();
+            token.set_counted(core.regions.begin(region));
+        }
     }
 
     /// Makes room for a batch of 1 to `arena_tasks` tasks of one instance.

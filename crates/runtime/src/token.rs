@@ -31,13 +31,43 @@ const DONE: u32 = 2;
 const DROPPED: u32 = 4;
 const WAKER: u32 = 8;
 
+/// The number of a region of the engine's memory; see `retired.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionId(pub(crate) u8);
+
+impl RegionId {
+    /// The region whose buffers any task may reach.
+    pub(crate) const COMMON: Self = Self(0);
+}
+
+/// How a submission counts as in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// The phase among all submissions; none if it does not count.
+    pub(crate) common: Option<bool>,
+    /// The region of its instance.
+    pub(crate) region: RegionId,
+    /// The phase in that region; of no meaning in the common one.
+    pub(crate) own: bool,
+}
+
+impl Counted {
+    /// It does not count.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model has one"))]
+    pub(crate) const NOT: Self = Self {
+        common: None,
+        region: RegionId::COMMON,
+        own: false,
+    };
+}
+
 /// A submission as the reaper must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubmissionInfo {
     /// The instance that it runs in.
     pub(crate) instance: InstanceId,
-    /// The phase in which it counts as in flight, unless it does not; see `retired.rs`.
-    pub(crate) phase: Option<bool>,
+    /// How it counts as in flight.
+    pub(crate) counted: Counted,
     /// The sequence number, if it is a batch.
     pub(crate) batch: Option<u32>,
 }
@@ -47,14 +77,24 @@ impl SubmissionInfo {
         let batch = self
             .batch
             .map_or(0, |sequence| 1 << 32 | u64::from(sequence) << 33);
-        let phase = self.phase.map_or(0, |phase| 2 | u64::from(phase));
-        u64::from(self.instance.0) | phase << 8 | batch
+        let Counted {
+            common,
+            region,
+            own,
+        } = self.counted;
+        let common = common.map_or(0, |phase| 2 | u64::from(phase));
+        let phases = common | u64::from(own) << 2;
+        u64::from(self.instance.0) | phases << 8 | u64::from(region.0) << 16 | batch
     }
     fn unpack(word: u64) -> Self {
         let batch = (word >> 32 & 1 == 1).then_some((word >> 33) as u32);
         Self {
             instance: InstanceId(word as u8),
-            phase: (word >> 9 & 1 == 1).then_some(word >> 8 & 1 == 1),
+            counted: Counted {
+                common: (word >> 9 & 1 == 1).then_some(word >> 8 & 1 == 1),
+                region: RegionId((word >> 16) as u8),
+                own: word >> 10 & 1 == 1,
+            },
             batch,
         }
     }
@@ -115,6 +155,13 @@ impl Token {
     pub(crate) fn begin(&self, info: SubmissionInfo) {
         self.info.store(info.pack(), Ordering::Relaxed);
         self.state.store(PENDING, Ordering::Release);
+    }
+    /// Says how a submission counts that is in flight and cannot complete yet.
+    #[cfg_attr(loom, allow(dead_code, reason = "no model calls it"))]
+    pub(crate) fn set_counted(&self, counted: Counted) {
+        let info = SubmissionInfo::unpack(self.info.load(Ordering::Relaxed));
+        self.info
+            .store(SubmissionInfo { counted, ..info }.pack(), Ordering::Relaxed);
     }
     /// The reaper asks, before anything else, which submission completes. `None` if the token is not in flight: the engine
     /// completed it twice or was never given it.
@@ -182,7 +229,11 @@ mod tests {
 
     const INFO: SubmissionInfo = SubmissionInfo {
         instance: InstanceId(255),
-        phase: Some(true),
+        counted: Counted {
+            common: Some(true),
+            region: RegionId(5),
+            own: true,
+        },
         batch: Some(u32::MAX >> 1),
     };
 

@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use everwarp_engine::sync::lock;
 use everwarp_process::{ChannelError, ModuleId};
-use everwarp_runtime::{Buffer, DevPtr, DevType, Engine, Error, Instance, Layout, LinkedEngine};
+use everwarp_runtime::{
+    Buffer, DevPtr, DevType, Engine, Error, Instance, Layout, LinkedEngine, Pending,
+};
 
 use crate::config::MODULES_MOST;
 use crate::error::channel_lost;
 use crate::layout::DevProcessTable;
 use crate::layout::family::{
-    CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel, DevChildRecord, DevHostOp, DevModule,
-    DevRelations, DevWorld, FREE_STACKS, FREE_STRIDE, HOST_RECEIVE, MESSAGE_BYTES, NAME_BYTES,
-    SIDE_RECEIVE,
+    ANCHOR_ENDS, ANCHOR_OPENS, CHANNEL_BYTES, CHILD_ENDS, CHILD_STRINGS, DevChannel,
+    DevChildRecord, DevHostOp, DevModule, DevRelations, DevWorld, FREE_STACKS, FREE_STRIDE,
+    HOST_RECEIVE, MESSAGE_BYTES, NAME_BYTES, SIDE_RECEIVE,
 };
 use crate::layout::snapshot::ChildRecord;
 use crate::module::CompiledModule;
@@ -30,6 +32,8 @@ use crate::program;
 const NONE: u32 = u32::MAX;
 /// By then, the first task of an engine has run.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// By then, the tasks that processes have submitted have ended, unless other processes keep all warps busy.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// The record with the addresses of everything else, for the places. Its address is known before the rest is laid out.
 pub(crate) struct FamilyHead(Buffer<u8>);
@@ -46,29 +50,19 @@ impl FamilyHead {
     }
 }
 
-/// The group that counts the tasks that processes submit. The families of all hosts of an engine share it, because it
-/// never ends: its instance and its task stay as long as the engine.
-#[derive(Default)]
-pub(crate) struct Anchor(Mutex<Option<OpenAnchor>>);
-
-struct OpenAnchor {
+/// The group that counts the tasks that the processes of a host submit. From the host's end on it counts as in flight, so that
+/// the host's memory is not freed before the last of these tasks has ended.
+struct Anchor {
+    engine: Engine,
+    instance: Instance,
+    /// The submission whose group it is.
+    open: Pending,
     group: u32,
-    _instance: Instance,
     _world: Buffer<u8>,
 }
 
 impl Anchor {
-    /// The group's number. The first call opens the group.
-    pub(crate) fn group(&self, engine: &Engine) -> Result<u32, Error> {
-        let mut anchor = lock(&self.0);
-        match &*anchor {
-            Some(open) => Ok(open.group),
-            None => Ok(anchor.insert(OpenAnchor::open(engine)?).group),
-        }
-    }
-}
-
-impl OpenAnchor {
+    /// Opens the group.
     fn open(engine: &Engine) -> Result<Self, Error> {
         let world = engine.buffer::<u8>(size_of::<DevWorld>())?;
         let at = offset_of!(DevWorld, group);
@@ -77,10 +71,10 @@ impl OpenAnchor {
             world: DevPtr::new(world.ptr().address()),
             ..DevProcessTable::ZERO
         };
-        // SAFETY: the task writes the group's number to the record and follows no other address.
+        // SAFETY: the task reads and writes the group's number in the record, and follows no other address.
         let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
-        // No thread waits for the task's completion, which never comes. It reaches nothing but the two that stay.
-        drop(engine.submit_lasting(instance.task(program::ANCHOR))?);
+        let task = instance.task(program::ANCHOR).tag(ANCHOR_OPENS as u8);
+        let open = engine.submit_lasting(task)?;
         let begin = Instant::now();
         let mut group = NONE.to_le_bytes();
         loop {
@@ -88,8 +82,10 @@ impl OpenAnchor {
             let group = u32::from_le_bytes(group);
             if group != NONE {
                 return Ok(Self {
+                    engine: engine.clone(),
+                    instance,
+                    open,
                     group,
-                    _instance: instance,
                     _world: world,
                 });
             }
@@ -101,8 +97,23 @@ impl OpenAnchor {
     }
 }
 
+impl Drop for Anchor {
+    /// Lets the group end. No process of the host runs any more, but tasks may be on their way that wake processes which have
+    /// ended; the engine keeps the host's memory for them.
+    fn drop(&mut self) {
+        self.engine.count(&self.open);
+        let task = self.instance.task(program::ANCHOR);
+        let ended = self.engine.submit(task.tag(ANCHOR_ENDS as u8));
+        // They need a moment, after which the memory is free at once. A lost engine has lost the group, too.
+        if ended.is_ok() {
+            drop(self.open.wait_timeout(MOMENT));
+        }
+    }
+}
+
 /// The memory. It must live as long as the places.
 pub(crate) struct FamilyMemory {
+    _anchor: Anchor,
     head: FamilyHead,
     /// Where the host writes its requests to channels, and reads the messages that it receives.
     mailbox: Buffer<u8>,
@@ -155,8 +166,8 @@ impl FamilyMemory {
         places: Range<u32>,
         channels: u32,
         of: &Places,
-        group: u32,
     ) -> Result<Self, Error> {
+        let anchor = Anchor::open(engine)?;
         let (first, total) = (places.start, places.len());
         let channel_count = channels.max(1);
         let mut channel_links = vec![0; 4 * channel_count as usize];
@@ -185,11 +196,12 @@ impl FamilyMemory {
             channels_free,
             module_count: 0,
             channel_count,
-            group,
+            group: anchor.group,
             reserved: [0; 5],
         };
         head.0.write(record.bytes())?;
         Ok(Self {
+            _anchor: anchor,
             head,
             mailbox,
             asker: Arc::clone(&of.instance),

@@ -81,14 +81,7 @@ impl ModuleLoader {
         let places = Places::new(&core.engine, code, first, &config, &common)?;
         let joined = family.map(|family| {
             let hosted = (&**module, &places);
-            family.join(
-                resident,
-                core,
-                self.spare.clone(),
-                self.channels,
-                id,
-                hosted,
-            )
+            family.join(core, self.spare.clone(), self.channels, id, hosted)
         });
         let joined = joined.transpose().map_err(not_started)?;
         self.spare.start += places.total();
@@ -162,7 +155,6 @@ impl FoundFamily {
     /// Lets a module join. Memory that does not exist yet is laid out for all the spare places.
     fn join(
         self,
-        resident: &ResidentProcesses,
         core: &HostCore,
         spare: Range<u32>,
         channels: u32,
@@ -173,12 +165,7 @@ impl FoundFamily {
         let memory = match self {
             Self::Existing(_) => None,
             Self::New(head) => Some(FamilyMemory::lay_out(
-                engine,
-                head,
-                spare,
-                channels,
-                places,
-                resident.anchor.group(engine)?,
+                engine, head, spare, channels, places,
             )?),
         };
         let module = match &memory {

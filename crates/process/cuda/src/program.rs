@@ -16,7 +16,7 @@ pub(crate) const CLOCK: u32 = 2;
 pub(crate) const WAKE: u32 = 3;
 /// Does an operation on a channel for the host.
 pub(crate) const CHANNEL: u32 = 4;
-/// Opens the group of the tasks that processes submit.
+/// Opens and ends the group of the tasks that the processes of a host submit.
 pub(crate) const ANCHOR: u32 = 5;
 /// Clears a piece of the memories that have not been used yet. The number before is that of `again`, which only device
 /// code submits.

@@ -22,7 +22,6 @@ use crate::clock::clock_offset;
 use crate::code::CodeSet;
 use crate::config::{STACK_BYTES, free_bytes, memory_budget, stack_most};
 use crate::error::{not_started, system};
-use crate::family::Anchor;
 use crate::idle::IdlePlaces;
 use crate::link::shared_pools;
 use crate::making::Making;
@@ -70,7 +69,6 @@ pub struct ResidentProcesses {
     pub(crate) making: Making,
     pub(crate) idle: Mutex<IdlePlaces>,
     pub(crate) room: Room,
-    pub(crate) anchor: Anchor,
     /// Nanoseconds from the device's clock to the time of day.
     pub(crate) clock_offset: u64,
     /// The largest stack of a thread that a host gets which asks for none.
@@ -152,7 +150,6 @@ impl ResidentProcesses {
             making: Making::default(),
             idle: Mutex::default(),
             room: Room::new(most, slots),
-            anchor: Anchor::default(),
             clock_offset,
             stack_most: stack_most(device)?,
             users: Mutex::new(0),

@@ -35,6 +35,8 @@ use crate::shared_code::LoadedSet;
 /// Where the places of a host's modules come from.
 struct PlaceSource<'r> {
     resident: &'r ResidentProcesses,
+    /// The host's handle.
+    engine: &'r Engine,
     /// The host's share of the device's memory.
     memory: u64,
     config: PlaceConfig,
@@ -106,7 +108,8 @@ impl CudaProcesses {
         alone: Option<usize>,
     ) -> Result<Self, StartError> {
         check_options(config)?;
-        let engine = &resident.engine;
+        // What is made for this host waits, when it is freed, for tasks of this host alone.
+        let engine = &resident.engine.region();
         let residency = Residency::enter(resident)?;
         let mut quota = MemoryQuota::new(streams.budgets());
         let load = quota.limit(&config.load, modules.len());
@@ -140,6 +143,7 @@ impl CudaProcesses {
         };
         let source = PlaceSource {
             resident,
+            engine,
             memory,
             config: place_config,
             common: &common,
@@ -169,7 +173,7 @@ impl CudaProcesses {
         let spare = config.spare_places.min(slots.end - first_spare);
         let spare = first_spare..first_spare + spare;
         let places = slots.start..spare.end;
-        let family = make_family(resident, head, places, config.channels, &hosted);
+        let family = make_family(engine, head, places, config.channels, &hosted);
         let family = SharedFamily::new(engine.clone(), family.map_err(not_started)?);
         // Spare places may become places for children, whose numbers are in the pids of children.
         let children = hosted.iter().map(|h| h.places.of_children());
@@ -344,7 +348,7 @@ impl PlaceSource<'_> {
             .flatten();
         let (places, queue) = match kept {
             Some((mut places, generations)) => {
-                let moved = places.move_to(&resident.engine, first, self.common);
+                let moved = places.move_to(self.engine, first, self.common);
                 moved.map_err(not_started)?;
                 let queue = ModuleQueue::with_generations(generations);
                 (places, queue)
@@ -377,7 +381,7 @@ impl PlaceSource<'_> {
         }
         let mut compacted = false;
         loop {
-            let made = Places::new(&resident.engine, code, first, config, self.common);
+            let made = Places::new(self.engine, code, first, config, self.common);
             match made {
                 Err(StartError::Engine(_)) if lock(&resident.idle).forget_oldest() => {}
                 // What hosts have left may be in pieces that are too small.
@@ -402,7 +406,7 @@ fn map_given_bytes(engine: &Engine, bytes: u64) -> Result<(), StartError> {
 
 /// Lays out the family memory for these places, if a module needs it; all modules join it.
 fn make_family(
-    resident: &ResidentProcesses,
+    engine: &Engine,
     head: Option<FamilyHead>,
     places: Range<u32>,
     channels: u32,
@@ -411,9 +415,7 @@ fn make_family(
     let (Some(head), Some(first)) = (head, hosted.first()) else {
         return Ok(None);
     };
-    let engine = &resident.engine;
-    let group = resident.anchor.group(engine)?;
-    let mut family = FamilyMemory::lay_out(engine, head, places, channels, &first.places, group)?;
+    let mut family = FamilyMemory::lay_out(engine, head, places, channels, &first.places)?;
     for (id, HostedModule { module, places, .. }) in (0..).map(ModuleId).zip(hosted) {
         let joined = family.join(engine, id, module, places)?;
         family.admit(id, joined)?;

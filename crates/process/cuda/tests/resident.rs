@@ -30,6 +30,10 @@ const CASES: &[(&str, Case)] = &[
         "a_host_that_ends_leaves_the_processes_of_others_alone",
         others_run_on,
     ),
+    (
+        "endless_processes_of_one_host_keep_no_memory_of_others",
+        memory_comes_back,
+    ),
     ("families_of_two_hosts_do_not_meet", families),
     ("many_different_modules_leave_the_engine_as_it_was", forgets),
     ("a_hundred_hosts_run_at_once", hundred),
@@ -245,6 +249,35 @@ fn others_run_on(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
     }
     let listing = stays.host.list(0)?;
     same((listing.running, listing.ended), (50, 0))?;
+    for pid in &looping {
+        same(stays.host.kill(*pid)?, true)?;
+    }
+    for pid in looping {
+        same(wait(&stays.host, pid)?.status, ExitStatus::Killed)?;
+    }
+    Ok(())
+}
+
+/// Hosts that come one after the other take more memory together than the device has.
+fn memory_comes_back(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
+    let (hello, family) = (hello(), module("family", FAMILY));
+    let stays = open(resident, &module("endless", ENDLESS), &config(32))?;
+    let looping = spawn(&stays.host, 8, &lines())?;
+    for round in 0..8 {
+        // No host can have the places of an earlier one: its processes may have less memory.
+        let mut large = config(1024);
+        large.load.memory = Some((32 << 20) - (round << 16));
+        let plain = open(resident, &hello, &large)?;
+        all_exit(&run(&plain.host, 100, &lines())?, 100)?;
+        drop(plain);
+        let meets_others = open(resident, &family, &large)?;
+        let (sender, receiver) = meets_others.host.channel(4, 64)?;
+        sender.send(b"message").map_err(|e| e.to_string())?;
+        let found = receiver.receive().map_err(|e| e.to_string())?;
+        same(found, b"message".to_vec())?;
+    }
+    let listing = stays.host.list(0)?;
+    same((listing.running, listing.ended), (8, 0))?;
     for pid in &looping {
         same(stays.host.kill(*pid)?, true)?;
     }

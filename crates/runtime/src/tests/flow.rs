@@ -243,7 +243,7 @@ fn busy_engine_frees_dropped_buffers() {
 }
 
 #[test]
-fn submission_that_lasts_keeps_no_dropped_buffer() {
+fn submission_that_lasts_keeps_no_dropped_buffer_until_it_is_counted() {
     let (engine, hand) = engine(4, 4, 8);
     let mock = instance(&engine);
     let mut lasting = engine.submit_lasting(mock.task(HOLD)).expect("room");
@@ -252,11 +252,92 @@ fn submission_that_lasts_keeps_no_dropped_buffer() {
         engine.run(mock.task(ECHO)).expect("it completes");
         assert_eq!(hand.freed(), freed);
     }
-    // Nothing is counted twice if it ends after all.
+    // Before it ends it is counted, and then it may reach what is dropped.
+    engine.count(&lasting);
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 4);
     hand.release(1);
     lasting.wait().expect("it was released");
-    drop(engine.buffer::<u8>(16).expect("memory"));
     assert_eq!(hand.freed(), 5);
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 6);
+}
+
+#[test]
+fn a_region_waits_for_its_own_submissions_only() {
+    let (engine, hand) = engine(4, 4, 8);
+    let mock = instance(&engine);
+    let (one, other) = (engine.region(), engine.region());
+    let (in_one, in_other) = (instance(&one), instance(&other));
+    // In flight in the common region and in one of the two: the buffer of the other is reached by neither.
+    let mut common = engine.submit(mock.task(HOLD)).expect("room");
+    let mut held = one.submit(in_one.task(HOLD)).expect("room");
+    drop(other.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 1);
+    drop(one.buffer::<u8>(16).expect("memory"));
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 1, "tasks in flight may reach them");
+    hand.release(2);
+    held.wait().expect("it was released");
+    common.wait().expect("it was released");
+    assert_eq!(hand.freed(), 3);
+    // Common buffers wait for the submissions of all regions.
+    let mut held = other.submit(in_other.task(HOLD)).expect("room");
+    drop(engine.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 3);
+    hand.release(1);
+    held.wait().expect("it was released");
+    assert_eq!(hand.freed(), 4);
+}
+
+#[test]
+fn a_region_is_given_away_when_nothing_of_it_is_left() {
+    let (engine, hand) = engine(4, 4, 8);
+    let region = engine.region();
+    let inside = instance(&region);
+    let mut held = region.submit(inside.task(HOLD)).expect("room");
+    drop(region.buffer::<u8>(16).expect("memory"));
+    drop((region, inside));
+    // The next one has a number of its own: it does not wait for what the last one left.
+    let next = engine.region();
+    drop(next.buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 1);
+    hand.release(1);
+    held.wait().expect("it was released");
+    assert_eq!(hand.freed(), 2);
+    // More than there are share the common region, and lose nothing.
+    let all: Vec<_> = (0..300).map(|_| engine.region()).collect();
+    let inside = instance(&all[299]);
+    let mut held = engine.submit(inside.task(HOLD)).expect("room");
+    drop(all[299].buffer::<u8>(16).expect("memory"));
+    assert_eq!(hand.freed(), 2);
+    hand.release(1);
+    held.wait().expect("it was released");
+    assert_eq!(hand.freed(), 3);
+}
+
+#[test]
+fn an_adopted_buffer_waits_for_the_tasks_of_its_new_region() {
+    let (engine, hand) = engine(4, 4, 8);
+    let (old, new) = (engine.region(), engine.region());
+    let (in_old, in_new) = (instance(&old), instance(&new));
+    let mut buffer = old.buffer::<u8>(16).expect("memory");
+    new.adopt(&mut buffer);
+    let mut held = engine.submit(in_new.task(HOLD)).expect("room");
+    drop(buffer);
+    assert_eq!(hand.freed(), 0);
+    hand.release(1);
+    held.wait().expect("it was released");
+    assert_eq!(hand.freed(), 1);
+    // If something of the old region is in flight, it waits for both.
+    let mut buffer = old.buffer::<u8>(16).expect("memory");
+    let mut held = engine.submit(in_old.task(HOLD)).expect("room");
+    new.adopt(&mut buffer);
+    drop(buffer);
+    assert_eq!(hand.freed(), 1);
+    hand.release(1);
+    held.wait().expect("it was released");
+    assert_eq!(hand.freed(), 2);
 }
 
 #[test]

@@ -29,10 +29,17 @@ static __device__ __forceinline__ void process_kill(ew::Lane& t, const DevProces
   t.report_add(process::kill_from_outside(table.world, t.lo(), t.hi()) ? KILL_TOLD : KILL_NO_PROCESS);
 }
 
-// Opens the group of the tasks that processes submit: the group of this task, whose count stays raised by one.
+// Tag ANCHOR_OPENS: opens the group of the tasks that the processes of a host submit: the group of this task, whose count
+// stays raised by one. ANCHOR_ENDS: the host has no processes any more; a task that does nothing takes over that one, so that
+// the group ends when the tasks have ended that processes have submitted. ANCHOR_ENDED: that task.
 static __device__ __forceinline__ void process_anchor(ew::Lane& t, const DevProcessTable& table) {
+  if (t.tag() == ANCHOR_ENDED) return;
   // As above: these may be the first places of this table, while other processes have run for long.
   ew::fence(ew::acq_rel, ew::gpu);
+  if (t.tag() == ANCHOR_ENDS) {
+    const u32 head = t.head(FN_process_anchor, ANCHOR_ENDED, ew::priority_of(t.task.head));
+    return process::hand_on(DevTask{head, __ldcg(&table.world->group), 0});
+  }
   ew::add(&everwarp_tables.groups[t.task.group].pending, 1, ew::relaxed, ew::gpu);
   ew::store(&table.world->group, t.task.group, ew::release, ew::gpu);
 }

@@ -29,11 +29,10 @@ __device__ __forceinline__ void locked(u32* lock, F f) {
 // ends. A task that is spawned stays with its warp until the whole batch has ended, and some process of the batch may
 // run for hours; so this task goes to an idle warp, or to the queue in which idle warps look.
 //
-// The count of the group is raised before another warp can see the task: both ways of handing it on release.
-__device__ __noinline__ void post(const DevTask& task) {
+// The task is counted in its group already.
+__device__ __noinline__ void hand_on(const DevTask& task) {
   const DevEngine& e = everwarp_tables;
   const u32 head = task.head;
-  ew::add(&e.groups[task.group].pending, 1, ew::relaxed, ew::gpu);
   if (ew::load(&e.grid->idle_warps, ew::relaxed, ew::gpu) != 0) {
     const u32 words = e.bit_words, random = ew::Worker::here().random(), turn = random >> 12 & 31;
     for (u32 k = 0; k < words; k++) {
@@ -60,6 +59,13 @@ __device__ __noinline__ void post(const DevTask& task) {
   const ew::Class c = ew::Class::warps(e);
   ew::stack_push(&c.overflow[priority], e.chunk_next, id);
   c.counted(priority, 1);
+}
+
+// The same for a task that is not counted yet. The count of the group is raised before another warp can see the task: both
+// ways of handing it on release.
+__device__ __forceinline__ void post(const DevTask& task) {
+  ew::add(&everwarp_tables.groups[task.group].pending, 1, ew::relaxed, ew::gpu);
+  hand_on(task);
 }
 
 // The same for a process, whose own task may end before this one.

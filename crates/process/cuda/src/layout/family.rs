@@ -70,6 +70,12 @@ dev_consts! {
     pub(crate) const KILL_TOLD = 1;
     /// The result of the same task: there is no such child.
     pub(crate) const KILL_NO_PROCESS = 2;
+    /// In the tag of a task for the group of a host's processes: it opens the group.
+    pub(crate) const ANCHOR_OPENS = 0;
+    /// In the same tag: the group ends with the tasks that are in it.
+    pub(crate) const ANCHOR_ENDS = 1;
+    /// In the same tag: the last task of the group, which only device code submits.
+    pub(crate) const ANCHOR_ENDED = 2;
     /// The sending side of a channel; also the number of that side's list of waiters.
     pub(crate) const SIDE_SEND = 0;
     /// The receiving side of a channel.

@@ -1,7 +1,7 @@
 //! The device memory of a module's places.
 
 use everwarp_compiler::Initial;
-use everwarp_runtime::{Buffer, Engine, Error};
+use everwarp_runtime::{Buffer, Engine, Error, LinkedEngine};
 
 use super::size::PlaceSizes;
 use super::{block_at_zero, padded};
@@ -82,6 +82,22 @@ impl PlaceMemory {
             gathering,
             teams,
         })
+    }
+
+    /// Gives the buffers to the region of another host.
+    pub(super) fn move_to(&mut self, engine: &Engine) {
+        let buffers = [
+            &mut self.records,
+            &mut self.memories,
+            &mut self.spawns,
+            &mut self.block,
+            &mut self.template,
+            &mut self.data,
+            &mut self.gathering,
+        ];
+        for buffer in buffers.into_iter().chain(&mut self.teams) {
+            engine.adopt(buffer);
+        }
     }
 
     /// How many bytes the GPU has to clear, if it has to.

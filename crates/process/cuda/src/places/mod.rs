@@ -118,6 +118,7 @@ impl Places {
             random_key: common.random_key,
             ..self.table
         };
+        self.memory.move_to(engine);
         // SAFETY: as in `new`; the buffers are the same.
         let instance = unsafe { engine.instance(&program::PROGRAM, &table) }?;
         (self.first, self.table, self.instance) = (first, table, Arc::new(instance));
