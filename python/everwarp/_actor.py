@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._messages import Handle
 from ._services import Monitor
-from ._types import struct as make_struct
+from ._types import ActorType, raw_annotations, typed_class
 from .errors import WrongEngine
 
 if TYPE_CHECKING:
-    from ._compile.actor import Message
+    from ._compile.actor import Message, Naming
+    from ._compile.module import Signature
+    from ._program import System
+
+#: Numbers of classes, in the order of their definition.
+_numbers = itertools.count()
 
 #: The most messages that wait for an actor, unless the class says otherwise.
 MAILBOX = 64
@@ -39,9 +46,11 @@ class ActorClass:
         retries: int,
         atomic: bool,
         keep_latest: bool,
+        scope: dict[str, Any],
     ) -> None:
-        from ._compile.actor import Limits, compile_actor, messages
-        from ._compile.module import parse
+        from ._compile.actor import PLAIN, Limits, messages
+        from ._compile.module import Names, parse
+        from ._program import define
 
         if not 1 <= mailbox <= 4095:
             raise ValueError(f"a mailbox holds 1 to 4095 messages, not {mailbox}")
@@ -60,13 +69,14 @@ class ActorClass:
             raise TypeError(f"everwarp.actor decorates a class, and {cls!r} is none")
         if cls.__bases__ != (object,):
             raise TypeError(f"{cls.__name__} has a base class: write its fields and methods here instead")
+        annotations = raw_annotations(cls)
         # From Python 3.14 on, a class keeps its annotations in a function.
         own = {name: item for name, item in vars(cls).items() if not name.startswith("__annotate")}
         for name, item in own.items():
             if isinstance(item, (staticmethod, classmethod, property)):
                 what = type(item).__name__
                 raise TypeError(f"{cls.__name__}.{name}: every method handles a message, so it takes `self` and is no {what}")
-            if name in cls.__annotations__:
+            if name in annotations:
                 raise TypeError(f"{cls.__name__}.{name}: a field begins with zero: send a message that sets it")
         methods = {name: item for name, item in own.items() if inspect.isfunction(item)}
         hidden = sorted(name for name in methods if name.startswith("_"))
@@ -77,17 +87,95 @@ class ActorClass:
         taken = sorted(set(methods) & RESERVED)
         if taken:
             raise TypeError(f"{cls.__name__}.{taken[0]}: `everwarp.Actors` has this name; call the message something else")
-        #: The class for CPython: its fields convert what is stored in them.
-        self.python = make_struct(cls)
         self.name = cls.__name__
         self.__doc__ = cls.__doc__
-        handlers = [parse(method, own=self.python) for method in methods.values()]
+        self.place = (cls.__module__, cls.__qualname__)
+        self.number = next(_numbers)
+        #: The type of ids of its actors.
+        self.__everwarp_type__ = ActorType(cls.__name__, None, self)
+        names = {**scope, cls.__name__: self}
+        #: The class for CPython: its fields convert what is stored in them.
+        self.python = typed_class(cls, fields_of(annotations, Names([*methods.values()], names)))
+        self.handlers: list[Signature] = [
+            parse(method, own=self.python, names=Names([method], names)) for method in methods.values()
+        ]
         #: The messages, by name.
-        self.messages: dict[str, Message] = messages(handlers)
-        #: The class as a WebAssembly module.
-        limits = Limits(mailbox, sends, often, seconds, retries, atomic, keep_latest)
-        self.wasm = compile_actor(self.python, handlers, limits)
-        self.limits = limits
+        self.messages: dict[str, Message] = messages(self.handlers)
+        self.limits = Limits(mailbox, sends, often, seconds, retries, atomic, keep_latest)
+        self._modules: dict[Any, bytes] = {}
+        self._names: list[ActorClass] | None = None
+        define(self)
+        if all(other.names() is not None for other in [self, *(self.names() or ())]):
+            self.compiled(PLAIN)
+
+    def names(self) -> list[ActorClass] | None:
+        """The classes that its fields and handlers name; `None` as long as one is not there."""
+        if self._names is None:
+            from ._compile.sending import declared, is_actor_class, outside, spawned
+
+            found: list[ActorClass] = []
+            types = list(vars(self.python)["__everwarp_fields__"].values())
+            for handler in self.handlers:
+                types += [kind for _, kind in handler.parameters[1:]] + [handler.result]
+                items = [outside(handler.names, item) for item in spawned(handler)]
+                items += [handler.names.get(name) for name in declared(handler)]
+                if any(item is None for item in items[: len(spawned(handler))]):
+                    return None
+                found += [item for item in items if is_actor_class(item)]
+            try:
+                found += [kind.cls for kind in types if isinstance(kind, ActorType)]
+            except (NameError, TypeError):
+                return None
+            self._names = list(dict.fromkeys(found))
+        return self._names
+
+    def check(self) -> None:
+        """Raises the errors of the class and of those that it names, if it named one before there was one."""
+        from ._program import named_by
+
+        named_by(self)
+
+    def resolve(self) -> None:
+        """Finds the classes that it names. One that is not there is an error."""
+        from ._program import connect
+
+        if self.names() is None:
+            for name, kind in vars(self.python)["__everwarp_fields__"].items():
+                if isinstance(kind, ActorType):
+                    try:
+                        kind.cls
+                    except (NameError, TypeError) as error:
+                        raise TypeError(f"{self.name}.{name}: {error}") from None
+            for handler in self.handlers:
+                arguments = [*handler.tree.args.args[1:], handler.tree.returns or handler.tree]
+                for argument, kind in zip(arguments, [*(kind for _, kind in handler.parameters[1:]), handler.result]):
+                    if isinstance(kind, ActorType):
+                        try:
+                            kind.cls
+                        except (NameError, TypeError) as error:
+                            raise handler.source.error(argument, str(error)) from None
+        connect(self)
+
+    def compiled(self, naming: Naming) -> bytes:
+        """The class as a WebAssembly module, in which messages and kinds have these names."""
+        from ._compile.actor import compile_actor
+
+        known = self.names() or []
+        # Other classes' names are no part of this module.
+        own = {key: name for key, name in naming.messages.items() if key[0] is self or key[0] in known}
+        kinds = {cls: name for cls, name in naming.kinds.items() if cls is self or cls in known}
+        key = (frozenset(own.items()), frozenset(kinds.items()))
+        if key not in self._modules:
+            self._modules[key] = compile_actor(self.python, self.handlers, self.limits, self, known, naming)
+        return self._modules[key]
+
+    def addressed(self, name: str) -> Message:
+        """The message of this name that a handler sends to an id of any class: the class's own, or that of one that it
+        names."""
+        for cls in [self, *(self.names() or ())]:
+            if name in cls.messages:
+                return cls.messages[name]
+        return self.message(name)
 
     def message(self, name: str) -> Message:
         """The message with this name."""
@@ -104,13 +192,33 @@ class ActorClass:
         return f"<everwarp.actor {self.name} with {', '.join(self.messages)}>"
 
 
+def fields_of(annotations: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of fields, among the names that handlers see. A class of actors may come later."""
+    from ._compile.module import is_name, later
+
+    fields = {}
+    for name, kind in annotations.items():
+        text = kind
+        try:
+            # `from __future__ import annotations` quotes what is quoted already.
+            for _ in range(2):
+                if isinstance(kind, str):
+                    text, kind = kind, eval(kind, {}, names)
+        except NameError:
+            if not is_name(text):
+                raise
+            kind = later(text, names)
+        fields[name] = kind
+    return fields
+
+
 class Actors:
     """Actors of one class. Each message of the class is an attribute; an index is one actor, a slice several.
 
     `actors.message("deposit")` is the same as `actors.deposit`.
     """
 
-    def __init__(self, cls: ActorClass, system: _native.ActorSystem, ids: memoryview, single: bool) -> None:
+    def __init__(self, cls: ActorClass, system: System, ids: memoryview, single: bool) -> None:
         self._class, self._system, self._ids, self.single = cls, system, ids, single
 
     def message(self, name: str) -> Handle:
@@ -157,30 +265,34 @@ class Actors:
 
     def register(self, name: str) -> None:
         """Gives a single actor a name, which it keeps until it ends. `Engine.lookup` finds it."""
-        _native.register(self._system, name, self.id)
+        _native.register(self._system, self._system.title(self._class, name), self.id)
 
     def monitor(self) -> Monitor:
         """A monitor of a single actor."""
         return Monitor(_native.monitor(self._system, self.id))
 
     def link(self, other: Actors) -> None:
-        """Links a single actor with another one of its class: when one of them fails or is killed, the other one is killed."""
-        self._same(other)
+        """Links a single actor with another one of its program: when one of them fails or is killed, the other one is killed."""
+        self._fellow(other)
         _native.link(self._system, self.id, other.id, True)
 
     def unlink(self, other: Actors) -> None:
         """Ends a link."""
-        self._same(other)
+        self._fellow(other)
         _native.link(self._system, self.id, other.id, False)
 
     def _same(self, other: Any) -> None:
         """Other actors must be those of the same class and engine."""
+        if isinstance(other, Actors) and other._class is not self._class:
+            raise ValueError(f"these are actors of {other._class.name}, and those of {self._class.name} are wanted")
+        self._fellow(other)
+
+    def _fellow(self, other: Any) -> None:
+        """Other actors must be those of the same program and engine."""
         if not isinstance(other, Actors):
             raise TypeError(f"pass actors of {self._class.name}, and not {other!r}")
-        if other._class is not self._class:
-            raise ValueError(f"these are actors of {other._class.name}, and those of {self._class.name} are wanted")
         if other._system is not self._system:
-            raise WrongEngine(f"these are actors of {self._class.name} on another engine")
+            raise WrongEngine(f"these are actors of {other._class.name} on another engine, or in another program")
 
     def deactivate(self) -> None:
         """The actors keep their messages and handle none, until `activate`. Senders wait when a mailbox is full."""
@@ -233,8 +345,8 @@ def actor(
     Its annotated fields are the state, which begins with zeros, and each method handles the message of its name. Methods
     are compiled as by `everwarp.function`. When one fails, its actor ends and no other; what it had sent by then is sent.
 
-    A handler sends a message of its class with `to.deposit.tell(amount)`, where `to` is an `everwarp.actor_id`; for one message
-    it sends up to `sends`. Up to `mailbox` messages wait for each actor. Handlers ask with
+    A handler sends a message with `to.deposit.tell(amount)`, where `to` is an id: a field or a parameter of the type `Account`,
+    also if that class comes later, or of the type `everwarp.actor_id`. For one message it sends up to `sends`. Up to `mailbox` messages wait for each actor. Handlers ask with
     `to.read.ask(then=self.got)`, make actors with `everwarp.spawn(Account)`, and set timers with `self.tick.after(1.5)`.
 
     Parameters
@@ -259,10 +371,13 @@ def actor(
     ...         return self.balance
     """
 
-    def make(cls: Any) -> ActorClass:
-        return ActorClass(cls, mailbox, sends, restarts, retries, atomic, keep_latest)
+    def make(cls: Any, depth: int = 1) -> ActorClass:
+        # What the function defines around the class is not among the names of its module.
+        frame = sys._getframe(depth)
+        scope = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+        return ActorClass(cls, mailbox, sends, restarts, retries, atomic, keep_latest, scope)
 
-    return make if cls is None else make(cls)
+    return make if cls is None else make(cls, 2)
 
 
 __all__ = ["ActorClass", "Actors", "actor"]

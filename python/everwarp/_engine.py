@@ -8,6 +8,7 @@ import operator
 import os
 import threading
 import weakref
+from array import array
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, Unpack, overload
@@ -19,10 +20,11 @@ from ._function import Function
 from ._module import Module, ModuleCache, Source
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender
 from ._ring import CAPACITY, RingKernel
+from ._program import Program, System
 from ._groups import Group, Policy, Strategy as Restarted, members_of
 from ._services import DeadLetters
 from ._streams import Inlet, Outlet, Topic, one
-from .errors import FunctionError, ProcessError, WrongEngine
+from .errors import FunctionError, ProcessError, StartFailed, WrongEngine
 
 Kind = Literal["auto", "cpu", "cuda", "wgpu"]
 Stream = Literal["capture", "inherit", "lines", "tagged"]
@@ -174,14 +176,14 @@ class Engine(_native.Engine):
         return made
 
     _modules: ModuleCache
-    _systems: dict[ActorClass, _native.ActorSystem]
+    _systems: dict[ActorClass, System]
     _spawning: threading.Lock
     _rings: weakref.WeakSet[RingKernel]
 
     def close(self) -> None:
         """Ends all processes and actors, and frees the device. Closing an engine again does nothing."""
         with self._spawning:
-            systems = list(self._systems.values())
+            systems = self._programs()
             self._systems.clear()
             super().close()
         for ring in list(self._rings):
@@ -435,6 +437,9 @@ class Engine(_native.Engine):
     ) -> Actors:
         """Makes actors of a class that is decorated with `everwarp.actor`: one, or `count`.
 
+        The first call for a class starts its program: the class with those that it names, those that name it, and so on. Their
+        actors can send to each other.
+
         They run on the CPU engine. An engine that chose a GPU by itself runs them there as well, and processes and programs
         on the GPU; `Actors.why` says so.
 
@@ -445,11 +450,11 @@ class Engine(_native.Engine):
         count
             How many actors; a single one without it.
         capacity
-            How many actors of this class live at a time. The first call for a class decides; by default it is twice as many
+            How many actors of this class and its program live at a time. The first call for a class of them decides; by default it is twice as many
             as that call makes, and at least 65,536.
         messages
-            How many messages to actors of this class wait at a time, by default four for each of `capacity`. If handlers
-            send more, the actors of the class end. The program's own messages wait until there is room.
+            How many messages to them wait at a time, by default four for each of `capacity`. If handlers
+            send more, all these actors end. The program's own messages wait until there is room.
 
         Raises
         ------
@@ -462,13 +467,13 @@ class Engine(_native.Engine):
         if not 1 <= number <= ACTORS:
             raise ValueError(f"count must be from 1 to {ACTORS}, not {number}")
         system = self._system_for(cls, number, capacity, messages)
-        ids = memoryview(system.launch(number)).cast("Q")
+        ids = memoryview(system.launch(system.numbers[cls], number)).cast("Q")
         return Actors(cls, system, ids, count is None)
 
     def _system_for(
         self, cls: ActorClass, number: int, capacity: int | None, messages: int | None
-    ) -> _native.ActorSystem:
-        """The system of a class, which the first call starts."""
+    ) -> System:
+        """The system of a class and its program, which the first call starts."""
         with self._spawning:
             self._check()
             system = self._systems.get(cls)
@@ -479,10 +484,19 @@ class Engine(_native.Engine):
                 waiting = messages if messages is not None else min(4 * room, MESSAGES)
                 if not 1 <= waiting <= MESSAGES:
                     raise ValueError(f"messages must be from 1 to {MESSAGES}, not {waiting}")
-                system = _native.ActorSystem(self, cls.name, cls.wasm, room, waiting)
-                self._systems[cls] = system
+                program = Program(cls)
+                for other in program.classes:
+                    if other in self._systems:
+                        raise StartFailed(
+                            f"{cls.name} belongs to one program with {other.name}, whose actors were spawned on this engine before "
+                            f"{cls.name} was defined: define both classes before the first spawn, or use another engine"
+                        )
+                system = System(self, program, room, waiting)
+                self._systems.update(dict.fromkeys(program.classes, system))
             elif capacity is not None or messages is not None:
-                raise ValueError(f"{cls.name} has its capacity already: pass it to the first spawn of the class")
+                raise ValueError(
+                    f"{cls.name} has its capacity already: pass it to the first spawn of the class, or of a class of its program"
+                )
         return system
 
     def at(self, cls: Any, key: int, *, capacity: int | None = None, messages: int | None = None) -> Actors:
@@ -497,7 +511,15 @@ class Engine(_native.Engine):
         if not 0 <= number < 2**64:
             raise ValueError(f"a key is from 0 to 2^64 - 1, not {number}")
         system = self._system_for(cls, 1, capacity, messages)
-        return Actors(cls, system, one(system.at(number)), True)
+        return Actors(cls, system, one(system.at(system.numbers[cls], number)), True)
+
+    def actors(self, cls: Any, ids: Any) -> Actors:
+        """The actors of a class that have these ids, as handlers return them: one id, or a sequence or array of them."""
+        system = self._system(cls)
+        if not hasattr(ids, "__len__"):
+            return Actors(cls, system, one(operator.index(ids)), True)
+        words = array("Q", (operator.index(number) for number in ids))
+        return Actors(cls, system, memoryview(words), False)
 
     def supervise(
         self,
@@ -602,10 +624,14 @@ class Engine(_native.Engine):
     def settle(self) -> None:
         """Waits until actors have handled all messages. It does not return while they send messages without an end."""
         self._check()
-        for system in list(self._systems.values()):
+        for system in self._programs():
             system.settle()
 
-    def _system(self, cls: Any) -> _native.ActorSystem:
+    def _programs(self) -> list[System]:
+        """The systems, each once."""
+        return list(dict.fromkeys(self._systems.values()))
+
+    def _system(self, cls: Any) -> System:
         if not isinstance(cls, ActorClass):
             raise TypeError("pass a class that is decorated with @everwarp.actor")
         self._check()
@@ -617,24 +643,26 @@ class Engine(_native.Engine):
     def lookup(self, cls: Any, name: str) -> Actors | None:
         """The actor of a class that has a name, which `Actors.register` gives; `None` if there is none."""
         system = self._system(cls)
-        found = _native.lookup(system, name)
+        found = _native.lookup(system, system.title(cls, name))
         return None if found is None else Actors(cls, system, one(found), True)
 
     def unregister(self, cls: Any, name: str) -> bool:
         """Takes the name of an actor away. Returns whether there was one."""
-        return _native.unregister(self._system(cls), name)
+        system = self._system(cls)
+        return _native.unregister(system, system.title(cls, name))
 
     def dead_letters(self, cls: Any, most: int = 1024) -> DeadLetters:
-        """Subscribes to the messages to actors of a class that were not handled, and to asks without a reply.
+        """Subscribes to the messages to actors of a class and its program that were not handled, and to asks without a reply.
 
         Up to `most` wait for the subscriber; those that come when it is full are lost, and counted.
         """
-        return DeadLetters(cls, _native.dead_letters(self._system(cls), operator.index(most)))
+        system = self._system(cls)
+        return DeadLetters(system, _native.dead_letters(system, operator.index(most)))
 
     def failures(self) -> list[str]:
-        """Why actors failed: up to 64 reasons for each class, the oldest first."""
+        """Why actors failed: up to 64 reasons for each program, the oldest first."""
         self._check()
-        return [reason for system in list(self._systems.values()) for reason in system.failures()[0]]
+        return [reason for system in self._programs() for reason in system.failures()[0]]
 
     def ps(self, limit: int = 1000) -> list[dict[str, Any]]:
         """Up to `limit` of the processes that have not been waited for: those that run first."""
@@ -694,8 +722,6 @@ def _u32(values: Any) -> Any:
         if values.size and (values.min() < 0 or values.max() >= 2**32):
             raise ValueError("row offsets and columns must be from 0 to 2^32 - 1")
         return values.astype("uint32", order="C", copy=False)
-    from array import array
-
     code = "I" if array("I").itemsize == 4 else "L"
     try:
         return array(code, values)

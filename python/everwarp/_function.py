@@ -56,7 +56,7 @@ class Function:
         if not self.wasm:
             raise TypeError(f"`{self._signature.name}` returns nothing, so it cannot be mapped")
         for name, value in self._signature.captured.items():
-            now = eval(name, dict(self._signature.names))
+            now = eval(name, {}, self._signature.names)
             if now is not value and now != value:
                 raise FunctionError(
                     f"`{name}` was {value} when `{self._signature.name}` was compiled and is {now} now: pass it as a parameter"

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from . import _native
 from ._actor import Actors
+from ._program import System
 from .errors import WrongEngine
 
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
@@ -19,7 +20,7 @@ class Group:
     A restarted actor keeps its id, its mailbox, its name, its links and its monitors, and begins with a state of zeros.
     """
 
-    def __init__(self, native: _native.ActorGroup, system: _native.ActorSystem) -> None:
+    def __init__(self, native: _native.ActorGroup, system: System) -> None:
         self._native, self._system = native, system
 
     @property
@@ -46,13 +47,13 @@ class Group:
         return f"<group with {members} members and {restarts} restarts{', ended' * ended}>"
 
 
-def members_of(members: Any, policy: str) -> tuple[_native.ActorSystem, list[Any]]:
+def members_of(members: Any, policy: str) -> tuple[System, list[Any]]:
     """The members as the native code takes them, and their system."""
     if isinstance(members, (Actors, Group)):
         members = [members]
     if not isinstance(members, Iterable):
         raise TypeError(f"members are actors and groups, and not {members!r}")
-    system: _native.ActorSystem | None = None
+    system: System | None = None
     parts: list[Any] = []
     for member in members:
         own = policy
@@ -69,7 +70,7 @@ def members_of(members: Any, policy: str) -> tuple[_native.ActorSystem, list[Any
         else:
             raise TypeError(f'a member is an actor, a group, or a pair such as (actor, "temporary"), and not {member!r}')
         if system is not None and member._system is not system:
-            raise WrongEngine("the members of a group are actors of one class on one engine")
+            raise WrongEngine("the members of a group are actors of one program on one engine")
         system = member._system
     if system is None:
         raise ValueError("a group has one member at least")

@@ -20,13 +20,13 @@ def parent() -> Any:
 
 
 def spawn(cls: Any) -> Any:
-    """Makes an actor of the handler's own class and returns its `everwarp.actor_id`.
+    """Makes an actor of a class and returns its id, of the type of the class.
 
     Without room for another actor the handler fails; `Engine.spawn` takes the `capacity`.
     """
     turn = current("everwarp.spawn(...)")
-    if cls is not turn.actor.cls:
-        raise TypeError(f"a handler spawns actors of its own class, which is {turn.actor.cls.name}")
+    if not hasattr(cls, "__everwarp_type__"):
+        raise TypeError("everwarp.spawn takes a class with @everwarp.actor")
     return turn.stage._spawn(cls, turn.actor.number)
 
 

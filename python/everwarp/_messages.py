@@ -12,32 +12,35 @@ from . import _native
 from ._arrays import dtype_of, fitting, ordered
 from ._asking import asking, decoder
 from ._services import Timer
-from ._types import Scalar, actor_id
+from ._types import ActorType, Scalar
 from .errors import WrongEngine
 
 if TYPE_CHECKING:
     from ._actor import Actors
     from ._compile.actor import Message
+    from ._program import System
 
 
-def id_of(name: str, kind: Scalar, value: Actors, system: _native.ActorSystem) -> int:
+def id_of(name: str, kind: Scalar, value: Actors, system: System) -> int:
     """The id of an actor that is a value of a message, whose receiver belongs to `system`."""
     check_actors(name, kind, value, system)
     return value.id
 
 
-def check_actors(name: str, kind: Scalar, value: Actors, system: _native.ActorSystem) -> None:
-    """Actors can be values if the receiver can send to them: they are of its class and engine."""
-    if kind is not actor_id:
+def check_actors(name: str, kind: Scalar, value: Actors, system: System) -> None:
+    """Actors can be values if the receiver can send to them: they are of its program and engine."""
+    if kind.name != "actor_id":
         raise TypeError(f"`{name}` is {kind.name}, and not an actor")
     if value._system is not system:
         raise WrongEngine(
-            f"`{name}` is an actor of {value._class.name} on another engine, or of another class, which the receiver cannot "
-            "send to: pass an actor of its class and engine"
+            f"`{name}` is an actor of {value._class.name} on another engine, or of another program, which the receiver cannot "
+            "send to: pass an actor of its engine, and of a class that it names"
         )
+    if isinstance(kind, ActorType) and kind.cls is not value._class:
+        raise TypeError(f"`{name}` is an actor of {kind.cls.name}, and this is one of {value._class.name}")
 
 
-def word_of(name: str, kind: Scalar, value: Any, system: _native.ActorSystem) -> int:
+def word_of(name: str, kind: Scalar, value: Any, system: System) -> int:
     """The 64-bit word that carries a value of a field. What is no number, or does not fit, is an error."""
     from ._actor import Actors
 
@@ -79,7 +82,7 @@ def values_of(message: Message, words: list[int]) -> tuple[Any, ...]:
     return tuple(value_of(kind, word) for (_, kind), word in zip(message.fields, words))
 
 
-def words_of(name: str, kind: Scalar, values: Any, system: _native.ActorSystem) -> Any:
+def words_of(name: str, kind: Scalar, values: Any, system: System) -> Any:
     """The words of a sequence or an array, as a buffer of 64-bit numbers."""
     if not hasattr(values, "__array__"):
         words = (word_of(name, kind, value, system) for value in values)
@@ -96,7 +99,7 @@ def words_of(name: str, kind: Scalar, values: Any, system: _native.ActorSystem) 
     return np.ascontiguousarray(array).view(unsigned[array.itemsize]).astype(np.uint64, copy=False)
 
 
-def columns_of(message: Message, values: tuple[Any, ...], count: int | None, system: _native.ActorSystem) -> list[Any]:
+def columns_of(message: Message, values: tuple[Any, ...], count: int | None, system: System) -> list[Any]:
     """The words of each field: one for all messages, or one for each. Without `count` the values say how many there are.
 
     The receivers belong to `system`.
@@ -131,6 +134,8 @@ class Handle:
 
     def __init__(self, actors: Actors, message: Message) -> None:
         self._actors, self._message = actors, message
+        #: What the engine calls the message.
+        self._wire = actors._system.program.wires[actors._class, message.name]
 
     def _columns(self, values: tuple[Any, ...]) -> list[Any]:
         return columns_of(self._message, values, len(self._actors), self._actors._system)
@@ -140,7 +145,7 @@ class Handle:
 
         It returns when all messages are in mailboxes; `Engine.settle` waits until they have been handled.
         """
-        self._actors._system.tell(self._actors._ids, self._message.name, self._columns(values))
+        self._actors._system.tell(self._actors._ids, self._wire, self._columns(values))
 
     def _result(self) -> Scalar:
         result = self._message.result
@@ -158,7 +163,7 @@ class Handle:
         result, actors = self._result(), self._actors
         if actors.single:
             columns = self._columns(values)
-            return value_of(result, actors._system.ask(actors.id, self._message.name, columns, timeout))
+            return value_of(result, actors._system.ask(actors.id, self._wire, columns, timeout))
         words = self._ask_all(values, timeout)
         if result.kind in "iu" and result.size == 8:
             # A word is the value.
@@ -167,7 +172,7 @@ class Handle:
 
     def _ask_all(self, values: tuple[Any, ...], timeout: float | None) -> memoryview:
         actors = self._actors
-        words = actors._system.ask_all(actors._ids, self._message.name, self._columns(values), timeout)
+        words = actors._system.ask_all(actors._ids, self._wire, self._columns(values), timeout)
         return memoryview(words).cast("Q")
 
     def ask_array(self, *values: Any, timeout: float | None = None) -> Any:
@@ -203,7 +208,7 @@ class Handle:
             words = [word_of(name, kind, value, actors._system) for (name, kind), value in zip(fields, values)]
         loop, asks = found
         decode = message.decode or decoder(self._result())
-        return asks.ask(loop, actors._system, message.name, decode, actors._ids[0], words, timeout)
+        return asks.ask(loop, actors._system, self._wire, decode, actors._ids[0], words, timeout)
 
     def ask_array_async(self, *values: Any, timeout: float | None = None) -> Coroutine[Any, Any, Any]:
         """The same as `ask_array` for asyncio."""
@@ -221,7 +226,7 @@ class Handle:
         return self._timer(seconds, values, True)
 
     def _timer(self, seconds: float, values: tuple[Any, ...], repeats: bool) -> Timer:
-        actors, name = self._actors, self._message.name
+        actors, name = self._actors, self._wire
         return Timer(_native.timer(actors._system, actors.id, name, self._columns(values), seconds, repeats))
 
     def __repr__(self) -> str:

@@ -53,7 +53,7 @@ class Envelope:
     """A message on its way."""
 
     to: int
-    name: str
+    message: Message
     values: tuple[Any, ...]
     sender: int
     ask: Ask | None = None
@@ -123,22 +123,19 @@ def refuse(call: str) -> NoReturn:
 class Outgoing:
     """A message of an actor, in a handler: `to.deposit`, or `self.deposit`, which can also be called."""
 
-    def __init__(self, to: int, name: str, own: Any = None) -> None:
-        self._to, self._name, self._own = to, name, own
-
-    def _message(self, turn: Turn) -> Message:
-        return turn.actor.cls.message(self._name)
+    def __init__(self, to: int, message: Message, own: Any = None) -> None:
+        self._to, self._message, self._own = to, message, own
+        self._name = message.name
 
     def __call__(self, *values: Any) -> Any:
         if self._own is None:
             raise TypeError(f"`{self._name}` of another actor cannot be called: send it with tell")
-        cls = current(self._name).actor.cls
-        return run(cls, self._own, self._name, converted(cls.message(self._name), values))
+        return run(current(self._name).actor.cls, self._own, self._name, converted(self._message, values))
 
     def tell(self, *values: Any) -> None:
         turn = current("tell")
-        values = converted(self._message(turn), values)
-        turn.send(Envelope(self._to, self._name, values, turn.actor.number))
+        values = converted(self._message, values)
+        turn.send(Envelope(self._to, self._message, values, turn.actor.number))
 
     def ask(
         self, *values: Any, then: Outgoing, failed: Outgoing | None = None, note: int = 0, timeout: float | None = None
@@ -148,10 +145,10 @@ class Outgoing:
             raise OverflowError("the value does not fit its type")
         name = None if failed is None else failed._name
         ask = Ask(turn.actor.number, then._name, name, int(note))
-        values = converted(self._message(turn), values)
+        values = converted(self._message, values)
         if timeout is not None:
             turn.stage._deadline(ask, checked(timeout, False))
-        turn.send(Envelope(self._to, self._name, values, turn.actor.number, ask))
+        turn.send(Envelope(self._to, self._message, values, turn.actor.number, ask))
 
     def after(self, seconds: float, *values: Any) -> TimerNumber:
         return self._timer(seconds, values, False)
@@ -162,8 +159,8 @@ class Outgoing:
     def _timer(self, seconds: float, values: tuple[Any, ...], repeats: bool) -> TimerNumber:
         turn = current("a timer")
         period = checked(seconds, repeats)
-        values = converted(self._message(turn), values)
-        return turn.stage._timer(turn.actor.number, self._name, values, period, repeats)
+        values = converted(self._message, values)
+        return turn.stage._timer(turn.actor.number, self._message, values, period, repeats)
 
 
 def checked(seconds: float, repeats: bool) -> float:
@@ -189,6 +186,14 @@ def run(cls: ActorClass, state: Any, name: str, values: tuple[Any, ...]) -> Any:
     return None if kind is None else kind(result)
 
 
+def handled(cls: ActorClass, envelope: Envelope) -> str:
+    """The method that handles a message. Classes share a message if its types are the same."""
+    sent, found = envelope.message, cls.messages.get(envelope.message.name)
+    if found is None or found is not sent and found.shape != sent.shape:
+        raise TypeError(f"it does not handle the message {sent.name}")
+    return found.name
+
+
 def fields_of(cls: ActorClass) -> Any:
     """The fields of the state, by name."""
     return vars(cls.python)["__everwarp_fields__"]
@@ -198,7 +203,7 @@ def stage_class(cls: ActorClass) -> type:
     """The class for CPython whose methods are messages, too."""
 
     def method(name: str) -> property:
-        return property(lambda self: Outgoing(self._number, name, self))
+        return property(lambda self: Outgoing(self._number, cls.message(name), self))
 
     def stop(self: Any) -> None:
         current("stop").stopping = True
@@ -211,7 +216,7 @@ def stage_class(cls: ActorClass) -> type:
     body: dict[str, Any] = {name: method(name) for name in cls.messages}
     body.update(stop=stop, kill=kill, _number=0)
     if "id" not in fields_of(cls):
-        body["id"] = property(lambda self: ActorNumber(self._number))
+        body["id"] = property(lambda self: cls.__everwarp_type__(self._number))
     return type(cls.name, (cls.python,), body)
 
 
@@ -256,6 +261,7 @@ class Rehearsal:
 
         if not isinstance(cls, ActorClass):
             raise TypeError("spawn makes actors of a class that is decorated with @everwarp.actor")
+        cls.check()
         return Rehearsed(self, cls, [self._spawn(cls, 0) for _ in range(1 if count is None else count)], count is None)
 
     def settle(self) -> None:
@@ -307,7 +313,8 @@ class Rehearsal:
         state = self._classes[cls]()
         state._number = number
         self._actors[number] = Actor(number, cls, state, parent)
-        return ActorNumber(number)
+        made: ActorNumber = cls.__everwarp_type__(number)
+        return made
 
     def _post(self, envelope: Envelope, first: bool = False) -> bool:
         actor = self._actors.get(envelope.to)
@@ -345,7 +352,7 @@ class Rehearsal:
         if actor is not None:
             message = actor.cls.message(name)
             values = values[: len(message.fields)]
-            self._post(Envelope(actor.number, name, converted(message, tuple(values)), 0), first=False)
+            self._post(Envelope(actor.number, message, converted(message, tuple(values)), 0), first=False)
 
     def _handle(self, actor: Actor, envelope: Envelope) -> None:
         limits = actor.cls.limits
@@ -354,7 +361,7 @@ class Rehearsal:
             turn = Turn(self, actor, envelope, limits.sends, [] if limits.atomic else None)
             token = _turn.set(turn)
             try:
-                result = run(actor.cls, actor.state, envelope.name, envelope.values)
+                result = run(actor.cls, actor.state, handled(actor.cls, envelope), envelope.values)
             except Exception as error:
                 if limits.atomic:
                     for name, value in before.items():
@@ -370,7 +377,7 @@ class Rehearsal:
             for held in turn.held or ():
                 self._deliver(held)
             if envelope.ask is not None and not turn.forwarded:
-                self._end(envelope.ask, NO_REPLY if actor.cls.message(envelope.name).result is None else None, result)
+                self._end(envelope.ask, NO_REPLY if envelope.message.result is None else None, result)
             if turn.stopping or actor.stopping and not actor.mailbox:
                 self._kill(actor.number)
             return
@@ -408,11 +415,11 @@ class Rehearsal:
                 self._end(envelope.ask, ENDED)
 
     def _timer(
-        self, number: int, name: str, values: tuple[Any, ...], seconds: float, repeats: bool
+        self, number: int, message: Message, values: tuple[Any, ...], seconds: float, repeats: bool
     ) -> TimerNumber:
         if sum(1 for _, owner, _ in self._due.values() if owner == number) >= TIMERS:
             raise RuntimeError(f"it has {TIMERS} timers that are still to come, which is the limit: cancel some first")
-        envelope = Envelope(number, name, values, number)
+        envelope = Envelope(number, message, values, number)
         return self._at(seconds, seconds if repeats else None, number, lambda: void(self._post(envelope, first=True)))
 
     def _deadline(self, ask: Ask, seconds: float) -> None:
@@ -509,7 +516,7 @@ class RehearsedHandle:
     def tell(self, *values: Any) -> None:
         """Sends the message to each actor; `Rehearsal.settle` lets them be handled."""
         for number, row in list(self._rows(values)):
-            if not self._actors._stage._post(Envelope(number, self._message.name, row, 0)):
+            if not self._actors._stage._post(Envelope(number, self._message, row, 0)):
                 raise ActorGone(f"the actor {number} does not live")
 
     def ask(self, *values: Any) -> Any:
@@ -520,7 +527,7 @@ class RehearsedHandle:
         for number, row in list(self._rows(values)):
             ask = Ask(0)
             asks.append(ask)
-            if not stage._post(Envelope(number, self._message.name, row, 0, ask)):
+            if not stage._post(Envelope(number, self._message, row, 0, ask)):
                 raise ActorGone(f"the actor {number} does not live")
         end = stage.now + PATIENCE
         while not all(ask.done for ask in asks):

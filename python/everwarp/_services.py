@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _native
 
 if TYPE_CHECKING:
-    from ._actor import ActorClass
+    from ._program import System
 
 Ending = Literal["stopped", "failed", "killed", "unknown"]
 
@@ -61,10 +61,10 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """A subscription to the dead letters of a class."""
+    """A subscription to the dead letters of a class and its program."""
 
-    def __init__(self, cls: ActorClass, native: _native.DeadLetters) -> None:
-        self._class, self._native = cls, native
+    def __init__(self, system: System, native: _native.DeadLetters) -> None:
+        self._system, self._native = system, native
 
     def next(self, timeout: float | None = None) -> DeadLetter | None:
         """The next dead letter; `None` if there is none within `timeout` seconds."""
@@ -74,7 +74,7 @@ class DeadLetters:
         if found is None:
             return None
         reason, to, sender, name, words = found
-        message = self._class.messages.get(name or "")
+        message = self._system.message(name)
         if message is None:
             return DeadLetter(reason, to, sender, name or "", tuple(words))
         return DeadLetter(reason, to, sender, message.name, values_of(message, words))

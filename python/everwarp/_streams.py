@@ -13,6 +13,7 @@ from ._messages import columns_of, values_of
 
 if TYPE_CHECKING:
     from ._compile.actor import Message
+    from ._program import System
 
 Slow = Literal["waits", "misses"]
 
@@ -30,7 +31,7 @@ class Topic(Actors):
     A topic is a single actor: `topic.deposit.tell(5)` publishes, and handlers publish to its `id`. It replies to no ask.
     """
 
-    def __init__(self, cls: ActorClass, system: _native.ActorSystem, native: _native.ActorTopic) -> None:
+    def __init__(self, cls: ActorClass, system: System, native: _native.ActorTopic) -> None:
         super().__init__(cls, system, one(native.id), True)
         self._topic = native
 
@@ -84,7 +85,7 @@ class Outlet(Actors):
     credits, its senders wait. Use it in a `with` block, or call `close`.
     """
 
-    def __init__(self, cls: ActorClass, system: _native.ActorSystem, native: _native.ActorOutlet) -> None:
+    def __init__(self, cls: ActorClass, system: System, native: _native.ActorOutlet) -> None:
         super().__init__(cls, system, one(native.id), True)
         self._outlet = native
 
@@ -94,9 +95,10 @@ class Outlet(Actors):
         if found is None:
             return None
         sender, name, words = found
-        message = self._class.messages.get(name or "")
-        values = tuple(words) if message is None else values_of(message, words)
-        return Received(sender, name or "", values)
+        message = self._system.message(name)
+        if message is None:
+            return Received(sender, name or "", tuple(words))
+        return Received(sender, message.name, values_of(message, words))
 
     async def next_async(self, timeout: float | None = None) -> Received | None:
         """The same as `next` for asyncio."""
@@ -133,12 +135,13 @@ class Inlet:
     `close`: what was sent still arrives.
     """
 
-    def __init__(self, cls: ActorClass, system: _native.ActorSystem, native: _native.ActorInlet) -> None:
+    def __init__(self, cls: ActorClass, system: System, native: _native.ActorInlet) -> None:
         self._class, self._system, self._inlet = cls, system, native
 
     def message(self, name: str) -> Sending:
         """The message with this name: `inlet.message("deposit")` is the same as `inlet.deposit`."""
-        return Sending(self._system, self._inlet, self._class.message(name))
+        message = self._class.message(name)
+        return Sending(self._system, self._inlet, message, self._system.wire(self._class, message.name))
 
     def __getattr__(self, name: str) -> Sending:
         if name.startswith("_"):
@@ -166,8 +169,8 @@ class Inlet:
 class Sending:
     """A message of an inlet."""
 
-    def __init__(self, system: _native.ActorSystem, native: _native.ActorInlet, message: Message) -> None:
-        self._system, self._inlet, self._message = system, native, message
+    def __init__(self, system: System, native: _native.ActorInlet, message: Message, wire: str) -> None:
+        self._system, self._inlet, self._message, self._wire = system, native, message, wire
 
     def send(self, *values: Any, timeout: float | None = 10.0) -> None:
         """Sends the message; or messages in the order of a sequence or an array, whose other values are for all of them.
@@ -182,7 +185,7 @@ class Sending:
         several = [len(v) for v in values if hasattr(v, "__len__") and not isinstance(v, (Actors, str, bytes)) and shape(v) != ()]
         count = several[0] if several else 1
         columns = columns_of(self._message, values, count, self._system)
-        sent = self._inlet.send(self._message.name, columns, count, timeout)
+        sent = self._inlet.send(self._wire, columns, count, timeout)
         if sent < count:
             raise TimeoutError(f"{sent} of {count} messages were sent within {timeout} s: the actor takes no more")
 

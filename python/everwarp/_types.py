@@ -15,7 +15,8 @@ __all__ = [
 class ActorNumber(int):
     """An id in a handler that CPython runs, in a rehearsal: its attributes are the messages of its actor."""
 
-    __slots__ = ()
+    #: The class of the actor, if the type of the id says so.
+    _of: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -25,8 +26,8 @@ class ActorNumber(int):
         turn = running()
         if turn is None:
             raise AttributeError(f"an actor's id has messages such as `{name}` in handlers only: see everwarp.Rehearsal")
-        turn.actor.cls.message(name)
-        return Outgoing(self, name)
+        cls = turn.actor.cls if self._of is None else self._of
+        return Outgoing(self, cls.addressed(name) if self._of is None else cls.message(name))
 
     def stop(self) -> None:
         from ._rehearsal import current
@@ -86,6 +87,43 @@ class Scalar:
 
     def __reduce__(self) -> str:
         return self.name
+
+
+class ActorType(Scalar):
+    """The type of ids of actors of one class: what the class is as the type of a field, a parameter or a result.
+
+    The class can be named before there is one. `find` looks for it; until then the type is that of any id.
+    """
+
+    __slots__ = ("_cls", "find", "text")
+
+    def __init__(self, text: str, find: Any, cls: Any = None) -> None:
+        super().__init__("actor_id", "u", 8, "Q", ActorNumber)
+        self.text, self.find, self._cls = text, find, cls
+
+    @property
+    def cls(self) -> Any:
+        """The class, which is decorated with `everwarp.actor`."""
+        if self._cls is None:
+            found = self.find()
+            if not hasattr(found, "__everwarp_type__"):
+                raise TypeError(f"`{self.text}` is no type, and no class with @everwarp.actor")
+            self._cls = found
+        return self._cls
+
+    def __call__(self, value: Any) -> Any:
+        number = super().__call__(value)
+        number._of = self.cls
+        return number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorType) and self.cls is other.cls
+
+    def __hash__(self) -> int:
+        return hash("actor_id")
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def round_f32(value: float) -> float:
@@ -162,11 +200,18 @@ def struct(cls: type) -> type:
     ...     x: ew.f64
     ...     y: ew.f64
     """
+    return typed_class(cls, _annotations(cls))
+
+
+def typed_class(cls: type, annotations: dict[str, Any]) -> type:
+    """A class whose fields have the types of these annotations."""
     fields: dict[str, Scalar] = {}
-    for name, kind in _annotations(cls).items():
+    for name, kind in annotations.items():
+        kind = getattr(kind, "__everwarp_type__", kind)
         if not isinstance(kind, Scalar):
             raise TypeError(
-                f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean, actor_id, timer_id"
+                f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean, actor_id, "
+                "timer_id, or a class with @everwarp.actor"
             )
         fields[name] = kind
     if not fields:
@@ -197,6 +242,20 @@ def struct(cls: type) -> type:
     body.update(__slots__=tuple(f"_{name}" for name in fields), __init__=init, __repr__=show)
     body["__everwarp_fields__"] = fields
     return type(cls.__name__, (Struct,), body)
+
+
+def raw_annotations(item: Any) -> dict[str, Any]:
+    """The annotations of a class or function, as text where they name what is not there yet."""
+    import importlib
+    import inspect
+
+    try:
+        return dict(inspect.get_annotations(item))
+    except NameError:
+        # From Python 3.14 on, annotations are computed when they are asked for.
+        library = importlib.import_module("annotationlib")
+        found = library.get_annotations(item, format=library.Format.FORWARDREF)
+        return {name: getattr(kind, "__forward_arg__", kind) for name, kind in found.items()}
 
 
 def _annotations(item: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ f64: TypeAlias = float
 boolean: TypeAlias = bool
 
 class actor_id(int):
-    """The id of an actor. A handler sends it the messages of its own class: `to.deposit.tell(3)`."""
+    """The id of an actor of any class: `to.deposit.tell(3)`. A class with `everwarp.actor` is the type of the ids of its actors."""
 
     def stop(self) -> None:
         """Ends the actor once it has handled what is in its mailbox."""

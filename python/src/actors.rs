@@ -25,8 +25,7 @@ use crate::wait::{in_slices, seconds};
 const BATCH: usize = 1 << 16;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
-/// The kind of streams and topics, which comes after the class. No class has a space in its name.
-pub(crate) const HOST_KIND: u32 = 1;
+/// The kind of streams and topics, which comes after the classes. No class has this name.
 const HOST_KIND_NAME: &str = "host of a stream or topic";
 
 /// What runs the actors. Fields are dropped in this order.
@@ -38,6 +37,8 @@ pub(crate) struct Running {
     /// How many waits until all messages are handled are under way, also those that Ctrl-C has left.
     settling: Mutex<u32>,
     settled: Condvar,
+    /// The kind of streams and topics.
+    pub(crate) host_kind: u32,
     capacity: u32,
     messages: u32,
     pub(crate) names: Arc<Names>,
@@ -88,8 +89,8 @@ impl Running {
     }
 }
 
-/// The actors of one class on an engine.
-#[pyclass(frozen, module = "everwarp._native")]
+/// The actors of a program on an engine: its kinds are classes.
+#[pyclass(frozen, subclass, module = "everwarp._native")]
 pub(crate) struct ActorSystem {
     running: Mutex<Option<Arc<Running>>>,
     why: String,
@@ -217,12 +218,12 @@ pub(crate) fn actor_error(running: &Running, error: &ActorError) -> PyErr {
             ActorGone::new_err(format!("{error}{}", reason_of(running, *actor)))
         }
         ActorError::OutOfMessages { limit, longest, .. } => EngineLost::new_err(format!(
-            "all {limit} messages of this class are in use, and its actors have ended: {longest}; spawn with a larger \
+            "all {limit} messages of this program are in use, and its actors have ended: {longest}; spawn with a larger \
              `messages`, or decorate the class with a smaller `mailbox`"
         )),
         ActorError::TooManyActors { limit } => StartFailed::new_err(format!(
-            "there is room for {limit} actors of this class with its streams and topics, and all are there: end some, or \
-             give the first `spawn` of the class a larger `capacity`"
+            "there is room for {limit} actors of this program with its streams and topics, and all are there: end some, or \
+             give the first `spawn` of one of its classes a larger `capacity`"
         )),
         ActorError::Supervised { .. } | ActorError::NoGroup { .. } => {
             PyValueError::new_err(error.to_string())
@@ -282,13 +283,13 @@ pub(crate) fn reply_error(running: &Running, actor: ActorId, error: &ActorError)
 
 #[pymethods]
 impl ActorSystem {
-    /// Starts a system for up to `capacity` actors of one class, for which up to `messages` messages wait.
+    /// Starts a system for up to `capacity` actors of the kinds of these modules, for which up to `messages` messages wait.
     #[new]
     fn new(
         py: Python<'_>,
         engine: &Engine,
         name: &str,
-        wasm: Vec<u8>,
+        modules: Vec<(String, Vec<u8>)>,
         capacity: u32,
         messages: u32,
     ) -> PyResult<Self> {
@@ -296,9 +297,12 @@ impl ActorSystem {
             let open = engine.open()?;
             let (other, why) = device_for(&open)?;
             let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
-            let module = ActorModule::new(name, wasm).map_err(refused)?;
+            let modules = modules.into_iter();
+            let modules = modules
+                .map(|(kind, wasm)| ActorModule::new(kind, wasm).map_err(refused))
+                .collect::<PyResult<Vec<_>>>()?;
             let host = Kind::host(HOST_KIND_NAME);
-            let program = program_with(name, &[module], vec![host]).map_err(refused)?;
+            let program = program_with(name, &modules, vec![host]).map_err(refused)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
             let names = Arc::new(Names(names.collect()));
             let pools = Pools::default();
@@ -331,6 +335,7 @@ impl ActorSystem {
                     told: AtomicU64::new(0),
                     settling: Mutex::new(0),
                     settled: Condvar::new(),
+                    host_kind: modules.len() as u32,
                     capacity,
                     messages,
                     names,
@@ -347,10 +352,15 @@ impl ActorSystem {
         &self.why
     }
 
-    /// Launches actors and returns their ids: all of them, or none.
-    fn launch<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyByteArray>> {
+    /// Launches actors of a kind and returns their ids: all of them, or none.
+    fn launch<'py>(
+        &self,
+        py: Python<'py>,
+        kind: u32,
+        count: usize,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
         let (mut ids, capacity) = self.with(py, |running| {
-            let mut ids = running.system.launch_up_to(0, count)?;
+            let mut ids = running.system.launch_up_to(kind, count)?;
             if ids.len() < count {
                 running.system.kill(&ids)?;
                 ids.clear();
@@ -359,8 +369,8 @@ impl ActorSystem {
         })?;
         if ids.len() < count {
             return Err(StartFailed::new_err(format!(
-                "there is room for {capacity} actors of this class, and {count} more do not fit: end some, or give the \
-                 first `spawn` of the class a larger `capacity`"
+                "there is room for {capacity} actors of this program, and {count} more do not fit: end some, or give the \
+                 first `spawn` of one of its classes a larger `capacity`"
             )));
         }
         // Messages in the order of ids reach neighbours one after the other.
@@ -477,9 +487,11 @@ impl ActorSystem {
         })
     }
 
-    /// The actor with a key.
-    fn at(&self, py: Python<'_>, key: u64) -> PyResult<u64> {
-        self.with(py, |running| running.system.at(0, key).map(ActorId::bits))
+    /// The actor of a kind with a key.
+    fn at(&self, py: Python<'_>, kind: u32, key: u64) -> PyResult<u64> {
+        self.with(py, |running| {
+            running.system.at(kind, key).map(ActorId::bits)
+        })
     }
 
     /// Why actors failed, the oldest first: up to 64 reasons, and how many failures there were.

@@ -8,7 +8,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::actors::{ActorSystem, HOST_KIND, Held, Names, actor_error, actors, row, words};
+use crate::actors::{ActorSystem, Held, Names, actor_error, actors, row, words};
 use crate::errors::ActorGone;
 use crate::wait::{in_slices, seconds};
 
@@ -117,7 +117,7 @@ impl ActorOutlet {
 pub(crate) fn outlet(py: Python<'_>, system: &ActorSystem, most: usize) -> PyResult<ActorOutlet> {
     let most = credits(most)?;
     let running = system.free(py)?;
-    let outlet = py.detach(|| running.system.outlet(HOST_KIND, most));
+    let outlet = py.detach(|| running.system.outlet(running.host_kind, most));
     let outlet = outlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorOutlet {
         id: outlet.id().bits(),
@@ -202,7 +202,7 @@ pub(crate) fn inlet(
     let most = credits(most)?;
     let running = system.free(py)?;
     let to = ActorId::from_bits(actor);
-    let inlet = py.detach(|| running.system.inlet(HOST_KIND, to, most));
+    let inlet = py.detach(|| running.system.inlet(running.host_kind, to, most));
     let inlet = inlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorInlet(Stream::new(inlet, Held::of(&running))))
 }
@@ -250,7 +250,7 @@ impl ActorTopic {
 #[pyfunction]
 pub(crate) fn topic(py: Python<'_>, system: &ActorSystem) -> PyResult<ActorTopic> {
     let running = system.free(py)?;
-    let topic = py.detach(|| running.system.topic(HOST_KIND));
+    let topic = py.detach(|| running.system.topic(running.host_kind));
     let topic = topic.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorTopic {
         topic,

@@ -18,6 +18,7 @@ EXAMPLES = {
     "search": ([], "the last vertex is 9999 edges away, and 10 vertices are nearer than 10"),
     "functions": ([], "the longest way begins at 77031 and has 350 steps; CPython says 350"),
     "actors": ([], "1000000 accounts; number 41 has 41"),
+    "shop": ([], "the shop has 0 left, and its customers own 150"),
     "primes": ([], "there are 2262 primes below 20000"),
     "pipeline": ([], "200 chunks; NumPy gets the same energies: True"),
     "walkers": (["PLOT"], "the walkers stand on 394, 557, 642 places of 4096"),

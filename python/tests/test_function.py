@@ -150,7 +150,7 @@ def collatz_small(steps: ew.i32) -> ew.i32:
 
 def test_a_number_from_outside_may_not_change(engine: ew.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(engine.map(largest, [5])) == [16]
-    monkeypatch.setitem(largest._signature.names, "LIMIT", 7)
+    monkeypatch.setitem(globals(), "LIMIT", 7)
     with pytest.raises(ew.FunctionError, match="`LIMIT` was 1000 .* and is 7 now: pass it as a parameter"):
         engine.map(largest, [5])
 

@@ -173,7 +173,7 @@ def test_actors_of_another_engine_or_class_are_no_values(engine: ew.Engine) -> N
     with ew.engine("cpu", size=1) as another:
         foreign = another.spawn(Account, 2)
         for value, kind in ((foreign[0], "Account"), (stranger, "Stranger")):
-            wanted = f"`friend` is an actor of {kind} on another engine, or of another class"
+            wanted = f"`friend` is an actor of {kind} on another engine, or of another program"
             for use in (
                 lambda: account.meet.tell(value),
                 lambda: account.knows.ask(value),

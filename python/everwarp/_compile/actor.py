@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from .._types import Scalar, f32
 from . import sending, wasm
 from .arithmetic import FAILURES, RANGE
 from .module import ModuleCompiler, Signature
-from .values import StructType, wasm_type
+from .values import StructType, field_type, shape, wasm_type
 from .wasm import OP, FunctionBody, get, if_
 
 #: The bytes for arrays and structs of handlers, if there are any. They belong to no actor.
@@ -27,6 +27,11 @@ class Message:
     name: str
     fields: list[tuple[str, Scalar]]
     result: Scalar | None
+
+    @functools.cached_property
+    def shape(self) -> tuple[tuple[str, ...], str | None]:
+        """Its types: messages of one name and shape are the same message in all classes."""
+        return shape(self.fields, self.result)
 
     @functools.cached_property
     def decode(self) -> Callable[[int], Any] | None:
@@ -56,13 +61,25 @@ class Limits:
         return lines + ["atomic"] * self.atomic + ["latest"] * self.latest
 
 
-def field_type(kind: Scalar) -> str:
-    """The type of a field of a message, as the interface calls it."""
-    if kind.name in ("actor_id", "boolean", "timer_id"):
-        return {"actor_id": "actor", "boolean": "bool", "timer_id": "u64"}[kind.name]
-    if kind.name in ("i8", "i16"):
-        return "i32"
-    return "u32" if kind.name in ("u8", "u16") else kind.name
+@dataclass(frozen=True)
+class Naming:
+    """What the modules of a program call messages and kinds, where that is not their own name.
+
+    A message has one meaning in all modules. Where classes handle different messages of one name, they get other names.
+    """
+
+    messages: Mapping[tuple[Any, str], str]
+    kinds: Mapping[Any, str]
+
+    def message(self, cls: Any, name: str) -> str:
+        return self.messages.get((cls, name), name)
+
+    def kind(self, cls: Any) -> str:
+        found: str = self.kinds.get(cls, cls.name)
+        return found
+
+
+PLAIN = Naming({}, {})
 
 
 class ActorCompiler(ModuleCompiler):
@@ -77,6 +94,12 @@ class ActorCompiler(ModuleCompiler):
         #: Of a class: its messages and methods, what it imports, and the places that ask.
         self.messages: dict[str, Message] = {}
         self.methods: dict[str, Signature] = {}
+        #: The class itself, the classes that its handlers name, and what modules call messages and kinds.
+        self.cls: Any = None
+        self.known: list[Any] = []
+        self.naming = PLAIN
+        #: The messages that handlers may send, by what modules call them.
+        self.wires: dict[str, Message] = {}
         self.imports: dict[tuple[str, str], int] = {}
         self.asks: dict[str, list[sending.Site]] = {}
 
@@ -126,11 +149,14 @@ def messages(signatures: list[Signature]) -> dict[str, Message]:
     return found
 
 
-def compile_actor(cls: Any, handlers: list[Signature], limits: Limits) -> bytes:
-    """The module of a class with these handlers."""
+def compile_actor(
+    cls: Any, handlers: list[Signature], limits: Limits, actor: Any = None, known: list[Any] | None = None, naming: Naming = PLAIN
+) -> bytes:
+    """The module of a class with these handlers. `actor` is the class as actors have it, and `known` are those that it names."""
     module = ActorCompiler()
     writer = module.writer
     module.own, module.messages = cls, messages(handlers)
+    module.cls, module.known, module.naming = actor, known or [], naming
     module.methods = {handler.name: handler for handler in handlers}
     for service, name in sending.imports_of(module, handlers):
         parameters, results = sending.signature_of(service, name, module)
@@ -150,10 +176,11 @@ def compile_actor(cls: Any, handlers: list[Signature], limits: Limits) -> bytes:
             code += replied(message.result)
         results = [] if message.result is None else [wasm_type(message.result)]
         parameters = [wasm_type(kind) for _, kind in message.fields]
-        body = FunctionBody(f"on.{message.name}", parameters, results, [], code)
-        writer.export(f"on.{message.name}", module.add(body))
+        wire = naming.message(actor, message.name)
+        body = FunctionBody(f"on.{wire}", parameters, results, [], code)
+        writer.export(f"on.{wire}", module.add(body))
         fields = " ".join(f"{name}:{field_type(kind)}" for name, kind in message.fields)
-        line = f"message {message.name} {fields}".strip()
+        line = f"message {wire} {fields}".strip()
         lines.append(line + (f" -> result:{field_type(message.result)}" if message.result else ""))
     replies(module, base)
     module.finish()
@@ -191,7 +218,7 @@ def replies(module: ActorCompiler, base: int) -> None:
     """Exports what takes the replies to asks, and what learns that there is none."""
     names = {name for service, name in module.imports if service in ("everwarp:ask", "everwarp:ask_within")}
     for name in sorted(names):
-        result = module.messages[name].result
+        result = module.wires[name].result
         assert result is not None
         taken = missing = b""
         for number, site in enumerate(module.asks.get(name, [])):
@@ -207,7 +234,7 @@ def replies(module: ActorCompiler, base: int) -> None:
                 missing += here + if_(call + wasm.call(module.function(site.failed)) + wasm.RETURN)
                 continue
             for reason, text in enumerate(sending.REASONS):
-                what = f"no reply to `{name}`, and the ask has no `failed`: {text}, line {site.line}"
+                what = f"no reply to `{module.wires[name].name}`, and the ask has no `failed`: {text}, line {site.line}"
                 missing += here + get(1) + wasm.i32(reason) + OP["i32.eq"] + OP["i32.and"] + if_(module.named_trap(what))
         index = module.add(FunctionBody(f"reply.{name}", [wasm.I32, wasm_type(result)], [], [], taken + wasm.UNREACHABLE))
         module.writer.export(f"reply.{name}", index)

@@ -89,7 +89,7 @@ class Expressions:
                 return Value(code, v.kind, v.low, v.high)
             if v.declared is not None:
                 return scalar(code, v.declared)
-            return integer(code, I64_LOW, U64_HIGH, v.kind)
+            return replace(integer(code, I64_LOW, U64_HIGH, v.kind), of=v.of)
         return self.outer(node, self.evaluate(node))
 
     def ex_attribute(self, node: ast.Attribute) -> Value:
@@ -437,9 +437,9 @@ class Expressions:
         from .values import WASM
 
         code = test + if_(then.code, otherwise.code, WASM[then.kind])
-        return replace(
-            then, code=code, constant=None, low=min(then.low, otherwise.low), high=max(then.high, otherwise.high)
-        )
+        low, high = min(then.low, otherwise.low), max(then.high, otherwise.high)
+        of = then.of if then.of == otherwise.of else None
+        return replace(then, code=code, constant=None, low=low, high=high, of=of)
 
     def ex_compare(self, node: ast.Compare) -> Value:
         left = self.expression(node.left)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .._types import Scalar, boolean, f32, f64
+from .._types import ActorType, Scalar, boolean, f32, f64
 from .._types import i64 as int_type
 from . import wasm
 from .arithmetic import ASSERTION, INDEX, VALUE, Arithmetic
@@ -28,7 +28,7 @@ class Variable:
     local: int
     kind: str
     declared: Scalar | None = None
-    of: ArrayType | StructType | None = None
+    of: ArrayType | StructType | ActorType | None = None
     low: int | None = None
     high: int | None = None
 
@@ -58,16 +58,18 @@ class FunctionCompiler(Expressions):
         self.line = source.first_line
         self.first_local = len(signature.parameters) + signature.library
         self.stack: int | None = None
+        nodes = signature.nodes
+        stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         for index, (name, kind) in enumerate(signature.parameters):
             of = kind if isinstance(kind, (ArrayType, StructType)) else None
             declared = kind if isinstance(kind, Scalar) else None
             # A parameter that is assigned again is a variable like others, as in CPython: its type was that of the call.
-            limits = None if name in stored_names(tree) else declared
+            limits = None if name in stored else declared
             self.variables[name] = Variable(index, declared.kind if declared else "p", limits, of)
             self.assigned.add(name)
-        self.fixed = fixed_loop_variables(tree)
+        self.fixed = fixed_loop_variables(tree, nodes)
         # What the function constructs is in a frame of its own.
-        if any(isinstance(node, ast.Call) and self.constructs(node) for node in ast.walk(tree)):
+        if any(isinstance(node, ast.Call) and self.constructs(node) for node in nodes):
             self.stack = self.new_local("p")
 
     # Locals, and code around them.
@@ -373,6 +375,7 @@ class FunctionCompiler(Expressions):
         if not isinstance(node.target, ast.Name):
             raise self.error(node, "only variables have annotations")
         kind = self.evaluate(node.annotation)
+        kind = getattr(kind, "__everwarp_type__", kind)
         kind = {int: int_type, float: f64, bool: boolean}.get(kind, kind)
         if kind is f32:
             raise self.error(node, "a variable is a float of 64 bits: f32 is for parameters, results, fields and arrays")
@@ -435,6 +438,9 @@ class FunctionCompiler(Expressions):
         variable = self.variables.get(name)
         if variable is None:
             variable = self.variables[name] = Variable(self.new_local(value.kind), value.kind)
+            variable.of = value.of
+        elif isinstance(variable.of, ActorType) and isinstance(value.of, ActorType) and variable.of != value.of:
+            raise self.error(node, f"`{name}` is an id of {variable.of} before, and this is {value}: use another name")
         self.assigned.add(name)
         variable.low = variable.high = None
         if variable.declared is not None and variable.declared.kind in "iu" and value.kind in "iub":
@@ -506,6 +512,8 @@ class FunctionCompiler(Expressions):
             return value.code
         if value.kind == "b":
             return value.code + OP["i64.extend_u"]
+        if isinstance(kind, ActorType) and isinstance(value.of, ActorType) and value.of != kind:
+            raise self.error(node, f"an id of {kind} is wanted, and this is {value}")
         if value.kind not in "iu":
             raise self.error(node, f"{kind.name} is an integer, and this is {value}: write int(x)")
         return self.arithmetic.convert(value, kind.low, kind.high, kind.kind).code
@@ -537,16 +545,11 @@ class FunctionCompiler(Expressions):
         raise self.error(target, "a value is assigned to a variable, an element or a field")
 
 
-def stored_names(tree: ast.AST) -> set[str]:
-    """The variables that are assigned."""
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def fixed_loop_variables(tree: ast.FunctionDef) -> set[str]:
+def fixed_loop_variables(tree: ast.FunctionDef, nodes: list[ast.AST]) -> set[str]:
     """Variables that only one `for` assigns, so that their range is known in its body."""
     counts: dict[str, int] = {}
     loops: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             counts[node.id] = counts.get(node.id, 0) + 1
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import re
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._types import FixedArray, Scalar, Struct, boolean, f64
+from .._types import ActorType, FixedArray, Scalar, Struct, boolean, f64, raw_annotations
 from .._types import i64 as int_type
 from . import elementary, library, wasm
 from .arithmetic import DEPTH, OVERFLOW
@@ -23,6 +26,32 @@ PRIMITIVES = ("bits", "of_bits", "floor")
 STACK_LOW, STACK_HIGH = 1024, 64 << 10
 
 
+class Names(Mapping[str, Any]):
+    """The names that functions find outside of them, as they are when they are looked up."""
+
+    def __init__(self, functions: Sequence[Any], more: dict[str, Any]) -> None:
+        self.globals: dict[str, Any] = functions[0].__globals__
+        self.cells: dict[str, Any] = {}
+        for function in functions:
+            self.cells.update(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        self.more = more
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.cells:
+            try:
+                return self.cells[name].cell_contents
+            except ValueError:
+                # It has no value yet.
+                pass
+        return self.more[name] if name in self.more else self.globals[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.globals, **self.more, **self.cells})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @dataclass(eq=False)
 class Signature:
     """A function: its parameters, its result, its text, and the names that it finds outside."""
@@ -32,16 +61,22 @@ class Signature:
     result: Scalar | None
     tree: ast.FunctionDef
     source: Source
-    names: dict[str, Any]
+    names: Mapping[str, Any]
     library: bool = False
     #: Numbers from outside that the code contains, by the expression that named them.
     captured: dict[str, Any] = field(default_factory=dict)
 
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The nodes of its text."""
+        return list(ast.walk(self.tree))
+
 
 def parse(
-    function: Any, library: bool = False, names: dict[str, Any] | None = None, own: type | None = None
+    function: Any, library: bool = False, names: Mapping[str, Any] | None = None, own: type | None = None
 ) -> Signature:
-    """Reads a function's text and types. `own` is the type of a method's first parameter."""
+    """Reads a function's text and types. `own` is the type of a method's first parameter: then annotations can name classes of
+    actors, also those that come later."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -61,8 +96,8 @@ def parse(
     if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
         raise source.error(tree, "parameters have a name and a type: no defaults, no `*` and no `/`")
     if names is None:
-        names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    annotations = inspect.get_annotations(function)
+        names = Names([function], {})
+    annotations = raw_annotations(function)
     parameters: list[tuple[str, Any]] = []
     if own is not None and not args.args:
         raise source.error(tree, "a method has the parameter `self`")
@@ -72,28 +107,54 @@ def parse(
             continue
         if arg.arg not in annotations:
             raise source.error(arg, f"`{arg.arg}` has no type: write `{arg.arg}: everwarp.i64`")
-        parameters.append((arg.arg, type_of(source, arg, annotations[arg.arg], names)))
+        parameters.append((arg.arg, type_of(source, arg, annotations[arg.arg], names, own is not None)))
     if "return" not in annotations and own is not None:
         annotations["return"] = None
     if "return" not in annotations:
         raise source.error(tree, "the result has no type: write `-> everwarp.i64`, or `-> None`")
     result = annotations["return"]
-    result = None if result in (None, "None") else type_of(source, tree.returns or tree, result, names)
+    result = None if result in (None, "None") else type_of(source, tree.returns or tree, result, names, own is not None)
     if result is not None and not isinstance(result, Scalar):
         raise source.error(tree.returns or tree, "the result is a number: pass an array or a struct to write to")
     return Signature(tree.name, parameters, result, tree, source, names, library)
 
 
-def type_of(source: Source, node: ast.AST, annotation: Any, names: dict[str, Any]) -> Any:
-    """The type that an annotation names."""
-    if isinstance(annotation, str):
+def later(text: str, names: Mapping[str, Any]) -> ActorType:
+    """The type that a class of actors will be, which is not there yet."""
+
+    def find() -> Any:
         try:
-            annotation = eval(annotation, dict(names))
+            return eval(text, {}, names)
+        except (NameError, AttributeError):
+            raise NameError(f"`{text}` is not known: define a class of this name, with @everwarp.actor") from None
+
+    return ActorType(text, find)
+
+
+def is_name(annotation: str) -> bool:
+    """Whether an annotation is the name of something, maybe of a module's."""
+    return re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", annotation) is not None
+
+
+def type_of(source: Source, node: ast.AST, annotation: Any, names: Mapping[str, Any], actors: bool = False) -> Any:
+    """The type that an annotation names; with `actors` also a class of actors."""
+    if isinstance(annotation, str):
+        text = annotation
+        try:
+            annotation = eval(annotation, {}, names)
+            # `from __future__ import annotations` quotes what is quoted already.
+            if isinstance(annotation, str):
+                text = annotation
+                annotation = eval(annotation, {}, names)
         except Exception as error:
+            if actors and isinstance(error, NameError) and is_name(text):
+                return later(text, names)
             raise source.error(node, f"the type `{annotation}` is not known: {error}") from None
     kind = {int: int_type, float: f64, bool: boolean}.get(annotation) if isinstance(annotation, type) else None
     if kind is not None:
         return kind
+    if actors:
+        annotation = getattr(annotation, "__everwarp_type__", annotation)
     if isinstance(annotation, Scalar):
         return annotation
     if isinstance(annotation, FixedArray):
@@ -102,6 +163,7 @@ def type_of(source: Source, node: ast.AST, annotation: Any, names: dict[str, Any
         return StructType(annotation)
     raise source.error(
         node, "a type is one of i8 to i64, u8 to u64, f32, f64 and boolean, everwarp.array(everwarp.f64, 8), or a struct"
+        + ", or a class with @everwarp.actor" * actors,
     )
 
 

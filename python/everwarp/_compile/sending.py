@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _handlers
-from .._types import Scalar, f32
+from .._types import ActorType, Scalar, f32
 from . import wasm
 from .arithmetic import ROOM, VALUE
 from .values import StructType, Value, wasm_type
@@ -74,20 +75,20 @@ def compile_send(f: Expressions, node: ast.Call) -> tuple[bytes, Value | None] |
     if sent is not None:
         to, name, verb = sent
         module = actor_of(f, node, f"`{ast.unparse(node.func)}` sends a message")
-        message = module.messages.get(name)
-        if message is None:
-            known = ", ".join(module.messages)
-            raise f.error(node, f"the message `{name}` is not known here; the messages of this class are: {known}")
+        if not reachable(module, name):
+            raise unknown(f, module, node, name)
+        if verb in ("after", "every"):
+            return b"", timer(f, module, node, to, name, verb)
+        value = receiver(f, module, to)
+        message, wire = addressed(f, module, node, value, name)
         if verb == "ask":
-            return ask(f, module, node, to, message), None
+            return ask(f, module, node, value.code, message, wire), None
         if node.keywords:
             raise f.error(node, "write the arguments without names, in their order")
-        if verb == "tell":
-            code = receiver(f, module, to)
-            for part in fields(f, node, message, node.args):
-                code += part
-            return code + wasm.call(module.imports["everwarp:tell", name]), None
-        return b"", timer(f, module, node, to, message, verb)
+        code = value.code
+        for part in fields(f, node, message, node.args):
+            code += part
+        return code + wasm.call(module.imports["everwarp:tell", wire]), None
     call = node.func
     if f.resolve(call) is _handlers.forward:
         return compile_forward(f, node), None
@@ -105,14 +106,58 @@ def is_self(f: Expressions, node: ast.expr) -> bool:
     return node.id == f.tree.args.args[0].arg
 
 
-def receiver(f: Expressions, module: ActorCompiler, to: ast.expr) -> bytes:
+def receiver(f: Expressions, module: ActorCompiler, to: ast.expr) -> Value:
     """The id that a message goes to."""
     if is_self(f, to):
-        return wasm.call(module.imports["everwarp:actor", "self"])
+        return own_number(module)
     value = f.expression(to)
     if value.kind != "u":
         raise f.error(to, f"a message goes to an everwarp.actor_id, and this is {value}")
-    return value.code
+    return value
+
+
+def own_number(module: ActorCompiler) -> Value:
+    """The actor's own id."""
+    of = None if module.cls is None else module.cls.__everwarp_type__
+    return Value(wasm.call(module.imports["everwarp:actor", "self"]), "u", 0, (1 << 64) - 1, of=of)
+
+
+def reachable(module: ActorCompiler, name: str) -> list[tuple[Any, Message, str]]:
+    """The messages of this name that handlers can send: those of the class itself, and of the classes that it names. With the
+    class, and with what modules call the message."""
+    found = []
+    if name in module.messages:
+        found.append((module.cls, module.messages[name], module.naming.message(module.cls, name)))
+    for cls in module.known:
+        if cls is not module.cls and name in cls.messages:
+            found.append((cls, cls.messages[name], module.naming.message(cls, name)))
+    return found
+
+
+def unknown(f: Expressions, module: ActorCompiler, node: ast.AST, name: str) -> Exception:
+    others = "".join(f"; of {cls.name}: {', '.join(cls.messages)}" for cls in module.known if cls is not module.cls)
+    known = ", ".join(module.messages)
+    return f.error(node, f"the message `{name}` is not known here; the messages of this class are: {known}{others}")
+
+
+def addressed(f: Expressions, module: ActorCompiler, node: ast.AST, to: Value, name: str) -> tuple[Message, str]:
+    """The message that is sent to an id. One whose class is not known gets the message of the sender's own class if there is
+    one, and otherwise that of the classes that it names."""
+    found = reachable(module, name)
+    if isinstance(to.of, ActorType):
+        cls = to.of.cls
+        for own, message, wire in found:
+            if own is cls:
+                return message, wire
+        raise f.error(node, f"{cls.name} handles no message `{name}`; it handles {', '.join(cls.messages)}")
+    if found[0][0] is not module.cls and len({message.shape for _, message, _ in found}) > 1:
+        owners = " and ".join(cls.name for cls, _, _ in found)
+        raise f.error(
+            node,
+            f"`{name}` is another message in each of {owners}: give the id the type of its class, as in "
+            f"`to: {found[0][0].name}`, instead of everwarp.actor_id",
+        )
+    return found[0][1], found[0][2]
 
 
 def fields(f: Expressions, node: ast.AST, message: Message, values: list[ast.expr]) -> list[bytes]:
@@ -136,7 +181,7 @@ def kept(f: Expressions, code: bytes, kind: Scalar | None = None) -> tuple[bytes
     return code + set_(local), get(local)
 
 
-def ask(f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, message: Message) -> bytes:
+def ask(f: Expressions, module: ActorCompiler, node: ast.Call, to: bytes, message: Message, wire: str) -> bytes:
     """`to.read.ask(values, then=self.got, failed=self.lost, note=n, timeout=1.5)`."""
     if message.result is None:
         raise f.error(node, f"`{message.name}` returns nothing: send it with tell")
@@ -148,21 +193,21 @@ def ask(f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, mes
         raise f.error(
             node,
             f"a handler does not wait: name the method that takes the reply, as in `{message.name}.ask(then=self.got)`, and "
-            f"write `def got(self, result: everwarp.{message.result.name})`",
+            f"write `def got(self, result: {typed(message.result)})`",
         )
     then = method(f, module, given["then"], "then")
     failed = method(f, module, given["failed"], "failed") if "failed" in given else None
     takes_reply(f, given["then"], then, message)
     if failed is not None:
         takes_reason(f, given["failed"], failed)
-    sites = module.asks.setdefault(message.name, [])
+    sites = module.asks.setdefault(wire, [])
     site = Site(then, failed, f.line)
     if site not in sites:
         sites.append(site)
     if len(sites) > SITES:
         raise f.error(node, f"a class asks `{message.name}` in up to {SITES} places")
     # Python computes the receiver, the values, and then what has a name, in the order of the text.
-    code, take_to = kept(f, receiver(f, module, to))
+    code, take_to = kept(f, to)
     taken = []
     for part, (_, kind) in zip(fields(f, node, message, node.args), message.fields):
         more, take = kept(f, part, kind)
@@ -179,7 +224,12 @@ def ask(f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, mes
             more, time = kept(f, nanoseconds(f, value, False))
             code += more
     service = "everwarp:ask_within" if time else "everwarp:ask"
-    return code + take_to + number + time + b"".join(taken) + wasm.call(module.imports[service, message.name])
+    return code + take_to + number + time + b"".join(taken) + wasm.call(module.imports[service, wire])
+
+
+def typed(kind: Scalar) -> str:
+    """How a type is written."""
+    return kind.text if isinstance(kind, ActorType) else f"everwarp.{kind.name}"
 
 
 def method(f: Expressions, module: ActorCompiler, node: ast.expr, word: str) -> Signature:
@@ -196,8 +246,8 @@ def takes_reply(f: Expressions, node: ast.expr, then: Signature, message: Messag
     if not fits or then.result is not None:
         raise f.error(
             node,
-            f"`{then.name}` takes the reply of `{message.name}`: write `def {then.name}(self, result: everwarp."
-            f"{message.result.name})`, or with a second parameter `note: everwarp.u32`; it returns nothing",
+            f"`{then.name}` takes the reply of `{message.name}`: write `def {then.name}(self, result: "
+            f"{typed(message.result)})`, or with a second parameter `note: everwarp.u32`; it returns nothing",
         )
 
 
@@ -231,22 +281,26 @@ def nanoseconds(f: Expressions, node: ast.expr, repeats: bool) -> bytes:
 
 
 def timer(
-    f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, message: Message, verb: str
+    f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, name: str, verb: str
 ) -> Value:
     """`self.tick.after(1.5, values)` and `every`, which return a timer."""
     if not is_self(f, to):
-        name = f.tree.args.args[0].arg
+        own = f.tree.args.args[0].arg
         raise f.error(
-            to,
-            f"a timer sends to the actor that sets it: write `{name}.{message.name}.{verb}(...)`, and tell the other actor then",
+            to, f"a timer sends to the actor that sets it: write `{own}.{name}.{verb}(...)`, and tell the other actor then"
         )
+    message = module.messages.get(name)
+    if message is None:
+        raise unknown(f, module, node, name)
+    if node.keywords:
+        raise f.error(node, "write the arguments without names, in their order")
     if len(message.fields) > WORDS:
         raise f.error(node, f"the message of a timer has up to {WORDS} fields, and `{message.name}` has {len(message.fields)}")
     if not node.args:
         raise f.error(node, f"`{verb}` takes the seconds first: `{ast.unparse(node.func)}(1.5, ...)`")
     code = nanoseconds(f, node.args[0], verb == "every")
     code += b"".join(fields(f, node, message, node.args[1:]))
-    code += wasm.call(module.imports[f"everwarp:{verb}", message.name])
+    code += wasm.call(module.imports[f"everwarp:{verb}", module.naming.message(module.cls, name)])
     return Value(code, "u", 0, (1 << 64) - 1)
 
 
@@ -281,8 +335,7 @@ def own_id(f: Expressions, node: ast.Attribute) -> Value | None:
         return None
     if "id" in StructType(f.module.own).fields:
         return None
-    module = actor_of(f, node, "`self.id` is the id of an actor")
-    return Value(wasm.call(module.imports["everwarp:actor", "self"]), "u", 0, (1 << 64) - 1)
+    return own_number(actor_of(f, node, "`self.id` is the id of an actor"))
 
 
 def plain_call(f: Expressions, node: ast.Call, word: str) -> bytes:
@@ -302,21 +355,56 @@ def compile_parent(f: Expressions, node: ast.Call) -> Value:
 
 def compile_spawn(f: Expressions, node: ast.Call) -> Value:
     module = actor_of(f, node, f"`{ast.unparse(node.func)}` makes an actor")
-    assert module.own is not None
-    name = module.own.__name__
-    if len(node.args) != 1 or not isinstance(node.args[0], ast.Name) or node.args[0].id != name:
-        raise f.error(node, f"a handler spawns actors of its own class: write `{ast.unparse(node.func)}({name})`")
-    code = wasm.call(module.imports["everwarp:spawn", name])
+    cls: Any = outside(f.signature.names, node.args[0]) if len(node.args) == 1 else None
+    if not is_actor_class(cls):
+        named = ast.unparse(node.func)
+        raise f.error(node, f"`{named}` takes a class with @everwarp.actor: write `{named}({module.own.__name__})`")
+    code = wasm.call(module.imports["everwarp:spawn", module.naming.kind(cls)])
     with f.temporary("u") as x:
         code += tee(x) + OP["i64.eqz"] + if_(f.fail(ROOM)) + get(x)
-    return Value(code, "u", 0, (1 << 64) - 1)
+    return Value(code, "u", 0, (1 << 64) - 1, of=cls.__everwarp_type__)
+
+
+def is_actor_class(found: Any) -> bool:
+    """Whether this is a class with `everwarp.actor`."""
+    return isinstance(getattr(found, "__everwarp_type__", None), ActorType)
+
+
+def spawned(handler: Signature) -> list[ast.expr]:
+    """What a handler spawns, as its text names it."""
+    calls = [node for node in handler.nodes if isinstance(node, ast.Call) and len(node.args) == 1]
+    items = [node.args[0] for node in calls if outside(handler.names, node.func) is _handlers.spawn]
+    return [item for item in items if isinstance(item, (ast.Name, ast.Attribute))]
+
+
+def declared(handler: Signature) -> list[str]:
+    """The types that variables of a handler are declared with."""
+    return [ast.unparse(node.annotation) for node in handler.nodes if isinstance(node, ast.AnnAssign)]
 
 
 def compile_forward(f: Expressions, node: ast.Call) -> bytes:
     module = actor_of(f, node, f"`{ast.unparse(node.func)}` passes a message on")
     if len(node.args) != 1:
         raise f.error(node, f"`{ast.unparse(node.func)}` takes the actor that the message goes to")
-    return receiver(f, module, node.args[0]) + plain_call(f, node, "forward")
+    to = receiver(f, module, node.args[0])
+    name = f.tree.name
+    if isinstance(to.of, ActorType) and not any(calls(handler, name) for handler in module.methods.values()):
+        # Otherwise it is part of another handler, whose message is passed on.
+        there = to.of.cls.messages.get(name)
+        if there is None or there.shape != module.messages[name].shape:
+            raise f.error(
+                node, f"{to.of} does not handle the message that is passed on: write `def {name}` there, with the same types"
+            )
+    return to.code + plain_call(f, node, "forward")
+
+
+def calls(handler: Signature, name: str) -> bool:
+    """Whether a handler calls `self.name(...)`."""
+    own = handler.tree.args.args[0].arg
+    called = (node.func for node in handler.nodes if isinstance(node, ast.Call))
+    return any(
+        isinstance(c, ast.Attribute) and c.attr == name and isinstance(c.value, ast.Name) and c.value.id == own for c in called
+    )
 
 
 # The imports and exports of a class.
@@ -330,23 +418,27 @@ def imports_of(module: ActorCompiler, handlers: list[Signature]) -> list[tuple[s
     for handler in handlers:
         if uses_id(handler):
             found.add(("everwarp:actor", "self"))
-        for node in ast.walk(handler.tree):
+        for item in spawned(handler):
+            if is_actor_class(cls := outside(handler.names, item)):
+                found.add(("everwarp:spawn", module.naming.kind(cls)))
+        for node in handler.nodes:
             if not isinstance(node, ast.Call):
                 continue
             sent = message_call(node)
-            if sent is not None and sent[1] in module.messages:
-                _, name, verb = sent
+            if sent is not None and (messages := reachable(module, sent[1])):
+                verb = sent[2]
                 limited = any(word.arg == "timeout" for word in node.keywords)
-                message = module.messages[name]
-                if (verb != "ask" or message.result is not None) and (verb == "tell" or len(message.fields) <= WORDS):
-                    found.add((f"everwarp:{verb}_within" if limited and verb == "ask" else f"everwarp:{verb}", name))
+                for cls, message, wire in messages:
+                    if cls is not module.cls and (verb in ("after", "every") or is_own(handler, sent[0])):
+                        continue
+                    if (verb != "ask" or message.result is not None) and (verb == "tell" or len(message.fields) <= WORDS):
+                        module.wires[wire] = message
+                        found.add((f"everwarp:{verb}_within" if limited and verb == "ask" else f"everwarp:{verb}", wire))
             elif isinstance(node.func, ast.Attribute) and node.func.attr in ORDERS:
                 found.add(("everwarp:actor", ORDERS[node.func.attr]))
                 if node.func.attr == "stop":
                     found.add(("everwarp:actor", "stop"))
             target = outside(handler.names, node.func)
-            if target is _handlers.spawn:
-                found.add(("everwarp:spawn", module.own.__name__))
             for function, word in plain.items():
                 if target is function:
                     found.add(("everwarp:actor", word))
@@ -355,22 +447,22 @@ def imports_of(module: ActorCompiler, handlers: list[Signature]) -> list[tuple[s
 
 def uses_id(handler: Signature) -> bool:
     """Whether a handler sends to its own actor, or names its id."""
-    first = handler.tree.args.args[0].arg
-
-    def own(node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id == first
-
-    for node in ast.walk(handler.tree):
-        if isinstance(node, ast.Attribute) and node.attr in ("id", "kill") and own(node.value):
+    for node in handler.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in ("id", "kill") and is_own(handler, node.value):
             return True
         if isinstance(node, ast.Call):
             sent = message_call(node)
-            if sent is not None and own(sent[0]) or any(own(arg) for arg in node.args):
+            if sent is not None and is_own(handler, sent[0]) or any(is_own(handler, arg) for arg in node.args):
                 return True
     return False
 
 
-def outside(names: dict[str, Any], node: ast.expr) -> Any:
+def is_own(handler: Signature, node: ast.expr) -> bool:
+    """Whether this is the `self` of a handler."""
+    return isinstance(node, ast.Name) and node.id == handler.tree.args.args[0].arg
+
+
+def outside(names: Mapping[str, Any], node: ast.expr) -> Any:
     """What a name outside of the handlers stands for, if it is a module's or a global one."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
@@ -394,7 +486,7 @@ def signature_of(service: str, name: str, module: ActorCompiler) -> tuple[list[i
         "everwarp:ask": [wasm.I64, wasm.I32],
         "everwarp:ask_within": [wasm.I64, wasm.I32, wasm.I64],
     }.get(service, [wasm.I64])
-    kinds = [wasm_type(kind) for _, kind in module.messages[name].fields]
+    kinds = [wasm_type(kind) for _, kind in module.wires[name].fields]
     return first + kinds, [wasm.I64] if service in ("everwarp:after", "everwarp:every") else []
 
 

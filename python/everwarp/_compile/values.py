@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._types import Scalar, f32
+from .._types import ActorType, Scalar, f32
 from . import wasm
 
 I64_LOW, I64_HIGH, U64_HIGH = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
@@ -70,20 +70,23 @@ def layout(fields: dict[str, Scalar]) -> tuple[dict[str, tuple[Scalar, int]], in
 
 @dataclass(frozen=True)
 class Value:
-    """Code that leaves one value on the stack. `low` and `high` bound an integer; `of` is the type that `p` points to."""
+    """Code that leaves one value on the stack. `low` and `high` bound an integer; `of` is the type that `p` points to,
+    or the class of the actor whose id a `u` is."""
 
     code: bytes
     kind: str
     low: int = 0
     high: int = 0
     constant: Any = None
-    of: ArrayType | StructType | None = None
+    of: ArrayType | StructType | ActorType | None = None
 
     @property
     def integer(self) -> bool:
         return self.kind in "iu"
 
     def __str__(self) -> str:
+        if isinstance(self.of, ActorType):
+            return f"an id of {self.of}"
         words = {"i": "a signed integer", "u": "a u64", "f": "a float", "b": "a truth value"}
         return words.get(self.kind) or f"{self.of}"
 
@@ -107,7 +110,7 @@ def number(constant: bool | int | float) -> Value:
 def scalar(code: bytes, kind: Scalar) -> Value:
     """A value of a declared type."""
     if kind.kind in "iu":
-        return Value(code, kind.kind, kind.low, kind.high)
+        return Value(code, kind.kind, kind.low, kind.high, of=kind if isinstance(kind, ActorType) else None)
     return Value(code, kind.kind)
 
 
@@ -116,3 +119,17 @@ def wasm_type(kind: Scalar) -> int:
     if kind.kind == "f":
         return wasm.F32 if kind is f32 else wasm.F64
     return wasm.I64 if kind.size == 8 else wasm.I32
+
+
+def field_type(kind: Scalar) -> str:
+    """The type of a field of a message, as the interface calls it."""
+    if kind.name in ("actor_id", "boolean", "timer_id"):
+        return {"actor_id": "actor", "boolean": "bool", "timer_id": "u64"}[kind.name]
+    if kind.name in ("i8", "i16"):
+        return "i32"
+    return "u32" if kind.name in ("u8", "u16") else kind.name
+
+
+def shape(fields: list[tuple[str, Scalar]], result: Scalar | None) -> tuple[tuple[str, ...], str | None]:
+    """The types of a message, as the interface calls them: messages of one name and shape are the same message."""
+    return tuple(field_type(kind) for _, kind in fields), None if result is None else field_type(result)

@@ -1,0 +1,107 @@
+"""Generated programs of actors compute the same in CPython, in two orders, and on an engine.
+
+`EVERWARP_ACTOR_PROGRAMS=100000 pytest tests/test_generated_actors.py` runs more of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import everwarp as ew
+import pytest
+
+from actor_programs import ACTIONS, HEAD, ActorProgram, actor_program
+
+PROGRAMS = int(os.environ.get("EVERWARP_ACTOR_PROGRAMS", "2000"))
+#: How many programs share an engine, whose start costs as much as some of them.
+TOGETHER = 100
+PARTS = 8
+#: Actors of each class.
+ACTORS = 3
+GETTERS = ("get_sum", "get_mixed", "get_asked", "get_ratio", "get_did")
+
+
+class Played:
+    """Actors of a program, in a rehearsal or on an engine."""
+
+    def __init__(self, program: ActorProgram, classes: list[Any], spawn: Any, key: int) -> None:
+        self.actors = [spawn(cls, ACTORS) for cls in classes]
+        self.key = key
+
+    def meet(self) -> None:
+        for at, actors in enumerate(self.actors):
+            after, last = self.actors[(at + 1) % len(self.actors)], self.actors[at - 1]
+            for number in range(ACTORS):
+                actors[number].meet.tell(after[(number + 1) % ACTORS], last[number - 1].id)
+
+    def begin(self) -> None:
+        for actors in self.actors:
+            actors.begin.tell([2, 3, 4], [self.key, self.key + 1, self.key + 2])
+
+    def result(self) -> list[Any]:
+        return [[getattr(actors, name).ask() for name in GETTERS] for actors in self.actors]
+
+
+def rehearsed(program: ActorProgram, classes: list[Any], key: int, seed: int | None) -> tuple[list[Any], int, list[str]]:
+    """The result in CPython, how many messages were handled, and which failures there were."""
+    stage = ew.Rehearsal(seed)
+    played, handled = Played(program, classes, stage.spawn, key), 0
+    for phase in (played.meet, played.begin):
+        phase()
+        while stage.step():
+            handled += 1
+    return played.result(), handled, stage.failures()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_of_actors_compute_the_same_in_cpython(part: int, tmp_path: Path) -> None:
+    numbers = range(part, PROGRAMS, PARTS)
+    ran, handled, did, different = 0, 0, 0, set()
+    for first in range(0, len(numbers), TOGETHER):
+        some = {number: actor_program(number) for number in numbers[first : first + TOGETHER]}
+        file = tmp_path / f"programs{first}.py"
+        # This class names all others, so that they are one program on the engine.
+        names = [name for program in some.values() for name in program.classes]
+        fields = "".join(f"    {name.lower()}: {name}\n" for name in names)
+        all_ = f"\n@ew.actor\nclass All:\n{fields}\n    def nothing(self) -> None:\n        pass\n"
+        file.write_text(HEAD + "".join(program.text for program in some.values()) + all_)
+        spec = importlib.util.spec_from_file_location(f"generated_actors_{part}_{first}", file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with ew.engine("cpu", size=2) as engine:
+            engine.spawn(module.All, capacity=1 << 15, messages=1 << 17)
+            played = {
+                number: Played(program, [getattr(module, name) for name in program.classes], engine.spawn, number)
+                for number, program in some.items()
+            }
+            for one in played.values():
+                one.meet()
+            engine.settle()
+            for one in played.values():
+                one.begin()
+            engine.settle()
+            for number, program in some.items():
+                classes = [getattr(module, name) for name in program.classes]
+                result = played[number].result()
+                for seed in (None, number):
+                    wanted, messages, failures = rehearsed(program, classes, number, seed)
+                    assert result == wanted, program.text
+                    handled += messages
+                    # A child that was to die is the only one that fails.
+                    assert all(reason.startswith("AssertionError") for reason in failures), program.text
+                ran += 1
+                different.add(repr(result))
+                for actors in result:
+                    for bits in actors[-1]:
+                        did |= bits
+            assert all("AssertionError" in reason for reason in engine.failures())
+    assert ran == len(numbers)
+    # Programs that do nothing would agree, too.
+    assert len(different) > ran * 3 // 4 and handled > 20 * ran
+    if ran >= 100:
+        assert did == (1 << len(ACTIONS)) - 1, f"the actions {did:b} ran"
+    print(f"{ran} programs with {handled} messages in CPython, {len(different)} results")
