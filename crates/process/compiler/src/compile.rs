@@ -72,6 +72,10 @@ fn compile_after(
         tails: &facts.tails,
         suspending: facts.suspending.as_ref(),
         deep: facts.deep.as_ref(),
+        only: match options.preempt && facts.tails.is_empty() {
+            true => options.only.as_ref(),
+            false => None,
+        },
         prefix: &options.prefix,
     };
     let bodies = body_offsets(&module, &functions);
@@ -80,6 +84,7 @@ fn compile_after(
     let save_need = suspending.map(|s| s.need(&facts.graph, &facts.referenced, &written.frames));
     Ok(Compiled {
         ptx: written.ptx,
+        missing: written.missing,
         save_need: save_need.unwrap_or_default(),
         suspending: (0..module.functions.len() as u32)
             .map(|f| suspending.is_some_and(|s| s.function(f)))
@@ -201,9 +206,10 @@ fn body_offsets(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
     offsets
 }
 
-/// The text of a module, and for each function the most that it saves when it is suspended.
+/// The text of a module, the functions that are not in it, and for each function the most that it saves when it is suspended.
 struct Written {
     ptx: String,
+    missing: Vec<u32>,
     frames: Vec<usize>,
 }
 
@@ -229,8 +235,9 @@ fn write(
         write_import(&mut head, &mut imports, &mut frames, context, action);
     }
     let parts = functions::translate(context, functions)?;
-    let mut indirect = BTreeSet::new();
+    let (mut indirect, mut missing) = (BTreeSet::new(), Vec::new());
     for part in &parts {
+        missing.extend(&part.missing);
         indirect.extend(&part.indirect);
         frames.extend(&part.frames);
     }
@@ -260,7 +267,11 @@ fn write(
     let bytes = texts.iter().map(|text| text.len()).sum();
     limits::check(0, "bytes of PTX for a module", bytes, most)?;
     let ptx = texts.concat();
-    Ok(Written { ptx, frames })
+    Ok(Written {
+        ptx,
+        missing,
+        frames,
+    })
 }
 
 /// Emits the next imported function: its declaration, its code, and the frame that it saves.

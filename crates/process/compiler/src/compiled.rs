@@ -1,5 +1,7 @@
 //! A compiled module: its code, and what a host has to know about it.
 
+use std::collections::BTreeSet;
+
 use everwarp_contract::TrapKind;
 
 use crate::emit::carried;
@@ -28,6 +30,7 @@ pub struct Compiled {
     pub(crate) bodies: Vec<usize>,
     /// For each function whether it may be suspended.
     pub(crate) suspending: Vec<bool>,
+    pub(crate) missing: Vec<u32>,
     pub(crate) save_need: SaveNeed,
 }
 
@@ -81,6 +84,24 @@ impl Compiled {
             Some((name, bytes))
         });
         StackNeed::new(&self.graph, &self.referenced, own)
+    }
+
+    /// The functions that were not compiled ([`CompileOptions::only`](crate::CompileOptions::only)), in ascending order.
+    pub fn missing(&self) -> &[u32] {
+        &self.missing
+    }
+
+    /// These functions, with all functions that direct calls lead to from them.
+    pub fn with_callees(&self, functions: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        let mut work: Vec<u32> = functions.into_iter().collect();
+        while let Some(function) = work.pop() {
+            if found.insert(function) {
+                let calls = self.graph.functions.get(function as usize);
+                work.extend(calls.into_iter().flat_map(|calls| &calls.direct));
+            }
+        }
+        found
     }
 
     /// The start function, which must be called once before any other.

@@ -1,5 +1,7 @@
 //! What the emitters of a module share: the facts, in one place.
 
+use std::collections::BTreeSet;
+
 use crate::facts::deep::Deep;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::module::Module;
@@ -18,5 +20,7 @@ pub(crate) struct Context<'m> {
     pub(crate) suspending: Option<&'m Suspending>,
     /// Given if calls may nest deeper than the device's stack.
     pub(crate) deep: Option<&'m Deep>,
+    /// The functions to compile, if not all are.
+    pub(crate) only: Option<&'m BTreeSet<u32>>,
     pub(crate) prefix: &'m str,
 }

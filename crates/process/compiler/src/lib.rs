@@ -108,7 +108,7 @@
 //! | before a call: `state` | `fuel` | the call |
 //! |---|---|---|
 //! | 0 | positive | starts `entry` with `args` |
-//! | 1 or 2 | positive | resumes; `entry` and `args` are ignored, `results` is read and may be elsewhere than before |
+//! | 1, 2 or 4 | positive | resumes; `entry` and `args` are ignored, `results` is read and may be elsewhere than before |
 //! | any | 0 or less | is [`TrapKind::OutOfFuel`]; `state` does not change, so with new fuel the instance can be resumed |
 //!
 //! | after a call: `state` | `trap` | |
@@ -117,6 +117,7 @@
 //! | 0 | a [`TrapKind`] | it has trapped, and nothing is suspended |
 //! | 1 | 0 | an import has suspended it |
 //! | 2 | 0 | it was preempted |
+//! | 4 | 0 | a function is missing |
 //!
 //! The kernel `{prefix}run` treats each instance as `{prefix}enter` does: an instance whose call has ended starts again,
 //! so pass only instances that are to continue. The host is responsible for these points:
@@ -162,6 +163,14 @@
 //! traps and fuel are those of a stack that holds all calls. Frames are divided at functions that are in circles of calls, so
 //! `depth` should be at least twice the number of calls that can follow each other without such a function. Nothing changes
 //! where calls do not nest that deep; the code becomes 1 to 10 % longer.
+//!
+//! # Missing functions
+//!
+//! With [`CompileOptions::only`] an image has only some of the module's functions ([`Compiled::missing`] are the others). A call
+//! of a missing one suspends the instance: `state` is [`CallState::Missing`], `trap` is 0, and `trap_function` is the function.
+//! Resume the instance in an image that has the function; in another one it is suspended again. Images of one module and of
+//! the same options, but for `only` and `prefix`, agree in everything else, so an instance may go from any of them to any other
+//! while it is suspended, for whatever reason. Results, traps, fuel and depth are those of an image with all functions.
 //!
 //! # Shared memories
 //!

@@ -18,6 +18,7 @@ mod gather;
 mod idle;
 mod ingress;
 mod stack;
+mod supply;
 mod team;
 mod turn;
 mod wait;

@@ -27,6 +27,8 @@ pub(crate) struct Part {
     pub(crate) frames: Vec<usize>,
     /// Canonical types and tables of indirect calls.
     pub(crate) indirect: BTreeSet<(u32, u32)>,
+    /// The functions that are called, and not compiled.
+    pub(crate) missing: Vec<u32>,
 }
 
 /// Validates and translates all functions, in their order. Of errors the first function's is reported, however many
@@ -102,10 +104,15 @@ fn translate_part(
             out = Body::within(context, index, out.into_scratch());
             translate_one(&mut out, None, &body, &tight)?;
         }
-        part.indirect.extend(out.indirect());
-        let (frame, rest) = out.finish(body.range().start, &mut part.code);
-        part.frames.push(frame + context.tails.frame(index));
-        (scratch, allocations) = (rest, validator.into_allocations());
+        let calls: Vec<_> = out.indirect().collect();
+        let finished = out.finish(body.range().start, &mut part.code);
+        match finished.missing {
+            true => part.missing.push(index),
+            false => part.indirect.extend(calls),
+        }
+        let frame = finished.frame + context.tails.frame(index);
+        part.frames.push(frame);
+        (scratch, allocations) = (finished.scratch, validator.into_allocations());
     }
     Ok(part)
 }

@@ -168,6 +168,10 @@ pub(crate) const RETURNED: i32 = -1;
 /// The state of an instance while it makes room on a full stack. No host sees it.
 pub(crate) const DEEP: u32 = 3;
 
+/// What is in place of an operator's offset in a frame of a function that is called and has not started, because an image
+/// did not have it. The frame holds its arguments, 8 bytes for each part.
+pub(crate) const NOT_STARTED: i32 = -2;
+
 /// The value of the kill word that asks an instance to suspend rather than to end. The code that
 /// resumes the instance clears it with a compare-and-exchange, so that no kill is lost.
 pub const YIELD: u32 = 0x8000_0000;
@@ -183,6 +187,9 @@ pub enum CallState {
     Waiting = 1,
     /// It was preempted at a safepoint.
     Preempted = 2,
+    /// The image does not have a function that it calls, whose number is in the header's `trap_function`. It goes on in an
+    /// image that has the function: see [`CompileOptions::only`](crate::CompileOptions::only).
+    Missing = 4,
 }
 
 impl CallState {
@@ -192,6 +199,7 @@ impl CallState {
             0 => Some(Self::Ended),
             1 => Some(Self::Waiting),
             2 => Some(Self::Preempted),
+            4 => Some(Self::Missing),
             _ => None,
         }
     }

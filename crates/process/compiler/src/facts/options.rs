@@ -1,5 +1,7 @@
 //! How a module is to be compiled, and what becomes of each of its imports.
 
+use std::collections::BTreeSet;
+
 use crate::error::CompileError;
 use crate::facts::module::{Import, ImportKind};
 
@@ -21,6 +23,10 @@ pub struct CompileOptions {
     /// ([`DevDeep`](crate::DevDeep)). Only with `preempt`, and not in modules with tail calls or functions of other modules.
     /// No other module may import functions of the module.
     pub deep: bool,
+    /// The functions to compile; all of them if it is not given. An instance that calls another one is suspended
+    /// ([`CallState::Missing`](crate::CallState::Missing)), and goes on in an image that has the function. Functions without
+    /// loops and calls are always compiled. Only with `preempt`; a module with tail calls is compiled as a whole.
+    pub only: Option<BTreeSet<u32>>,
     /// The module may use the threads proposal: atomic instructions, and a memory that instances share.
     pub threads: bool,
     /// The memories of 32 instances are interleaved in units of [`UNIT`](crate::UNIT) bytes, so that lanes of a warp

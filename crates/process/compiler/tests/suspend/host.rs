@@ -27,6 +27,19 @@ pub(crate) struct Schedule {
     pub(crate) seed: u64,
     /// How deep calls nest on the stack, if they may nest deeper than that.
     pub(crate) deep: Option<u32>,
+    /// Which functions images have, if not all of them.
+    pub(crate) lazy: Option<Lazy>,
+}
+
+/// Which functions the images of an instance have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lazy {
+    /// At first none; each image has the missing function in addition to those of the one before.
+    Grows,
+    /// The same, with all that direct calls lead to from the missing function.
+    WithCallees,
+    /// Each image has the missing function and others at random.
+    Changes,
 }
 
 /// Nothing is suspended, and the module is compiled without the ability to suspend.
@@ -38,6 +51,7 @@ pub(crate) const NEVER: Schedule = Schedule {
     by_slice: false,
     seed: 1,
     deep: None,
+    lazy: None,
 };
 
 // Offsets in the control record, where the functions in the image keep their state, and the record's size.
@@ -261,6 +275,7 @@ impl Host {
         function: u32,
         args: &[u64],
         suspensions: &mut Suspensions,
+        mut provide: impl FnMut(&mut Process) -> Result<(), String>,
     ) -> Result<Outcome, String> {
         let (mut fuel_before, mut spent, mut times) = (self.prepare(process, 0), 0, 0);
         let mut ended = process.call(function, args)?;
@@ -268,6 +283,10 @@ impl Host {
             match Self::state(process) {
                 CallState::Ended => break,
                 CallState::Waiting => suspensions.waited += 1,
+                CallState::Missing => {
+                    suspensions.missing += 1;
+                    provide(process)?;
+                }
                 CallState::Preempted => {
                     suspensions.preempted += 1;
                     spent += fuel_before - process.fuel();
@@ -294,4 +313,6 @@ impl Host {
 pub(crate) struct Suspensions {
     pub(crate) waited: u64,
     pub(crate) preempted: u64,
+    /// By the lack of a function.
+    pub(crate) missing: u64,
 }

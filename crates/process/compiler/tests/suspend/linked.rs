@@ -115,7 +115,11 @@ impl Linked {
         let Some(Export::Function(function)) = self.importer.compiled.export("f") else {
             panic!("it is exported");
         };
-        let outcome = self.host.call(&mut self.importer, function, args, all);
+        let outcome = self
+            .host
+            .call(&mut self.importer, function, args, all, |_| {
+                Err("it is compiled as a whole".to_owned())
+            });
         outcome.expect("the interpreter reports no error")
     }
 }

@@ -6,6 +6,7 @@ mod support;
 
 mod deep;
 mod host;
+mod lazy;
 mod leave;
 mod life;
 mod linked;

@@ -1,14 +1,15 @@
 //! Runs a module's calls under a schedule, so that two runs can be compared.
 
 use core::mem::offset_of;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everwarp_compiler::{
     CompileOptions, Compiled, DevInstance, Export, FunctionType, ImportKind, InstanceLimits,
     Limits, Link, ProvidedImport, Provider, ValueType, compile,
 };
 
-use crate::host::{Host, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
+use crate::host::{Host, Lazy, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
+use crate::lazy::Provider as FunctionProvider;
 use crate::support::encode;
 use crate::support::instance::Process;
 use crate::support::machine::interpreter;
@@ -48,6 +49,7 @@ pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions
         suspendable: schedule.suspendable,
         preempt: schedule.preempt,
         deep: schedule.deep.is_some(),
+        only: schedule.lazy.map(|_| BTreeSet::new()),
         ..threads
     };
     for import in ignoring.imports() {
@@ -83,6 +85,8 @@ pub(crate) struct Instance {
     pub(crate) process: Process,
     pub(crate) host: Host,
     pub(crate) suspensions: Suspensions,
+    /// Provides missing functions, if some are.
+    pub(crate) lazy: Option<FunctionProvider>,
 }
 
 impl Instance {
@@ -104,7 +108,8 @@ impl Instance {
         limits: &InstanceLimits,
         save_bytes: Option<u64>,
     ) -> Option<Self> {
-        let compiled = compile(bytes, &options(bytes, schedule)?).expect("the module is supported");
+        let options = options(bytes, schedule)?;
+        let compiled = compile(bytes, &options).expect("the module is supported");
         let compiled: &'static Compiled = Box::leak(Box::new(compiled));
         let machine = interpreter();
         let host = Host::new(&machine, schedule);
@@ -127,6 +132,8 @@ impl Instance {
                 .expect("memory can be allocated"),
             host,
             suspensions: Suspensions::default(),
+            lazy: (schedule.lazy)
+                .map(|lazy| FunctionProvider::new(lazy, bytes, options, schedule.seed)),
         })
     }
 
@@ -147,8 +154,13 @@ impl Instance {
             process,
             host,
             suspensions,
+            lazy,
         } = self;
-        let outcome = host.call(process, function, args, suspensions);
+        let provide = |process: &mut Process| match lazy {
+            Some(lazy) => lazy.provide(process),
+            None => Err("a function is missing".to_owned()),
+        };
+        let outcome = host.call(process, function, args, suspensions, provide);
         outcome.expect("the interpreter reports no error")
     }
 
@@ -238,6 +250,17 @@ pub(crate) fn schedules() -> Vec<Schedule> {
             suspendable: true,
             ..preempted(1)
         },
+        Schedule {
+            lazy: Some(Lazy::Grows),
+            ..preempted(5)
+        },
+        Schedule {
+            lazy: Some(Lazy::Changes),
+            seed: 6,
+            suspensions_below: 2,
+            suspendable: true,
+            ..preempted(2)
+        },
     ]
 }
 
@@ -252,6 +275,7 @@ pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Susp
         assert_eq!(seen, expected, "{schedule:?}");
         all.waited += suspensions.waited;
         all.preempted += suspensions.preempted;
+        all.missing += suspensions.missing;
     }
     all
 }

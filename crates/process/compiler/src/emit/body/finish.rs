@@ -11,7 +11,18 @@ use crate::facts::options::{ImportAction, ProvidedImport, Provider};
 use crate::facts::types::{Convention, FunctionType, parts, placed};
 use crate::text::{Reg, line};
 
+use super::missing;
 use super::suspend::note;
+
+/// A function that was written.
+pub(crate) struct Finished {
+    /// The most that it saves when it is suspended.
+    pub(crate) frame: usize,
+    /// It is not compiled: the text suspends its caller.
+    pub(crate) missing: bool,
+    /// Buffers for the next function.
+    pub(crate) scratch: Scratch,
+}
 
 impl Body<'_> {
     /// Stores the function's results, and returns.
@@ -53,7 +64,7 @@ impl Body<'_> {
             ImportAction::Call(provided) => self.call_provider(provided),
         }
         let mut code = String::new();
-        let (frame, _) = self.finish(0, &mut code);
+        let frame = self.finish(0, &mut code).frame;
         (code, frame)
     }
 
@@ -163,9 +174,9 @@ impl Body<'_> {
         (before, after)
     }
 
-    /// Appends the whole function as PTX; returns the most that it saves when it is suspended. Its body begins at
-    /// `start`, an offset in the module's bytes.
-    pub(crate) fn finish(mut self, start: usize, out: &mut String) -> (usize, Scratch) {
+    /// Appends the whole function as PTX, or what stands for a function that is not to be compiled. Its body begins at
+    /// `start`, an offset in the module's bytes; an imported function has none.
+    pub(crate) fn finish(mut self, start: usize, out: &mut String) -> Finished {
         self.offset = start;
         let begin = self.text.len();
         if self.needs.calls {
@@ -186,7 +197,19 @@ impl Body<'_> {
         let entry = self.text.split_off(begin);
         let preempted = self.preempted();
         let kept = self.kept_locals();
-        let (sites, frame) = self.write_sites(start, self.needs.calls, &kept);
+        let may_be_missing = start > 0 && self.may_be_missing();
+        let (sites, mut frame) = self.write_sites(start, self.needs.calls, &kept);
+        if may_be_missing {
+            frame = frame.max(missing::frame_bytes(self.context, self.function));
+            if self.is_missing() {
+                missing::write(out, self.context, self.function, start);
+                return Finished {
+                    frame,
+                    missing: true,
+                    scratch: self.into_scratch(),
+                };
+            }
+        }
         let name = if self.context.tails.calls(self.function) {
             code_name(self.context.prefix, self.function)
         } else {
@@ -259,6 +282,9 @@ impl Body<'_> {
                 line!(out, "  mov.{} {reg}, 0;", reg.bits());
             }
         }
+        if may_be_missing {
+            line!(out, "{}:", missing::BEGIN);
+        }
         if preempted {
             out.push_str(&entry);
         }
@@ -269,7 +295,11 @@ impl Body<'_> {
             self.write_unwinding(out);
         }
         line!(out, "}}");
-        (frame, self.into_scratch())
+        Finished {
+            frame,
+            missing: false,
+            scratch: self.into_scratch(),
+        }
     }
 
     /// Where all traps of the function end: the header says what happened, and a negative fuel tells

@@ -27,6 +27,7 @@ mod known;
 mod leave;
 mod locals;
 mod memory;
+mod missing;
 mod nan;
 mod registers;
 mod simd;

@@ -444,6 +444,10 @@ impl Body<'_> {
         if self.write_if_returned(&mut ways) {
             self.write_returned(&mut out);
         }
+        if start > 0 && self.context.only.is_some() {
+            self.write_if_not_started(&mut ways);
+            self.write_begin(&mut out, kept);
+        }
         out.push_str(&ways);
         if calls && self.context.deep.is_some() {
             // Suspended at its entry it has no level yet, and may find the stack full once more.
