@@ -57,6 +57,8 @@ pub(crate) enum CliError {
     },
     #[error(transparent)]
     ProgramInput(everwarp_programs::InputError),
+    #[error(transparent)]
+    ProgramRun(everwarp_programs::RunError),
     #[error("the result differs from the plain reference: {what}")]
     #[diagnostic(help("this is a bug in everwarp: please report it with the command line"))]
     Wrong { what: String },
@@ -217,6 +219,7 @@ impl From<everwarp_programs::RunError> for CliError {
         match error {
             RunError::Engine(error) => Self::Engine(error),
             RunError::Actor(error) => Self::Actor(error),
+            error => Self::ProgramRun(error),
         }
     }
 }

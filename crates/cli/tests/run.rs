@@ -97,3 +97,34 @@ fn options_may_come_before_the_program() {
     let report: Value = serde_json::from_str(&report).expect("it is JSON");
     assert_eq!(report["result"], 55);
 }
+
+#[test]
+fn words_of_a_file_are_counted_and_wrong_files_are_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("text");
+    std::fs::write(&path, "some words \n".repeat(50_000)).expect("it is writable");
+    let text = path.to_str().expect("it is text");
+    let words = ["run", "words", "--engine", "cpu"];
+    let with = |more: &[&str]| run(&[&words, more].concat());
+    let (code, report, errors) = with(&["--file", text, "--piece", "1", "--verify", "--json"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let report: Value = serde_json::from_str(&report).expect("it is JSON");
+    assert_eq!(
+        (&report["result"], &report["verified"]),
+        (&100_000.into(), &true.into())
+    );
+    let none = folder.path().join("none");
+    let none = none.to_str().expect("it is text");
+    let here = folder.path().to_str().expect("it is text");
+    for (arguments, code, says) in [
+        (&[][..], 2, "needs a file"),
+        (&["--file", none], 1, none),
+        (&["--file", here], 1, "not a regular file"),
+        (&["--file", text, "--buffers", "0"], 2, "--buffers"),
+        (&["--file", text, "--generate", "1"], 2, "--generate"),
+    ] {
+        let (got, report, errors) = with(arguments);
+        assert_eq!(got, Some(code), "{arguments:?}: {errors}");
+        assert!(report.is_empty() && errors.contains(says), "{errors}");
+    }
+}

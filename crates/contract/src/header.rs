@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::layout::{DeviceText, Layout};
 use crate::{
-    actor, control, device, errno, fault, group, heap, hostcall, ring, task, telemetry, wgpu,
+    actor, control, device, errno, fault, files, group, heap, hostcall, ring, task, telemetry, wgpu,
 };
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
@@ -37,6 +37,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     hostcall::write_consts(out)?;
     errno::write_consts(out)?;
     actor::write_consts(out)?;
+    files::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     group::DevGroup::write_struct(out)?;
     fault::DevFault::write_struct(out)?;
@@ -58,7 +59,12 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     device::DevEngine::write_struct(out)?;
     actor::DevActor::write_struct(out)?;
     actor::DevMessage::write_struct(out)?;
-    actor::DevActorControl::write_struct(out)
+    actor::DevActorControl::write_struct(out)?;
+    files::DevFileRequest::write_struct(out)?;
+    files::DevFileDone::write_struct(out)?;
+    files::DevFileStat::write_struct(out)?;
+    files::DevFileControl::write_struct(out)?;
+    files::DevFiles::write_struct(out)
 }
 
 /// Writes the declarations that precede the sources of a WGSL image.

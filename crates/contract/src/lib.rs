@@ -15,6 +15,7 @@ pub mod control;
 pub mod device;
 pub mod errno;
 pub mod fault;
+pub mod files;
 pub mod group;
 pub mod header;
 pub mod heap;
@@ -29,6 +30,7 @@ pub mod wgpu;
 
 pub use actor::{DevActor, DevActorControl, DevActors, DevMessage};
 pub use control::DevWords;
+pub use files::{DevFileControl, DevFileDone, DevFileRequest, DevFileStat, DevFiles};
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};
 pub use hostcall::{DevHostCall, DevHostCallEntry, DevHostCallRing};

@@ -135,6 +135,7 @@
 
 pub mod actor;
 pub mod buffer;
+pub mod files;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod operator;
 #[cfg(feature = "process")]

@@ -1,5 +1,8 @@
 //! The input of programs: graphs from files or generated, and what can be wrong with it.
 
+use std::io;
+use std::path::PathBuf;
+
 use everwarp_graph::{
     Csr, Direction, GraphError, ReadOptions, Spec, SpecError, generate, read_file, read_path,
 };
@@ -32,6 +35,20 @@ pub enum InputError {
         rule: String,
         /// The number that was given.
         value: u64,
+    },
+    /// The program needs a file, and none was given.
+    #[error("the program `{program}` needs a file: give one with --file FILE, or --generate N")]
+    NeedsFile {
+        /// The program.
+        program: &'static str,
+    },
+    /// A file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
     },
     /// The graph cannot be read or generated.
     #[error(transparent)]

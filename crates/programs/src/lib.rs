@@ -17,6 +17,7 @@ pub mod chat;
 pub mod counting;
 pub mod epidemic;
 pub mod fib;
+pub mod file_probe;
 pub mod heap_probe;
 pub mod noop;
 pub mod operators;
@@ -30,6 +31,7 @@ pub mod ring;
 pub mod sieve;
 pub mod skynet;
 pub mod tree;
+pub mod words;
 
 mod input;
 mod native;

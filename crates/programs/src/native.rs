@@ -2,9 +2,11 @@
 //! reference that its result must equal.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use everwarp::actor::ActorError;
+use everwarp::files::{FileErrno, FilesError};
 use everwarp::{Engine, EngineKind, Error, Program};
 
 use crate::input::{InputError, Progress};
@@ -19,6 +21,28 @@ pub enum RunError {
     /// The same of a program of actors.
     #[error(transparent)]
     Actor(ActorError),
+    /// The program's tasks get no files.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The program's file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A task could not read.
+    #[error("a task could not read its file: {0}")]
+    Read(FileErrno),
+    /// A file has become shorter since the run began.
+    #[error(
+        "the file has become shorter while it was read: it ends near byte {at}; run again when nothing changes it"
+    )]
+    Shorter {
+        /// Where its end was found.
+        at: u64,
+    },
 }
 
 impl From<ActorError> for RunError {
@@ -46,6 +70,8 @@ pub trait NativeProgram: Sync {
     const BENCHMARK: bool = false;
     /// Whether it runs on wgpu, too. Actors do not.
     const ON_WGPU: bool = true;
+    /// Whether it runs on CUDA, too. Programs that use files do not yet.
+    const ON_CUDA: bool = true;
 
     /// The program itself.
     fn program(&self) -> &'static Program;
@@ -208,7 +234,8 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
     }
     fn runs_on(&self, kind: EngineKind) -> bool {
         match kind {
-            EngineKind::Cpu | EngineKind::Cuda => true,
+            EngineKind::Cpu => true,
+            EngineKind::Cuda => P::ON_CUDA,
             EngineKind::Wgpu => P::ON_WGPU,
         }
     }

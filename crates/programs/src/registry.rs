@@ -23,16 +23,18 @@ use crate::ring::TokenRing;
 use crate::sieve::Sieve;
 use crate::skynet::Skynet;
 use crate::tree::BinaryTree;
+use crate::words::WordCount;
 
 /// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`,
-/// `actor_probe` and `actor_faults` only serve tests.)
-pub static REGISTRY: [&dyn Registered; 20] = [
+/// `file_probe`, `actor_probe` and `actor_faults` only serve tests.)
+pub static REGISTRY: [&dyn Registered; 21] = [
     &BreadthFirstSearch,
     &PageRanks,
     &Fibonacci,
     &BinaryTree,
     &PingPong,
     &Nothing,
+    &WordCount,
     &DependentPairs,
     &CountedRange,
     &OperatorPipeline,

@@ -11,6 +11,8 @@ mod actors;
 mod epochs;
 #[path = "conformance/errors.rs"]
 mod errors;
+#[path = "conformance/files.rs"]
+mod files;
 #[path = "conformance/handles.rs"]
 mod handles;
 #[path = "conformance/heap.rs"]
@@ -60,6 +62,8 @@ fn all() -> impl Iterator<Item = &'static Case> {
         submissions::ALL,
         epochs::ALL,
         errors::ALL,
+        files::ALL,
+        files::REFUSED,
         handles::ALL,
         heap::ALL,
         heap_tasks::ALL,
@@ -84,9 +88,14 @@ const fn plain(engine: &'static str) -> Way {
     }
 }
 
-/// The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
-const WAYS: [Way; 6] = [
+/// Files are also read and written with faults that programs must not notice. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
+const WAYS: [Way; 7] = [
     plain("cpu"),
+    Way {
+        settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
+        name: "cpu_faulted",
+        engine: "cpu",
+    },
     plain("cuda"),
     plain("wgpu"),
     Way {
@@ -122,7 +131,10 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
+        "cpu_faulted" => return is_of(files::ALL),
         _ if is_of(losses::ALL) => return false,
+        _ if is_of(files::ALL) => return way.engine == "cpu",
+        _ if is_of(files::REFUSED) => return way.engine != "cpu",
         _ => {}
     }
     match way.engine {

@@ -8,7 +8,8 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, benchmarks, fib, heap_probe, probe, standard,
+    REGISTRY, actor_faults, actor_probe, benchmarks, fib, file_probe, heap_probe, probe, standard,
+    words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -26,6 +27,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     the_raw_kernels_compile,
     an_error_in_a_program_carries_the_compilers_log,
     programs_of_benchmarks_compile,
+    programs_that_use_files_compile,
     the_kernels_of_comparisons_compile,
 ];
 
@@ -139,6 +141,12 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
     assert_no_frames(&frames_alone(nvrtc, benchmarks()));
     let image = Image::of(standard().chain(benchmarks()).collect());
     assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+}
+
+/// Engines on GPUs refuse files by name, which needs nothing of this.
+fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
+    let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
+    assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
 }
 
 fn the_raw_kernels_compile(nvrtc: &Nvrtc) {

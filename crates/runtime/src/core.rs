@@ -38,6 +38,8 @@ pub(crate) struct EngineCore {
     /// How often the engine was parked or resumed; odd while it is parked.
     pub(crate) parked: AtomicU32,
     pub(crate) stopped: AtomicBool,
+    /// Things outside the engine that its tasks wait for.
+    pub(crate) outside: AtomicU64,
     /// The message of the error that ended the engine.
     pub(crate) failure: OnceLock<String>,
     /// Completions of tokens that were not in flight, and the first such token.
@@ -77,6 +79,7 @@ impl EngineCore {
             watchdog,
             parked: AtomicU32::new(0),
             stopped: AtomicBool::new(false),
+            outside: AtomicU64::new(0),
             failure: OnceLock::new(),
             bogus_completions: AtomicU64::new(0),
             bogus_token: OnceLock::new(),

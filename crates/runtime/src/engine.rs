@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use everwarp_contract::task::PARAM_BYTES;
@@ -231,6 +232,17 @@ impl Engine {
         pending.into_iter().try_for_each(|mut p| p.wait().map(drop))
     }
 
+    /// Counts things outside the engine that its tasks begin to wait for. Until [`end_outside`](Self::end_outside) an engine
+    /// in which nothing moves is idle and not stuck. Not a stable API.
+    #[doc(hidden)]
+    pub fn begin_outside(&self, count: u64) {
+        self.core.outside.fetch_add(count, Ordering::AcqRel);
+    }
+    /// Ends what [`begin_outside`](Self::begin_outside) has begun. Not a stable API.
+    #[doc(hidden)]
+    pub fn end_outside(&self, count: u64) {
+        self.core.outside.fetch_sub(count, Ordering::AcqRel);
+    }
     pub(crate) fn patiently<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Error>,

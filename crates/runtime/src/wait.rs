@@ -30,9 +30,18 @@ pub(crate) struct WaitLoop {
     still: Option<(Instant, u64)>,
     /// The number of parks and resumes at the last look.
     parked: Option<u32>,
+    /// Whether the wait lasts as long as the engine, so that it says nothing that nothing moves.
+    lasts: bool,
 }
 
 impl WaitLoop {
+    /// A wait that lasts as long as the engine: an engine without work, and a parked one, are nothing wrong.
+    pub(crate) fn lasting() -> Self {
+        Self {
+            lasts: true,
+            ..Self::default()
+        }
+    }
     /// Passes some time after a look that found nothing: spins at first, then lets the engine decide how to wait.
     ///
     /// # Errors
@@ -60,7 +69,9 @@ impl WaitLoop {
             if let Some(error) = core.fault() {
                 return Err(core.fail(error));
             }
-            self.look(core, now, limit.is_some())?;
+            if !self.lasts {
+                self.look(core, now, limit.is_some())?;
+            }
             core.engine.idle_wait(self.round);
             self.round = self.round.saturating_add(1);
         }
@@ -84,6 +95,11 @@ impl WaitLoop {
             } else {
                 Ok(())
             };
+        }
+        // The tasks wait for something outside, such as a disk: the engine is idle.
+        if core.outside.load(Ordering::Acquire) > 0 {
+            self.still = None;
+            return Ok(());
         }
         let workers = core.engine.workers()?;
         let progress = workers.iter().map(progress).fold(0, u64::wrapping_add);

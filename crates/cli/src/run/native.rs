@@ -215,7 +215,10 @@ impl From<InputError> for CliError {
             },
             InputError::Graph(error) => Self::Graph(error),
             InputError::Spec(error) => Self::Spec(error),
-            error @ InputError::Value { .. } => Self::ProgramInput(error),
+            InputError::File { path, source } => Self::Input { path, source },
+            error @ (InputError::Value { .. } | InputError::NeedsFile { .. }) => {
+                Self::ProgramInput(error)
+            }
         }
     }
 }

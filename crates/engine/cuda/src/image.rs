@@ -23,6 +23,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "api.cuh"
     "atomic.cuh"
     "engine.cu"
+    "files/files.cuh"
     "heap/class.cuh"
     "heap/find.cuh"
     "heap/guard.cuh"

@@ -24,11 +24,14 @@ pub(crate) const ALL: &[Case] = cases![
     operators_equal_the_reference,
 ];
 
-/// One image with everything: the program of a benchmark must not disturb the others.
+/// One image with everything: no program may disturb the others.
 fn start_all(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let others = REGISTRY.into_iter();
-    let others = others.filter(|entry| entry.is_benchmark() && entry.runs_on(device.kind()));
+    let others = others.filter(|entry| {
+        let standard = everwarp_programs::standard().any(|p| p.name == entry.name());
+        !standard && entry.runs_on(device.kind())
+    });
     let builder = others.fold(with(&device), |b, entry| b.program(entry.program()));
     builder.start().expect("the engine starts")
 }

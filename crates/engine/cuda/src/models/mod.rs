@@ -13,6 +13,7 @@ mod answer;
 mod channel;
 mod children;
 mod deque;
+mod files;
 mod finish;
 mod gather;
 mod idle;

@@ -1,0 +1,158 @@
+//! Files of native tasks: the ring of their requests, and the completions that become tasks.
+//!
+//! A request is a slot of a ring in the engine's memory. The task that makes it reserves a number in `reserved`, fills the
+//! slot `number % slots`, and writes `turn = number + 1` last, with release. The host copies requests in their order and says
+//! so with `taken`, which a task writes for it; then the slots are free.
+//!
+//! The host sleeps in a submission that holds its group, the *bell*. Who makes a request takes the bell and ends the group.
+//! Taking and hanging up the bell are exchanges of one word, so either the host's task sees the request, or the task that
+//! made it sees the bell.
+//!
+//! A completion names a held group and a task. A task of the program's door function spawns it there.
+
+use crate::layout::DevPtr;
+
+crate::dev_consts! {
+    /// Writes the constants of files as CUDA C++.
+    pub fn write_consts;
+    /// `DevFileRequest::op`: open the file at a path beneath a granted directory.
+    pub const FILE_OPEN = 1;
+    /// Read bytes at an offset.
+    pub const FILE_READ = 2;
+    /// Write bytes at an offset.
+    pub const FILE_WRITE = 3;
+    /// Write bytes after the last byte.
+    pub const FILE_APPEND = 4;
+    /// Set the file's size.
+    pub const FILE_TRUNCATE = 5;
+    /// Write a `DevFileStat`.
+    pub const FILE_STAT = 6;
+    /// Wait until what was written is on the device.
+    pub const FILE_SYNC = 7;
+    /// Close a handle.
+    pub const FILE_CLOSE = 8;
+    /// How to open a file: to read it.
+    pub const FILE_FOR_READING = 1;
+    /// To write it.
+    pub const FILE_FOR_WRITING = 2;
+    /// Make it if it is missing.
+    pub const FILE_CREATE = 4;
+    /// Make it, and fail if it is there.
+    pub const FILE_NEW = 8;
+    /// Empty it.
+    pub const FILE_EMPTY = 16;
+    /// Reads, writes and stats of this handle may be done together and end in any order.
+    pub const FILE_UNORDERED = 32;
+    /// The most bytes of one request.
+    pub const FILE_MOST = 0x4000_0000;
+    /// Tag of the door's task that waits for requests; its argument is how many the host has taken.
+    pub const FILE_DOOR_WAIT = 0;
+    /// Tag of the door's task that reports that there are requests.
+    pub const FILE_DOOR_COUNT = 1;
+    /// Tag of the door's task that spawns completions: the first and how many.
+    pub const FILE_DOOR_DELIVER = 2;
+    /// Tag of the door's task that closes the ring.
+    pub const FILE_DOOR_CLOSE = 3;
+    /// The most completions that one task of the door spawns.
+    pub const FILE_DOOR_STEP = 8;
+    /// The most requests that the host takes at a time.
+    pub const FILE_TAKE_STEP = 256;
+    /// What the waiting task reports when the ring is closed and empty.
+    pub const FILE_ENDED = 0x8000_0000;
+    /// The bit of `DevFileControl::reserved` that is set when the ring is closed.
+    pub const FILE_CLOSED_BIT = 63;
+    /// `DevFileStat::kind`: neither of the others.
+    pub const FILE_KIND_OTHER = 0;
+    /// A regular file.
+    pub const FILE_KIND_REGULAR = 1;
+    /// A directory.
+    pub const FILE_KIND_DIRECTORY = 2;
+}
+
+crate::dev_struct! {
+    /// A request, in its slot of the ring.
+    pub struct DevFileRequest: align 64, size 64 {
+        /// Its number plus one, written last.
+        pub turn: u64,
+        /// What to do (`FILE_…`).
+        pub op: u32,
+        /// The handle; to open, the number of the granted directory.
+        pub handle: u32,
+        /// Where in the file; to truncate, the size; to open, how.
+        pub offset: u64,
+        /// The bytes to read or write, the path, or the place for a `DevFileStat`: an address in shared memory.
+        pub address: u64,
+        /// How many bytes.
+        pub len: u32,
+        /// The held group of the completion's task.
+        pub group: u32,
+        /// The completion's task: its tag (8), its function.
+        pub then: u32,
+        /// The lower half of its argument.
+        pub note: u32,
+        /// Spelled-out hole.
+        pub hole: [u64; 2],
+    }
+}
+
+crate::dev_struct! {
+    /// A completion.
+    pub struct DevFileDone: align 16, size 16 {
+        /// The task: its tag (8), its function.
+        pub then: u32,
+        /// Its group, which is held.
+        pub group: u32,
+        /// Its argument: the note of the request, then the result. A negative result is an error number.
+        pub arg: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// What a file is.
+    pub struct DevFileStat: align 8, size 32 {
+        /// Its size in bytes.
+        pub size: u64,
+        /// When it was changed last, in nanoseconds since 1970.
+        pub modified: u64,
+        /// What it is (`FILE_KIND_…`).
+        pub kind: u32,
+        /// How many names it has.
+        pub links: u32,
+        /// Its number in its file system.
+        pub inode: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// Words that all requests share.
+    pub struct DevFileControl: align 128, size 256 {
+        /// Requests reserved so far; the highest bit is set when the ring is closed.
+        pub reserved: u64,
+        /// How often there was no free slot.
+        pub refused: u64,
+        /// Spelled-out hole.
+        pub hole0: [u64; 14],
+        /// Requests that the host has copied.
+        pub taken: u64,
+        /// The group in which the host waits plus one, or 0.
+        pub bell: u64,
+        /// Spelled-out hole.
+        pub hole1: [u64; 14],
+    }
+}
+
+crate::dev_struct! {
+    /// The files of an instance: a field of its parameters.
+    pub struct DevFiles: align 16, size 32 {
+        /// Requests.
+        pub requests: DevPtr<DevFileRequest>,
+        /// Completions.
+        pub done: DevPtr<DevFileDone>,
+        /// Shared words.
+        pub control: DevPtr<DevFileControl>,
+        /// Slots of requests, a power of two.
+        pub slots: u32,
+        /// Slots of completions, a power of two.
+        pub done_slots: u32,
+    }
+}

@@ -1,0 +1,161 @@
+// Files of native tasks. The twins are crates/files/src/task.rs and crates/files/src/ring.rs, which have the promises.
+#pragma once
+#include "everwarp/lane/lane.cuh"
+
+namespace ew {
+
+constexpr u64 FILE_CLOSED = 1ull << FILE_CLOSED_BIT;
+
+// The task that goes on when a request is done. Its argument is the note, then the result.
+struct Then {
+  u32 function;
+  u32 tag;
+  u32 note;
+
+  __device__ __forceinline__ u32 word() const { return function << 8 | (tag & 0xff); }
+};
+
+// The argument of a task that goes on after a request.
+struct FileEnd {
+  u32 note;
+  u32 value;  // bytes that were moved, or the handle of an opened file
+  u32 error;  // ERRNO_…; 0: none
+
+  __device__ __forceinline__ explicit FileEnd(u64 arg) {
+    const u32 result = (u32)(arg >> 32);
+    note = (u32)arg;
+    value = (i32)result >= 0 ? result : 0;
+    error = (i32)result >= 0 ? 0 : 0 - result;
+  }
+};
+
+// The host's end of a door: which requests there are.
+struct FileRing {
+  const DevFiles& files;
+
+  __device__ __forceinline__ DevFileRequest* slot(u64 number) const {
+    return files.requests + (u32)number % files.slots;
+  }
+  // Takes the bell: the group in which the host waits, plus one; 0 if it does not wait.
+  __device__ __forceinline__ u64 take_bell() const { return exchange(&files.control->bell, (u64)0, acq_rel, gpu); }
+  // How many requests the host can copy, up to a limit.
+  __device__ __forceinline__ u32 count() const {
+    const u64 first = load(&files.control->taken, relaxed, gpu);
+    u32 n = 0;
+    while (n < FILE_TAKE_STEP && load(&slot(first + n)->turn, acquire, gpu) == first + n + 1) n++;
+    return n;
+  }
+  // Whether the ring is closed and the host has copied all requests.
+  __device__ __forceinline__ bool ended() const {
+    const u64 reserved = load(&files.control->reserved, acquire, gpu);
+    return (reserved & FILE_CLOSED) != 0 && (reserved & ~FILE_CLOSED) == load(&files.control->taken, relaxed, gpu);
+  }
+};
+
+// The files of the running task's instance. One lane makes a request; a warp's other lanes do not call.
+struct Files {
+  Lane& t;
+  FileRing ring;
+  u32 door;
+
+  __device__ __forceinline__ Files(Lane& t, const DevFiles& files, u32 door) : t(t), ring{files}, door(door) {}
+
+  __device__ __forceinline__ bool open(u32 dir, const u8* path, u32 len, u32 flags, Then then) {
+    return post(FILE_OPEN, dir, flags, path, len, then);
+  }
+  __device__ __forceinline__ bool read(u32 handle, u64 offset, u8* to, u32 len, Then then) {
+    return post(FILE_READ, handle, offset, to, len, then);
+  }
+  __device__ __forceinline__ bool write(u32 handle, u64 offset, const u8* from, u32 len, Then then) {
+    return post(FILE_WRITE, handle, offset, from, len, then);
+  }
+  __device__ __forceinline__ bool append(u32 handle, const u8* from, u32 len, Then then) {
+    return post(FILE_APPEND, handle, 0, from, len, then);
+  }
+  __device__ __forceinline__ bool truncate(u32 handle, u64 size, Then then) {
+    return post(FILE_TRUNCATE, handle, size, nullptr, 0, then);
+  }
+  __device__ __forceinline__ bool stat(u32 handle, DevFileStat* to, Then then) {
+    return post(FILE_STAT, handle, 0, to, 0, then);
+  }
+  __device__ __forceinline__ bool sync(u32 handle, Then then) { return post(FILE_SYNC, handle, 0, nullptr, 0, then); }
+  __device__ __forceinline__ bool close(u32 handle, Then then) { return post(FILE_CLOSE, handle, 0, nullptr, 0, then); }
+
+  // Makes a request. False if the ring is full: then nothing was asked.
+  __device__ __forceinline__ bool post(u32 op, u32 handle, u64 offset, const void* address, u32 len, Then then) {
+    DevFileControl* c = ring.files.control;
+    u64 number = load(&c->reserved, relaxed, gpu);
+    while (true) {
+      if ((number & FILE_CLOSED) != 0) {
+        t.spawn(then.function, then.tag, Lane::pack(then.note, 0 - ERRNO_CANCELED));
+        return true;
+      }
+      // Acquire pairs with the release in `file_door`: the host has copied what was in the slot. What was reserved may be
+      // the older of the two values, and then the exchange fails.
+      const u64 taken = load(&c->taken, acquire, gpu);
+      if (number >= taken + ring.files.slots) {
+        add(&c->refused, 1, relaxed, gpu);
+        return false;
+      }
+      const u64 before = compare_exchange(&c->reserved, number, number + 1, acq_rel, gpu);
+      if (before == number) break;
+      number = before;
+    }
+    const u32 group = t.hold();
+    DevFileRequest* r = ring.slot(number);
+    store(&r->op, op, relaxed, gpu);
+    store(&r->handle, handle, relaxed, gpu);
+    store(&r->offset, offset, relaxed, gpu);
+    store(&r->address, (u64)address, relaxed, gpu);
+    store(&r->len, len, relaxed, gpu);
+    store(&r->group, group, relaxed, gpu);
+    store(&r->then, then.word(), relaxed, gpu);
+    store(&r->note, then.note, relaxed, gpu);
+    // The host copies the slot, and the bytes to be written, after a completion that comes after this.
+    fence(acq_rel, sys);
+    store(&r->turn, number + 1, release, gpu);
+    const u64 bell = ring.take_bell();
+    if (bell != 0) t.spawn_held((u32)bell - 1, door, FILE_DOOR_COUNT, 0);
+    return true;
+  }
+};
+
+// The door: the function through which the host and the tasks of an instance meet.
+EW_FN void file_door(Lane& t, const DevFiles& files, u32 number) {
+  const FileRing ring{files};
+  DevFileControl* c = files.control;
+  u64 bell = 0;
+  bool reports = false;
+  switch (t.tag()) {
+    case FILE_DOOR_WAIT: {
+      store(&c->taken, t.arg(), release, gpu);
+      reports = ring.count() != 0 || ring.ended();
+      if (reports) break;
+      const u64 own = (u64)t.hold() + 1;
+      exchange(&c->bell, own, acq_rel, gpu);
+      // A request that came in between, whose task may have seen no bell.
+      if ((ring.count() != 0 || ring.ended()) && compare_exchange(&c->bell, own, (u64)0, acq_rel, gpu) == own) bell = own;
+      break;
+    }
+    case FILE_DOOR_COUNT: reports = true; break;
+    case FILE_DOOR_DELIVER:
+      for (u32 i = 0; i < t.hi(); i++) {
+        const DevFileDone* done = files.done + (t.lo() + i) % files.done_slots;
+        const u32 then = load(&done->then, relaxed, gpu);
+        t.spawn_held(load(&done->group, relaxed, gpu), then >> 8, then & 0xff, load(&done->arg, relaxed, gpu));
+      }
+      break;
+    case FILE_DOOR_CLOSE:
+      fetch_or(&c->reserved, FILE_CLOSED, acq_rel, gpu);
+      bell = ring.take_bell();
+      break;
+    default: t.fault(t.arg());
+  }
+  if (bell != 0) t.spawn_held((u32)bell - 1, number, FILE_DOOR_COUNT, 0);
+  if (reports) {
+    const u32 count = ring.count();
+    t.report_add(count == 0 && ring.ended() ? FILE_ENDED : count);
+  }
+}
+
+}  // namespace ew

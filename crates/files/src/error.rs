@@ -1,0 +1,80 @@
+//! What can be wrong before any request is made.
+
+use std::io;
+use std::path::PathBuf;
+
+use everwarp_runtime::{EngineKind, Error};
+
+/// Why an engine's tasks get no files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilesError {
+    /// The engine has no files for tasks.
+    #[error("files of native tasks do not run on the {engine} engine yet: use --engine cpu")]
+    NotOnEngine {
+        /// The engine.
+        engine: EngineKind,
+    },
+    /// The system has no files for tasks.
+    #[error("files of native tasks need Linux so far")]
+    LinuxOnly,
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// A size that cannot work.
+    #[error("{what} must be {rule}, not {value}")]
+    Size {
+        /// Which size.
+        what: &'static str,
+        /// The rule.
+        rule: &'static str,
+        /// The given size.
+        value: u64,
+    },
+    /// A directory cannot be granted.
+    #[error("the directory {} cannot be granted: {source}", path.display())]
+    Grant {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// All handles are in use.
+    #[error("all {limit} handles are in use: close one, or set FilesConfig::handles higher")]
+    Handles {
+        /// How many there are.
+        limit: u32,
+    },
+    /// The program's door is not declared as it must be.
+    #[error(
+        "function {function} of `{program}` is no door for files: declare it as a lane with .spawns({room}) or more, and \
+         call everwarp::files::door in it"
+    )]
+    Door {
+        /// The program.
+        program: String,
+        /// The function's number.
+        function: u32,
+        /// The room that it needs.
+        room: u16,
+    },
+    /// Requests are served already.
+    #[error(
+        "these files serve an instance already, or have done so: make others for another instance"
+    )]
+    Served,
+    /// The system refuses a thread.
+    #[error("no thread for files: {source}")]
+    Thread {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A setting in the environment is wrong.
+    #[error("{name} is `{value}`: give a number, the seed, or unset it")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+}

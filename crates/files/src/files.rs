@@ -1,0 +1,266 @@
+//! The files of an instance, as the host sees them.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use everwarp_contract::files::FILE_DOOR_STEP;
+use everwarp_contract::{DevFileControl, DevFiles, DevPtr};
+use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
+
+use crate::config::{FileHandle, FileStats, FilesConfig, Rights};
+use crate::error::FilesError;
+use crate::faults::Faults;
+use crate::grants::{Grant, How};
+use crate::open_file::OpenFile;
+use crate::server::{DONE, Port, REQUEST, Server};
+use crate::system::System;
+
+/// Whether requests are served.
+#[derive(Debug, Default)]
+enum Serving {
+    #[default]
+    NotYet,
+    Now(Port, Vec<JoinHandle<()>>),
+    NoMore,
+}
+
+/// The files of one instance's tasks.
+///
+/// Make them, grant directories and share buffers, put [`tables`](Self::tables) into the parameters of an instance, and
+/// [`serve`](Self::serve) it. Dropping them ends the service: what was asked is still done, and later requests end with
+/// [`FileErrno::CANCELED`](crate::FileErrno::CANCELED).
+///
+/// While requests are on their way, an engine in which nothing else moves is idle: its watchdog waits.
+#[derive(Debug)]
+pub struct Files {
+    server: Arc<Server>,
+    control: Arc<Buffer<u64>>,
+    requests: Arc<Buffer<u64>>,
+    done: Arc<Buffer<u64>>,
+    threads: usize,
+    serving: Mutex<Serving>,
+}
+
+impl Files {
+    /// Files for one instance of a program on this engine.
+    ///
+    /// # Errors
+    /// [`FilesError::NotOnEngine`]: only the CPU engine has them so far. A size cannot work, or memory is short.
+    pub fn new(engine: &Engine, config: FilesConfig) -> Result<Self, FilesError> {
+        if engine.kind() != EngineKind::Cpu {
+            return Err(FilesError::NotOnEngine {
+                engine: engine.kind(),
+            });
+        }
+        let size = |what, rule, value: u32| {
+            Err(FilesError::Size {
+                what,
+                rule,
+                value: value.into(),
+            })
+        };
+        if !config.requests.is_power_of_two() || config.requests > 1 << 20 {
+            return size(
+                "FilesConfig::requests",
+                "a power of two up to 2^20",
+                config.requests,
+            );
+        }
+        if !(1..=1 << 16).contains(&config.handles) {
+            return size("FilesConfig::handles", "from 1 to 65,536", config.handles);
+        }
+        if config.threads > 256 {
+            return size("FilesConfig::threads", "at most 256", config.threads);
+        }
+        let faults = match config.faults {
+            Some(faults) => Some(faults),
+            None => Faults::of_environment()?,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let buffer = |words: usize| engine.buffer(words).map(Arc::new);
+        let slots = config.requests.max(16) as usize;
+        Ok(Self {
+            server: Arc::new(Server::new(
+                engine.clone(),
+                System::new(faults),
+                config.handles,
+            )),
+            control: buffer(size_of::<DevFileControl>() / 8)?,
+            requests: buffer(config.requests as usize * REQUEST)?,
+            done: buffer(slots * DONE)?,
+            threads: match config.threads {
+                0 => cores.clamp(2, 8),
+                threads => threads as usize,
+            },
+            serving: Mutex::default(),
+        })
+    }
+
+    /// The field of the instance's parameters.
+    pub fn tables(&self) -> DevFiles {
+        DevFiles {
+            requests: DevPtr::new(self.requests.ptr().address()),
+            done: DevPtr::new(self.done.ptr().address()),
+            control: DevPtr::new(self.control.ptr().address()),
+            slots: (self.requests.len() / REQUEST) as u32,
+            done_slots: (self.done.len() / DONE) as u32,
+        }
+    }
+    /// Grants the directory at a path. Returns its number, which counts from 0.
+    ///
+    /// # Errors
+    /// [`FilesError::Grant`].
+    pub fn grant(&self, path: impl AsRef<Path>, rights: Rights) -> Result<u32, FilesError> {
+        let path = path.as_ref();
+        let grant = Grant::new(path, rights == Rights::ReadWrite);
+        let grant = grant.map_err(|source| FilesError::Grant {
+            path: path.to_owned(),
+            source,
+        })?;
+        let grants = self.server.grants.lock();
+        let mut grants = grants.unwrap_or_else(PoisonError::into_inner);
+        grants.push(grant);
+        Ok(grants.len() as u32 - 1)
+    }
+    /// Gives tasks an open file. Reads, writes and stats of an `unordered` handle are done together and end in any order;
+    /// else the requests of a handle are done one after the other.
+    ///
+    /// # Errors
+    /// [`FilesError::Handles`].
+    pub fn give(
+        &self,
+        file: File,
+        rights: Rights,
+        unordered: bool,
+    ) -> Result<FileHandle, FilesError> {
+        let how = How {
+            read: true,
+            write: rights == Rights::ReadWrite,
+            unordered,
+            ..How::default()
+        };
+        let handles = &self.server.handles;
+        let handle = handles.insert(Arc::new(OpenFile::new(file, how)));
+        handle.map(FileHandle).ok_or(FilesError::Handles {
+            limit: handles.limit,
+        })
+    }
+    /// Makes a buffer that requests may name.
+    ///
+    /// # Errors
+    /// The engine has no memory left.
+    pub fn buffer(&self, bytes: usize) -> Result<Arc<Buffer<u8>>, FilesError> {
+        let buffer = Arc::new(self.server.engine.buffer(bytes)?);
+        self.server.memory.share(buffer.clone());
+        Ok(buffer)
+    }
+    /// Serves the requests of an instance, whose parameters hold [`tables`](Self::tables) and whose program's function number
+    /// `door` calls [`door`](crate::door).
+    ///
+    /// # Errors
+    /// [`FilesError::Door`], [`FilesError::Served`], or the system refuses a thread.
+    pub fn serve(&self, instance: &Arc<Instance>, door: u32) -> Result<(), FilesError> {
+        let program = instance.program();
+        let room = FILE_DOOR_STEP as u16;
+        let function = program.functions.get(door as usize);
+        let fits = |f: &&everwarp_runtime::Function| {
+            f.shape == Shape::Lane && f.spawns && f.max_spawn >= room
+        };
+        if function.filter(fits).is_none() {
+            return Err(FilesError::Door {
+                program: program.name.to_string(),
+                function: door,
+                room,
+            });
+        }
+        let serving = self.serving.lock();
+        let mut serving = serving.unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*serving, Serving::NotYet) {
+            return Err(FilesError::Served);
+        }
+        let port = Port {
+            instance: instance.clone(),
+            door,
+            requests: self.requests.clone(),
+            done: self.done.clone(),
+        };
+        // The thread that takes requests comes last: without it the others have nothing to end.
+        let mut threads = Vec::new();
+        for number in 0..self.threads + 2 {
+            let (server, port) = (self.server.clone(), port.clone());
+            let last = self.threads + 1;
+            let name = match number {
+                0 => "everwarp-files-give".to_owned(),
+                n if n == last => "everwarp-files-take".to_owned(),
+                n => format!("everwarp-files-{n}"),
+            };
+            let spawned = std::thread::Builder::new().name(name).spawn(move || {
+                if number == 0 {
+                    server.give(&port);
+                } else if number == last {
+                    server.take(&port);
+                } else {
+                    server.do_jobs();
+                }
+            });
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    self.server.abandon();
+                    threads.into_iter().for_each(|t| drop(t.join()));
+                    *serving = Serving::NoMore;
+                    return Err(FilesError::Thread { source });
+                }
+            }
+        }
+        *serving = Serving::Now(port, threads);
+        Ok(())
+    }
+    /// The counters.
+    ///
+    /// # Errors
+    /// The engine's memory cannot be read.
+    pub fn stats(&self) -> Result<FileStats, FilesError> {
+        let server = &self.server;
+        let mut refused = [0];
+        self.control.read_at(1, &mut refused)?;
+        Ok(FileStats {
+            served: server.served.load(Ordering::Relaxed),
+            failed: server.failed.load(Ordering::Relaxed),
+            in_flight: server.in_flight(),
+            refused: refused[0],
+            open: server.handles.open(),
+        })
+    }
+}
+
+// `stats` reads the second word.
+const _: () = assert!(std::mem::offset_of!(DevFileControl, refused) == 8);
+
+impl Files {
+    /// Ends the service and waits for it: what was asked is still done, and later requests end with
+    /// [`FileErrno::CANCELED`](crate::FileErrno::CANCELED).
+    pub fn close(&self) {
+        let serving = self.serving.lock();
+        let mut serving = serving.unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *serving, Serving::NoMore);
+        let Serving::Now(port, threads) = before else {
+            return;
+        };
+        // An engine that has ended ends the threads, too.
+        if self.server.close(&port).is_err() {
+            self.server.abandon();
+        }
+        // A panic of a thread was printed.
+        threads.into_iter().for_each(|t| drop(t.join()));
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,123 @@
+//! Handles: numbers for open files, which tasks cannot make up.
+//!
+//! A handle is the place of its file (16 bits) and the place's generation (15 bits), so a handle that was closed names
+//! nothing until its place has had 32,767 other files. Places are used again in turn.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::open_file::OpenFile;
+
+const PLACE_BITS: u32 = 16;
+const LAST_GENERATION: u32 = 0x7fff;
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    file: Option<Arc<OpenFile>>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<Place>,
+    free: VecDeque<u32>,
+}
+
+/// The open files.
+#[derive(Debug)]
+pub(crate) struct Handles {
+    places: Mutex<Places>,
+    pub(crate) limit: u32,
+}
+
+impl Handles {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self {
+            places: Mutex::default(),
+            limit,
+        }
+    }
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Gives a file a handle; `None` if there are as many as there may be.
+    pub(crate) fn insert(&self, file: Arc<OpenFile>) -> Option<u32> {
+        let mut places = self.lock();
+        let fresh = places.all.len() as u32;
+        let at = if fresh < self.limit {
+            places.all.push(Place {
+                generation: 1,
+                file: None,
+            });
+            fresh
+        } else {
+            places.free.pop_front()?
+        };
+        let place = &mut places.all[at as usize];
+        place.file = Some(file);
+        Some(place.generation << PLACE_BITS | at)
+    }
+    /// The file of a handle.
+    pub(crate) fn get(&self, handle: u32) -> Option<Arc<OpenFile>> {
+        let places = self.lock();
+        let place = places.all.get((handle & 0xffff) as usize)?;
+        let file = place.file.as_ref()?;
+        (place.generation == handle >> PLACE_BITS).then(|| file.clone())
+    }
+    /// Takes a handle back; from here on it names nothing.
+    pub(crate) fn remove(&self, handle: u32) -> Option<Arc<OpenFile>> {
+        let mut places = self.lock();
+        let at = handle & 0xffff;
+        let place = places.all.get_mut(at as usize)?;
+        if place.generation != handle >> PLACE_BITS {
+            return None;
+        }
+        let file = place.file.take()?;
+        place.generation = place.generation % LAST_GENERATION + 1;
+        places.free.push_back(at);
+        Some(file)
+    }
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        let places = self.lock();
+        places.all.iter().filter(|p| p.file.is_some()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grants::How;
+
+    fn file() -> Arc<OpenFile> {
+        let file = tempfile::tempfile().expect("a temporary file");
+        Arc::new(OpenFile::new(file, How::default()))
+    }
+
+    #[test]
+    fn stale_and_forged_handles_name_nothing() {
+        let handles = Handles::new(2);
+        let first = handles.insert(file()).expect("there is room");
+        let second = handles.insert(file()).expect("there is room");
+        assert!(handles.insert(file()).is_none() && handles.open() == 2);
+        assert!(handles.get(first).is_some() && first != second && first as i32 > 0);
+        for forged in [0, 1, first ^ 1 << 20, first + 7, u32::MAX, 1 << 31 | first] {
+            assert!(handles.get(forged).is_none() && handles.remove(forged).is_none());
+        }
+        assert!(handles.remove(first).is_some() && handles.remove(first).is_none());
+        let again = handles.insert(file()).expect("a place is free");
+        assert_eq!(again & 0xffff, first & 0xffff, "the same place");
+        assert!(again != first && handles.get(first).is_none());
+    }
+
+    #[test]
+    fn generations_go_round_and_are_never_0() {
+        let handles = Handles::new(1);
+        let one = file();
+        for _ in 0..2 * LAST_GENERATION {
+            let handle = handles.insert(one.clone()).expect("the place is free");
+            assert!(handle >> PLACE_BITS != 0 && handle as i32 > 0);
+            handles.remove(handle).expect("it is open");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Files of native tasks.
+//!
+//! A task asks the host to open, read, write, append, truncate, stat, sync or close, and names the task that goes on when
+//! that is done. Until then it holds its group open, so no thread and no warp waits. The bytes go straight between the file
+//! and a buffer that was shared. `docs/files.md` is the guide, and `everwarp-contract` has the layouts and the protocol.
+//!
+//! * A twin uses [`FileTask`] and [`FileEnd`]; device source has the same names in `everwarp/files/files.cuh`.
+//! * The host uses [`Files`]: it grants directories, gives open files, shares buffers, and serves the requests of one
+//!   instance with some threads.
+//!
+//! Linux only, for now. This crate is **internal** to everwarp, which shows it as `everwarp::files`.
+
+mod config;
+mod errno;
+mod error;
+mod faults;
+mod ring;
+mod task;
+
+#[cfg(target_os = "linux")]
+mod execute;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_files.rs"]
+mod files;
+#[cfg(target_os = "linux")]
+mod grants;
+#[cfg(target_os = "linux")]
+mod handles;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod open_file;
+#[cfg(target_os = "linux")]
+mod request;
+#[cfg(target_os = "linux")]
+mod server;
+#[cfg(target_os = "linux")]
+mod system;
+
+pub use config::{FileHandle, FileStats, FilesConfig, Rights};
+pub use errno::FileErrno;
+pub use error::FilesError;
+pub use everwarp_contract::files::{
+    FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
+    FILE_KIND_DIRECTORY, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_UNORDERED,
+};
+pub use everwarp_contract::{DevFileStat, DevFiles};
+pub use faults::Faults;
+pub use files::Files;
+pub use task::{FILE_SPAWNS, FileEnd, FileTask, Then, door};

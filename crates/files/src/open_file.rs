@@ -1,0 +1,161 @@
+//! An open file, and the order of its requests.
+//!
+//! The requests of a handle are done one after the other, in the order in which they were made. Of an unordered handle,
+//! reads, writes and stats are done together; the others wait for all earlier ones, and later ones wait for them, so a sync
+//! still covers every write that was asked for before it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::errno::FileErrno;
+use crate::grants::How;
+use crate::request::Request;
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<Request>,
+    /// Requests that are being done.
+    doing: u32,
+    /// Whether the one that is being done must be alone.
+    alone: bool,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    how: How,
+    line: Mutex<Line>,
+    /// The first failed sync. The system forgets which bytes it could not write, and a later sync would succeed.
+    lost: Mutex<Option<FileErrno>>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(file: File, how: How) -> Self {
+        Self {
+            file,
+            how,
+            line: Mutex::default(),
+            lost: Mutex::default(),
+        }
+    }
+    pub(crate) fn may_read(&self) -> Result<&File, FileErrno> {
+        if self.how.read {
+            Ok(&self.file)
+        } else {
+            Err(FileErrno::BADF)
+        }
+    }
+    pub(crate) fn may_write(&self) -> Result<&File, FileErrno> {
+        if self.how.write {
+            Ok(&self.file)
+        } else {
+            Err(FileErrno::BADF)
+        }
+    }
+    /// The result of a sync: it fails for good once it has failed.
+    pub(crate) fn synced(&self, result: Result<(), FileErrno>) -> Result<(), FileErrno> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (None, Err(error)) = (&*lost, result) {
+            *lost = Some(error);
+        }
+        lost.map_or(Ok(()), Err)
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Takes a request in, and puts those that can be done now into `ready`.
+    pub(crate) fn push(&self, request: Request, ready: &mut Vec<Request>) {
+        let mut line = self.line();
+        line.waiting.push_back(request);
+        self.advance(&mut line, ready);
+    }
+    /// Notes that a request is done, and puts those that can be done now into `ready`.
+    pub(crate) fn done(&self, ready: &mut Vec<Request>) {
+        let mut line = self.line();
+        line.doing -= 1;
+        if line.doing == 0 {
+            line.alone = false;
+        }
+        self.advance(&mut line, ready);
+    }
+    fn advance(&self, line: &mut Line, ready: &mut Vec<Request>) {
+        while let Some(first) = line.waiting.front() {
+            let alone = !self.how.unordered || first.wants_order();
+            let may = if alone { line.doing == 0 } else { !line.alone };
+            if !may {
+                return;
+            }
+            line.doing += 1;
+            line.alone = alone;
+            ready.extend(line.waiting.pop_front());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{After, Op};
+
+    fn request(op: Op, note: u32) -> Request {
+        let after = After {
+            then: 0,
+            group: 0,
+            note,
+        };
+        Request { op, after }
+    }
+    fn notes(ready: &mut Vec<Request>) -> Vec<u32> {
+        ready.drain(..).map(|r| r.after.note).collect()
+    }
+    fn file(unordered: bool) -> OpenFile {
+        let how = How {
+            unordered,
+            ..How::default()
+        };
+        OpenFile::new(tempfile::tempfile().expect("a temporary file"), how)
+    }
+
+    #[test]
+    fn requests_of_an_ordered_handle_take_turns() {
+        let (file, mut ready) = (file(false), Vec::new());
+        for note in 0..3 {
+            file.push(request(Op::Truncate { size: 1 }, note), &mut ready);
+        }
+        assert_eq!(notes(&mut ready), [0]);
+        for next in 1..3 {
+            file.done(&mut ready);
+            assert_eq!(notes(&mut ready), [next]);
+        }
+        file.done(&mut ready);
+        assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_sync_of_an_unordered_handle_waits_for_earlier_requests_and_keeps_later_ones_back() {
+        let (file, mut ready) = (file(true), Vec::new());
+        for (note, sync) in [false, false, true, false, false].into_iter().enumerate() {
+            let op = if sync { Op::Sync } else { Op::Nothing };
+            file.push(request(op, note as u32), &mut ready);
+        }
+        assert_eq!(notes(&mut ready), [0, 1]);
+        file.done(&mut ready);
+        assert!(ready.is_empty());
+        file.done(&mut ready);
+        assert_eq!(notes(&mut ready), [2]);
+        file.done(&mut ready);
+        assert_eq!(notes(&mut ready), [3, 4]);
+    }
+
+    #[test]
+    fn a_failed_sync_stays_failed() {
+        let file = file(false);
+        assert_eq!(file.synced(Ok(())), Ok(()));
+        assert_eq!(file.synced(Err(FileErrno::IO)), Err(FileErrno::IO));
+        assert_eq!(file.synced(Ok(())), Err(FileErrno::IO));
+        assert_eq!(file.synced(Err(FileErrno::NOSPC)), Err(FileErrno::IO));
+    }
+}

@@ -1,0 +1,129 @@
+//! Requests, once they were copied out of the ring and checked.
+
+use everwarp_contract::files as device;
+use everwarp_contract::{DevFileDone, DevFileRequest, DevFileStat};
+
+use crate::errno::FileErrno;
+use crate::grants::How;
+use crate::memory::{Memory, Range};
+
+/// The task that goes on when a request is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    pub(crate) then: u32,
+    pub(crate) group: u32,
+    pub(crate) note: u32,
+}
+
+impl After {
+    /// The completion with a result.
+    pub(crate) fn done(self, result: Result<u32, FileErrno>) -> DevFileDone {
+        let result = match result {
+            // No result is that large: see `FILE_MOST` and the handles.
+            Ok(value) => value.min(i32::MAX as u32),
+            Err(error) => (error.0 as i32).wrapping_neg() as u32,
+        };
+        DevFileDone {
+            then: self.then,
+            group: self.group,
+            arg: u64::from(result) << 32 | u64::from(self.note),
+        }
+    }
+}
+
+/// What is to be done to an open file.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Read {
+        from: u64,
+        to: Range,
+    },
+    Write {
+        to: u64,
+        from: Range,
+    },
+    Append {
+        from: Range,
+    },
+    Truncate {
+        size: u64,
+    },
+    Stat {
+        to: Range,
+    },
+    Sync,
+    Close,
+    #[cfg(test)]
+    Nothing,
+}
+
+/// A request for an open file.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) op: Op,
+    pub(crate) after: After,
+}
+
+impl Request {
+    /// Whether it waits for earlier requests of its handle, and later ones wait for it, even if the handle is unordered.
+    pub(crate) fn wants_order(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Append { .. } | Op::Truncate { .. } | Op::Sync | Op::Close
+        )
+    }
+}
+
+/// What a task asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Open { dir: u32, how: How, path: Range },
+    Of { handle: u32, op: Op },
+}
+
+/// The task that goes on after a request.
+pub(crate) fn after(record: &DevFileRequest) -> After {
+    After {
+        then: record.then,
+        group: record.group,
+        note: record.note,
+    }
+}
+
+/// Checks a request.
+pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, FileErrno> {
+    let range = || match record.len > device::FILE_MOST {
+        true => Err(FileErrno::INVAL),
+        false => memory.range(record.address, record.len.into()),
+    };
+    let stat = || memory.range(record.address, size_of::<DevFileStat>() as u64);
+    let op = match record.op {
+        device::FILE_OPEN => {
+            return Ok(Asked::Open {
+                dir: record.handle,
+                how: How::of_flags(record.offset)?,
+                path: range()?,
+            });
+        }
+        device::FILE_READ => Op::Read {
+            from: record.offset,
+            to: range()?,
+        },
+        device::FILE_WRITE => Op::Write {
+            to: record.offset,
+            from: range()?,
+        },
+        device::FILE_APPEND => Op::Append { from: range()? },
+        device::FILE_TRUNCATE => Op::Truncate {
+            size: record.offset,
+        },
+        device::FILE_STAT => Op::Stat { to: stat()? },
+        device::FILE_SYNC => Op::Sync,
+        device::FILE_CLOSE => Op::Close,
+        _ => return Err(FileErrno::NOSYS),
+    };
+    Ok(Asked::Of {
+        handle: record.handle,
+        op,
+    })
+}

@@ -1,0 +1,299 @@
+//! The host's side: one thread takes requests, some threads do them, and one hands completions back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use everwarp_contract::files::{
+    FILE_DOOR_CLOSE, FILE_DOOR_DELIVER, FILE_DOOR_STEP, FILE_DOOR_WAIT, FILE_ENDED, FILE_TAKE_STEP,
+};
+use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout};
+use everwarp_runtime::{Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending};
+
+use crate::errno::FileErrno;
+use crate::execute;
+use crate::grants::{Grant, How};
+use crate::handles::Handles;
+use crate::memory::{Memory, Range};
+use crate::open_file::OpenFile;
+use crate::request::{After, Asked, Op, Request, after, decode};
+use crate::system::System;
+
+/// 64-bit words of a request, and of a completion.
+pub(crate) const REQUEST: usize = size_of::<DevFileRequest>() / 8;
+pub(crate) const DONE: usize = size_of::<DevFileDone>() / 8;
+
+/// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
+const IN_FLIGHT: u64 = 1 << 18;
+
+/// Something that a worker can do now.
+#[derive(Debug)]
+enum Job {
+    Open {
+        dir: u32,
+        how: How,
+        path: Range,
+        after: After,
+    },
+    Of(Arc<OpenFile>, Request),
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    jobs: VecDeque<Job>,
+    done: Vec<DevFileDone>,
+    /// Requests that were taken and whose completions were not handed back yet.
+    in_flight: u64,
+    /// No more requests are taken.
+    closing: bool,
+    /// The engine has ended.
+    lost: bool,
+}
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) memory: Memory,
+    pub(crate) handles: Handles,
+    pub(crate) grants: Mutex<Vec<Grant>>,
+    pub(crate) system: System,
+    pub(crate) served: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    work: Mutex<Work>,
+    /// Rings when there are jobs, completions or room, or all is over.
+    bell: Condvar,
+}
+
+/// The instance whose tasks are served, and the rings.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) door: u32,
+    pub(crate) requests: Arc<Buffer<u64>>,
+    pub(crate) done: Arc<Buffer<u64>>,
+}
+
+impl Server {
+    pub(crate) fn new(engine: Engine, system: System, handles: u32) -> Self {
+        Self {
+            memory: Memory::new(engine.kind()),
+            engine,
+            handles: Handles::new(handles),
+            grants: Mutex::default(),
+            system,
+            served: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            work: Mutex::default(),
+            bell: Condvar::new(),
+        }
+    }
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn sleep<'w>(&self, work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
+        self.bell.wait(work).unwrap_or_else(PoisonError::into_inner)
+    }
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.work().in_flight
+    }
+    /// Ends all threads: the engine has ended, or there are too few threads.
+    pub(crate) fn abandon(&self) {
+        self.set(|work| (work.closing, work.lost) = (true, true));
+    }
+    fn set(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.work());
+        self.bell.notify_all();
+    }
+
+    /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
+    pub(crate) fn take(&self, port: &Port) {
+        let taken = self.take_all(port);
+        self.set(|work| match taken {
+            Ok(()) => work.closing = true,
+            Err(_) => (work.closing, work.lost) = (true, true),
+        });
+    }
+    fn take_all(&self, port: &Port) -> Result<(), Error> {
+        let slots = port.requests.len() / REQUEST;
+        let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
+        let mut taken = 0_u64;
+        loop {
+            let wait = port.instance.task(port.door).tag(FILE_DOOR_WAIT as u8);
+            let mut pending = self.engine.submit_lasting(wait.arg(taken))?;
+            let count = pending.wait_lasting()?.value;
+            if count == u64::from(FILE_ENDED) {
+                return Ok(());
+            }
+            // A task that wrote elsewhere could report anything.
+            let count = count.min(FILE_TAKE_STEP.into()) as usize;
+            let first = (taken % slots as u64) as usize;
+            let split = count.min(slots - first);
+            let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
+            port.requests.read_at(first * REQUEST, one)?;
+            port.requests.read_at(0, two)?;
+            self.engine.begin_outside(count as u64);
+            for record in words[..count * REQUEST].chunks_exact(REQUEST) {
+                let bytes: Vec<u8> = record.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                self.accept(&DevFileRequest::from_bytes(&bytes));
+            }
+            taken += count as u64;
+            let mut work = self.work();
+            while work.in_flight >= IN_FLIGHT && !work.lost {
+                work = self.sleep(work);
+            }
+        }
+    }
+    /// Takes one request in.
+    fn accept(&self, record: &DevFileRequest) {
+        let after = after(record);
+        let asked = decode(record, &self.memory).and_then(|asked| match asked {
+            Asked::Open { dir, how, path } => Ok((None, Asked::Open { dir, how, path })),
+            Asked::Of { handle, op } => {
+                let file = match op {
+                    Op::Close => self.handles.remove(handle),
+                    _ => self.handles.get(handle),
+                };
+                let file = file.ok_or(FileErrno::BADF)?;
+                Ok((Some(file), Asked::Of { handle, op }))
+            }
+        });
+        let mut ready = Vec::new();
+        self.set(|work| work.in_flight += 1);
+        match asked {
+            Err(error) => self.finish(after, Err(error)),
+            Ok((Some(file), Asked::Of { op, .. })) => {
+                file.push(Request { op, after }, &mut ready);
+                self.start(&file, ready);
+            }
+            Ok((_, Asked::Open { dir, how, path })) => {
+                let job = Job::Open {
+                    dir,
+                    how,
+                    path,
+                    after,
+                };
+                self.set(|work| work.jobs.push_back(job));
+            }
+            Ok((None, Asked::Of { .. })) => unreachable!("a request of a file has its file"),
+        }
+    }
+    fn start(&self, file: &Arc<OpenFile>, ready: Vec<Request>) {
+        if !ready.is_empty() {
+            let jobs = ready.into_iter().map(|r| Job::Of(file.clone(), r));
+            self.set(|work| work.jobs.extend(jobs));
+        }
+    }
+    fn finish(&self, after: After, result: Result<u32, FileErrno>) {
+        let counter = match result {
+            Ok(_) => &self.served,
+            Err(_) => &self.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.set(|work| work.done.push(after.done(result)));
+    }
+
+    /// Does jobs until all are done and no more can come.
+    pub(crate) fn do_jobs(&self) {
+        loop {
+            let job = {
+                let mut work = self.work();
+                loop {
+                    if work.lost {
+                        return;
+                    }
+                    match work.jobs.pop_front() {
+                        Some(job) => break job,
+                        None if work.closing && work.in_flight == 0 => return,
+                        None => work = self.sleep(work),
+                    }
+                }
+            };
+            match job {
+                Job::Open {
+                    dir,
+                    how,
+                    path,
+                    after,
+                } => {
+                    let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+                    let grant = grants.get(dir as usize).cloned();
+                    drop(grants);
+                    let opened = execute::open(grant, &path, how, &self.handles);
+                    self.finish(after, opened);
+                }
+                Job::Of(file, request) => {
+                    let result = execute::of_file(&self.system, &file, &request.op);
+                    self.finish(request.after, result);
+                    let mut ready = Vec::new();
+                    file.done(&mut ready);
+                    self.start(&file, ready);
+                }
+            }
+        }
+    }
+
+    /// Hands completions back until all are and no more can come.
+    pub(crate) fn give(&self, port: &Port) {
+        if self.give_all(port).is_err() {
+            self.set(|work| work.lost = true);
+        }
+    }
+    fn give_all(&self, port: &Port) -> Result<(), Error> {
+        let slots = port.done.len() / DONE;
+        let mut given = VecDeque::<(Pending, usize)>::new();
+        let (mut next, mut used) = (0_usize, 0);
+        loop {
+            let done = {
+                let mut work = self.work();
+                loop {
+                    if work.lost || work.closing && work.in_flight == 0 {
+                        return Ok(());
+                    }
+                    if !work.done.is_empty() {
+                        break std::mem::take(&mut work.done);
+                    }
+                    work = self.sleep(work);
+                }
+            };
+            for part in done.chunks(slots / 2) {
+                // The slots of completions whose tasks are spawned are free.
+                while slots - used < part.len() {
+                    let (mut oldest, count) = given.pop_front().expect("they use the slots");
+                    oldest.wait_lasting()?;
+                    used -= count;
+                }
+                let words: Vec<u64> = part.iter().flat_map(words).collect();
+                let first = next % slots;
+                let split = part.len().min(slots - first) * DONE;
+                port.done.write_at(first * DONE, &words[..split])?;
+                port.done.write_at(0, &words[split..])?;
+                let step = FILE_DOOR_STEP as usize;
+                let task = |at: usize| {
+                    let count = step.min(part.len() - at);
+                    let task = port.instance.task(port.door).tag(FILE_DOOR_DELIVER as u8);
+                    task.args((next + at) as u32, count as u32).build()
+                };
+                let tasks: Vec<DevTask> = (0..part.len()).step_by(step).map(task).collect();
+                given.push_back((self.engine.submit_batch(&tasks)?, part.len()));
+                (next, used) = (next + part.len(), used + part.len());
+                self.engine.end_outside(part.len() as u64);
+            }
+            self.set(|work| work.in_flight -= done.len() as u64);
+        }
+    }
+
+    /// Closes the ring of requests.
+    pub(crate) fn close(&self, port: &Port) -> Result<(), Error> {
+        let task = port.instance.task(port.door).tag(FILE_DOOR_CLOSE as u8);
+        self.engine.submit(task)?.wait_lasting().map(drop)
+    }
+}
+
+fn words(done: &DevFileDone) -> [u64; DONE] {
+    let bytes = done.bytes();
+    std::array::from_fn(|i| {
+        let word = bytes[8 * i..].first_chunk().expect("eight bytes");
+        u64::from_ne_bytes(*word)
+    })
+}

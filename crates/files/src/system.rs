@@ -1,0 +1,259 @@
+//! The system calls that serve requests, and the faults that are injected into them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::errno::FileErrno;
+use crate::faults::Faults;
+
+/// How often a file may refuse for now before its request fails.
+const PATIENCE: u32 = 1000;
+
+/// The system.
+#[derive(Debug)]
+pub(crate) struct System {
+    faults: Option<(Faults, Mutex<u64>)>,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Reads,
+    Writes,
+    Other,
+}
+
+/// The next of a sequence of random numbers (Marsaglia's xorshift).
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn offset(at: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// The result of a call that moves bytes.
+fn moved(count: isize) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+impl System {
+    pub(crate) fn new(faults: Option<Faults>) -> Self {
+        // The state of the generator must not be 0.
+        let faults = faults.map(|faults| (faults, Mutex::new(faults.seed.wrapping_mul(2) | 1)));
+        Self { faults }
+    }
+
+    /// Whether a call happens, and how many of its bytes.
+    fn fate(&self, kind: Kind, len: usize) -> io::Result<usize> {
+        let Some((faults, state)) = &self.faults else {
+            return Ok(len);
+        };
+        let (chances, amount) = {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let chances: [u64; 6] = std::array::from_fn(|_| next(&mut state) % 1000);
+            (chances, next(&mut state))
+        };
+        let hit = |at: usize, chance: u32| chances[at] < chance.into();
+        if hit(0, faults.delayed) {
+            let half = (faults.delay.as_micros() as u64).div_ceil(2).max(1);
+            std::thread::sleep(Duration::from_micros(half + amount % half));
+        }
+        let error = |number| Err(io::Error::from_raw_os_error(number));
+        if hit(1, faults.interrupted) {
+            return error(libc::EINTR);
+        }
+        if hit(2, faults.failed) {
+            return error(libc::EIO);
+        }
+        if kind != Kind::Other && hit(3, faults.again) {
+            return error(libc::EAGAIN);
+        }
+        if kind == Kind::Writes && hit(4, faults.full) {
+            return error(libc::ENOSPC);
+        }
+        if len > 1 && hit(5, faults.short) {
+            return Ok(match amount & 1 {
+                0 => 1,
+                _ => 1 + (amount >> 1) as usize % (len - 1),
+            });
+        }
+        Ok(len)
+    }
+
+    /// Makes a call until it neither was interrupted nor is refused for now.
+    fn patiently<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> Result<T, FileErrno> {
+        let mut refused = 0;
+        loop {
+            let error = match call() {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) if refused < PATIENCE => {
+                    refused += 1;
+                    std::thread::sleep(Duration::from_micros(u64::from(refused)));
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Moves bytes until all have moved or a call moves none. An error after some bytes is left to the next request.
+    fn transfer(
+        &self,
+        kind: Kind,
+        len: usize,
+        mut step: impl FnMut(usize, usize) -> io::Result<usize>,
+    ) -> Result<usize, FileErrno> {
+        let mut done = 0;
+        while done < len {
+            let moved = self.patiently(|| step(done, self.fate(kind, len - done)?));
+            match moved {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads from an offset on, until `len` bytes are there or the file ends.
+    ///
+    /// # Safety
+    /// - `to` is valid for writes of `len` bytes, and stays so during the call.
+    pub(crate) unsafe fn read(
+        &self,
+        file: &File,
+        to: *mut u8,
+        len: usize,
+        from: u64,
+    ) -> Result<usize, FileErrno> {
+        self.transfer(Kind::Reads, len, |done, part| {
+            let at = offset(from.saturating_add(done as u64))?;
+            // SAFETY: the part is inside the range, by the caller's word.
+            moved(unsafe { libc::pread(file.as_raw_fd(), to.add(done).cast(), part, at) })
+        })
+    }
+
+    /// Writes at an offset; without one, after the file's last byte.
+    ///
+    /// # Safety
+    /// - `from` is valid for reads of `len` bytes, and stays so during the call.
+    pub(crate) unsafe fn write(
+        &self,
+        file: &File,
+        from: *const u8,
+        len: usize,
+        to: Option<u64>,
+    ) -> Result<usize, FileErrno> {
+        self.transfer(Kind::Writes, len, |done, part| {
+            // SAFETY: the part is inside the range, by the caller's word.
+            let part_at = unsafe { from.add(done) };
+            let fd = file.as_raw_fd();
+            moved(match to {
+                Some(to) => {
+                    let at = offset(to.saturating_add(done as u64))?;
+                    // SAFETY: as above.
+                    unsafe { libc::pwrite(fd, part_at.cast(), part, at) }
+                }
+                None => {
+                    let part = libc::iovec {
+                        iov_base: part_at.cast_mut().cast(),
+                        iov_len: part,
+                    };
+                    // SAFETY: as above; the offset is ignored.
+                    unsafe { libc::pwritev2(fd, &raw const part, 1, 0, libc::RWF_APPEND) }
+                }
+            })
+        })
+    }
+
+    pub(crate) fn truncate(&self, file: &File, size: u64) -> Result<(), FileErrno> {
+        self.patiently(|| {
+            self.fate(Kind::Other, 0)?;
+            offset(size)?;
+            file.set_len(size)
+        })
+    }
+
+    pub(crate) fn sync(&self, file: &File) -> Result<(), FileErrno> {
+        self.patiently(|| {
+            self.fate(Kind::Other, 0)?;
+            file.sync_all()
+        })
+    }
+
+    pub(crate) fn metadata(&self, file: &File) -> Result<std::fs::Metadata, FileErrno> {
+        self.patiently(|| {
+            self.fate(Kind::Other, 0)?;
+            file.metadata()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_faults_change_no_result() {
+        for seed in 0..20 {
+            let system = System::new(Some(Faults {
+                delayed: 0,
+                ..Faults::hidden(seed)
+            }));
+            let file = tempfile::tempfile().expect("a temporary file");
+            let bytes: Vec<u8> = (0..10_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+            let mut got = vec![0; bytes.len() + 10];
+            // SAFETY: the ranges are those of the vectors.
+            unsafe {
+                let written = system.write(&file, bytes.as_ptr(), 9_000, Some(0));
+                assert_eq!(written, Ok(9_000));
+                let written = system.write(&file, bytes.as_ptr().add(9_000), 1_000, None);
+                assert_eq!(written, Ok(1_000));
+                let read = system.read(&file, got.as_mut_ptr(), got.len(), 0);
+                assert_eq!(read, Ok(bytes.len()));
+            }
+            assert_eq!(got[..bytes.len()], bytes[..], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_reported_unless_bytes_have_moved() {
+        let failing = Faults {
+            seed: 3,
+            full: 1000,
+            ..Faults::default()
+        };
+        let file = tempfile::tempfile().expect("a temporary file");
+        let bytes = [1; 100];
+        let write = |faults| {
+            let system = System::new(Some(faults));
+            // SAFETY: the range is that of the array.
+            unsafe { system.write(&file, bytes.as_ptr(), bytes.len(), Some(0)) }
+        };
+        assert_eq!(write(failing), Err(FileErrno::NOSPC));
+        let sometimes = Faults {
+            full: 200,
+            short: 1000,
+            ..failing
+        };
+        let counts = (0..50).map(|seed| write(Faults { seed, ..sometimes }));
+        let counts: Vec<_> = counts.collect();
+        assert!(counts.iter().any(|c| matches!(c, Ok(1..100))), "{counts:?}");
+        let never = Faults {
+            again: 1000,
+            ..Faults::default()
+        };
+        assert_eq!(write(never), Err(FileErrno::AGAIN), "not for ever");
+    }
+}

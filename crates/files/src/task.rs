@@ -1,0 +1,279 @@
+//! Files as the CPU twin of a task sees them. Device source has the same names in `everwarp/files/files.cuh`.
+
+use std::fmt;
+
+use everwarp_contract::files::{
+    FILE_APPEND, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER, FILE_DOOR_WAIT,
+    FILE_ENDED, FILE_OPEN, FILE_READ, FILE_STAT, FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
+};
+use everwarp_contract::{DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId};
+use everwarp_runtime::TaskCx;
+
+use crate::errno::FileErrno;
+use crate::ring::{Posted, Ring};
+
+/// Room in `max_spawn` that one request takes: for the task that goes on, and for the host's bell.
+pub const FILE_SPAWNS: u16 = 2;
+
+/// The task that goes on when a request is done: a function of the same program. Its argument is the note, then the result;
+/// [`FileEnd`] reads both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Then {
+    /// The function's number.
+    pub function: u32,
+    /// The task's tag.
+    pub tag: u8,
+    /// The lower half of its argument.
+    pub note: u32,
+}
+
+impl Then {
+    /// A task of this function.
+    pub const fn new(function: u32, tag: u8, note: u32) -> Self {
+        Self {
+            function,
+            tag,
+            note,
+        }
+    }
+    fn word(self) -> u32 {
+        self.function << 8 | u32::from(self.tag)
+    }
+    fn of_word(word: u32) -> (u32, u8) {
+        (word >> 8, word as u8)
+    }
+}
+
+/// The argument of a task that goes on after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileEnd {
+    /// The request's note.
+    pub note: u32,
+    /// The result: bytes that were moved, or the handle of an opened file; else 0.
+    pub result: Result<u32, FileErrno>,
+}
+
+impl FileEnd {
+    /// Decodes a task's argument.
+    pub const fn of(arg: u64) -> Self {
+        let result = (arg >> 32) as u32 as i32;
+        Self {
+            note: arg as u32,
+            result: match result >= 0 {
+                true => Ok(result as u32),
+                false => Err(FileErrno(result.unsigned_abs())),
+            },
+        }
+    }
+}
+
+/// The files of the running task's instance.
+///
+/// Each method makes one request and returns at once. It returns `false` if the ring of requests is full: then nothing was
+/// asked, and the task may spawn a task that tries again; the function of that task is declared `breadth_first`, since newer
+/// tasks would else keep older ones, which make room, from running. The function that calls is declared with room for [`FILE_SPAWNS`] tasks
+/// for each request, and holds its group open for the task that goes on.
+///
+/// Until the request is done, the range that it names belongs to it: no task may write there, and of a read no task may look.
+pub struct FileTask<'t> {
+    task: &'t mut (dyn TaskCx + 't),
+    files: &'t DevFiles,
+    door: u32,
+}
+
+impl fmt::Debug for FileTask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileTask").finish_non_exhaustive()
+    }
+}
+
+impl<'t> FileTask<'t> {
+    /// The files in the parameters of the task's instance, whose door is the function number `door`.
+    ///
+    /// # Safety
+    /// - `files` is what `Files::tables` has returned for the engine that runs the task.
+    pub unsafe fn new(task: &'t mut (dyn TaskCx + 't), files: &'t DevFiles, door: u32) -> Self {
+        Self { task, files, door }
+    }
+    fn ring(&self) -> Ring<'t> {
+        // SAFETY: by the word of the caller of `new`.
+        unsafe { Ring::new(self.files) }
+    }
+    fn post(&mut self, request: DevFileRequest, then: Then) -> bool {
+        let request = DevFileRequest {
+            then: then.word(),
+            note: then.note,
+            ..request
+        };
+        let ring = self.ring();
+        match ring.post(request, || self.task.hold().0) {
+            Posted::Full => return false,
+            Posted::Taken => self.ring_bell(),
+            Posted::Closed => {
+                let canceled = (FileErrno::CANCELED.0 as i32).wrapping_neg() as u32;
+                let arg = u64::from(canceled) << 32 | u64::from(then.note);
+                self.task.spawn(then.function, then.tag, arg);
+            }
+        }
+        true
+    }
+    fn ring_bell(&mut self) {
+        if let Some(group) = self.ring().take_bell() {
+            self.task
+                .spawn_held(GroupId(group), self.door, FILE_DOOR_COUNT as u8, 0);
+        }
+    }
+
+    /// Opens the file at a path beneath granted directory number `dir`, as the flags say (`FILE_FOR_READING`, …). The path
+    /// is UTF-8 in a shared buffer. The result is the handle.
+    pub fn open(&mut self, dir: u32, path: DevPtr<u8>, len: u32, flags: u32, then: Then) -> bool {
+        let request = DevFileRequest {
+            op: FILE_OPEN,
+            handle: dir,
+            offset: flags.into(),
+            address: path.address(),
+            len,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Reads `len` bytes at an offset. The result is how many there were: fewer only where the file ends.
+    pub fn read(&mut self, handle: u32, offset: u64, to: DevPtr<u8>, len: u32, then: Then) -> bool {
+        self.move_bytes(FILE_READ, handle, offset, to, len, then)
+    }
+    /// Writes `len` bytes at an offset. The result is how many were written; fewer if an error came after them, which the
+    /// next request gets.
+    pub fn write(
+        &mut self,
+        handle: u32,
+        offset: u64,
+        from: DevPtr<u8>,
+        len: u32,
+        then: Then,
+    ) -> bool {
+        self.move_bytes(FILE_WRITE, handle, offset, from, len, then)
+    }
+    /// Writes `len` bytes after the file's last byte, wherever that is by then. The result is as of a write.
+    pub fn append(&mut self, handle: u32, from: DevPtr<u8>, len: u32, then: Then) -> bool {
+        self.move_bytes(FILE_APPEND, handle, 0, from, len, then)
+    }
+    fn move_bytes(
+        &mut self,
+        op: u32,
+        handle: u32,
+        offset: u64,
+        bytes: DevPtr<u8>,
+        len: u32,
+        then: Then,
+    ) -> bool {
+        let request = DevFileRequest {
+            op,
+            handle,
+            offset,
+            address: bytes.address(),
+            len,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Sets the file's size.
+    pub fn truncate(&mut self, handle: u32, size: u64, then: Then) -> bool {
+        let request = DevFileRequest {
+            op: FILE_TRUNCATE,
+            handle,
+            offset: size,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Writes the file's size, time and kind into a shared buffer.
+    pub fn stat(&mut self, handle: u32, to: DevPtr<DevFileStat>, then: Then) -> bool {
+        let request = DevFileRequest {
+            op: FILE_STAT,
+            handle,
+            address: to.address(),
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Waits until everything that was written is on the device. Once it has failed, it fails for the handle's life: the
+    /// system forgets the bytes that it could not write.
+    pub fn sync(&mut self, handle: u32, then: Then) -> bool {
+        let request = DevFileRequest {
+            op: FILE_SYNC,
+            handle,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Closes the handle when its earlier requests are done. From the next request on it names nothing.
+    pub fn close(&mut self, handle: u32, then: Then) -> bool {
+        let request = DevFileRequest {
+            op: FILE_CLOSE,
+            handle,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+}
+
+/// The twin of the door: the function through which the host and the tasks of an instance meet. A program has one, declared
+/// as a lane with `.spawns(FILE_DOOR_STEP as u16)`, that does nothing but call this with its own number.
+///
+/// # Safety
+/// - As [`FileTask::new`].
+pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
+    let (tag, arg) = (u32::from(task.tag()), task.arg());
+    // SAFETY: by the caller's word.
+    let ring = unsafe { Ring::new(files) };
+    let report = |task: &mut dyn TaskCx| match ring.count() {
+        0 if ring.ended() => task.report_add(FILE_ENDED.into()),
+        count => task.report_add(count),
+    };
+    match tag {
+        FILE_DOOR_WAIT => {
+            ring.set_taken(arg);
+            let is_there = || ring.count() != 0 || ring.ended();
+            if is_there() {
+                return report(task);
+            }
+            let group = task.hold();
+            ring.hang(group.0);
+            // A request that came in between, whose task may have seen no bell.
+            if is_there() && ring.take_back(group.0) {
+                task.spawn_held(group, number, FILE_DOOR_COUNT as u8, 0);
+            }
+        }
+        FILE_DOOR_COUNT => report(task),
+        FILE_DOOR_DELIVER => {
+            let (first, count) = (task.lo(), task.hi());
+            for index in 0..count {
+                let done = ring.done(first.wrapping_add(index));
+                let (function, tag) = Then::of_word(done.then);
+                task.spawn_held(GroupId(done.group), function, tag, done.arg);
+            }
+        }
+        FILE_DOOR_CLOSE => {
+            ring.close();
+            if let Some(group) = ring.take_bell() {
+                task.spawn_held(GroupId(group), number, FILE_DOOR_COUNT as u8, 0);
+            }
+        }
+        _ => task.fault(arg),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_carry_counts_and_errors() {
+        let end = |result: i32| FileEnd::of(u64::from(result as u32) << 32 | 7);
+        assert_eq!((end(5).note, end(5).result), (7, Ok(5)));
+        assert_eq!(end(-51).result, Err(FileErrno::NOSPC));
+        assert_eq!(end(i32::MAX).result, Ok(i32::MAX as u32));
+        let then = Then::new(0x1234, 0xab, 0);
+        assert_eq!(Then::of_word(then.word()), (0x1234, 0xab));
+    }
+}

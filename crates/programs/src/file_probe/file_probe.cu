@@ -1,0 +1,37 @@
+#include "everwarp/files/files.cuh"
+
+// Asks for a step. False if there was no room.
+__device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& p, u32 index) {
+  const DevFileStep& s = p.steps[index];
+  const u32 handle = s.handle_of == 0 ? s.handle : (u32)ew::load(p.results + s.handle_of - 1, ew::relaxed, ew::gpu);
+  ew::Files files(t, p.files, FN_file_probe_door);
+  const ew::Then then{FN_file_probe_done, 0, index};
+  switch (s.op) {
+    case 1: return files.open(handle, (const u8*)s.address, s.len, (u32)s.offset, then);
+    case 2: return files.read(handle, s.offset, (u8*)s.address, s.len, then);
+    case 3: return files.write(handle, s.offset, (const u8*)s.address, s.len, then);
+    case 4: return files.append(handle, (const u8*)s.address, s.len, then);
+    case 5: return files.truncate(handle, s.offset, then);
+    case 6: return files.stat(handle, (DevFileStat*)s.address, then);
+    case 7: return files.sync(handle, then);
+    default: return files.close(handle, then);
+  }
+}
+
+__device__ void file_probe_ask(ew::Lane& t, const DevFileProbe& p) {
+  const u32 end = t.lo() + t.hi();
+  for (u32 index = t.lo(); index < end; index++) {
+    if (!file_probe_one(t, p, index)) return t.spawn(FN_file_probe_ask, 0, t.pack(index, end - index));
+  }
+}
+
+__device__ void file_probe_done(ew::Lane& t, const DevFileProbe& p) {
+  const ew::FileEnd end(t.arg());
+  const u32 value = end.error == 0 ? end.value : 0 - end.error;
+  ew::fetch_add(p.results + end.note, 1ull << 32 | value, ew::relaxed, ew::gpu);
+  t.report_add(1);
+  const u32 next = p.steps[end.note].next;
+  if (next != 0 && !file_probe_one(t, p, next - 1)) t.spawn(FN_file_probe_ask, 0, t.pack(next - 1, 1));
+}
+
+__device__ void file_probe_door(ew::Lane& t, const DevFileProbe& p) { ew::file_door(t, p.files, FN_file_probe_door); }

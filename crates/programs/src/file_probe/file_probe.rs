@@ -1,0 +1,77 @@
+//! The CPU twin of `file_probe.cu`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everwarp::files::{self, FileEnd, FileTask, Then};
+use everwarp::{DevPtr, TaskCx};
+
+use super::{ASK, DONE, DOOR, DevFileProbe, DevFileStep};
+use crate::element;
+
+fn params(t: &dyn TaskCx) -> DevFileProbe {
+    // SAFETY: the instance was made with these parameters.
+    *unsafe { t.params::<DevFileProbe>() }
+}
+
+fn result<'a>(p: &DevFileProbe, step: u32) -> &'a AtomicU64 {
+    assert!(step < p.count, "there is such a step");
+    // SAFETY: the table has as many results as there are steps.
+    unsafe { element(DevPtr::new(p.results.address()), step.into()) }
+}
+
+/// Asks for a step. False if there was no room.
+fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
+    let p = params(t);
+    assert!(index < p.count, "there is such a step");
+    // SAFETY: the script has that many steps.
+    let step: DevFileStep = *unsafe { element(p.steps, index.into()) };
+    let handle = match step.handle_of {
+        0 => step.handle,
+        other => result(&p, other - 1).load(Ordering::Relaxed) as u32,
+    };
+    let then = Then::new(DONE, 0, index);
+    let bytes = DevPtr::new(step.address);
+    // SAFETY: the tables are those of the instance's files.
+    let mut files = unsafe { FileTask::new(t, &p.files, DOOR) };
+    match step.op {
+        1 => files.open(handle, bytes, step.len, step.offset as u32, then),
+        2 => files.read(handle, step.offset, bytes, step.len, then),
+        3 => files.write(handle, step.offset, bytes, step.len, then),
+        4 => files.append(handle, bytes, step.len, then),
+        5 => files.truncate(handle, step.offset, then),
+        6 => files.stat(handle, DevPtr::new(step.address), then),
+        7 => files.sync(handle, then),
+        _ => files.close(handle, then),
+    }
+}
+
+pub(super) fn ask(t: &mut dyn TaskCx) {
+    let (first, count) = (t.lo(), t.hi());
+    for index in first..first + count {
+        if !ask_one(t, index) {
+            let left = first + count - index;
+            return t.spawn(ASK, 0, u64::from(left) << 32 | u64::from(index));
+        }
+    }
+}
+
+pub(super) fn done(t: &mut dyn TaskCx) {
+    let (p, end) = (params(t), FileEnd::of(t.arg()));
+    let value = match end.result {
+        Ok(value) => value,
+        Err(error) => (error.0 as i32).wrapping_neg() as u32,
+    };
+    result(&p, end.note).fetch_add(1 << 32 | u64::from(value), Ordering::Relaxed);
+    t.report_add(1);
+    // SAFETY: the script has that many steps.
+    let step: &DevFileStep = unsafe { element(p.steps, end.note.into()) };
+    if step.next != 0 && !ask_one(t, step.next - 1) {
+        t.spawn(ASK, 0, 1 << 32 | u64::from(step.next - 1));
+    }
+}
+
+pub(super) fn door(t: &mut dyn TaskCx) {
+    let p = params(t);
+    // SAFETY: the tables are those of the instance's files.
+    unsafe { files::door(t, &p.files, DOOR) };
+}
