@@ -238,7 +238,7 @@ impl Engine {
     pub fn begin_outside(&self, count: u64) {
         self.core.outside.fetch_add(count, Ordering::AcqRel);
     }
-    /// Ends what [`begin_outside`](Self::begin_outside) has begun. Not a stable API.
+    /// Counts things for which no task waits any more. Not a stable API.
     #[doc(hidden)]
     pub fn end_outside(&self, count: u64) {
         self.core.outside.fetch_sub(count, Ordering::AcqRel);

@@ -105,7 +105,7 @@ fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| random(&mut seed) as u8).collect()
 }
 
-/// A chain of steps, each of which begins when the one before is done.
+/// A chain of steps: each begins when the step before it is done.
 fn chain(steps: &[DevFileStep]) -> Vec<DevFileStep> {
     let last = steps.len() - 1;
     let linked = steps.iter().enumerate().map(|(at, step)| match at < last {
