@@ -179,7 +179,6 @@ impl Script {
     ///
     /// # Errors
     /// The memory cannot be read.
-    #[expect(clippy::type_complexity, reason = "a result, if the step was done")]
     pub fn results(&self) -> Result<Vec<Option<Result<u32, FileErrno>>>, FilesError> {
         let words = self.results.read()?;
         let result = |(step, &word): (usize, &u64)| {
