@@ -13,6 +13,7 @@
 typedef uint64_t everwarp_actor;
 // A timer of this actor.
 typedef uint64_t everwarp_timer;
+typedef uint64_t everwarp_kept;
 
 // Why an ask has no reply.
 enum {
@@ -34,13 +35,15 @@ enum {
 
 // Imports: `void f(everwarp_actor to, FIELDS)`, `int32_t f(everwarp_actor to, FIELDS)`,
 // `void f(everwarp_actor to, int32_t number, FIELDS)`, `void f(everwarp_actor to, int32_t number, uint64_t nanos, FIELDS)`,
-// `everwarp_timer f(uint64_t nanos, FIELDS)` twice, and `everwarp_actor f(void)`.
+// `everwarp_timer f(uint64_t nanos, FIELDS)` twice, `int32_t f(everwarp_kept ask, FIELDS OF THE REPLY)`, and
+// `everwarp_actor f(void)`.
 #define EVERWARP_TELL(message) EVERWARP_IMPORT("everwarp:tell", #message)
 #define EVERWARP_TRY_TELL(message) EVERWARP_IMPORT("everwarp:try_tell", #message)
 #define EVERWARP_ASK(message) EVERWARP_IMPORT("everwarp:ask", #message)
 #define EVERWARP_ASK_WITHIN(message) EVERWARP_IMPORT("everwarp:ask_within", #message)
 #define EVERWARP_AFTER(message) EVERWARP_IMPORT("everwarp:after", #message)
 #define EVERWARP_EVERY(message) EVERWARP_IMPORT("everwarp:every", #message)
+#define EVERWARP_REPLY_KEPT(message) EVERWARP_IMPORT("everwarp:reply", #message)
 #define EVERWARP_SPAWN(kind) EVERWARP_IMPORT("everwarp:spawn", #kind)
 
 EVERWARP_IMPORT("everwarp:actor", "self") everwarp_actor everwarp_self(void);
@@ -48,6 +51,7 @@ EVERWARP_IMPORT("everwarp:actor", "sender") everwarp_actor everwarp_sender(void)
 EVERWARP_IMPORT("everwarp:actor", "parent") everwarp_actor everwarp_parent(void);
 EVERWARP_IMPORT("everwarp:actor", "asked") int32_t everwarp_asked(void);
 EVERWARP_IMPORT("everwarp:actor", "forward") void everwarp_forward(everwarp_actor to);
+EVERWARP_IMPORT("everwarp:actor", "keep") everwarp_kept everwarp_keep(void);
 EVERWARP_IMPORT("everwarp:actor", "stop") void everwarp_stop(void);
 EVERWARP_IMPORT("everwarp:actor", "stop_actor") void everwarp_stop_actor(everwarp_actor actor);
 EVERWARP_IMPORT("everwarp:actor", "kill") void everwarp_kill(everwarp_actor actor);

@@ -15,7 +15,7 @@ from ._buffer import Transfers, UnifiedBuffer, View
 from ._compile.elementary import random_bits, random_unit
 from ._engine import BfsResult, Engine, Processes, engine
 from ._function import Function, function
-from ._handlers import forward, parent, sender, spawn
+from ._handlers import forward, keep, parent, sender, spawn
 from ._module import Module
 from ._native import Exit, Exits, ProgramResult, Receiver, Sender, __version__, programs
 from ._rehearsal import Rehearsal, Rehearsed
@@ -25,7 +25,7 @@ from ._services import DeadLetter, DeadLetters, Monitor, Timer
 from ._streams import Inlet, Outlet, Received, Topic
 from .errors import *  # noqa: F403
 from ._problem import Unsupported
-from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, struct, timer_id, u8, u16, u32, u64
+from .types import actor_id, array, boolean, f32, f64, i8, i16, i32, i64, reply_id, struct, timer_id, u8, u16, u32, u64
 
 __all__ = [
     "ActorClass",
@@ -73,11 +73,13 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "keep",
     "native",
     "parent",
     "programs",
     "random_bits",
     "random_unit",
+    "reply_id",
     "sender",
     "spawn",
     "struct",

@@ -219,6 +219,7 @@ _decoders: dict[str, Callable[[int], Any]] = {
     "u64": lambda word: word,
     "actor_id": lambda word: word,
     "timer_id": lambda word: word,
+    "reply_id": lambda word: word,
 }
 _all: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Asking] = weakref.WeakKeyDictionary()
 

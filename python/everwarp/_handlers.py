@@ -30,6 +30,16 @@ def spawn(cls: Any) -> Any:
     return turn.stage._spawn(cls, turn.actor.number)
 
 
+def keep() -> Any:
+    """Keeps the ask that is being handled, and returns an `everwarp.reply_id` for it, or 0 if the message is no ask.
+
+    The handler's result is dropped then. A later handler replies with `self.read.reply(kept, value)`, where `read` is the
+    message; that returns whether the ask was kept. It ends without a reply when the actor ends or begins anew.
+    """
+    turn = current("everwarp.keep()")
+    return turn.stage._keep(turn)
+
+
 def forward(to: Any) -> None:
     """Passes the message on to another actor with its sender, which gets the reply from there.
 
@@ -41,4 +51,4 @@ def forward(to: Any) -> None:
     turn.send(replace(envelope, to=to._number if hasattr(to, "_number") else int(to)))
 
 
-__all__ = ["forward", "parent", "sender", "spawn"]
+__all__ = ["forward", "keep", "parent", "sender", "spawn"]

@@ -28,8 +28,8 @@ WHY = {
     FAILED: "the actor failed while it handled the message",
     LATE: "there was no reply within the time",
 }
-#: The bits of an ask's note, the timers of an actor, and the values that a timer's message has.
-NOTE_BITS, TIMERS, WORDS = 24, 64, 4
+#: The bits of an ask's note, the timers of an actor, the values that a timer's message has, and the asks that an actor keeps.
+NOTE_BITS, TIMERS, WORDS, KEPT = 24, 64, 4, 1024
 #: How long an ask of the program waits, in seconds of the rehearsal.
 PATIENCE = 10.0
 
@@ -73,6 +73,15 @@ class Actor:
 
 
 @dataclass
+class Kept:
+    """An ask that an actor keeps."""
+
+    owner: int
+    ask: Ask
+    message: Message
+
+
+@dataclass
 class Turn:
     """The handling of one message."""
 
@@ -80,9 +89,13 @@ class Turn:
     actor: Actor
     envelope: Envelope
     left: int
-    #: Of an atomic class: what is sent when the handler has returned.
-    held: list[Envelope] | None = None
+    #: Of an atomic class: what is done when the handler has returned.
+    held: list[Callable[[], None]] | None = None
+    #: The ask has gone elsewhere: it was passed on.
     forwarded: bool = False
+    #: The number under which this handling keeps its ask, and what it has replied to, as it was.
+    keeps: int = 0
+    replied: dict[int, Kept] = field(default_factory=dict)
     stopping: bool = False
 
     def spend(self) -> None:
@@ -92,10 +105,14 @@ class Turn:
 
     def send(self, envelope: Envelope) -> None:
         self.spend()
+        self.let(lambda: self.stage._deliver(envelope))
+
+    def let(self, call: Callable[[], None]) -> None:
+        """Does what others notice, at once or when the handler of an atomic class has returned."""
         if self.held is None:
-            self.stage._deliver(envelope)
+            call()
         else:
-            self.held.append(envelope)
+            self.held.append(call)
 
 
 _turn: ContextVar[Turn | None] = ContextVar("everwarp.rehearsal", default=None)
@@ -149,6 +166,12 @@ class Outgoing:
         if timeout is not None:
             turn.stage._deadline(ask, checked(timeout, False))
         turn.send(Envelope(self._to, self._message, values, turn.actor.number, ask))
+
+    def reply(self, kept: int, value: Any) -> bool:
+        if self._message.result is None:
+            raise TypeError(f"{self._name} returns nothing, so it has no reply")
+        turn = current("reply")
+        return turn.stage._reply(turn, int(kept), self._message, self._message.result(value))
 
     def after(self, seconds: float, *values: Any) -> TimerNumber:
         return self._timer(seconds, values, False)
@@ -252,6 +275,7 @@ class Rehearsal:
         self._timers: list[tuple[float, int]] = []
         #: What timers and deadlines do: a period or none, the actor that has it, and the call.
         self._due: dict[int, tuple[float | None, int, Callable[[], None]]] = {}
+        self._kept: dict[int, Kept] = {}
         self._failures: list[str] = []
         self.now = 0.0
 
@@ -366,6 +390,9 @@ class Rehearsal:
                 if limits.atomic:
                     for name, value in before.items():
                         setattr(actor.state, name, value)
+                    self._kept.update(turn.replied)
+                # What a failed handler keeps ends with it.
+                self._kept.pop(turn.keeps, None)
                 goes_on = self._fail(actor, f"{type(error).__name__}: {error}")
                 if goes_on and attempt < limits.retries:
                     continue
@@ -375,8 +402,8 @@ class Rehearsal:
             finally:
                 _turn.reset(token)
             for held in turn.held or ():
-                self._deliver(held)
-            if envelope.ask is not None and not turn.forwarded:
+                held()
+            if envelope.ask is not None and not turn.forwarded and not turn.keeps:
                 self._end(envelope.ask, NO_REPLY if envelope.message.result is None else None, result)
             if turn.stopping or actor.stopping and not actor.mailbox:
                 self._kill(actor.number)
@@ -393,7 +420,35 @@ class Rehearsal:
         actor.restarts.append(self.now)
         if not limits.atomic:
             actor.state.__init__()
+            self._lose(actor.number, FAILED)
         return True
+
+    def _keep(self, turn: Turn) -> int:
+        ask = turn.envelope.ask
+        if ask is None or turn.forwarded or turn.keeps:
+            return 0
+        if sum(1 for kept in self._kept.values() if kept.owner == turn.actor.number) >= KEPT:
+            raise RuntimeError(f"it keeps {KEPT} asks, which is the limit: reply to some first")
+        turn.keeps = next(self._numbers)
+        self._kept[turn.keeps] = Kept(turn.actor.number, ask, turn.envelope.message)
+        return turn.keeps
+
+    def _reply(self, turn: Turn, number: int, message: Message, value: Any) -> bool:
+        kept = self._kept.get(number)
+        if kept is None or kept.owner != turn.actor.number:
+            return False
+        if kept.message.name != message.name:
+            raise TypeError(f"it replies to `{message.name}`, and the ask that it has kept is another message")
+        turn.spend()
+        turn.replied[number] = self._kept.pop(number)
+        ask = kept.ask
+        turn.let(lambda: self._end(ask, None, value))
+        return True
+
+    def _lose(self, owner: int, reason: int) -> None:
+        """An actor does not know the asks any more that it has kept."""
+        for number in [number for number, kept in self._kept.items() if kept.owner == owner]:
+            self._end(self._kept.pop(number).ask, reason)
 
     def _stop(self, number: int) -> None:
         actor = self._actors.get(number)
@@ -413,6 +468,7 @@ class Rehearsal:
         for envelope in actor.mailbox:
             if envelope.ask is not None:
                 self._end(envelope.ask, ENDED)
+        self._lose(number, ENDED)
 
     def _timer(
         self, number: int, message: Message, values: tuple[Any, ...], seconds: float, repeats: bool

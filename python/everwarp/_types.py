@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 __all__ = [
-    "FixedArray", "Scalar", "Struct", "actor_id", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "struct",
+    "FixedArray", "Scalar", "Struct", "actor_id", "array", "boolean", "f32", "f64", "i8", "i16", "i32", "i64", "reply_id", "struct",
     "timer_id", "u8", "u16", "u32", "u64",
 ]  # fmt: skip
 
@@ -141,6 +141,8 @@ u64 = Scalar("u64", "u", 8, "Q")
 actor_id = Scalar("actor_id", "u", 8, "Q", ActorNumber)
 #: A timer of an actor, which its handler has set.
 timer_id = Scalar("timer_id", "u", 8, "Q", TimerNumber)
+#: An ask that an actor keeps, to reply to it later.
+reply_id = Scalar("reply_id", "u", 8, "Q")
 f32, f64 = Scalar("f32", "f", 4, "f"), Scalar("f64", "f", 8, "d")
 boolean = Scalar("boolean", "b", 1, "?")
 
@@ -211,7 +213,7 @@ def typed_class(cls: type, annotations: dict[str, Any]) -> type:
         if not isinstance(kind, Scalar):
             raise TypeError(
                 f"{cls.__name__}.{name}: a field has one of the types i8 to i64, u8 to u64, f32, f64, boolean, actor_id, "
-                "timer_id, or a class with @everwarp.actor"
+                "timer_id, reply_id, or a class with @everwarp.actor"
             )
         fields[name] = kind
     if not fields:

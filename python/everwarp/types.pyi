@@ -34,6 +34,8 @@ class timer_id(int):
     def cancel(self) -> bool:
         """Cancels the timer. Returns whether a message was still to come."""
 
+reply_id: TypeAlias = int
+
 class FixedArray:
     """An array of a fixed number of elements, each converted when it is stored. Indices are from 0 up."""
 

@@ -21,6 +21,7 @@ class {own}:
     did: ew.u32
     next: {next}
     any: ew.actor_id
+    last: ew.reply_id
 
     def meet(self, next: {next}, any: ew.actor_id) -> None:
         self.next = next
@@ -65,6 +66,24 @@ class {own}:
         assert budget < 0
         return 0
 
+    def hold(self, budget: ew.i64, key: ew.u64) -> ew.{result}:
+        kept = ew.keep()
+        self.let_go.tell(kept, {reply})
+        self.last = kept
+        return {zero}
+
+    def let_go(self, kept: ew.reply_id, value: ew.{result}) -> None:
+        if not self.hold.reply(kept, value) or self.hold.reply(kept, value):
+            self.sum += 1_000_000
+
+    def hold_on(self, budget: ew.i64, key: ew.u64) -> ew.i32:
+        self.last = ew.keep()
+        if key % 2 == 0:
+            self.stop()
+        else:
+            assert self.last == 0
+        return 1
+
     def add(self, value: ew.i64) -> None:
         self.sum += value
 
@@ -95,6 +114,9 @@ ACTIONS = (
     "child = ew.spawn({next}); child.born.tell(budget, key)",
     "mortal = ew.spawn({next}); mortal.die.ask(budget, key, then=self.took_relay, failed=self.lost, note=budget)",
     "last = ew.spawn({own}); last.stop(); last.weigh.ask(budget, key, then=self.took_own, failed=self.lost, note=3)",
+    "self.hold.ask(budget, key, then=self.took_own, note=budget)",
+    "self.next.hold.ask(budget, key, then=self.took_next)",
+    "other = ew.spawn({next}); other.hold_on.ask(budget, key, then=self.took_relay, failed=self.lost, note=budget * 2)",
     "self.begin(budget - 2, key ^ {number})",
     "self.took_own({small}, budget)",
 )
@@ -133,6 +155,7 @@ def actor_program(number: int) -> ActorProgram:
             "step": pick.randrange(1, 4),
             # Truth values are no integers, and small ones fit all other types.
             "small": {"boolean": "True", "f64": "1.5", "f32": "0.25"}.get(results[at], pick.randrange(0, 10)),
+            "zero": {"boolean": "False", "f64": "0.0", "f32": "0.0"}.get(results[at], "0"),
             "result": results[at],
             "next_result": results[after],
         }

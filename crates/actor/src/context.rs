@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK,
-    MESSAGE_DEADLINE, MESSAGE_HOST, MESSAGE_REPLY,
+    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_ENDED, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK,
+    MESSAGE_DEADLINE, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY,
 };
 use everwarp_contract::{DevActors, GroupId, Layout};
 use everwarp_runtime::TaskCx;
@@ -16,10 +16,11 @@ use crate::failures::FailureLog;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
-use crate::notes::{FAILED, NEWS, SUPERVISED};
+use crate::notes::{FAILED, KNOWN, NEWS, SUPERVISED};
+use crate::pool::Pool;
 use crate::program::Builtin;
 use crate::restarts::Restarts;
-use crate::side::{COURIER, DeadLetter, Op, Side, Sides};
+use crate::side::{COURIER, DeadLetter, KeptAsk, Op, Side, Sides};
 use crate::sync::Ordering;
 use crate::table::{Cell, Table};
 use crate::turn::{Turn, TurnHost};
@@ -174,6 +175,10 @@ impl TaskHost<'_> {
                 Op::News => table.announce(actor, NEWS),
                 Op::Kill => table.signal(actor, Signal::Kill),
                 Op::Resume => table.signal(actor, Signal::Resume),
+                Op::Lost { cell, reason } => {
+                    self.lose(&side, actor, cell, reason);
+                    continue;
+                }
             };
             match (signalled, op) {
                 (Signalled::Activate, _) => self.activate(actor.slot()),
@@ -182,6 +187,27 @@ impl TaskHost<'_> {
             }
         }
         self.queue(0, u64::from(COURIER) << 32);
+    }
+    /// An ask ends whose actor has kept it and does not know it any more. An asker that is an actor has that as news.
+    fn lose(&mut self, side: &Side, owner: ActorId, cell: u32, reason: u32) {
+        let table = table(&self.system);
+        let message = &table.cells[cell as usize];
+        table.control.dead[reason as usize].fetch_add(1, Ordering::Relaxed);
+        self.dead(owner, message, reason);
+        let flags = message.head.load(Ordering::Relaxed) & (MESSAGE_HOST | MESSAGE_DEADLINE);
+        let head = flags | MESSAGE_REPLY | MESSAGE_FAILED | reason;
+        message.head.store(head, Ordering::Relaxed);
+        let from = message.from.load(Ordering::Relaxed);
+        if head & MESSAGE_HOST != 0 {
+            self.reply_to_host(&table, from, cell);
+        } else if let Some(end) = with_answer(message_in(message), Some(side)) {
+            let end = Message {
+                from: owner.bits(),
+                ..end
+            };
+            side.tell(ActorId::from_bits(from), end);
+        }
+        table.give(Pool::Cells, shard(), cell, cell);
     }
     /// The state of the actor in a slot.
     ///
@@ -243,11 +269,23 @@ impl TurnHost for TaskHost<'_> {
     fn ended(&mut self, actor: ActorId, ending: Ending, revived: bool) {
         let Some(side) = self.side() else { return };
         match revived {
-            true => side.revived(actor),
+            true => {
+                side.revived(actor);
+                side.lose_kept(actor, DEAD_ENDED);
+            }
             false => side.ended(actor, ending),
         }
         self.post(&side);
     }
+}
+
+/// A message with the asker's own number, if it ends an ask with a deadline. None if that has passed.
+pub(crate) fn with_answer(mut message: Message, side: Option<&Side>) -> Option<Message> {
+    if message.ends_deadline() {
+        let last = &mut message.words[MAX_ASK_WORDS];
+        *last = side.and_then(|side| side.answer(*last))?;
+    }
+    Some(message)
 }
 
 /// The message in a cell.
@@ -280,6 +318,8 @@ pub struct ActorCx<'c, 't, 'h> {
     pub(crate) failures: &'c FailureLog,
     /// Of an atomic kind.
     pub(crate) undo: Option<Undo>,
+    /// Asks that this handler keeps, with their places.
+    pub(crate) keeps: Vec<(usize, KeptAsk)>,
 }
 
 impl std::fmt::Debug for ActorCx<'_, '_, '_> {
@@ -583,6 +623,9 @@ impl ActorCx<'_, '_, '_> {
                 false => self.let_out(undo),
             }
         }
+        if failed {
+            self.keep_nothing();
+        }
         let goes_on = failed && self.goes_on(restarts, notes, atomic);
         if goes_on && again && !self.turn.stopping {
             return Retry::Again;
@@ -637,15 +680,22 @@ impl ActorCx<'_, '_, '_> {
     pub(crate) fn restart(&mut self, undone: bool) {
         let restarts = &self.turn.table.control.restarts;
         restarts.fetch_add(1, Ordering::Relaxed);
-        if !undone {
-            self.state_bytes().fill(0);
+        if undone {
+            return;
+        }
+        self.state_bytes().fill(0);
+        // With the state it has lost the asks that it keeps.
+        let known = self.turn.slot.notes.load(Ordering::Relaxed) & KNOWN != 0;
+        if let Some(side) = known.then(|| self.host.side()).flatten() {
+            side.lose_kept(self.turn.id, DEAD_FAILED);
+            self.host.post(&side);
         }
     }
     /// Sends what the handler of an atomic kind has sent.
     fn let_out(&mut self, mut undo: Undo) {
         for (held, cell) in undo.sends.drain(..) {
             match held {
-                Held::Reply(_) => self.turn.reply_with(self.host, cell),
+                Held::Reply(_) | Held::Kept(..) => self.turn.reply_with(self.host, cell),
                 Held::Tell(to) | Held::Forward(to, _) => self.turn.deliver(self.host, to, cell),
             }
         }
@@ -658,12 +708,13 @@ impl ActorCx<'_, '_, '_> {
         undo.state = state;
         for (held, cell) in undo.sends.drain(..) {
             match held {
+                Held::Kept(kept, place) => self.keep_again(kept, cell, &undo.kept[place]),
                 Held::Tell(_) => {
                     self.forget_deadline(cell);
                     self.turn.free(cell);
                 }
                 Held::Reply(place) => {
-                    self.restore(place, cell);
+                    self.restore(cell, &self.messages[place]);
                     self.asks[place] = Some(cell);
                 }
                 Held::Forward(_, place) => self.asks[place] = Some(cell),
@@ -673,8 +724,8 @@ impl ActorCx<'_, '_, '_> {
     }
     /// The ask in a cell is as it was before the reply, since it may be handled again and passed on then. Its sender and its
     /// last word are still there.
-    fn restore(&self, place: usize, cell: u32) {
-        let (cell, message) = (&self.turn.table.cells[cell as usize], &self.messages[place]);
+    pub(crate) fn restore(&self, cell: u32, message: &Message) {
+        let cell = &self.turn.table.cells[cell as usize];
         cell.head.store(message.head, Ordering::Relaxed);
         let words = &message.words[..MAX_ASK_WORDS];
         for (to, word) in cell.words.iter().zip(words) {

@@ -75,7 +75,7 @@ pub use {
     program::{ActorProgram, BatchClosure, BatchFn, Handler, HandlerClosure, HandlerFn, Kind},
     restarts::Restarts,
     side::{
-        DeadLetter, DeadLetters, GroupId, GroupStats, Member, Monitor, Policy, Strategy,
+        DeadLetter, DeadLetters, GroupId, GroupStats, KeptAsk, Member, Monitor, Policy, Strategy,
         Supervision, TimerId,
     },
     simulation::{AskId, Faults, Simulation},

@@ -15,7 +15,9 @@ use everwarp_telemetry::recorder::{Handling, cell_key, handling};
 
 use crate::builtin;
 use crate::chain::Chain;
-use crate::context::{ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table};
+use crate::context::{
+    ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table, with_answer,
+};
 use crate::failures::FailureLog;
 use crate::message::Message;
 use crate::notes::NEWS;
@@ -657,6 +659,7 @@ impl Turns {
             sends: self.sends,
             failures: &self.failures,
             undo: self.atomic.then(Undo::take),
+            keeps: Vec::new(),
         }
     }
     /// Handles the oldest news.
@@ -681,15 +684,15 @@ impl Turns {
 
 /// Takes the message out of a cell, and the cell if it is an ask. None for a late reply, which reaches no actor.
 fn take(turn: &mut Turn<'_>, host: &TaskHost<'_>, cell: u32) -> Option<(Message, Option<u32>)> {
-    let mut message = message_in(&turn.table.cells[cell as usize]);
+    let message = message_in(&turn.table.cells[cell as usize]);
     let asks = message.head & MESSAGE_ASK != 0;
     if !asks {
         turn.free(cell);
     }
-    if message.ends_deadline() {
-        let last = &mut message.words[crate::message::MAX_ASK_WORDS];
-        *last = host.side().and_then(|side| side.answer(*last))?;
-    }
+    let message = match message.ends_deadline() {
+        true => with_answer(message, host.side().as_deref())?,
+        false => message,
+    };
     Some((message, asks.then_some(cell)))
 }
 

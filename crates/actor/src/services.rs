@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use everwarp_contract::actor::{MESSAGE_ASK, MESSAGE_DEADLINE};
+use everwarp_contract::actor::{MESSAGE_ASK, MESSAGE_DEADLINE, MESSAGE_HOST, MESSAGE_REPLY};
 
-use crate::context::ActorCx;
+use crate::context::{ActorCx, message_in};
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
 use crate::notes::{KNOWN, SUPERVISED};
-use crate::side::{GroupId, Member, Supervision, TimerId};
+use crate::side::{GroupId, KeptAsk, Member, Supervision, TimerId};
 use crate::sync::Ordering;
+use crate::undo::Held;
 
 impl ActorCx<'_, '_, '_> {
     /// Sends an ask with a deadline. It ends as [`ask`](Self::ask) says, or with [`DeadReason::Timeout`] when `within` has
@@ -49,6 +50,90 @@ impl ActorCx<'_, '_, '_> {
             && let Some(side) = self.host.side()
         {
             side.forget_deadline(message.words[MAX_ASK_WORDS].load(Ordering::Relaxed));
+        }
+    }
+
+    /// Keeps the ask that is being handled, so that a later handler of this actor replies to it with
+    /// [`reply_kept`](Self::reply_kept). [`KeptAsk::NONE`] if the message is no ask or has a reply already.
+    ///
+    /// The ask ends with [`DeadReason::Ended`] when the actor ends before, with [`DeadReason::Failed`] when it begins anew or
+    /// this handler fails.
+    ///
+    /// [`DeadReason::Ended`]: crate::DeadReason::Ended
+    /// [`DeadReason::Failed`]: crate::DeadReason::Failed
+    pub fn keep(&mut self) -> KeptAsk {
+        self.keep_at(0)
+    }
+    /// Keeps the ask in this place of several, as [`keep`](Self::keep) does.
+    ///
+    /// # Panics
+    /// There is no such message.
+    pub fn keep_at(&mut self, place: usize) -> KeptAsk {
+        let Some(side) = self.host.side() else {
+            return KeptAsk::NONE;
+        };
+        let Some(cell) = self.asks[place].take() else {
+            return KeptAsk::NONE;
+        };
+        // The end of this actor ends the ask.
+        let _lives = self.turn.table.know(self.turn.id);
+        let kept = side.keep(self.turn.id, cell, self.messages[place].tag());
+        self.keeps.push((place, kept));
+        kept
+    }
+    /// Replies to an ask that this actor keeps. It counts as a message that the handler sends. Returns false, and does
+    /// nothing, if the actor does not keep it: it has a reply, or its actor began anew.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_ASK_WORDS`] words.
+    pub fn reply_kept(&mut self, kept: KeptAsk, tag: u8, words: &[u64]) -> bool {
+        let head = Message::head_of(tag, words.len(), MAX_ASK_WORDS) | MESSAGE_REPLY;
+        let Some(side) = self.host.side() else {
+            return false;
+        };
+        let Some(cell) = side.take_kept(kept, self.turn.id) else {
+            return false;
+        };
+        if !self.spend() {
+            return false;
+        }
+        let message = &self.turn.table.cells[cell as usize];
+        let before = message_in(message);
+        let flags = before.head & (MESSAGE_HOST | MESSAGE_DEADLINE);
+        message.head.store(head | flags, Ordering::Relaxed);
+        for (to, word) in message.words.iter().zip(words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        match &mut self.undo {
+            Some(undo) => {
+                undo.sends.push((Held::Kept(kept, undo.kept.len()), cell));
+                undo.kept.push(before);
+            }
+            None => self.turn.reply_with(self.host, cell),
+        }
+        true
+    }
+    /// The tag of an ask that this actor keeps.
+    pub fn kept_tag(&self, kept: KeptAsk) -> Option<u8> {
+        self.host.side()?.kept_tag(kept, self.turn.id)
+    }
+    /// How many asks this actor keeps.
+    pub fn kept(&self) -> usize {
+        let side = self.host.side();
+        side.map_or(0, |side| side.kept_by(self.turn.id))
+    }
+    /// A reply was undone.
+    pub(crate) fn keep_again(&self, kept: KeptAsk, cell: u32, before: &Message) {
+        self.restore(cell, before);
+        if let Some(side) = self.host.side() {
+            side.keep_again(kept, self.turn.id, cell, before.tag());
+        }
+    }
+    /// The handler has failed: it keeps none of the asks that it handles, which end with it.
+    pub(crate) fn keep_nothing(&mut self) {
+        for (place, kept) in std::mem::take(&mut self.keeps) {
+            let side = self.host.side();
+            self.asks[place] = side.and_then(|side| side.take_kept(kept, self.turn.id));
         }
     }
 

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 
 use crate::id::ActorId;
+use crate::message::Message;
+use crate::side::KeptAsk;
 
 /// A message that is sent when the handler has returned.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +15,8 @@ pub(crate) enum Held {
     Reply(usize),
     /// The ask in this place, which is passed on to this actor.
     Forward(ActorId, usize),
+    /// The reply to an ask that was kept, whose message is in this place of `Undo::kept`.
+    Kept(KeptAsk, usize),
 }
 
 /// The state before the call, and messages that are sent when the handler has returned, in their order.
@@ -22,6 +26,8 @@ pub(crate) struct Undo {
     pub(crate) state: Vec<u8>,
     /// The messages, with their cells.
     pub(crate) sends: Vec<(Held, u32)>,
+    /// Asks that were kept before and have a reply now, as they were.
+    pub(crate) kept: Vec<Message>,
 }
 
 std::thread_local! {
@@ -38,6 +44,7 @@ impl Undo {
     pub(crate) fn put_back(mut self) {
         self.state.clear();
         self.sends.clear();
+        self.kept.clear();
         SPARE.set(Some(self));
     }
 }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use everwarp_actor::{ActorCx, ActorId, MAX_ASK_WORDS, TimerId};
+use everwarp_actor::{ActorCx, ActorId, KeptAsk, MAX_ASK_WORDS, TimerId};
 use wasmtime::{Caller, Engine, FuncType, Linker, ValRaw, ValType};
 
 use crate::call::{Guest, word_of};
@@ -24,6 +24,9 @@ impl std::error::Error for CalledFail {}
 /// The most timers that an actor has at a time.
 const TIMERS: usize = 64;
 
+/// The most asks that an actor keeps at a time.
+const KEPT: usize = 1024;
+
 /// What a fixed function of `everwarp:actor` does.
 type Function = fn(&mut Call<'_, '_>) -> wasmtime::Result<u64>;
 
@@ -37,7 +40,7 @@ const fn fixed(
 }
 
 /// The functions of `everwarp:actor`.
-const FIXED: [(&str, &[Plain], &[Plain], Function); 12] = [
+const FIXED: [(&str, &[Plain], &[Plain], Function); 13] = [
     fixed("self", &[], &[Plain::I64], |c| Ok(c.actor()?.id().bits())),
     fixed("sender", &[], &[Plain::I64], |c| {
         Ok(c.actor()?.sender().bits())
@@ -52,6 +55,15 @@ const FIXED: [(&str, &[Plain], &[Plain], Function); 12] = [
         let to = c.id(0);
         c.sender()?.forward(to);
         Ok(0)
+    }),
+    fixed("keep", &[], &[Plain::I64], |c| {
+        let actor = c.actor()?;
+        if actor.kept() >= KEPT {
+            return Err(wasmtime::Error::msg(format!(
+                "it keeps {KEPT} asks, which is the limit: reply to some first"
+            )));
+        }
+        Ok(actor.keep().bits())
     }),
     fixed("stop", &[], &[], |c| {
         c.actor()?.stop();
@@ -247,6 +259,33 @@ fn message(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Result
                     Some(time) => actor.ask_within(to, tag, words, number, time),
                 }
                 Ok(0)
+            })
+        }
+        Service::Reply => {
+            let results = message.signature.results.clone();
+            if results.is_empty() {
+                return Err("the message has no reply".into());
+            }
+            let wanted = Signature::new(&results, &[]).after(&[Plain::I64]);
+            expect(import, &Signature::new(&wanted.params, &[Plain::I32]))?;
+            let name = import.name.clone();
+            define(linker, import, move |c| {
+                let kept = KeptAsk::from_bits(c.word(Plain::I64, 0));
+                let mut words = [0; MAX_ASK_WORDS];
+                for (i, &ty) in results.iter().enumerate() {
+                    words[i] = c.word(ty, 1 + i);
+                }
+                match c.actor()?.kept_tag(kept) {
+                    None => return Ok(0),
+                    Some(asked) if asked == tag => {}
+                    Some(_) => {
+                        return Err(wasmtime::Error::msg(format!(
+                            "it replies to `{name}`, and the ask that it has kept is another message"
+                        )));
+                    }
+                }
+                let words = &words[..results.len()];
+                Ok(c.sender()?.reply_kept(kept, tag, words).into())
             })
         }
         Service::After | Service::Every => {

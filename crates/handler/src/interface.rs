@@ -138,12 +138,14 @@ pub(crate) enum Service {
     Every,
     /// `everwarp:spawn`.
     Spawn,
+    /// `everwarp:reply`.
+    Reply,
     /// `everwarp:actor`: a fixed list of functions.
     Actor,
 }
 
 impl Service {
-    pub(crate) const ALL: [(&'static str, Self); 8] = [
+    pub(crate) const ALL: [(&'static str, Self); 9] = [
         ("everwarp:tell", Self::Tell),
         ("everwarp:try_tell", Self::TryTell),
         ("everwarp:ask", Self::Ask),
@@ -151,6 +153,7 @@ impl Service {
         ("everwarp:after", Self::After),
         ("everwarp:every", Self::Every),
         ("everwarp:spawn", Self::Spawn),
+        ("everwarp:reply", Self::Reply),
         ("everwarp:actor", Self::Actor),
     ];
     pub(crate) fn of(module: &str) -> Option<Self> {

@@ -505,3 +505,81 @@ fn modules_have_timers_and_deadlines() {
         );
     }
 }
+
+/// Keeps the last ask; `give` replies to it.
+const KEEPER: &str = r#"(module
+  (import "everwarp:actor" "keep" (func $keep (result i64)))
+  (import "everwarp:reply" "take" (func $reply (param i64 i32 f64) (result i32)))
+  (import "everwarp:reply" "many" (func $wrong (param i64 i64) (result i32)))
+  (memory (export "memory") 8 8 (pagesize 1))
+  (func (export "on.take") (result i32 f64)
+    (i64.store (i32.const 0) (call $keep)) (i32.const 1) (f64.const 1))
+  (func (export "on.give") (param f64) (result i32)
+    (call $reply (i64.load (i32.const 0)) (i32.const -7) (local.get 0)))
+  (func (export "on.many") (result i64) (drop (call $keep)) (i64.const 0))
+  (func (export "on.wrong") (drop (call $wrong (i64.load (i32.const 0)) (i64.const 1)))))"#;
+
+#[test]
+fn module_keeps_asks_and_replies_later() {
+    let bytes = wat::parse_str(KEEPER).expect("the text is right");
+    let module = ActorModule::new("keeper", bytes).expect("it is a kind");
+    let program = program_of("keepers", &[module]).expect("the modules agree");
+    let device = Device::open(Select::Cpu).expect("the device opens");
+    let engine = device.engine().program(program.program()).start();
+    let engine = engine.expect("the engine starts");
+    let config = ActorConfig {
+        asks: 2048,
+        ..ActorConfig::default()
+    };
+    let system = ActorSystem::start(&engine, &program, config).expect("the system starts");
+    let tag = |name: &str| program.message(name).expect("there is one").tag;
+    let actor = system.launch_named("keeper").expect("there is room");
+    let given = |value: f64| system.ask_named(actor, "give", &[Value::F64(value)]);
+    assert_eq!(given(1.0).expect("it lives"), [Value::I32(0)]);
+    let mut asked = system
+        .ask_later(actor, tag("take"), &[])
+        .expect("it is sent");
+    system.settle().expect("it settles");
+    assert!(
+        asked.try_reply().is_none(),
+        "the result of `take` is dropped"
+    );
+    assert_eq!(given(2.5).expect("it lives"), [Value::I32(1)]);
+    let begin = std::time::Instant::now();
+    let reply = loop {
+        match asked.try_reply() {
+            Some(reply) => break reply.expect("it is replied to"),
+            None => assert!(begin.elapsed() < std::time::Duration::from_secs(20)),
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(reply.words(), [u64::from(-7_i32 as u32), 2.5_f64.to_bits()]);
+    assert_eq!(given(3.0).expect("it lives"), [Value::I32(0)]);
+    // An ask of another message, and too many.
+    let _asked = system
+        .ask_later(actor, tag("take"), &[])
+        .expect("it is sent");
+    tell(&system, actor, "wrong", &[]);
+    let (failures, _) = system.failures();
+    let reason = &failures.last().expect("it has failed").reason;
+    assert!(
+        reason.contains("the ask that it has kept is another message"),
+        "{reason}"
+    );
+    let many = system.launch_named("keeper").expect("there is room");
+    let asks: Vec<_> = (0..1025)
+        .map(|_| {
+            system
+                .ask_later(many, tag("many"), &[])
+                .expect("it is sent")
+        })
+        .collect();
+    system.settle().expect("it settles");
+    let (failures, _) = system.failures();
+    let reason = &failures.last().expect("it has failed").reason;
+    assert!(
+        reason.contains("it keeps 1024 asks, which is the limit"),
+        "{reason}"
+    );
+    drop(asks);
+}

@@ -295,4 +295,5 @@ BUILTINS[elementary.random_unit] = random("random_unit")
 
 BUILTINS[_handlers.sender] = sending.compile_sender
 BUILTINS[_handlers.parent] = sending.compile_parent
+BUILTINS[_handlers.keep] = sending.compile_keep
 BUILTINS[_handlers.spawn] = sending.compile_spawn

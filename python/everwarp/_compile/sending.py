@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from .module import Signature
 
 #: What follows the name of a message: `to.deposit.tell(3)`.
-VERBS = ("tell", "ask", "after", "every")
+VERBS = ("tell", "ask", "after", "every", "reply")
+#: Those whose message is one of the class itself.
+OWN_VERBS = ("after", "every", "reply")
 #: What an actor or a timer is ordered to do, and the imports.
 ORDERS = {"stop": "stop_actor", "kill": "kill", "cancel": "cancel"}
 #: The keywords of an ask.
@@ -79,6 +81,8 @@ def compile_send(f: Expressions, node: ast.Call) -> tuple[bytes, Value | None] |
             raise unknown(f, module, node, name)
         if verb in ("after", "every"):
             return b"", timer(f, module, node, to, name, verb)
+        if verb == "reply":
+            return b"", late_reply(f, module, node, to, name)
         value = receiver(f, module, to)
         message, wire = addressed(f, module, node, value, name)
         if verb == "ask":
@@ -304,6 +308,25 @@ def timer(
     return Value(code, "u", 0, (1 << 64) - 1)
 
 
+def late_reply(f: Expressions, module: ActorCompiler, node: ast.Call, to: ast.expr, name: str) -> Value:
+    """`self.read.reply(kept, value)`, which returns whether the ask was kept."""
+    own = f.tree.args.args[0].arg
+    if not is_self(f, to):
+        raise f.error(to, f"an actor replies to the asks that it keeps itself: write `{own}.{name}.reply(...)`")
+    message = module.messages.get(name)
+    if message is None:
+        raise unknown(f, module, node, name)
+    if message.result is None:
+        raise f.error(node, f"`{name}` returns nothing, so it has no reply")
+    if len(node.args) != 2 or node.keywords:
+        raise f.error(node, f"`reply` takes what everwarp.keep() has returned, and the reply: `{own}.{name}.reply(kept, value)`")
+    kept = f.expression(node.args[0])
+    if kept.kind != "u" or isinstance(kept.of, ActorType):
+        raise f.error(node.args[0], f"what everwarp.keep() returns is an everwarp.reply_id, and this is {kept}")
+    code = kept.code + field(f, node.args[1], message.result)
+    return Value(code + wasm.call(module.imports["everwarp:reply", module.naming.message(module.cls, name)]), "b")
+
+
 def order(f: Expressions, node: ast.Call, call: ast.Attribute) -> tuple[bytes, Value | None]:
     """`to.stop()`, `to.kill()` and `timer.cancel()`."""
     module = actor_of(f, node, f"`{call.attr}` is for actors and timers")
@@ -351,6 +374,11 @@ def compile_sender(f: Expressions, node: ast.Call) -> Value:
 def compile_parent(f: Expressions, node: ast.Call) -> Value:
     f.arguments(node, 0)
     return Value(plain_call(f, node, "parent"), "u", 0, (1 << 64) - 1)
+
+
+def compile_keep(f: Expressions, node: ast.Call) -> Value:
+    f.arguments(node, 0)
+    return Value(plain_call(f, node, "keep"), "u", 0, (1 << 64) - 1)
 
 
 def compile_spawn(f: Expressions, node: ast.Call) -> Value:
@@ -414,7 +442,7 @@ def imports_of(module: ActorCompiler, handlers: list[Signature]) -> list[tuple[s
     """The imports that handlers may need, by what their text names."""
     assert module.own is not None
     found: set[tuple[str, str]] = set()
-    plain = {_handlers.sender: "sender", _handlers.parent: "parent", _handlers.forward: "forward"}
+    plain = {_handlers.keep: "keep", _handlers.sender: "sender", _handlers.parent: "parent", _handlers.forward: "forward"}
     for handler in handlers:
         if uses_id(handler):
             found.add(("everwarp:actor", "self"))
@@ -429,9 +457,9 @@ def imports_of(module: ActorCompiler, handlers: list[Signature]) -> list[tuple[s
                 verb = sent[2]
                 limited = any(word.arg == "timeout" for word in node.keywords)
                 for cls, message, wire in messages:
-                    if cls is not module.cls and (verb in ("after", "every") or is_own(handler, sent[0])):
+                    if cls is not module.cls and (verb in OWN_VERBS or is_own(handler, sent[0])):
                         continue
-                    if (verb != "ask" or message.result is not None) and (verb == "tell" or len(message.fields) <= WORDS):
+                    if (verb not in ("ask", "reply") or message.result is not None) and (verb == "tell" or len(message.fields) <= WORDS):
                         module.wires[wire] = message
                         found.add((f"everwarp:{verb}_within" if limited and verb == "ask" else f"everwarp:{verb}", wire))
             elif isinstance(node.func, ast.Attribute) and node.func.attr in ORDERS:
@@ -481,6 +509,10 @@ def signature_of(service: str, name: str, module: ActorCompiler) -> tuple[list[i
         if name in one:
             return [wasm.I64], one[name]
         return [], [] if name == "stop" else [wasm.I64]
+    if service == "everwarp:reply":
+        result = module.wires[name].result
+        assert result is not None
+        return [wasm.I64, wasm_type(result)], [wasm.I32]
     first = {
         "everwarp:tell": [wasm.I64],
         "everwarp:ask": [wasm.I64, wasm.I32],

@@ -16,11 +16,11 @@ WASM = {"i": wasm.I64, "u": wasm.I64, "f": wasm.F64, "b": wasm.I32, "p": wasm.I3
 
 LOAD = {
     "i8": 0x30, "u8": 0x31, "i16": 0x32, "u16": 0x33, "i32": 0x34, "u32": 0x35, "i64": 0x29, "u64": 0x29, "actor_id": 0x29,
-    "timer_id": 0x29, "f32": 0x2A, "f64": 0x2B, "boolean": 0x2D,
+    "timer_id": 0x29, "reply_id": 0x29, "f32": 0x2A, "f64": 0x2B, "boolean": 0x2D,
 }  # fmt: skip
 STORE = {
     "i8": 0x3C, "u8": 0x3C, "i16": 0x3D, "u16": 0x3D, "i32": 0x3E, "u32": 0x3E, "i64": 0x37, "u64": 0x37, "actor_id": 0x37,
-    "timer_id": 0x37, "f32": 0x38, "f64": 0x39, "boolean": 0x3A,
+    "timer_id": 0x37, "reply_id": 0x37, "f32": 0x38, "f64": 0x39, "boolean": 0x3A,
 }  # fmt: skip
 
 
@@ -123,8 +123,9 @@ def wasm_type(kind: Scalar) -> int:
 
 def field_type(kind: Scalar) -> str:
     """The type of a field of a message, as the interface calls it."""
-    if kind.name in ("actor_id", "boolean", "timer_id"):
-        return {"actor_id": "actor", "boolean": "bool", "timer_id": "u64"}[kind.name]
+    others = {"actor_id": "actor", "boolean": "bool", "timer_id": "u64", "reply_id": "u64"}
+    if kind.name in others:
+        return others[kind.name]
     if kind.name in ("i8", "i16"):
         return "i32"
     return "u32" if kind.name in ("u8", "u16") else kind.name

@@ -1,5 +1,5 @@
 //! What the host keeps for the actors of a system on the CPU engine, apart from their slots: news, monitors and links,
-//! names, timers, deadlines and supervised groups. One lock guards it. Ordinary messages never come here.
+//! names, timers, deadlines, kept asks and supervised groups. One lock guards it. Ordinary messages never come here.
 //!
 //! *News* are messages that do not go through a mailbox: they overtake it, have no bound of their own, and each stands for
 //! something that the program has made (a timer, a monitor, an ask). [`Op`]s are what follows for other actors; a
@@ -8,6 +8,7 @@
 
 mod dead_letters;
 mod groups;
+mod kept;
 mod names;
 mod timers;
 mod watching;
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use everwarp_contract::actor::DEAD_ENDED;
+
 use crate::context::ActorCx;
 use crate::id::ActorId;
 use crate::message::Message;
@@ -24,6 +27,7 @@ use crate::message::Message;
 pub use dead_letters::{DeadLetter, DeadLetters};
 pub(crate) use groups::NotSupervised;
 pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
+pub use kept::KeptAsk;
 pub(crate) use names::NotNamed;
 pub use timers::TimerId;
 pub use watching::Monitor;
@@ -32,6 +36,7 @@ pub(crate) use dead_letters::Subscribers;
 pub(crate) use timers::Clock;
 
 use groups::Groups;
+use kept::Kept;
 use names::Names;
 use timers::Timers;
 use watching::Watcher;
@@ -48,6 +53,8 @@ pub(crate) enum Op {
     Kill,
     /// It is activated.
     Resume,
+    /// The ask in this cell, which it has kept, ends with this reason.
+    Lost { cell: u32, reason: u32 },
 }
 
 /// Something that an actor handles before the messages in its mailbox.
@@ -81,6 +88,8 @@ struct Record {
     names: Vec<String>,
     key: Option<(u32, u64)>,
     timers: Vec<u64>,
+    /// Numbers of asks that it keeps.
+    kept: Vec<u64>,
     group: Option<GroupId>,
     part: Option<Part>,
 }
@@ -113,6 +122,8 @@ struct State {
     courier: bool,
     names: Names,
     timers: Timers,
+    kept: HashMap<u64, Kept>,
+    last_kept: u64,
     groups: Groups,
     closed: bool,
 }
@@ -243,6 +254,7 @@ impl Side {
         let record = state.records.remove(&actor);
         if let Some(record) = &record {
             record.timers.iter().for_each(|t| state.timers.remove(*t));
+            state.lose(actor, &record.kept, DEAD_ENDED);
         }
         // A closure may do something when it is dropped.
         drop(state);

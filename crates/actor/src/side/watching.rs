@@ -3,6 +3,8 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use everwarp_contract::actor::DEAD_ENDED;
+
 use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::message::Message;
@@ -129,6 +131,7 @@ impl Side {
             return;
         };
         record.timers.iter().for_each(|t| state.timers.remove(*t));
+        state.lose(actor, &record.kept, DEAD_ENDED);
         state.names.remove(&record.names, record.key);
         if let Some(group) = record.group {
             state.member_ended(group, actor);

@@ -3,6 +3,7 @@
 mod asks;
 mod columns;
 mod groups;
+mod kept;
 mod letters;
 mod misuse;
 mod names;

@@ -30,6 +30,11 @@ impl Actor {
     pub const NONE: Self = Self(0);
 }
 
+/// An ask that this actor keeps; 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Kept(pub u64);
+
 /// A timer of this actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -93,7 +98,7 @@ impl Reason {
 }
 
 mod raw {
-    use crate::{Actor, Timer};
+    use crate::{Actor, Kept, Timer};
 
     #[link(wasm_import_module = "everwarp:actor")]
     unsafe extern "C" {
@@ -103,6 +108,7 @@ mod raw {
         pub(crate) safe fn parent() -> Actor;
         pub(crate) safe fn asked() -> i32;
         pub(crate) safe fn forward(to: Actor);
+        pub(crate) safe fn keep() -> Kept;
         pub(crate) safe fn stop();
         pub(crate) safe fn stop_actor(actor: Actor);
         pub(crate) safe fn kill(actor: Actor);
@@ -132,6 +138,10 @@ pub fn asked() -> bool {
 /// Passes the message on, with its sender.
 pub fn forward(to: Actor) {
     raw::forward(to);
+}
+/// Keeps the ask that is being handled, for a later reply; none if the message is no ask. The handler's result is dropped.
+pub fn keep() -> Kept {
+    raw::keep()
 }
 /// Ends this actor after this message.
 pub fn stop() {
@@ -185,6 +195,7 @@ pub const fn line<const N: usize>(text: &str) -> [u8; N] {
 /// | `ask_within NAME as FUNCTION(FIELD: TYPE, …);` | the same with a time: `FUNCTION(to, number, nanos, FIELD, …)` |
 /// | `after NAME as FUNCTION(FIELD: TYPE, …);` | makes a function `FUNCTION(nanos, FIELD, …)` that sends this actor a message once |
 /// | `every NAME as FUNCTION(FIELD: TYPE, …);` | the same with a period; both return a [`Timer`] |
+/// | `reply_kept NAME as FUNCTION(VALUE: TYPE);` | makes a function `FUNCTION(kept, VALUE)` that replies to an ask of [`keep`]; it returns 1 if the ask was kept |
 /// | `spawn KIND as FUNCTION;` | makes a function that launches an actor |
 ///
 /// Types are `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, `bool` and [`Actor`].
@@ -269,6 +280,14 @@ macro_rules! actor {
         unsafe extern "C" {
             #[link_name = stringify!($name)]
             safe fn $function(nanos: u64, $($field: $ty),*) -> $crate::Timer;
+        }
+        $crate::actor! { $($rest)* }
+    };
+    (reply_kept $name:ident as $function:ident($($field:ident: $ty:ident),* $(,)?); $($rest:tt)*) => {
+        #[link(wasm_import_module = "everwarp:reply")]
+        unsafe extern "C" {
+            #[link_name = stringify!($name)]
+            safe fn $function(kept: $crate::Kept, $($field: $ty),*) -> i32;
         }
         $crate::actor! { $($rest)* }
     };
